@@ -1,0 +1,224 @@
+"""Bytes of one direction of a NATS connection in, frames out; in any chunking, with stream offsets.
+
+The decoder never resynchronises: after an error it stays in error, and after a gap that a known body
+length does not span, the caller starts a fresh one at the next frame boundary it trusts. Time is linear
+in the bytes fed, memory bounded by the limits. No I/O, no clock, no threads; one caller at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .errors import ProtocolError
+from .frames import Connect, Context, Frame, HMsg, HPub, Info, Kind, LMsg, Message, RHMsg, Role
+from .grammar import Limits, grammar
+from .scan import check_end, scan
+
+__all__ = ["Decoder"]
+
+
+class Decoder:
+    """Feed it bytes with `feed`, take the frames they complete with `read` until it returns none.
+
+    `sender` says who writes the bytes, `kind` on which kind of connection; None if that is to be
+    learned from INFO or CONNECT: `read` stops behind those, and `learn` tells what they revealed. With
+    `payloads=False` the payloads of messages are counted, not kept, at no cost; header blocks are kept.
+    """
+
+    def __init__(
+        self,
+        sender: Role,
+        kind: Kind | None = Kind.CLIENT,
+        *,
+        limits: Limits = Limits(),
+        payloads: bool = True,
+        offset: int = 0,
+    ) -> None:
+        self._limits = limits
+        self._payloads = payloads
+        self._offset = offset  # of the first byte that is in no frame read yet
+        self._unread = b""  # fed, not looked at
+        self._line = bytearray()  # a control line without its end
+        self._body: _Body | None = None
+        self._done: list[Frame] = []  # completed by `skip`
+        self._error: ProtocolError | None = None
+        self.context = Context(sender, kind)
+        self._grammar = grammar(self.context, limits)
+
+    @property
+    def offset(self) -> int:
+        """The stream offset of the first byte that belongs to no frame `read` has returned."""
+        return self._offset
+
+    @property
+    def body_left(self) -> int:
+        """How many bytes the frame in progress still needs, once its control line is known; else 0."""
+        return self._body.left if self._body else 0
+
+    @property
+    def idle(self) -> bool:
+        """True between frames: everything fed so far has been returned."""
+        return not (self._unread or self._line or self._body or self._done)
+
+    def learn(
+        self, kind: Kind | None = None, *, dedicated: bool | None = None, lnocu: bool | None = None
+    ) -> None:
+        """Says how to read the control lines from here on; what is not given stays as it is."""
+        context = self.context
+        self.context = replace(
+            context,
+            kind=context.kind if kind is None else kind,
+            dedicated=context.dedicated if dedicated is None else dedicated,
+            lnocu=context.lnocu if lnocu is None else lnocu,
+        )
+        self._grammar = grammar(self.context, self._limits)
+
+    def feed(self, data: bytes) -> None:
+        """Takes the next bytes of the stream. Call `read` until it returns none before the next `feed`."""
+        self._unread = self._unread + data if self._unread else bytes(data)
+
+    def skip(self, size: int) -> None:
+        """Says that the next `size` bytes of the stream never arrive: a hole in a capture.
+
+        Allowed where the hole lies within the body in progress (`size <= body_left`, everything fed was
+        read); the frame comes with its `missing_bytes`. Raises ValueError anywhere else.
+        """
+        if self._unread or not self._body or not 0 <= size <= self._body.left:
+            raise ValueError("a decoder can skip only within the body in progress")
+        self._body.miss(size)
+        self._finish_body(self._done)
+
+    def read(self) -> list[Frame]:
+        """The next whole frames, in order; an empty list when more bytes are needed.
+
+        Raises ProtocolError at the first bad byte, once every frame before it was returned, and again
+        at each later call.
+        """
+        if self._error:
+            raise self._error
+        frames, self._done = self._done, []
+        try:
+            self._read_into(frames)
+        except ProtocolError as error:
+            self._error = error
+            self._unread = b""
+            if not frames:
+                raise
+        return frames
+
+    def _read_into(self, frames: list[Frame]) -> None:
+        data, self._unread = self._unread, b""
+        start = self._continue(data, 0, frames) if self._line or self._body else 0
+        if start == len(data):
+            return
+        if not _paused(frames):
+            try:
+                start = scan(
+                    data, start, self._offset - start, self._grammar, self._payloads, frames
+                )
+            finally:
+                self._offset = _end(frames, self._offset)
+        if start == len(data):
+            return
+        if _paused(frames):
+            self._unread = data[start:]
+        else:
+            self._continue(data, start, frames)
+
+    def _continue(self, data: bytes, start: int, frames: list[Frame]) -> int:
+        """Goes on with the frame in progress, or begins one; returns how far into `data` it reaches."""
+        if not self._body:
+            start = self._begin(data, start, frames)
+        if self._body:
+            start += self._body.feed(data, start)
+            self._finish_body(frames)
+        return start
+
+    def _begin(self, data: bytes, start: int, frames: list[Frame]) -> int:
+        """Reads the control line that ends in `data[start:]`, or keeps what there is of it."""
+        end = data.find(b"\n", start) + 1
+        if not end:
+            self._line += data[start:]
+            self._grammar.check_start(self._line, self._offset)
+            return len(data)
+        line = bytes(self._line) + data[start:end]
+        self._line.clear()
+        frame, size, header_size, total = self._grammar.seen.get(line) or self._grammar.read_at(
+            line, self._offset
+        )
+        if size < 0:
+            frames.append(frame.placed(self._offset, total))
+            self._offset += total
+        else:
+            self._body = _Body(
+                frame, self._offset, total, size, size if self._payloads else header_size
+            )
+        return end
+
+    def _finish_body(self, frames: list[Frame]) -> None:
+        if self._body and not self._body.left:
+            frames.append(self._body.finish())
+            self._offset = _end(frames, self._offset)
+            self._body = None
+
+
+def _paused(frames: list[Frame]) -> bool:
+    """Whether the caller should see these first: the last one may change how to read on."""
+    return bool(frames) and isinstance(frames[-1], (Info, Connect))
+
+
+def _end(frames: list[Frame], offset: int) -> int:
+    return frames[-1].offset + frames[-1].total_bytes if frames else offset
+
+
+class _Body:
+    """The body in progress: what of it is kept, and how much is still to come, CR LF included."""
+
+    def __init__(self, frame: Frame, offset: int, total: int, size: int, wanted: int) -> None:
+        self._frame = frame
+        self._offset = offset
+        self._total = total
+        self._wanted = wanted  # so many bytes from the front are kept
+        self._kept = bytearray()
+        self._missing = 0
+        self._missing_headers = 0
+        self.left = size + 2
+
+    def feed(self, data: bytes, start: int) -> int:
+        """Takes what belongs to the body from `data[start:]`; returns how many bytes that is."""
+        left = self.left
+        taken = len(data) - start
+        if taken > left:
+            taken = left
+        if self._wanted > 0:
+            self._kept += data[start : start + (taken if taken < self._wanted else self._wanted)]
+            self._wanted -= taken
+        self.left = left = left - taken
+        if left < 2:
+            first = 0 if left + taken >= 2 else 1  # of the CR LF, in this piece
+            end = data[start + taken + left - 2 + first : start + taken]
+            check_end(b"\r\n"[:first] + end, self._offset + self._total - 2)
+        return taken
+
+    def miss(self, size: int) -> None:
+        """Passes over `size` bytes that never arrive."""
+        frame = self._frame
+        if isinstance(frame, Message):
+            payload_left = max(0, self.left - 2)
+            headers_left = max(0, payload_left - frame.payload_bytes)
+            lost = min(size, headers_left)
+            self._missing_headers += lost
+            self._missing += min(size, payload_left) - lost
+        self._wanted -= size
+        self.left -= size
+
+    def finish(self) -> Frame:
+        """The whole frame."""
+        lost = self._missing_headers
+        body = bytes(self._kept)
+        frame = self._frame.placed(self._offset, self._total, bytes(lost) + body if lost else body)
+        if self._missing and isinstance(frame, Message):
+            frame.missing_bytes = self._missing
+        if lost and isinstance(frame, (HPub, HMsg, RHMsg, LMsg)):
+            frame.headers = b""
+        return frame

@@ -1,0 +1,161 @@
+"""What a control line means: one line of bytes and its context in, one frame without its body out.
+
+As lenient as real servers: operations in any case, runs of blanks and tabs, a bare LF as line end,
+anything after PING, PONG and +OK, INFO and CONNECT without a blank. As strict as they are: argument
+counts, sizes of 1 to 9 digits, `+` and `|` markers, a header size within the total size, and which side
+of which kind of connection sends what (server/parser.go; argument layouts in client.go, route.go,
+gateway.go and leafnode.go). Two things differ on purpose: a CR inside a line, which the server treats
+differently by where its read buffer ended, is refused; and a control line's limit counts extra blanks.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .errors import ProtocolError
+from .frames import Context, Frame, Message
+from .layouts import FREE, OPS, BadArguments, Parsed, layouts, may_send
+
+Line = tuple[Frame, int, int, int]
+"""A control line: the frame without its body, sizes of body (-1: none), headers and whole frame."""
+
+_OPS = sorted(OPS, key=len, reverse=True)
+_OP = re.compile(b"(?i:" + b"|".join(map(re.escape, _OPS)) + b")|[Aa]u(?=[ \t])")
+_OP_BYTES = len(_OPS[0])
+_SEEN_LINES = 4096
+_SEEN_LINE_BYTES = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The largest argument of a control line and the largest body (headers and payload), in bytes.
+
+    The defaults refuse nothing that a real server sends: its `max_payload` is at most 64 MiB, and only
+    INFO, which lists every server of a cluster, grows past some kilobytes. A server's own limit for
+    what clients send is 4096 bytes a control line (server/const.go: MAX_CONTROL_LINE_SIZE).
+    """
+
+    control_line: int = 1 << 20
+    payload: int = 64 << 20
+
+
+class Grammar:
+    """The control lines of one context, under `limits`. Shared by all decoders that have the same two.
+
+    `seen` maps lines met before to what they say: traffic repeats itself, and a look-up costs a tenth of
+    a parse. It is bounded, and holds lines of messages only.
+    """
+
+    def __init__(self, context: Context, limits: Limits) -> None:
+        self.limits = limits
+        self.seen: dict[bytes, Line] = {}
+        self._met = 0
+        self._context = context
+        self._layouts = layouts(context)
+        self._plain_bytes = limits.control_line + 4  # no line up to here can be too long
+
+    def read(self, line: bytes) -> Line:
+        """What the control line `line` (with its LF) says. Raises ProtocolError, offset 0 = its start."""
+        args = line.split()
+        layout = self._layouts.get(args[0]) if args else None
+        if layout is None or len(line) > self._plain_bytes or b" ".join(args) + b"\r\n" != line:
+            frame, size, header_size = self._read_oddity(line)
+        else:
+            try:
+                frame, size, header_size = layout(args)
+            except BadArguments as error:
+                raise _refused(args, error, line) from None
+        if size > self.limits.payload:
+            reason = f"body of {size} bytes is over the limit of {self.limits.payload}"
+            raise ProtocolError(reason, None, line)
+        known = (frame, size, header_size, len(line) if size < 0 else len(line) + size + 2)
+        if len(line) <= _SEEN_LINE_BYTES and size >= 0:
+            self._remember(line, known)
+        return known
+
+    def _remember(self, line: bytes, known: Line) -> None:
+        """Lines of a stream that never repeats itself cost more to keep than to read: when the room is
+        used up, seven times as many lines go by unkept before what is kept makes room for newer ones.
+        """
+        self._met += 1
+        if self._met <= _SEEN_LINES:
+            self.seen[line] = known
+        elif self._met > _SEEN_LINES * 8:
+            self._met = 0
+            self.seen.clear()
+
+    def read_at(self, line: bytes, offset: int) -> Line:
+        """As `read`, with errors placed at `offset`, where the line starts in its stream."""
+        try:
+            return self.read(line)
+        except ProtocolError as error:
+            raise ProtocolError(error.reason, offset, error.snippet) from None
+
+    def check_start(self, start: bytearray, offset: int) -> None:
+        """Raises ProtocolError if no line that begins with `start`, which has no LF yet, can be good."""
+        known = bytes(start[:_OP_BYTES]).upper()
+        if not _OP.match(known) and not any(op.startswith(known) for op in _OPS):
+            raise _unknown(known, offset)
+        if len(start) > self.limits.control_line + _OP_BYTES + 2:
+            raise self._too_long(known, offset)
+
+    def _check_line(self, text: bytes, op_bytes: int) -> None:
+        if len(text) - op_bytes - 1 > self.limits.control_line:
+            raise self._too_long(text)
+        if 13 in text:
+            raise ProtocolError("carriage return inside a control line", None, text[:op_bytes])
+
+    def _too_long(self, text: bytes, offset: int | None = None) -> ProtocolError:
+        limit = self.limits.control_line
+        return ProtocolError(
+            f"control line over the limit of {limit} bytes", offset, text[:_OP_BYTES]
+        )
+
+    def _read_oddity(self, line: bytes) -> Parsed:
+        """All that is rare: JSON, -ERR and A+, lower case, VT and FF in subjects, and what is wrong."""
+        text = line[:-2] if line.endswith(b"\r\n") else line[:-1]
+        found = _OP.match(text)
+        if not found:
+            raise _unknown(text)
+        op = found.group().upper().replace(b"AU", b"A-")
+        rest = text[found.end() :]
+        self._check_line(text, len(op))
+        if op not in FREE:
+            layout = self._layouts.get(op)
+            if layout is None:
+                raise self._misplaced(op)
+            if not rest.startswith((b" ", b"\t")):
+                raise ProtocolError(f"no blank after {op.decode()}", None, text[: len(op) + 1])
+            args = [arg for arg in rest.replace(b"\t", b" ").split(b" ") if arg]
+            try:
+                return layout([op, *args])
+            except BadArguments as error:
+                raise _refused([op], error, text) from None
+        if not may_send(op, self._context):
+            raise self._misplaced(op)
+        return FREE[op](rest), -1, 0
+
+    def _misplaced(self, op: bytes) -> ProtocolError:
+        who, kind = self._context.sender.value, self._context.kind
+        where = f"a {kind.value} connection" if kind else "a connection of unknown kind"
+        return ProtocolError(f"{op.decode()} is not sent by the {who} of {where}", None, op)
+
+
+@lru_cache(maxsize=64)
+def grammar(context: Context, limits: Limits) -> Grammar:
+    """The grammar of `context` under `limits`; one object for all who ask."""
+    return Grammar(context, limits)
+
+
+def _refused(args: list[bytes], error: BadArguments, line: bytes) -> ProtocolError:
+    return ProtocolError(f"{args[0].decode()} with {error}", None, line.rstrip(b"\r\n"))
+
+
+def _unknown(text: bytes, offset: int | None = None) -> ProtocolError:
+    """The error shows no more than it takes to see that no operation starts so: it may be a secret."""
+    shown = text[:1]
+    while len(shown) < len(text) and any(op.startswith(shown.upper()) for op in _OPS):
+        shown = text[: len(shown) + 1]
+    return ProtocolError("unknown operation", offset, shown)

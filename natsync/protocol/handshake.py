@@ -1,0 +1,222 @@
+"""INFO and CONNECT, typed, for every kind of connection; and what they tell about the kind.
+
+Read as Go reads them (encoding/json): keys in any case, the last duplicate wins, unknown keys are no
+error and stay in `extra`. So does a value of the wrong type, which a server would refuse; a dissector
+has to show it. Field lists: server/server.go (Info), client.go (ClientOpts), route.go (connectInfo),
+leafnode.go (leafConnectInfo). `repr` never shows a secret.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field, fields
+from typing import ClassVar, TypeVar
+
+from .errors import ProtocolError
+from .frames import Kind
+
+__all__ = ["ConnectOptions", "SECRETS", "ServerInfo", "kind_of_connect", "kind_of_info"]
+
+SECRETS = frozenset({"auth_token", "pass", "jwt", "sig", "proxy_sig"})
+"""The keys of CONNECT whose values prove who the opener is."""
+
+_S = TypeVar("_S", bound="_Handshake")
+_SERVER_ID = re.compile(r"N[A-Z2-7]{55}|[0-9A-Za-z]{22}")
+_WIRE_NAMES = {"password": "pass"}
+
+
+@dataclass(slots=True)
+class _Handshake:
+    """What INFO and CONNECT share: reading, writing, and a `repr` without secrets."""
+
+    always: ClassVar[frozenset[str]] = frozenset()
+    """What `to_json` says even at its default."""
+
+    extra: dict[str, object] = field(default_factory=dict, kw_only=True)
+
+    @classmethod
+    def parse(cls: type[_S], text: bytes) -> _S:
+        """The object in `text`. Raises ProtocolError if it is not one JSON object."""
+        known = {_WIRE_NAMES.get(item.name, item.name): item.name for item in fields(cls)}
+        del known["extra"]
+        values: dict[str, object] = {}
+        extra: dict[str, object] = {}
+        for key, value in _object(text).items():
+            name = known.get(key.lower())
+            if name and _fits(value, cls.__dataclass_fields__[name].type):
+                values[name] = tuple(value) if isinstance(value, list) else value
+            elif value is not None:
+                extra[key] = value
+        return cls(**values, extra=extra)
+
+    def to_json(self) -> bytes:
+        """One line of JSON: what is not at its default, which is what the reader assumes if absent."""
+        said = {
+            _WIRE_NAMES.get(item.name, item.name): getattr(self, item.name)
+            for item in fields(self)
+            if item.name != "extra"
+            and (getattr(self, item.name) != item.default or item.name in self.always)
+        }
+        return json.dumps({**said, **self.extra}, separators=(",", ":")).encode()
+
+    def __repr__(self) -> str:
+        shown = [
+            f"{item.name}={'***' if _WIRE_NAMES.get(item.name, item.name) in SECRETS else value!r}"
+            for item in fields(self)
+            if item.name != "extra" and (value := getattr(self, item.name)) != item.default
+        ]
+        hidden = [f"extra={sorted(self.extra)}"] if self.extra else []
+        return f"{type(self).__name__}({', '.join(shown + hidden)})"
+
+
+@dataclass(slots=True, repr=False)
+class ServerInfo(_Handshake):
+    """INFO: a server about itself, on any kind of connection. Absent fields are at their defaults."""
+
+    always = frozenset({"server_id", "version", "proto", "host", "port", "headers", "max_payload"})
+
+    server_id: str = ""
+    server_name: str = ""
+    version: str = ""
+    go: str = ""
+    git_commit: str = ""
+    proto: int = 0
+    host: str = ""
+    port: int = 0
+    headers: bool = False
+    auth_required: bool = False
+    tls_required: bool = False
+    tls_verify: bool = False
+    tls_available: bool = False
+    max_payload: int = 1 << 20
+    jetstream: bool = False
+    ip: str = ""
+    client_id: int = 0
+    client_ip: str = ""
+    nonce: str = ""
+    cluster: str = ""
+    cluster_dynamic: bool = False
+    domain: str = ""
+    connect_urls: tuple[str, ...] = ()
+    ws_connect_urls: tuple[str, ...] = ()
+    ldm: bool = False
+    compression: str = ""
+    connect_info: bool = False
+    remote_account: str = ""
+    acc_is_sys: bool = False
+    api_lvl: int = 0
+    xkey: str = ""
+    lnoc: bool = False
+    lnocu: bool = False
+    ln: bool = False
+    info_on_connect: bool = False
+    route_pool_size: int = 0
+    route_pool_idx: int = 0
+    route_account: str = ""
+    route_acc_add_reqid: str = ""
+    gossip_mode: int = 0
+    gateway: str = ""
+    gateway_urls: tuple[str, ...] = ()
+    gateway_url: str = ""
+    gateway_cmd: int = 0
+    gateway_cmd_payload: str = ""
+    gateway_nrp: bool = False
+    gateway_iom: bool = False
+    leafnode_urls: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, repr=False)
+class ConnectOptions(_Handshake):
+    """CONNECT: the opener about itself, on any kind of connection; secrets included, but not in `repr`.
+
+    `cluster` is None where the key is absent: routes and leafnodes send it, if only empty.
+    """
+
+    always = frozenset({"verbose", "pedantic"})
+
+    verbose: bool = True
+    pedantic: bool = True
+    echo: bool = True
+    tls_required: bool = False
+    auth_token: str = ""
+    user: str = ""
+    password: str = ""
+    jwt: str = ""
+    nkey: str = ""
+    sig: str = ""
+    proxy_sig: str = ""
+    name: str = ""
+    lang: str = ""
+    version: str = ""
+    protocol: int = 0
+    headers: bool = False
+    no_responders: bool = False
+    account: str = ""
+    new_account: bool = False
+    server_id: str = ""
+    domain: str = ""
+    cluster: str | None = None
+    cluster_dynamic: bool = False
+    lnoc: bool = False
+    ln: bool = False
+    gateway: str = ""
+    is_hub: bool = False
+    jetstream: bool = False
+    isolate: bool = False
+    compress_mode: str = ""
+    remote_account: str = ""
+
+
+def kind_of_info(info: ServerInfo) -> Kind | None:
+    """The kind of connection whose *first* INFO, of either side, is `info`; None if it does not tell.
+
+    The test of server/leafnode.go (processLeafnodeInfo). It needs server 1.2 for clients, 2.0 for the
+    rest. A leafnode that asks for compression sends an INFO without a server id before its CONNECT.
+    """
+    if info.gateway:
+        return Kind.GATEWAY
+    if not info.server_id and info.compression:
+        return Kind.LEAFNODE
+    if info.client_id:
+        leafnode = info.leafnode_urls or info.info_on_connect
+        return Kind.LEAFNODE if leafnode else Kind.CLIENT
+    return Kind.ROUTE if info.lnoc or info.nonce else None
+
+
+def kind_of_connect(options: ConnectOptions) -> Kind | None:
+    """The kind of connection that begins with CONNECT `options`; None if it does not tell."""
+    if options.gateway:
+        return Kind.GATEWAY
+    if options.lang:
+        return Kind.CLIENT
+    if options.server_id or options.remote_account or options.compress_mode or options.is_hub:
+        return Kind.LEAFNODE
+    if options.cluster is not None or _SERVER_ID.fullmatch(options.name):
+        return Kind.ROUTE
+    return None
+
+
+def _object(text: bytes) -> dict[str, object]:
+    try:
+        value = json.loads(text.decode("utf-8", "replace"), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise ProtocolError("JSON that cannot be read") from None
+    if not isinstance(value, dict):
+        raise ProtocolError("JSON that is no object")
+    return value
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _fits(value: object, annotation: object) -> bool:
+    match annotation:
+        case "bool":
+            return isinstance(value, bool)
+        case "int":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "tuple[str, ...]":
+            return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return isinstance(value, str)
