@@ -1,0 +1,76 @@
+# Every target makes the environment it runs in afresh: Python >= 3.10, make and the package index suffice.
+PYTHON ?= python3
+SECONDS ?= 60
+
+CODE = natsync dissect tests samples
+TYPED = natsync dissect tests/support samples
+BLACK = black --quiet --line-length 100 --target-version py310
+# What must be proven line by line and branch by branch.
+PROVEN = natsync/protocol/*,dissect/nats/reassembly.py
+
+VENV = .venv-$@
+RUN = @PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint format bench fuzz captures clean
+
+# A new environment named after the target, with what the target NEEDS.
+define fresh
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
+	{ echo '$(PYTHON) is no Python 3.10 or later: install one, or name it: make $@ PYTHON=python3.12' >&2; exit 1; }
+@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	{ echo '$(PYTHON) makes no virtual environments: on Debian, apt-get install python3-venv' >&2; exit 1; }
+@echo 'make $@: installing into $(VENV)'
+@rm -rf $(VENV) build natsync.egg-info && $(PYTHON) -m venv $(VENV)
+@$(VENV)/bin/pip install --quiet --disable-pip-version-check '$(NEEDS)'
+endef
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+demo: NEEDS = .
+demo: ## install as a user would, and print the sessions in samples/captures
+	$(fresh)
+	$(RUN) nats-dissect sessions samples/captures
+
+test: NEEDS = .[test]
+test: ## every test, against a real nats-server
+	$(fresh)
+	$(RUN) python -m pytest --cov --cov-report=
+	$(RUN) coverage report --include='$(PROVEN)' --fail-under=100 >$(VENV)/coverage.txt || \
+		{ cat $(VENV)/coverage.txt; echo 'make test: $(PROVEN) must be covered whole' >&2; exit 1; }
+
+lint: NEEDS = .[lint,test]
+lint: ## formatting, style, types and who imports whom
+	$(fresh)
+	$(RUN) $(BLACK) --check --diff $(CODE)
+	$(RUN) isort --quiet --check --diff $(CODE)
+	$(RUN) flake8 $(CODE)
+	$(RUN) mypy --no-error-summary $(TYPED)
+	$(RUN) lint-imports --no-logo
+
+format: NEEDS = .[lint]
+format: ## rewrite the code as lint wants it
+	$(fresh)
+	$(RUN) $(BLACK) $(CODE)
+	$(RUN) isort --quiet $(CODE)
+
+bench: NEEDS = .[bench,test]
+bench: ## figures of speed, beside those of others
+	$(fresh)
+	$(RUN) python -m pytest -m bench -s -p no:randomly tests/bench
+
+fuzz: NEEDS = .[test]
+fuzz: ## feed the codec any bytes for SECONDS=60
+	$(fresh)
+	$(RUN) python -m tests.protocol.fuzz $(SECONDS)
+
+captures: NEEDS = .[test]
+captures: ## record samples/captures again: needs root, tcpdump and both servers (see CONTRIBUTING.md)
+	$(fresh)
+	$(RUN) python -m tests.support.record
+
+clean: ## remove everything that is made from the sources
+	rm -rf .venv-* build dist *.egg-info .coverage .hypothesis .mypy_cache .pytest_cache .import_linter_cache
+	find $(CODE) -name __pycache__ -prune -exec rm -rf {} +

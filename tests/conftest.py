@@ -1,0 +1,51 @@
+"""Wires the plugins of tests/support, and compares output with the files in tests/golden."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.requirements import in_ci
+
+pytest_plugins = ["tests.support.leaks", "tests.support.servers"]
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-goldens",
+        action="store_true",
+        help="rewrite tests/golden with what the code says now, to be read in review",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--update-goldens") and in_ci():
+        raise pytest.UsageError("--update-goldens is refused under CI=true")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """A check: golden(name, text) fails with a diff unless tests/golden/<name> holds `text`."""
+    update = request.config.getoption("--update-goldens")
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="\n")
+            return
+        if not path.exists():
+            pytest.fail(f"no golden file {name}: make it with --update-goldens", pytrace=False)
+        expected = path.read_text(encoding="utf-8")
+        if text != expected:
+            lines = difflib.unified_diff(
+                expected.splitlines(), text.splitlines(), f"golden/{name}", "now", lineterm=""
+            )
+            pytest.fail("\n".join(lines), pytrace=False)
+
+    return check

@@ -1,0 +1,1 @@
+"""What tests share, one file a subject: pytest plugins, servers, makers of test data."""

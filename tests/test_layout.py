@@ -1,0 +1,224 @@
+"""The rules of the house that no linter knows: sizes, the test mirror, and which file may do what.
+
+Who imports whom inside the packages is import-linter's, see setup.cfg.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ("natsync", "dissect")
+CODE = (*SOURCE, "tests", "samples")
+
+FILE_LINES = 400
+FUNCTION_LINES = 60
+FILE_BYTES = 5_000_000
+
+# Standard modules that mean I/O or concurrency, and the only source files that may import them.
+FENCES = {
+    "socket": {"natsync/transport.py"},
+    "ssl": {"natsync/transport.py"},
+    "selectors": {"natsync/loop.py"},
+    "threading": {
+        f"natsync/{file}.py"
+        for file in ("cli", "connection", "dispatch", "inbox", "loop", "subscription")
+    },
+}
+
+# What natsync may import beside the standard library, where it is needed: the extras nkeys and tls.
+OPTIONAL = {"cryptography"}
+
+# Where the tests of a source file live; the first match counts.
+MIRROR = {
+    "natsync/protocol/": "tests/protocol/",
+    "natsync/": "tests/client/",
+    "dissect/nats/spark/": "tests/spark/",
+    "dissect/nats/": "tests/dissector/",
+}
+# Source files without a test file of their own, each with the reason.
+UNMIRRORED: dict[str, str] = {}
+
+# A folder of somebody's machine, which no other machine has.
+MACHINE_PATH = re.compile(rb"(?<![\w.:/-])/(?:home|root|Users|work|farm)/[\w.-]+")
+
+# A silenced check names its code, and says why in a comment of its own.
+SILENCED = re.compile(r"#\s*(?:type:\s*ignore|noqa)")
+SILENCED_WITH_REASON = re.compile(
+    r"# (?:type: ignore\[[\w, -]+\]|noqa: [A-Z]+\d+(?:, ?[A-Z]+\d+)*)  ?# ?\w+"
+)
+
+Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def python_files(*folders: str) -> dict[str, Path]:
+    """Name in the tree -> path."""
+    found = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): path for path in found}
+
+
+def committed_files() -> Iterator[Path]:
+    """What a clone holds: no environments, caches and builds."""
+    yield from (path for path in ROOT.iterdir() if path.is_file() and path.name != ".coverage")
+    for folder in (*CODE, ".ci"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path
+
+
+@functools.cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes(), str(path))
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """Top-level names of other packages that are imported anywhere below."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.add((node.module or "").partition(".")[0])
+    return names
+
+
+def annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr]:
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    every += [argument for argument in (arguments.vararg, arguments.kwarg) if argument]
+    yield from (argument.annotation for argument in every if argument.annotation)
+    if function.returns:
+        yield function.returns
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of the body without its docstring."""
+    documented = ast.get_docstring(function, clean=False) is not None
+    body = function.body[documented:]
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def mirrors(source: str) -> list[str]:
+    """The names that the tests of a source file may have."""
+    room = next(prefix for prefix in MIRROR if source.startswith(prefix))
+    *folders, file = source.removeprefix(room).split("/")
+    return [
+        f"{MIRROR[room]}test_{'_'.join([*folders, file])}",
+        f"{MIRROR[room]}{'/'.join([*folders, f'test_{file}'])}",
+    ]
+
+
+def test_a_file_fits_in_the_head() -> None:
+    sizes = {
+        name: len(path.read_bytes().splitlines()) for name, path in python_files(*CODE).items()
+    }
+    assert {name: lines for name, lines in sizes.items() if lines > FILE_LINES} == {}
+
+
+def test_a_function_fits_on_a_screen() -> None:
+    sizes = {
+        f"{name}: {node.name}": body_lines(node)
+        for name, path in python_files(*CODE).items()
+        for node in ast.walk(parse(path))
+        if isinstance(node, Function)
+    }
+    assert {name: lines for name, lines in sizes.items() if lines > FUNCTION_LINES} == {}
+
+
+def test_a_module_says_what_it_promises() -> None:
+    files = python_files(*CODE).items()
+    assert [name for name, path in files if not ast.get_docstring(parse(path))] == []
+
+
+def test_every_source_file_has_its_test() -> None:
+    sources = [
+        name for name in python_files(*SOURCE) if not name.endswith(("__init__.py", "__main__.py"))
+    ]
+    alone = {
+        source: mirrors(source)[0]
+        for source in sources
+        if source not in UNMIRRORED and not any((ROOT / test).exists() for test in mirrors(source))
+    }
+    assert alone == {}
+    assert [source for source in UNMIRRORED if source not in sources] == []
+
+
+def test_dissect_is_a_namespace_that_others_share() -> None:
+    assert not (ROOT / "dissect/__init__.py").exists()
+
+
+def test_io_and_threads_stay_in_their_files() -> None:
+    for name, path in python_files(*SOURCE).items():
+        fenced = imported(parse(path)) & FENCES.keys()
+        assert [module for module in fenced if name not in FENCES[module]] == [], name
+
+
+def test_no_product_code_sleeps() -> None:
+    for name, path in python_files(*SOURCE).items():
+        names = {node.attr for node in ast.walk(parse(path)) if isinstance(node, ast.Attribute)}
+        names |= {
+            alias.name
+            for node in ast.walk(parse(path))
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        assert "sleep" not in names, name
+
+
+def test_signatures_do_not_say_any() -> None:
+    loose = [
+        f"{name}:{node.lineno} {node.name}"
+        for name, path in python_files(*SOURCE).items()
+        for node in ast.walk(parse(path))
+        if isinstance(node, Function) and any("Any" in names_in(note) for note in annotations(node))
+    ]
+    assert loose == []
+
+
+def names_in(annotation: ast.expr) -> set[str]:
+    return set(re.findall(r"\w+", ast.unparse(annotation)))
+
+
+def test_a_silenced_check_says_which_and_why() -> None:
+    lines = [
+        f"{name}:{number} {line.strip()}"
+        for name, path in python_files(*CODE).items()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if SILENCED.search(line) and not SILENCED_WITH_REASON.search(line)
+    ]
+    assert lines == []
+
+
+def test_the_codec_imports_itself_and_the_standard_library() -> None:
+    for name, path in python_files("natsync/protocol").items():
+        levels = {node.level for node in ast.walk(parse(path)) if isinstance(node, ast.ImportFrom)}
+        assert levels <= {0, 1}, name
+        assert imported(parse(path)) <= sys.stdlib_module_names, name
+
+
+def test_the_client_imports_the_standard_library() -> None:
+    for name, path in python_files("natsync").items():
+        assert imported(parse(path)) - sys.stdlib_module_names <= {"natsync", *OPTIONAL}, name
+
+
+def test_import_natsync_loads_the_standard_library_alone() -> None:
+    code = "import sys; old = set(sys.modules); import natsync; print(*sys.modules.keys() - old)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    loaded = {module.partition(".")[0] for module in done.stdout.split()}
+    assert "natsync" in loaded
+    assert loaded - sys.stdlib_module_names == {"natsync"}
+
+
+def test_no_file_is_big_or_names_a_folder_of_this_machine() -> None:
+    for path in committed_files():
+        content = path.read_bytes()
+        assert len(content) <= FILE_BYTES, path
+        assert MACHINE_PATH.findall(content) == [], path

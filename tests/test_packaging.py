@@ -1,0 +1,95 @@
+"""The wheel built from this tree: what is in it, what is not, and what it says of itself."""
+
+from __future__ import annotations
+
+import email
+import importlib.util
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from configparser import ConfigParser
+from email.message import Message
+from pathlib import Path
+
+import pytest
+
+import natsync
+
+from tests.support.requirements import missing
+
+ROOT = Path(__file__).resolve().parent.parent
+# A copy, for setuptools writes into the tree it builds, and takes what an earlier build left there.
+NEEDED = ("natsync", "dissect", "tests", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    if not all(importlib.util.find_spec(tool) for tool in ("pip", "setuptools", "wheel")):
+        missing("pip, setuptools and wheel", "pip install pip setuptools wheel")
+    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheel")
+    for name in NEEDED:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tree / name)
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", *options, "-w", out, tree],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    (path,) = out.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        yield archive
+
+
+def dist_info(wheel: zipfile.ZipFile, name: str) -> str:
+    return wheel.read(f"natsync-{natsync.__version__}.dist-info/{name}").decode()
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    return email.message_from_string(dist_info(wheel, "METADATA"))
+
+
+def test_it_holds_both_packages_with_their_types(wheel: zipfile.ZipFile) -> None:
+    names = set(wheel.namelist())
+    assert {"natsync/__init__.py", "natsync/py.typed"} <= names
+    assert {"dissect/nats/__init__.py", "dissect/nats/py.typed"} <= names
+
+
+def test_it_holds_every_source_file_and_no_other(wheel: zipfile.ZipFile) -> None:
+    packed = {name for name in wheel.namelist() if name.endswith(".py")}
+    sources = {
+        path.relative_to(ROOT).as_posix()
+        for folder in ("natsync", "dissect")
+        for path in (ROOT / folder).rglob("*.py")
+    }
+    assert packed == sources
+
+
+def test_it_leaves_dissect_to_be_a_namespace(wheel: zipfile.ZipFile) -> None:
+    assert "dissect/__init__.py" not in wheel.namelist()
+
+
+def test_it_names_both_commands(wheel: zipfile.ZipFile) -> None:
+    commands = ConfigParser()
+    commands.read_string(dist_info(wheel, "entry_points.txt"))
+    assert dict(commands["console_scripts"]) == {
+        "natsync": "natsync.cli:main",
+        "nats-dissect": "dissect.nats.cli:main",
+    }
+
+
+def test_it_carries_the_licence(wheel: zipfile.ZipFile, metadata: Message) -> None:
+    assert "Apache-2.0" in (metadata["License-Expression"], metadata["License"])
+    (licence,) = (name for name in wheel.namelist() if name.endswith("LICENSE"))
+    assert wheel.read(licence) == (ROOT / "LICENSE").read_bytes()
+
+
+def test_its_version_is_that_of_the_package(metadata: Message) -> None:
+    assert metadata["Name"] == "natsync"
+    assert metadata["Version"] == natsync.__version__
+    assert metadata["Requires-Python"] == ">=3.10"
