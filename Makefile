@@ -59,15 +59,15 @@ format: ## rewrite the code as lint wants it
 bench: NEEDS = .[bench,test]
 bench: ## figures of speed, beside those of others
 	$(fresh)
-	$(RUN) python -m pytest -m bench -s -p no:randomly tests/bench
+	$(RUN) python -m pytest -m bench -s -p no:randomly --timeout=600 tests/bench
 
 fuzz: NEEDS = .[test]
 fuzz: ## feed the codec any bytes for SECONDS=60
 	$(fresh)
 	$(RUN) python -m tests.protocol.fuzz $(SECONDS)
 
-captures: NEEDS = .[test]
-captures: ## record samples/captures again: needs root, tcpdump and both servers (see CONTRIBUTING.md)
+captures: NEEDS = .[bench,test]
+captures: ## record samples/captures again: needs root and more, see CONTRIBUTING.md
 	$(fresh)
 	$(RUN) python -m tests.support.record
 
