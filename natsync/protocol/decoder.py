@@ -37,7 +37,8 @@ class Decoder:
         self._limits = limits
         self._payloads = payloads
         self._offset = offset  # of the first byte that is in no frame read yet
-        self._unread = b""  # fed, not looked at
+        self._unread = b""  # fed, and from `_start` on not looked at
+        self._start = 0
         self._line = bytearray()  # a control line without its end
         self._body: _Body | None = None
         self._done: list[Frame] = []  # completed by `skip`
@@ -57,8 +58,8 @@ class Decoder:
 
     @property
     def idle(self) -> bool:
-        """True between frames: everything fed so far has been returned."""
-        return not (self._unread or self._line or self._body or self._done)
+        """True between frames: everything fed so far has been returned, and nothing was wrong."""
+        return not (self._unread or self._line or self._body or self._done or self._error)
 
     def learn(
         self, kind: Kind | None = None, *, dedicated: bool | None = None, lnocu: bool | None = None
@@ -74,8 +75,13 @@ class Decoder:
         self._grammar = grammar(self.context, self._limits)
 
     def feed(self, data: bytes) -> None:
-        """Takes the next bytes of the stream. Call `read` until it returns none before the next `feed`."""
-        self._unread = self._unread + data if self._unread else bytes(data)
+        """Takes the next bytes of the stream. Call `read` until it returns none before the next `feed`.
+
+        After an error nothing is taken any more.
+        """
+        if not self._error:
+            self._unread = self._unread[self._start :] + data if self._unread else bytes(data)
+            self._start = 0
 
     def skip(self, size: int) -> None:
         """Says that the next `size` bytes of the stream never arrive: a hole in a capture.
@@ -101,14 +107,17 @@ class Decoder:
             self._read_into(frames)
         except ProtocolError as error:
             self._error = error
-            self._unread = b""
+            self._unread, self._body = b"", None
+            self._line.clear()
             if not frames:
                 raise
         return frames
 
     def _read_into(self, frames: list[Frame]) -> None:
-        data, self._unread = self._unread, b""
-        start = self._continue(data, 0, frames) if self._line or self._body else 0
+        data, start = self._unread, self._start
+        self._unread, self._start = b"", 0
+        if self._line or self._body:
+            start = self._continue(data, start, frames)
         if start == len(data):
             return
         if not _paused(frames):
@@ -121,7 +130,7 @@ class Decoder:
         if start == len(data):
             return
         if _paused(frames):
-            self._unread = data[start:]
+            self._unread, self._start = data, start  # no copy: there may be a stop every few bytes
         else:
             self._continue(data, start, frames)
 
@@ -150,9 +159,7 @@ class Decoder:
             frames.append(frame.placed(self._offset, total))
             self._offset += total
         else:
-            self._body = _Body(
-                frame, self._offset, total, size, size if self._payloads else header_size
-            )
+            self._body = _Body(frame, self._offset, total, size, header_size, self._payloads)
         return end
 
     def _finish_body(self, frames: list[Frame]) -> None:
@@ -174,11 +181,14 @@ def _end(frames: list[Frame], offset: int) -> int:
 class _Body:
     """The body in progress: what of it is kept, and how much is still to come, CR LF included."""
 
-    def __init__(self, frame: Frame, offset: int, total: int, size: int, wanted: int) -> None:
+    def __init__(
+        self, frame: Frame, offset: int, total: int, size: int, header_size: int, keep: bool
+    ) -> None:
         self._frame = frame
         self._offset = offset
         self._total = total
-        self._wanted = wanted  # so many bytes from the front are kept
+        self._payload_bytes = size - header_size
+        self._wanted = size if keep else header_size  # so many bytes from the front are kept
         self._kept = bytearray()
         self._missing = 0
         self._missing_headers = 0
@@ -202,13 +212,10 @@ class _Body:
 
     def miss(self, size: int) -> None:
         """Passes over `size` bytes that never arrive."""
-        frame = self._frame
-        if isinstance(frame, Message):
-            payload_left = max(0, self.left - 2)
-            headers_left = max(0, payload_left - frame.payload_bytes)
-            lost = min(size, headers_left)
-            self._missing_headers += lost
-            self._missing += min(size, payload_left) - lost
+        body_left = max(0, self.left - 2)
+        lost = min(size, max(0, body_left - self._payload_bytes))
+        self._missing_headers += lost
+        self._missing += min(size, body_left) - lost
         self._wanted -= size
         self.left -= size
 

@@ -29,7 +29,8 @@ def encode_publish(
 ) -> bytes:
     """The PUB of a client, or its HPUB if `headers` (a whole block) is not empty: one call's hot path.
 
-    Raises ProtocolError for a subject or reply with blanks or line ends, and for an empty subject.
+    Raises ProtocolError for a subject or reply with blanks or line ends, for an empty subject, and for
+    a body whose size has more than 9 digits.
     """
     if subject not in _known:
         check_publish(subject)
@@ -40,10 +41,12 @@ def encode_publish(
         check_publish(reply)
         subject = b"%b %b" % (subject, reply)
     data = payload if isinstance(payload, bytes) else bytes(payload)
+    total = len(headers) + len(data)
+    if total > MAX_NUMBER:
+        raise _too_big()
     if headers:
-        total = len(headers) + len(data)
         return b"HPUB %b %d %d\r\n%b%b\r\n" % (subject, len(headers), total, headers, data)
-    return b"PUB %b %d\r\n%b\r\n" % (subject, len(data), data)
+    return b"PUB %b %d\r\n%b\r\n" % (subject, total, data)
 
 
 def encode(frame: Frame, context: Context = _CLIENT) -> bytes:
@@ -58,9 +61,13 @@ def encode(frame: Frame, context: Context = _CLIENT) -> bytes:
     if isinstance(frame, Message):
         headers, payload = _body(frame)
         if len(headers) + len(payload) > MAX_NUMBER:
-            raise ProtocolError(f"body of more than {MAX_NUMBER} bytes")
+            raise _too_big()
         return b"%b\r\n%b%b\r\n" % (line, headers, payload)
     return line + b"\r\n"
+
+
+def _too_big() -> ProtocolError:
+    return ProtocolError(f"body of more than {MAX_NUMBER} bytes")
 
 
 def _body(frame: Message) -> tuple[bytes, bytes]:
@@ -151,7 +158,7 @@ def _unsub(frame: f.Unsub, context: Context) -> list[bytes]:
 
 
 def _account(account: bytes, context: Context) -> list[bytes]:
-    if context.kind is Kind.LEAFNODE or context.dedicated:
+    if context.kind is Kind.LEAFNODE or (context.kind is Kind.ROUTE and context.dedicated):
         if account:
             raise ProtocolError("account on a connection that is bound to one", None, account)
         return []

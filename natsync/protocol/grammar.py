@@ -5,7 +5,8 @@ anything after PING, PONG and +OK, INFO and CONNECT without a blank. As strict a
 counts, sizes of 1 to 9 digits, `+` and `|` markers, a header size within the total size, and which side
 of which kind of connection sends what (server/parser.go; argument layouts in client.go, route.go,
 gateway.go and leafnode.go). Two things differ on purpose: a CR inside a line, which the server treats
-differently by where its read buffer ended, is refused; and a control line's limit counts extra blanks.
+differently by where its read buffer ended, is refused where the rest of the line means anything; and a
+control line's limit counts extra blanks.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from .errors import ProtocolError
-from .frames import Context, Frame, Message
+from .frames import Context, Frame
 from .layouts import FREE, OPS, BadArguments, Parsed, layouts, may_send
 
 Line = tuple[Frame, int, int, int]
@@ -24,6 +25,9 @@ Line = tuple[Frame, int, int, int]
 _OPS = sorted(OPS, key=len, reverse=True)
 _OP = re.compile(b"(?i:" + b"|".join(map(re.escape, _OPS)) + b")|[Aa]u(?=[ \t])")
 _OP_BYTES = len(_OPS[0])
+_BEGINNINGS = {op[:size] for op in OPS for size in range(1, len(op) + 1)}
+_ALIAS_OF_A_MINUS = (b"Au", b"au")  # only so, with a small u (server/parser.go: OP_A)
+_IGNORE_THE_REST = (b"PING", b"PONG", b"+OK")
 _SEEN_LINES = 4096
 _SEEN_LINE_BYTES = 160
 
@@ -95,17 +99,17 @@ class Grammar:
 
     def check_start(self, start: bytearray, offset: int) -> None:
         """Raises ProtocolError if no line that begins with `start`, which has no LF yet, can be good."""
-        known = bytes(start[:_OP_BYTES]).upper()
-        if not _OP.match(known) and not any(op.startswith(known) for op in _OPS):
+        known = bytes(start[:_OP_BYTES])
+        if not _OP.match(known) and not _may_begin(known):
             raise _unknown(known, offset)
         if len(start) > self.limits.control_line + _OP_BYTES + 2:
             raise self._too_long(known, offset)
 
-    def _check_line(self, text: bytes, op_bytes: int) -> None:
-        if len(text) - op_bytes - 1 > self.limits.control_line:
+    def _check_line(self, text: bytes, op: bytes, rest: bytes) -> None:
+        if len(rest) - rest.startswith((b" ", b"\t")) > self.limits.control_line:
             raise self._too_long(text)
-        if 13 in text:
-            raise ProtocolError("carriage return inside a control line", None, text[:op_bytes])
+        if 13 in rest and op not in _IGNORE_THE_REST:
+            raise ProtocolError("carriage return inside a control line", None, text[: len(op)])
 
     def _too_long(self, text: bytes, offset: int | None = None) -> ProtocolError:
         limit = self.limits.control_line
@@ -118,15 +122,15 @@ class Grammar:
         text = line[:-2] if line.endswith(b"\r\n") else line[:-1]
         found = _OP.match(text)
         if not found:
-            raise _unknown(text)
+            raise _unknown(line)
         op = found.group().upper().replace(b"AU", b"A-")
         rest = text[found.end() :]
-        self._check_line(text, len(op))
+        self._check_line(text, op, rest)
         if op not in FREE:
             layout = self._layouts.get(op)
             if layout is None:
                 raise self._misplaced(op)
-            if not rest.startswith((b" ", b"\t")):
+            if rest and not rest.startswith((b" ", b"\t")):
                 raise ProtocolError(f"no blank after {op.decode()}", None, text[: len(op) + 1])
             args = [arg for arg in rest.replace(b"\t", b" ").split(b" ") if arg]
             try:
@@ -156,6 +160,11 @@ def _refused(args: list[bytes], error: BadArguments, line: bytes) -> ProtocolErr
 def _unknown(text: bytes, offset: int | None = None) -> ProtocolError:
     """The error shows no more than it takes to see that no operation starts so: it may be a secret."""
     shown = text[:1]
-    while len(shown) < len(text) and any(op.startswith(shown.upper()) for op in _OPS):
+    while len(shown) < len(text) and _may_begin(shown):
         shown = text[: len(shown) + 1]
     return ProtocolError("unknown operation", offset, shown)
+
+
+def _may_begin(text: bytes) -> bool:
+    """Whether `text` is the beginning of an operation, or all of it."""
+    return text.upper() in _BEGINNINGS or text in _ALIAS_OF_A_MINUS

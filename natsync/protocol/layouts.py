@@ -123,9 +123,14 @@ def _legacy_msg(args: list[bytes]) -> Parsed:
     return _msg(args)
 
 
-def _route_unsub(args: list[bytes]) -> Parsed:
+def _route_unsub(rs_minus: Layout) -> Layout:
     """UNSUB on a route: of 1.x with its RSID:, or what 2.x takes for RS-."""
-    return _unsub(args) if len(args) > 1 and args[1].startswith(RSID) else _rs_minus(args)
+
+    def layout(args: list[bytes]) -> Parsed:
+        legacy = len(args) > 1 and args[1].startswith(RSID)
+        return _unsub(args) if legacy else rs_minus(args)
+
+    return layout
 
 
 def _rs_plus(args: list[bytes]) -> Parsed:
@@ -230,7 +235,8 @@ def _route(dedicated: bool, lnocu: bool) -> dict[bytes, Layout]:
         after_origin = {op: _lacking(layout, 2) for op, layout in after_origin.items()}
     if not lnocu:
         after_origin[b"LS-"] = _lacking(_ls_minus, 1, 2 if dedicated else 1)
-    odd = {b"PUB": _pub, b"HPUB": _hpub, b"SUB": _sub, b"UNSUB": _route_unsub, b"MSG": _legacy_msg}
+    odd = {b"PUB": _pub, b"HPUB": _hpub, b"SUB": _sub, b"MSG": _legacy_msg}
+    odd[b"UNSUB"] = _route_unsub(after_op[b"RS-"])
     return {**odd, **after_op, **after_origin}
 
 
@@ -270,7 +276,8 @@ def may_send(op: bytes, context: Context) -> bool:
         return sender is Role.CLIENT
     if op in (b"A+", b"A-"):
         return kind in (Kind.ROUTE, Kind.LEAFNODE) or (kind, sender) == (Kind.GATEWAY, Role.SERVER)
-    return True
+    # A server ends the connection of a client that sends one (server/client.go: processErr).
+    return op != b"-ERR" or (kind, sender) != (Kind.CLIENT, Role.CLIENT)
 
 
 def _json(cls: type[f.Info] | type[f.Connect], rest: bytes) -> Frame:

@@ -1,0 +1,201 @@
+"""Decoder: the tables hold however the bytes are cut; limits come before memory; holes and learning work.
+
+What holds for any bytes at all is in test_properties.py.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from natsync.protocol import (
+    Connect,
+    Context,
+    Decoder,
+    Info,
+    Kind,
+    Msg,
+    Ping,
+    Pong,
+    ProtocolError,
+    Role,
+    RSub,
+)
+
+from tests.protocol.feeding import by_bytes, cut, decoder_of, read
+from tests.protocol.refused import REFUSED, SERVER_LIMITS, Refused
+from tests.protocol.table import CLIENT, ROUTE, ROWS, Row
+
+BEFORE = b"PING\r\nINFO {}\r\nPONG\r\n"
+MB = 1 << 20
+
+rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+refusals = pytest.mark.parametrize("refused", REFUSED, ids=lambda refused: refused.name)
+
+
+@rows
+def test_a_row_whole(row: Row) -> None:
+    reading = read([row.wire], row.context)
+    assert reading.frames == [row.frame]
+    assert type(reading.frames[0]) is type(row.frame)
+    assert reading.places == [(0, len(row.wire))]
+    assert reading.refusal is None
+
+
+@rows
+def test_a_row_byte_by_byte(row: Row) -> None:
+    assert read(by_bytes(row.wire), row.context) == read([row.wire], row.context)
+
+
+@rows
+def test_a_row_in_two_pieces(row: Row) -> None:
+    whole = read([row.wire], row.context)
+    for place in range(1, min(len(row.wire), 100)):
+        assert read(cut(row.wire, [place]), row.context) == whole
+
+
+@rows
+def test_a_row_between_others(row: Row) -> None:
+    end = len(BEFORE) + len(row.wire)
+    reading = read([BEFORE + row.wire + b"PING\r\nPI"], row.context, offset=1000)
+    assert reading.frames == [Ping(), Info(b"{}"), Pong(), row.frame, Ping()]
+    assert reading.places[3:] == [(1000 + len(BEFORE), len(row.wire)), (1000 + end, 6)]
+    assert reading.tiles(1000) and reading.end == 1000 + end + 6
+
+
+@rows
+def test_a_row_without_its_payload(row: Row) -> None:
+    for pieces in ([row.wire], by_bytes(row.wire)):
+        bare = read(pieces, row.context, payloads=False)
+        full = read(pieces, row.context)
+        assert (bare.places, bare.sizes) == (full.places, full.sizes)
+        assert getattr(bare.frames[0], "payload", b"") == b""
+        assert getattr(bare.frames[0], "headers", b"") == getattr(row.frame, "headers", b"")
+
+
+@refusals
+def test_bytes_are_refused_where_they_are_wrong(refused: Refused) -> None:
+    reading = read([refused.wire], refused.context, refused.limits)
+    assert reading.frames == []
+    assert reading.refusal is not None
+    assert reading.refusal[:2] == (refused.reason, refused.at)
+
+
+@refusals
+def test_good_frames_before_the_refused_bytes_are_read(refused: Refused) -> None:
+    stream = BEFORE + refused.wire
+    reading = read([stream], refused.context, refused.limits, offset=7)
+    assert reading.frames == [Ping(), Info(b"{}"), Pong()]
+    assert reading.refusal is not None
+    assert reading.refusal[:2] == (refused.reason, 7 + len(BEFORE) + refused.at)
+    assert reading.end == 7 + len(BEFORE)
+
+
+@refusals
+def test_refused_bytes_are_refused_alike_in_any_pieces(refused: Refused) -> None:
+    whole = read([refused.wire], refused.context, refused.limits)
+    assert read(by_bytes(refused.wire), refused.context, refused.limits) == whole
+    for place in range(1, min(len(refused.wire), 60)):
+        assert read(cut(refused.wire, [place]), refused.context, refused.limits) == whole
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        b"SUB %b 1\r\n" % (b"s" * 4094),
+        b"UNSUB %b\n" % (b"s" * 4096),
+        b"PUB %b 0\r\n\r\n" % (b"s" * 4094),
+        b'CONNECT {"a":"%b"}\r\n' % (b"s" * 4088),
+        b'CONNECT{"a":"%b"}\r\n' % (b"s" * 4088),
+        b"PING%b\r\n" % (b"s" * 4096),
+    ],
+    ids=lambda wire: wire[:12].decode(),
+)
+def test_a_control_line_up_to_the_limit_passes(wire: bytes) -> None:
+    assert len(read([wire], CLIENT, SERVER_LIMITS).frames) == 1
+    assert read(by_bytes(wire), CLIENT, SERVER_LIMITS) == read([wire], CLIENT, SERVER_LIMITS)
+
+
+def test_an_error_stays_and_nothing_more_is_kept() -> None:
+    decoder = Decoder(Role.SERVER)
+    decoder.feed(b"PING\r\nMSG a 1 2\r\nabc\r\n")
+    assert decoder.read() == [Ping()]
+    for _ in range(3):
+        with pytest.raises(ProtocolError, match="no CR LF behind a body at byte 19: b'c'"):
+            decoder.read()
+        decoder.feed(bytes(MB))
+    assert decoder.offset == 6
+    with pytest.raises(ValueError):
+        decoder.skip(0)
+    tracemalloc.start()
+    for _ in range(50):
+        decoder.feed(bytes(MB))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < MB
+
+
+def test_bytearrays_and_memoryviews_are_food_too() -> None:
+    decoder = Decoder(Role.SERVER)
+    data = bytearray(b"MSG a 1 2\r\nab\r\n")
+    decoder.feed(data)  # type: ignore[arg-type]  # see below
+    data[:] = bytes(len(data))
+    decoder.feed(memoryview(b"PING\r\n"))  # type: ignore[arg-type]  # works, for readers into a buffer
+    assert decoder.read() == [Msg(b"a", b"1", payload=b"ab"), Ping()]
+
+
+def test_offset_and_idle_and_body_left_tell_what_is_in_progress() -> None:
+    decoder = Decoder(Role.SERVER, offset=100)
+    told = []
+    for byte in by_bytes(b"PING\r\nMSG a 1 1\r\nx\r\n"):
+        decoder.feed(byte)
+        assert not decoder.idle
+        decoder.read()
+        told.append((decoder.offset, decoder.body_left, decoder.idle))
+    line = [(106, 0, False)] * 10
+    assert told[:6] == [(100, 0, False)] * 5 + [(106, 0, True)]
+    assert told[6:] == [*line, (106, 3, False), (106, 2, False), (106, 1, False), (120, 0, True)]
+
+
+def test_reading_stops_behind_info_and_connect() -> None:
+    decoder = Decoder(Role.CLIENT, None)
+    decoder.feed(b'PING\r\nCONNECT {"lang":"x"}\r\nINFO {}\r\nPUB a 1\r\nx\r\n')
+    assert decoder.read() == [Ping(), Connect(b'{"lang":"x"}')]
+    assert not decoder.idle
+    decoder.learn(Kind.CLIENT)
+    assert decoder.read() == [Info(b"{}")]
+    assert [frame.op for frame in decoder.read()] == ["PUB"]
+    assert decoder.read() == []
+    assert decoder.idle
+
+
+def test_an_unknown_kind_reads_no_message() -> None:
+    decoder = Decoder(Role.SERVER, None)
+    decoder.feed(b"INFO {}\r\nMSG a 1 1\r\nx\r\n")
+    assert decoder.read() == [Info(b"{}")]
+    with pytest.raises(ProtocolError, match="connection of unknown kind at byte 9"):
+        decoder.read()
+
+
+def test_learning_changes_only_what_it_is_told() -> None:
+    decoder = Decoder(Role.SERVER, None)
+    decoder.learn(Kind.ROUTE)
+    decoder.learn(dedicated=True)
+    decoder.learn(lnocu=True)
+    assert decoder.context == Context(Role.SERVER, Kind.ROUTE, dedicated=True, lnocu=True)
+    decoder.learn()
+    assert decoder.context == Context(Role.SERVER, Kind.ROUTE, dedicated=True, lnocu=True)
+    decoder.learn(dedicated=False)
+    assert decoder.context == Context(Role.SERVER, Kind.ROUTE, lnocu=True)
+
+
+def test_learning_in_the_middle_of_a_body_counts_from_the_next_line() -> None:
+    decoder = decoder_of(ROUTE[1])
+    decoder.feed(b"RMSG A foo 5\r\nhe")
+    assert decoder.read() == []
+    decoder.learn(dedicated=True)
+    decoder.feed(b"llo\r\nRS+ foo\r\n")
+    message, interest = decoder.read()
+    assert (getattr(message, "account"), getattr(message, "payload")) == (b"A", b"hello")
+    assert interest == RSub(b"foo")

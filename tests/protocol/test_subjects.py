@@ -1,0 +1,105 @@
+"""Subjects: what may stand where, and `matches` against a slow and obvious definition of a match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from natsync.protocol import (
+    ProtocolError,
+    check_publish,
+    check_queue,
+    check_subscribe,
+    is_literal,
+    matches,
+)
+
+NO_TOKENS = [b"", b" ", b"a b", b"a\tb", b"a\r", b"\n"]
+subjects = st.lists(
+    st.sampled_from([b"a", b"b", b"*", b">", b"", b"a*", b">b", b"\xff\x00"]),
+    min_size=1,
+    max_size=5,
+).map(b".".join)
+
+
+def obviously_matches(pattern: list[bytes], subject: list[bytes]) -> bool:
+    """The definition, token by token: `*` is one token, a last `>` is one or more, none may be empty."""
+    if not pattern or not subject:
+        return not pattern and not subject
+    if b"" in subject:
+        return False
+    if pattern == [b">"]:
+        return True
+    return pattern[0] in (b"*", subject[0]) and obviously_matches(pattern[1:], subject[1:])
+
+
+@settings(deadline=None, max_examples=1000)
+@given(subjects, subjects)
+def test_matches_is_the_obvious_definition(pattern: bytes, subject: bytes) -> None:
+    assert matches(pattern, subject) == obviously_matches(pattern.split(b"."), subject.split(b"."))
+
+
+@pytest.mark.parametrize(
+    "pattern, subject, match",
+    [
+        (b"foo", b"foo", True),
+        (b"foo", b"Foo", False),
+        (b"foo", b"foo.bar", False),
+        (b"foo.*", b"foo.bar", True),
+        (b"foo.*", b"foo", False),
+        (b"foo.*", b"foo.bar.baz", False),
+        (b"*.*", b"foo.bar", True),
+        (b"foo.>", b"foo", False),
+        (b"foo.>", b"foo.bar.baz", True),
+        (b">", b"foo", True),
+        (b"foo*", b"foobar", False),
+        (b"foo*bar", b"foo*bar", True),
+        (b"foo>", b"foo>", True),
+        (b"foo.*", b"foo.*", True),
+        (b"foo.*", b"foo.>", True),
+        (b"foo", b"*", False),
+        (b">", b"a..b", False),
+        (b"a.*.b", b"a..b", False),
+        (b"a..b", b"a..b", False),
+        (b">", b"", False),
+        (b">", b".a", False),
+        (b">", b"a.", False),
+    ],
+)
+def test_matches(pattern: bytes, subject: bytes, match: bool) -> None:
+    assert matches(pattern, subject) is match
+
+
+@pytest.mark.parametrize("check", [check_publish, check_subscribe, check_queue])
+@pytest.mark.parametrize("text", NO_TOKENS)
+def test_what_is_no_token_stands_nowhere(check: Callable[[bytes], None], text: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        check(text)
+
+
+@pytest.mark.parametrize(
+    "text", [b"a", b"a.b", b"a.*", b">", b"a.>", b"a*", b">a", b"\x00\xff", b"$SYS.x"]
+)
+def test_subjects_to_subscribe_to(text: bytes) -> None:
+    check_subscribe(text)
+    check_publish(text)
+    check_queue(text)
+
+
+@pytest.mark.parametrize("text", [b".", b".a", b"a.", b"a..b", b">.a", b"a.>.b"])
+def test_subjects_to_publish_to_only(text: bytes) -> None:
+    check_publish(text)
+    with pytest.raises(ProtocolError) as caught:
+        check_subscribe(text)
+    assert caught.value.snippet == text
+
+
+@pytest.mark.parametrize(
+    "text, literal",
+    [(b"a", True), (b"a.b*", True), (b"*", False), (b"a.>", False), (b"a..b", False), (b"", False)],
+)
+def test_literals(text: bytes, literal: bool) -> None:
+    assert is_literal(text) is literal
