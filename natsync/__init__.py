@@ -1,3 +1,77 @@
-"""A blocking NATS client for threaded programs."""
+"""A blocking NATS client for threaded programs.
+
+>>> nc = natsync.connect("nats://127.0.0.1:4222")
+>>> nc.request("time", timeout=1).data
+b'12:00'
+"""
 
 __version__ = "0.1.0"
+
+from .client import Client, connect
+from .connection import Stats, Status
+from .errors import (
+    AuthorizationError,
+    BadSubscriptionError,
+    ConnectError,
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    Error,
+    FlushTimeoutError,
+    HandlerError,
+    HeadersNotSupportedError,
+    MaxMessagesError,
+    MaxPayloadError,
+    MsgNoReplyError,
+    NextMsgTimeoutError,
+    NoRespondersError,
+    NoServersError,
+    OptionError,
+    OutboundBufferLimitError,
+    PermissionsViolationError,
+    ProtocolError,
+    RequestTimeoutError,
+    SecureConnRequiredError,
+    ServerError,
+    SlowConsumerError,
+    StaleConnectionError,
+    SyncSubRequiredError,
+)
+from .message import Headers, Msg
+from .protocol import ServerInfo
+from .subscription import Subscription
+
+__all__ = [
+    "AuthorizationError",
+    "BadSubscriptionError",
+    "Client",
+    "ConnectError",
+    "ConnectTimeoutError",
+    "ConnectionClosedError",
+    "Error",
+    "FlushTimeoutError",
+    "HandlerError",
+    "Headers",
+    "HeadersNotSupportedError",
+    "MaxMessagesError",
+    "MaxPayloadError",
+    "Msg",
+    "MsgNoReplyError",
+    "NextMsgTimeoutError",
+    "NoRespondersError",
+    "NoServersError",
+    "OptionError",
+    "OutboundBufferLimitError",
+    "PermissionsViolationError",
+    "ProtocolError",
+    "RequestTimeoutError",
+    "SecureConnRequiredError",
+    "ServerError",
+    "ServerInfo",
+    "SlowConsumerError",
+    "StaleConnectionError",
+    "Stats",
+    "Status",
+    "Subscription",
+    "SyncSubRequiredError",
+    "connect",
+]

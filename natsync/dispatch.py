@@ -1,0 +1,125 @@
+"""The threads that run the user's code: one for each handler, one for all callbacks of a connection.
+
+What a handler or callback raises is logged and reported; neither the thread nor the connection ends.
+Callbacks run one after the other in the order of their causes, and `on_close` is the last.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from time import monotonic
+
+from .errors import Error, HandlerError
+from .message import Handler, Msg
+from .subscription import Subscription
+
+__all__ = ["Dispatcher"]
+
+logger = logging.getLogger("natsync")
+
+Callback = Callable[[], object]
+
+
+class Dispatcher:
+    """Starts, feeds and joins these threads. Any thread may call anything. One lock, a leaf."""
+
+    def __init__(
+        self,
+        name: str,
+        on_error: Callable[[Error], None] | None,
+        on_close: Callable[[Error | None], None] | None,
+    ) -> None:
+        self._name = name
+        self._on_error = on_error
+        self._on_close = on_close
+        self._lock = threading.Lock()
+        self._threads: set[threading.Thread] = set()
+        self._calls: SimpleQueue[Callback | None] | None = None
+        self._ended = False
+
+    def handle(self, sub: Subscription, handler: Handler) -> None:
+        """Starts a thread that calls `handler` with each message of `sub`, in order, until it ends."""
+
+        def call(msg: Msg) -> None:
+            try:
+                handler(msg)
+            except Exception as error:  # the rim: whatever user code raises is reported
+                report = HandlerError(sub.subject)
+                report.__cause__ = error
+                self.report(report)
+
+        self._start(f"{self._name}-handler-{sub.subject}", lambda: sub.handle(call))
+
+    def report(self, error: Error) -> None:
+        """Logs `error` and passes it to the error callback."""
+        logger.warning("%s", error, exc_info=error if isinstance(error, HandlerError) else None)
+        if self._on_error:
+            on_error = self._on_error
+            self._post(lambda: on_error(error))
+
+    def end(self, error: Error | None) -> None:
+        """Passes `error` to the close callback; no callback runs after it."""
+        if self._on_close:
+            on_close = self._on_close
+            self._post(lambda: on_close(error))
+        with self._lock:
+            self._ended = True
+            if self._calls:
+                self._calls.put(None)
+
+    def join(self, until: float) -> bool:
+        """Waits for all threads but the calling one, once `end` was called and every subscription ended.
+
+        Returns whether they all did by the time `until`.
+        """
+        while others := self._others():  # one that ends may have started another
+            for thread in others:
+                thread.join(max(0.0, until - monotonic()))
+                if thread.is_alive():
+                    return False
+        return True
+
+    def _others(self) -> set[threading.Thread]:
+        with self._lock:
+            return {thread for thread in self._threads if thread.is_alive()} - {
+                threading.current_thread()
+            }
+
+    def _post(self, call: Callback) -> None:
+        with self._lock:
+            if self._ended:
+                return
+            calls, first = self._calls or SimpleQueue(), self._calls is None
+            self._calls = calls
+            calls.put(call)
+        if first:
+            try:
+                self._start(f"{self._name}-callbacks", lambda: _run(calls))
+            except (
+                RuntimeError
+            ) as error:  # the interpreter exits, or the system has no more threads
+                logger.warning("callbacks cannot run: %s", error)
+
+    def _start(self, name: str, body: Callable[[], None]) -> None:
+        def run() -> None:
+            try:
+                body()
+            finally:
+                with self._lock:
+                    self._threads.discard(thread)
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        with self._lock:
+            thread.start()
+            self._threads.add(thread)
+
+
+def _run(calls: SimpleQueue[Callback | None]) -> None:
+    while call := calls.get():
+        try:
+            call()
+        except Exception:  # the rim, as above; reporting it to a callback could go on for ever
+            logger.exception("a callback failed")

@@ -1,0 +1,293 @@
+"""Every exception a caller of natsync can meet; all are `natsync.Error`.
+
+Facts are attributes and constructor arguments, the text is one sentence made from them, the cause is
+chained, and each can be pickled. No text holds a secret or a payload. Names follow the `Err...` list of
+nats.go; builtin parents (`TimeoutError`, `ConnectionError`, `ValueError`) are there to be caught too.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+from .protocol.errors import Error, ProtocolError
+
+__all__ = [
+    "AuthorizationError",
+    "BadSubscriptionError",
+    "ConnectError",
+    "ConnectTimeoutError",
+    "ConnectionClosedError",
+    "Error",
+    "FlushTimeoutError",
+    "HandlerError",
+    "HeadersNotSupportedError",
+    "MaxMessagesError",
+    "MaxPayloadError",
+    "MsgNoReplyError",
+    "NextMsgTimeoutError",
+    "NoRespondersError",
+    "NoServersError",
+    "OptionError",
+    "OutboundBufferLimitError",
+    "PermissionsViolationError",
+    "ProtocolError",
+    "RequestTimeoutError",
+    "SecureConnRequiredError",
+    "ServerError",
+    "SlowConsumerError",
+    "StaleConnectionError",
+    "SyncSubRequiredError",
+    "fresh",
+]
+
+STEPS = {
+    "dns": "looking up the name",
+    "tcp": "opening the TCP connection",
+    "info": "waiting for INFO",
+    "connect": "waiting for the answer to CONNECT",
+}
+
+_E = TypeVar("_E", bound=BaseException)
+
+
+def fresh(error: _E) -> _E:
+    """A copy of `error` with its cause, to be raised again: one traceback for each thread that raises."""
+    again = copy.copy(error)
+    again.__cause__ = error.__cause__
+    return again
+
+
+@dataclass(eq=False)
+class _Facts(Error):
+    """What the errors below share: fields that are the arguments, and survive pickling."""
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), tuple(getattr(self, item.name) for item in fields(self))
+
+
+@dataclass(eq=False)
+class OptionError(_Facts, ValueError):
+    """An option, or a server's URL, that makes no sense. `reason` never shows a password or token."""
+
+    option: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"option {self.option}: {self.reason}"
+
+
+@dataclass(eq=False)
+class ConnectError(_Facts, ConnectionError):
+    """No connection to `server` (host:port), and why. `step` is `dns`, `tcp`, `info` or `connect`."""
+
+    server: str
+    step: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"no connection to {self.server}: {STEPS[self.step]}: {self.reason}"
+
+
+@dataclass(eq=False)
+class ConnectTimeoutError(ConnectError, TimeoutError):
+    """A step of connecting that did not end in time."""
+
+
+@dataclass(eq=False)
+class SecureConnRequiredError(_Facts, ConnectionError):
+    """The server talks TLS only, which this version of natsync does not."""
+
+    server: str
+
+    def __str__(self) -> str:
+        return f"{self.server} requires TLS, which this version of natsync does not support"
+
+
+@dataclass(eq=False)
+class NoServersError(_Facts, ConnectionError):
+    """None of several servers could be connected to; `errors` has one for each that was tried."""
+
+    errors: tuple[Error, ...]
+
+    def __str__(self) -> str:
+        return "no servers available for connection: " + "; ".join(map(str, self.errors))
+
+
+@dataclass(eq=False)
+class ServerError(_Facts):
+    """The server answered -ERR; `text` is what it said."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"the server reported: {self.text}"
+
+
+@dataclass(eq=False)
+class AuthorizationError(ServerError):
+    """The server refused the credentials, or took them back: expired, revoked."""
+
+
+@dataclass(eq=False)
+class PermissionsViolationError(ServerError):
+    """The server refused a publish or a subscription; `operation` is `publish` or `subscription`."""
+
+    operation: str
+    subject: str
+    queue: str = ""
+
+
+@dataclass(eq=False)
+class StaleConnectionError(_Facts, ConnectionError):
+    """One side stopped answering the other's PINGs."""
+
+    text: str = "stale connection"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(eq=False)
+class ConnectionClosedError(_Facts, ConnectionError):
+    """The connection is closed. `reason` is empty after `close()`, else it says why; so does the cause."""
+
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"connection closed: {self.reason}" if self.reason else "connection closed"
+
+
+@dataclass(eq=False)
+class _Timeout(_Facts, TimeoutError):
+    """What the timeouts on one subject share; `timeout` is in seconds."""
+
+    subject: str
+    timeout: float
+
+
+@dataclass(eq=False)
+class RequestTimeoutError(_Timeout):
+    """Somebody listens on `subject`, but no reply came in time."""
+
+    def __str__(self) -> str:
+        return f"no reply on {self.subject} within {self.timeout:g} s"
+
+
+@dataclass(eq=False)
+class NextMsgTimeoutError(_Timeout):
+    """No message for the subscription to `subject` came in time."""
+
+    def __str__(self) -> str:
+        return f"no message on {self.subject} within {self.timeout:g} s"
+
+
+@dataclass(eq=False)
+class FlushTimeoutError(_Facts, TimeoutError):
+    """The server did not confirm in time that it has everything; it may have it."""
+
+    timeout: float
+
+    def __str__(self) -> str:
+        return f"flush not confirmed by the server within {self.timeout:g} s"
+
+
+@dataclass(eq=False)
+class OutboundBufferLimitError(_Facts):
+    """The server takes no more data: the write buffer of `limit` bytes stayed full for `timeout` s."""
+
+    limit: int
+    timeout: float
+
+    def __str__(self) -> str:
+        return f"outbound buffer of {self.limit} bytes still full after {self.timeout:g} s"
+
+
+@dataclass(eq=False)
+class NoRespondersError(_Facts):
+    """A request on a subject that nobody listens to."""
+
+    subject: str
+
+    def __str__(self) -> str:
+        return f"no responders on {self.subject}"
+
+
+@dataclass(eq=False)
+class MaxPayloadError(_Facts, ValueError):
+    """Headers and payload of `size` bytes together are over the server's `limit`; nothing was sent."""
+
+    size: int
+    limit: int
+
+    def __str__(self) -> str:
+        return f"message of {self.size} bytes is over the server's max_payload of {self.limit}"
+
+
+@dataclass(eq=False)
+class HeadersNotSupportedError(_Facts):
+    """A message with headers, to a server older than 2.2 or configured without them."""
+
+    def __str__(self) -> str:
+        return "headers not supported by this server"
+
+
+@dataclass(eq=False)
+class MsgNoReplyError(_Facts):
+    """`respond` on a message that asks for no reply."""
+
+    subject: str
+
+    def __str__(self) -> str:
+        return f"message on {self.subject} does not have a reply subject"
+
+
+@dataclass(eq=False)
+class BadSubscriptionError(_Facts):
+    """The subscription has ended: it was unsubscribed."""
+
+    subject: str
+
+    def __str__(self) -> str:
+        return f"subscription to {self.subject} has ended"
+
+
+@dataclass(eq=False)
+class MaxMessagesError(BadSubscriptionError):
+    """The subscription has ended: it had all the messages it was limited to."""
+
+    def __str__(self) -> str:
+        return f"subscription to {self.subject} has had its last message"
+
+
+@dataclass(eq=False)
+class SyncSubRequiredError(_Facts, RuntimeError):
+    """`next_msg` or iteration on a subscription whose messages go to a handler."""
+
+    subject: str
+
+    def __str__(self) -> str:
+        return f"subscription to {self.subject} has a handler, which takes its messages"
+
+
+@dataclass(eq=False)
+class SlowConsumerError(_Facts):
+    """A subscription's pending limits were reached; `dropped` messages are lost so far, more may be."""
+
+    subject: str
+    dropped: int
+
+    def __str__(self) -> str:
+        return f"slow consumer on {self.subject}: {self.dropped} messages dropped"
+
+
+@dataclass(eq=False)
+class HandlerError(_Facts):
+    """A handler or callback raised; the cause is what it raised. The connection goes on."""
+
+    subject: str
+
+    def __str__(self) -> str:
+        raised = f": {type(self.__cause__).__name__}" if self.__cause__ else ""
+        return f"handler of {self.subject} failed{raised}"

@@ -1,0 +1,223 @@
+"""A subscription: the bounded queue between the I/O thread, which delivers, and those who take.
+
+Counts close: received = delivered + dropped + pending. When a limit is reached the *new* message is
+dropped (as nats.go does), and the first drop of an episode is told once; the next message that fits
+ends the episode.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from time import monotonic
+
+from .errors import (
+    BadSubscriptionError,
+    Error,
+    NextMsgTimeoutError,
+    OptionError,
+    SyncSubRequiredError,
+    fresh,
+)
+from .message import Delivered, Msg, Publish, to_wire
+from .options import MAX_WAIT
+from .protocol import check_queue, check_subscribe
+
+__all__ = ["Subscription"]
+
+
+class Subscription:
+    """Messages on a subject, for one who asks (`next_msg`, iteration) or for a handler.
+
+    Any number of threads may take messages from it; each message goes to one of them. One lock, a leaf:
+    nothing is called while it is held.
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        queue: str,
+        limits: tuple[int, int],
+        publish: Publish,
+        unsubscribe: Callable[[int | None], None],
+        handled: bool = False,
+    ) -> None:
+        self.subject = subject
+        self.queue = queue
+        self.wire_subject = to_wire(subject)
+        self.wire_queue = to_wire(queue)
+        check_subscribe(self.wire_subject)
+        if queue:
+            check_queue(self.wire_queue)
+        self._max_msgs, self._max_bytes = (
+            limit if limit >= 0 else float("inf") for limit in limits
+        )
+        self._publish = publish
+        self._unsubscribe = unsubscribe
+        self._handled = handled
+        self._lock = threading.Lock()
+        self._ready = threading.Condition(self._lock)
+        self._waiting = 0
+        self._pending: deque[Delivered] = deque()
+        self._pending_bytes = 0
+        self._received = 0
+        self._dropped = 0
+        self._slow = False
+        self._refused: Error | None = None
+        self._end: Error | None = None
+        self._quiet = False
+
+    @property
+    def pending_msgs(self) -> int:
+        """Messages that wait to be taken."""
+        return len(self._pending)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of headers and payloads that wait to be taken."""
+        return self._pending_bytes
+
+    @property
+    def delivered(self) -> int:
+        """Messages taken by `next_msg`, iteration or the handler."""
+        with self._lock:
+            return self._received - self._dropped - len(self._pending)
+
+    @property
+    def dropped(self) -> int:
+        """Messages that came and were never taken: over a limit, or pending when it was ended."""
+        return self._dropped
+
+    @property
+    def received(self) -> int:
+        """Messages that came from the server."""
+        return self._received
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more will come; messages may still be pending."""
+        return self._end is not None
+
+    def next_msg(self, timeout: float | None = None) -> Msg:
+        """The next message; waits for it up to `timeout` seconds, or as long as it takes.
+
+        Raises NextMsgTimeoutError; PermissionsViolationError if the server refused the subscription;
+        and once nothing is pending and nothing can come any more BadSubscriptionError (unsubscribed),
+        MaxMessagesError or ConnectionClosedError.
+        """
+        self._check_sync()
+        return Msg(self._take(timeout), self._publish)
+
+    def __iter__(self) -> Iterator[Msg]:
+        """The messages as they come, until it is unsubscribed, has its `max_msgs`, or the client closes.
+
+        Raises ConnectionClosedError if the connection is lost, PermissionsViolationError if refused.
+        """
+        self._check_sync()
+        return self._messages()
+
+    def unsubscribe(self, max_msgs: int | None = None) -> None:
+        """Ends it now, dropping what is pending; or once `max_msgs` have come since it began.
+
+        Does nothing where it has ended.
+        """
+        if max_msgs is not None and max_msgs < 1:
+            raise OptionError("max_msgs", "must be at least 1")
+        if not self.closed:
+            self._unsubscribe(max_msgs)
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.unsubscribe()
+
+    def handle(self, call: Callable[[Msg], None]) -> None:
+        """Calls `call` with each message until the end. For the thread that runs the handler."""
+        for msg in self._messages(refusal=False):
+            call(msg)
+
+    def deliver(self, frames: Sequence[Delivered]) -> int:
+        """Takes messages in. Returns how many were dropped so far if an episode of dropping begins."""
+        began = False
+        with self._lock:
+            if self._end:
+                return 0
+            self._received += len(frames)
+            for frame in frames:
+                size = self._pending_bytes + frame.header_bytes + frame.payload_bytes
+                if len(self._pending) < self._max_msgs and size <= self._max_bytes:
+                    self._pending.append(frame)
+                    self._pending_bytes = size
+                    self._slow = False
+                else:
+                    self._dropped += 1
+                    began = began or not self._slow
+                    self._slow = True
+            if self._waiting:
+                self._ready.notify(len(frames))
+        return self._dropped if began else 0
+
+    def refuse(self, error: Error) -> None:
+        """Tells those who wait that the server refused the subscription."""
+        with self._lock:
+            self._refused = error
+            self._ready.notify_all()
+
+    def end(self, error: Error, *, discard: bool = False, quiet: bool = True) -> None:
+        """Nothing will come any more, for the reason `error`. The first call counts.
+
+        With `discard` pending messages are dropped; unless `quiet`, iteration raises `error`.
+        """
+        with self._lock:
+            if discard:
+                self._dropped += len(self._pending)
+                self._pending.clear()
+                self._pending_bytes = 0
+            if not self._end:
+                self._end = error
+                self._quiet = quiet
+            self._ready.notify_all()
+
+    def _messages(self, refusal: bool = True) -> Iterator[Msg]:
+        while True:
+            try:
+                frame = self._take(None, refusal)
+            except Error as error:
+                if self._quiet or isinstance(error, BadSubscriptionError) or not refusal:
+                    return
+                raise
+            yield Msg(frame, self._publish)
+
+    def _take(self, timeout: float | None, refusal: bool = True) -> Delivered:
+        with self._lock:
+            if not self._pending:
+                self._wait(timeout, refusal)
+            frame = self._pending.popleft()
+            self._pending_bytes -= frame.header_bytes + frame.payload_bytes
+        return frame
+
+    def _wait(self, timeout: float | None, refusal: bool) -> None:
+        until = None if timeout is None else monotonic() + timeout
+        while not self._pending:
+            if self._end:
+                raise fresh(self._end)
+            if self._refused and refusal:
+                raise fresh(self._refused)
+            left = None if until is None else until - monotonic()
+            if timeout is not None and left is not None and left <= 0:
+                raise NextMsgTimeoutError(self.subject, timeout)
+            self._waiting += 1
+            try:
+                self._ready.wait(left and min(left, MAX_WAIT))
+            finally:
+                self._waiting -= 1
+
+    def _check_sync(self) -> None:
+        if self._handled:
+            raise SyncSubRequiredError(self.subject)
+
+    def __repr__(self) -> str:
+        queue = f", queue={self.queue!r}" if self.queue else ""
+        return f"Subscription({self.subject!r}{queue}, {self.pending_msgs} pending)"

@@ -1,0 +1,206 @@
+"""The command line: what it prints, its exit status, one-line errors without secrets."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+import natsync
+from natsync.cli import main
+from natsync.protocol import Err, HMsg, HPub, Msg, Ping, Pong, Pub, Sub
+
+from tests.support.fake_server import Background, FakeServer, Peer
+
+SECRET = "s3cr3t"
+Output = pytest.CaptureFixture[str]
+
+
+class Talk:
+    """A command that runs, and the server it talks to."""
+
+    def __init__(self, server: FakeServer, *arguments: str) -> None:
+        self._call = Background(lambda: main([arguments[0], "-s", server.url, *arguments[1:]]))
+        self.peer: Peer = server.accept()
+        self.peer.greet()
+
+    def status(self) -> int:
+        """The exit status, once the command has said goodbye."""
+        self.peer.expect_end()
+        return self._call.result()
+
+
+def test_pub(capsys: Output) -> None:
+    with FakeServer() as server:
+        talk = Talk(server, "pub", "a", "hä", "--reply", "re", "--count", "2")
+        for _ in range(2):
+            assert talk.peer.expect(Pub) == Pub(b"a", b"re", "hä".encode())
+        assert talk.status() == 0
+        talk = Talk(server, "pub", "a", "x", "-H", "K: v", "-H", "K:w", "-H", "empty:")
+        assert talk.peer.expect(HPub).headers == b"NATS/1.0\r\nK: v\r\nK: w\r\nempty: \r\n\r\n"
+        assert talk.status() == 0
+        talk = Talk(server, "pub", "a")
+        assert talk.peer.expect(Pub).payload == b""
+        assert talk.status() == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"\x00\xff")))
+    with FakeServer() as server:
+        talk = Talk(server, "pub", "a", "-")
+        assert talk.peer.expect(Pub).payload == b"\x00\xff"
+        assert talk.status() == 0
+
+
+def test_sub_prints_messages(capsys: Output) -> None:
+    block = b"NATS/1.0\r\nk: 1\r\nk: 2\r\n\r\n"
+    messages = [
+        Msg(b"a.b", b"1", b"", b"text"),
+        HMsg(b"a.c", b"1", b"re", block, b"x"),
+        HMsg(b"a.\xff", b"1", b"", b"broken\r\n\r\n", b"\xff"),
+    ]
+    for extra in ([], ["--json"]):
+        with FakeServer() as server:
+            talk = Talk(server, "sub", "a.*", "--queue", "q", "--count", "3", *extra)
+            assert talk.peer.expect(Sub) == Sub(b"a.*", b"1", b"q")
+            talk.peer.send(*messages)
+            assert talk.status() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["[a.b] text", "[a.c] x", r"[a.\xff] \xff"]
+    assert [json.loads(line) for line in lines[3:]] == [
+        {"subject": "a.b", "data": "text"},
+        {"subject": "a.c", "reply": "re", "headers": {"k": ["1", "2"]}, "data": "x"},
+        {"subject": r"a.\xff", "data_base64": "/w=="},
+    ]
+
+
+def test_sub_that_hears_nothing(capsys: Output) -> None:
+    with FakeServer() as server:
+        assert Talk(server, "sub", "a", "--timeout", "0.01").status() == 0
+        assert Talk(server, "sub", "a", "--timeout", "0.01", "--count", "1").status() == 1
+    assert capsys.readouterr().err == "natsync: no message on a within 0.01 s\n"
+
+
+def test_request_and_reply(capsys: Output) -> None:
+    with FakeServer() as server:
+        talk = Talk(server, "request", "svc", "question")
+        asked = talk.peer.until(Pub)
+        assert asked.payload == b"question"
+        talk.peer.send(Msg(asked.reply, b"1", b"", b"answer"))
+        assert talk.status() == 0
+        talk = Talk(server, "request", "svc")
+        asked = talk.peer.until(Pub)
+        talk.peer.send(HMsg(asked.reply, b"1", b"", b"NATS/1.0 503\r\n\r\n"))
+        assert talk.status() == 1
+    out, err = capsys.readouterr()
+    assert out.endswith("] answer\n")
+    assert err == "natsync: no responders on svc\n"
+
+
+@pytest.mark.parametrize(("arguments", "payload"), [([], b"echo"), (["fixed"], b"fixed")])
+def test_replying(arguments: list[str], payload: bytes) -> None:
+    with FakeServer() as server:
+        talk = Talk(server, "reply", "svc", *arguments, "--count", "2")
+        sid = talk.peer.subscribed()
+        talk.peer.send(Msg(b"svc", sid, b"", b"no reply wanted"), Msg(b"svc", sid, b"re", b"echo"))
+        assert talk.peer.until(Pub) == Pub(b"re", b"", payload)
+        assert talk.status() == 0
+
+
+def test_rtt(capsys: Output) -> None:
+    with FakeServer() as server:
+        assert Talk(server, "rtt", "--count", "2").status() == 0
+        assert Talk(server, "rtt", "--json").status() == 0
+    *plain, last = capsys.readouterr().out.splitlines()
+    assert len(plain) == 2 and all(line.endswith(" ms") for line in plain)
+    assert json.loads(last)["rtt_ns"] > 0
+
+
+def test_a_lost_connection_is_one_line(capsys: Output) -> None:
+    with FakeServer() as server:
+        talk = Talk(server, "sub", "a")
+        talk.peer.until(Ping)
+        talk.peer.send(Pong(), Err(b"Stale Connection"))
+        talk.peer.close()
+        assert talk._call.result() == 1
+    assert capsys.readouterr().err == "natsync: connection closed: Stale Connection\n"
+
+
+def test_failures_are_one_line_without_secrets(capsys: Output) -> None:
+    with FakeServer() as server:
+        dead = server.url.replace("//", f"//u:{SECRET}@")
+    assert main(["pub", "a", "-s", dead]) == 1
+    assert main(["pub", "a", "-s", f"http://u:{SECRET}@h"]) == 2
+    with FakeServer() as server:
+        assert Talk(server, "pub", "a b").status() == 2
+    err = capsys.readouterr().err
+    assert SECRET not in err
+    assert err.count("\n") == 3
+    assert all(line.startswith("natsync: ") for line in err.splitlines())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["pub"],
+        ["pub", "a", "--count", "0"],
+        ["pub", "a", "--timeout", "x"],
+        ["pub", "a", "-H", "no colon"],
+        ["rtt", "a"],
+    ],
+)
+def test_wrong_usage(arguments: list[str], capsys: Output) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_version(capsys: Output) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"natsync {natsync.__version__}\n"
+
+
+def run(server: FakeServer, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "natsync", *arguments],
+        env={**os.environ, "NATS_URL": server.url, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_interrupted() -> None:
+    with FakeServer() as server, run(server, "sub", "a") as process:
+        peer = server.accept()
+        peer.greet()
+        peer.until(Ping)
+        peer.send(Pong())
+        process.send_signal(signal.SIGINT)
+        peer.expect_end()
+        out, err = process.communicate(timeout=10)
+    assert (process.returncode, out, err) == (130, "", "")
+
+
+def test_a_closed_pipe() -> None:
+    with FakeServer() as server, run(server, "sub", "a") as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        peer = server.accept()
+        peer.greet()
+        peer.send(Msg(b"a", peer.subscribed(), b"", b"x"))
+        peer.expect_end()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0

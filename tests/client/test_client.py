@@ -1,0 +1,304 @@
+"""The client's calls, as a user makes them, against a server that shows what reached it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+import natsync
+from natsync import errors
+from natsync.protocol import Connect, ConnectOptions, HMsg, HPub, Info, Msg, Ping, Pong, Pub, Sub
+
+from tests.support.fake_server import INFO, Background, FakeServer, Peer
+
+Talk = tuple[natsync.Client, Peer]
+
+
+@pytest.fixture
+def talk() -> Iterator[Talk]:
+    with FakeServer() as server, server.client() as connected:
+        yield connected
+
+
+def test_what_connect_says() -> None:
+    with FakeServer() as server:
+        connect = partial(natsync.connect, name="me", token="tok")
+        call = server.connecting(connect)
+        peer = server.accept()
+        peer.send(Info(INFO.to_json()))
+        said = ConnectOptions.parse(peer.expect(Connect).json)
+        peer.send(Pong())
+        call.result().close(0)
+    assert (said.name, said.auth_token, said.lang) == ("me", "tok", "python")
+    assert said.version == natsync.__version__
+    assert (said.verbose, said.pedantic, said.protocol) == (False, False, 1)
+    assert said.headers and said.no_responders
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"x", bytearray(b"xy"), memoryview(b"xyz"), memoryview(b"abcd").cast("H")]
+)
+def test_publishing_any_bytes(talk: Talk, data: bytes | bytearray | memoryview) -> None:
+    nc, peer = talk
+    nc.publish("ä.b", data)
+    assert peer.expect(Pub) == Pub("ä.b".encode(), b"", bytes(data))
+    nc.publish("a", data, reply="re", headers={"k": ["1", "2"], "K": "ü"})
+    block = "NATS/1.0\r\nk: 1\r\nk: 2\r\nK: ü\r\n\r\n".encode()
+    assert peer.expect(HPub) == HPub(b"a", b"re", block, bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("a", "text"), "data.encode()"),
+        (("a", 5), "not int"),
+        (("a", None), "not NoneType"),
+        ((b"a", b"x"), "subject must be str, not bytes"),
+        ((None, b"x"), "subject must be str"),
+    ],
+)
+def test_publishing_what_is_no_bytes(talk: Talk, arguments: tuple[str, bytes], says: str) -> None:
+    nc, peer = talk
+    for call in (nc.publish, nc.request):
+        with pytest.raises(TypeError, match=says.replace("(", r"\(").replace(")", r"\)")):
+            call(*arguments)
+    with pytest.raises(TypeError, match="reply must be str"):
+        nc.publish("a", b"", reply=b"re")  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize("subject", ["", "a b", "a\r\nPUB x", "a\t"])
+def test_subjects_that_cannot_be_sent(talk: Talk, subject: str) -> None:
+    nc, peer = talk
+    with pytest.raises(errors.ProtocolError):
+        nc.publish(subject)
+    if subject:
+        with pytest.raises(errors.ProtocolError):
+            nc.publish("a", reply=subject)
+    nc.publish("fine")
+    assert peer.expect(Pub).subject == b"fine"
+
+
+def test_max_payload_counts_headers() -> None:
+    block = len(b"NATS/1.0\r\nk: v\r\n\r\n")
+    info = natsync.ServerInfo(headers=True, max_payload=block + 10)
+    with FakeServer() as server, server.client(info=info) as (nc, peer):
+        nc.publish("a" * 100, bytes(block + 10))
+        nc.publish("a", bytes(10), headers={"k": "v"})
+        with pytest.raises(errors.MaxPayloadError) as caught:
+            nc.publish("a", bytes(11), headers={"k": "v"})
+        assert (caught.value.size, caught.value.limit) == (block + 11, block + 10)
+        with pytest.raises(errors.MaxPayloadError):
+            nc.publish("a", memoryview(bytes(2 * block + 40)).cast("H"))
+        with pytest.raises(errors.MaxPayloadError):
+            nc.request("a", bytes(100))
+        peer.expect(Pub)
+        peer.expect(HPub)
+
+
+def test_a_subscription_comes_before_what_is_published_next(talk: Talk) -> None:
+    nc, peer = talk
+    nc.publish("1")
+    nc.subscribe("2", queue="q")
+    nc.publish("3")
+    call = Background(nc.flush)
+    nc.publish("4")
+    kinds = [type(peer.next()) for _ in range(5)]
+    assert kinds[:3] == [Pub, Sub, Pub]
+    assert sorted(kind.__name__ for kind in kinds[3:]) == ["Ping", "Pub"]
+    peer.send(Pong())
+    call.result()
+
+
+def test_arguments_that_make_no_sense(talk: Talk) -> None:
+    nc, _ = talk
+    with pytest.raises(errors.OptionError):
+        nc.subscribe("a", max_msgs=0)
+    with pytest.raises(errors.OptionError):
+        nc.subscribe("a", pending_msgs_limit=0)
+    with pytest.raises(errors.ProtocolError):
+        nc.subscribe("a..b")
+    with pytest.raises(errors.OptionError):
+        natsync.connect("http://x")
+
+
+def answer(peer: Peer, payload: bytes = b"", headers: bytes = b"") -> bytes:
+    """Plays the responder of the next request; returns its subject."""
+    request = peer.until(Pub)
+    sid = b"1"
+    if headers:
+        peer.send(HMsg(request.reply, sid, b"", headers, payload))
+    else:
+        peer.send(Msg(request.reply, sid, b"", payload))
+    return request.subject
+
+
+def test_a_request_and_its_reply(talk: Talk) -> None:
+    nc, peer = talk
+    for number in range(3):
+        call = Background(lambda: nc.request("svc", b"question", timeout=10))
+        assert answer(peer, b"%d" % number) == b"svc"
+        assert call.result().data == b"%d" % number
+    call = Background(lambda: nc.request("svc", headers={"k": "v"}, timeout=10))
+    request = peer.expect(HPub)  # no second SUB
+    peer.send(Msg(request.reply, b"1", b"back", b"x"))
+    assert call.result().reply == "back"
+
+
+def test_nobody_listens(talk: Talk) -> None:
+    nc, peer = talk
+    for headers in (b"NATS/1.0 503\r\n\r\n", b"NATS/1.0 503\r\nNats-Subject: svc\r\n\r\n"):
+        call = Background(lambda: nc.request("svc", timeout=10))
+        answer(peer, headers=headers)
+        with pytest.raises(errors.NoRespondersError) as caught:
+            call.result()
+        assert caught.value.subject == "svc"
+
+
+@pytest.mark.parametrize(
+    ("headers", "payload"),
+    [
+        (b"NATS/1.0 503\r\n\r\n", b"a user's own 503"),
+        (b"NATS/1.0 404\r\n\r\n", b""),
+        (b"NATS/1.0\r\nStatus: 503\r\n\r\n", b""),
+        (b"broken\r\n\r\n", b""),
+    ],
+)
+def test_other_statuses_are_replies(talk: Talk, headers: bytes, payload: bytes) -> None:
+    nc, peer = talk
+    call = Background(lambda: nc.request("svc", timeout=10))
+    answer(peer, payload, headers)
+    assert call.result().data == payload
+
+
+def test_nobody_answers(talk: Talk) -> None:
+    nc, peer = talk
+    with pytest.raises(errors.RequestTimeoutError) as caught:
+        nc.request("svc", timeout=0.01)
+    assert (caught.value.subject, caught.value.timeout) == ("svc", 0.01)
+    late = peer.until(Pub)
+    call = Background(lambda: nc.request("svc", timeout=10))
+    peer.send(Msg(late.reply, b"1", b"", b"late"))
+    answer(peer, b"in time")
+    assert call.result().data == b"in time"
+
+
+def test_the_connection_has_a_default_for_requests() -> None:
+    connect = partial(natsync.connect, request_timeout=0.01)
+    with FakeServer() as server, server.client(connect) as (nc, _):
+        with pytest.raises(errors.RequestTimeoutError, match="0.01 s"):
+            nc.request("svc")
+
+
+def test_a_denied_request_raises_at_once(talk: Talk) -> None:
+    nc, peer = talk
+    call = Background(lambda: nc.request("svc", timeout=10))
+    peer.until(Pub)
+    peer.send(b"-ERR 'Permissions Violation for Publish to \"svc\"'\r\n")
+    with pytest.raises(errors.PermissionsViolationError):
+        call.result()
+
+
+def test_a_denied_inbox_raises_at_once(talk: Talk) -> None:
+    nc, peer = talk
+    call = Background(lambda: nc.request("svc", timeout=10))
+    subject = peer.until(Sub).subject
+    peer.send(b"-ERR 'Permissions Violation for Subscription to \"%b\"'\r\n" % subject)
+    for _ in range(2):  # the one that waits, and the next
+        with pytest.raises(errors.PermissionsViolationError):
+            call.result()
+        call = Background(lambda: nc.request("svc", timeout=10))
+    with pytest.raises(errors.PermissionsViolationError):
+        call.result()
+
+
+def test_inboxes(talk: Talk) -> None:
+    nc, _ = talk
+    assert nc.new_inbox() != nc.new_inbox()
+    assert nc.new_inbox().startswith("_INBOX.")
+    connect = partial(natsync.connect, inbox_prefix="mine.here")
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        assert nc.new_inbox().startswith("mine.here.")
+        call = Background(lambda: nc.request("a", timeout=10))
+        assert peer.until(Sub).subject.startswith(b"mine.here.")
+        answer(peer, b"yes")
+        assert call.result().data == b"yes"
+
+
+def test_flush_and_rtt(talk: Talk) -> None:
+    nc, peer = talk
+    call = Background(lambda: nc.rtt(10))
+    peer.expect(Ping)
+    peer.send(Pong())
+    assert 0 < call.result() < 10
+
+
+def test_what_it_tells_of_itself(talk: Talk) -> None:
+    nc, peer = talk
+    assert nc.status is natsync.Status.CONNECTED
+    assert (nc.server_info.server_name, nc.server_info.client_id) == ("fake", 7)
+    assert repr(nc) == "Client('fake', 127.0.0.1:4222, connected)"
+    before = nc.stats
+    nc.publish("a", b"xyz")
+    sub = nc.subscribe("b")
+    assert repr(sub) == "Subscription('b', 0 pending)"
+    peer.until(Sub)
+    wire = Msg(b"b", b"1", b"", b"hello")
+    peer.send(wire, wire)
+    sub.next_msg(10)
+    sub.next_msg(10)
+    after = nc.stats
+    assert (after.in_msgs - before.in_msgs, after.out_msgs - before.out_msgs) == (2, 1)
+    assert after.in_bytes - before.in_bytes == 2 * len(b"MSG b 1 5\r\nhello\r\n")
+    assert after.out_bytes - before.out_bytes == len(b"PUB a 3\r\nxyz\r\nSUB b 1\r\n")
+    nc.close(0)
+    assert (nc.status, nc.stats.out_msgs) == (natsync.Status.CLOSED, after.out_msgs)
+
+
+def test_closing_from_a_handler_and_from_a_callback() -> None:
+    done = threading.Event()
+
+    def close_and_tell(_: natsync.Msg | errors.Error) -> None:
+        nc.close(0)
+        done.set()
+
+    with FakeServer() as server:
+        with server.client() as (nc, peer):
+            nc.subscribe("a", handler=close_and_tell)
+            peer.send(Msg(b"a", peer.subscribed()))
+            assert done.wait(10)
+            assert nc.status is natsync.Status.CLOSED
+        done.clear()
+        with server.client(partial(natsync.connect, on_error=close_and_tell)) as (nc, peer):
+            peer.send(b"-ERR 'Invalid Subject'\r\n")
+            assert done.wait(10)
+
+
+def test_closing_from_many_threads_at_once(talk: Talk) -> None:
+    nc, _ = talk
+    for call in [Background(lambda: nc.close(0.01)) for _ in range(5)]:
+        call.result()
+    assert nc.status is natsync.Status.CLOSED
+
+
+def test_the_context_closes() -> None:
+    with FakeServer() as server:
+        call = server.connecting(natsync.connect)
+        peer = server.accept()
+        peer.greet()
+        end = Background(peer.expect_end)
+        with call.result() as nc:
+            sub = nc.subscribe("a")
+        assert (nc.status, sub.closed, list(sub)) == (natsync.Status.CLOSED, True, [])
+        end.result()
+
+
+def test_importing_is_quick_and_loads_nothing_heavy() -> None:
+    code = "import sys, natsync; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"ssl", "asyncio", "concurrent.futures", "uuid", "http", "email", "argparse"}
+    assert heavy & set(done.stdout.split()) == set()

@@ -1,0 +1,93 @@
+"""Errors: facts as attributes, one sentence, picklable, caught by the builtin they resemble."""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import inspect
+import pickle
+
+import pytest
+
+import natsync
+from natsync import errors
+from natsync.errors import Error, fresh
+
+SAMPLES: list[Error] = [
+    errors.OptionError("timeout", "must be above 0"),
+    errors.ConnectError("h:1", "tcp", "Connection refused"),
+    errors.ConnectTimeoutError("h:1", "info", "no answer in time"),
+    errors.SecureConnRequiredError("h:1"),
+    errors.NoServersError((errors.ConnectError("h:1", "dns", "unknown"),)),
+    errors.ServerError("maximum connections exceeded"),
+    errors.AuthorizationError("Authorization Violation"),
+    errors.PermissionsViolationError("Permissions ...", "publish", "a"),
+    errors.StaleConnectionError(),
+    errors.ConnectionClosedError("reset"),
+    errors.RequestTimeoutError("a", 0.5),
+    errors.NextMsgTimeoutError("a", 0.5),
+    errors.FlushTimeoutError(0.5),
+    errors.OutboundBufferLimitError(10, 0.5),
+    errors.NoRespondersError("a"),
+    errors.MaxPayloadError(11, 10),
+    errors.HeadersNotSupportedError(),
+    errors.MsgNoReplyError("a"),
+    errors.BadSubscriptionError("a"),
+    errors.MaxMessagesError("a"),
+    errors.SyncSubRequiredError("a"),
+    errors.SlowConsumerError("a", 3),
+    errors.HandlerError("a"),
+]
+
+each = pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
+
+
+def test_every_error_is_sampled() -> None:
+    classes = {
+        value
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, Error) and not name.startswith("_")
+    }
+    assert {type(error) for error in SAMPLES} == classes - {Error, errors.ProtocolError}
+
+
+def test_every_error_is_public() -> None:
+    for error in SAMPLES:
+        assert getattr(natsync, type(error).__name__) is type(error)
+
+
+@each
+def test_it_survives_pickling_with_its_facts(error: Error) -> None:
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(again) is type(error)
+        assert str(again) == str(error)
+        if not isinstance(error, errors.NoServersError):
+            assert vars(again) == vars(error)
+
+
+@each
+def test_its_text_is_one_line(error: Error) -> None:
+    assert str(error)
+    assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("parent", "children"),
+    [
+        (builtins.TimeoutError, "ConnectTimeout RequestTimeout NextMsgTimeout FlushTimeout"),
+        (builtins.ConnectionError, "Connect ConnectionClosed NoServers StaleConnection"),
+        (builtins.ValueError, "Option MaxPayload"),
+        (errors.ServerError, "Authorization PermissionsViolation"),
+    ],
+)
+def test_builtin_parents(parent: type, children: str) -> None:
+    for name in children.split():
+        assert issubclass(getattr(errors, f"{name}Error"), parent)
+
+
+def test_a_fresh_copy_keeps_the_cause() -> None:
+    error = errors.ConnectionClosedError("gone")
+    error.__cause__ = OSError("reset")
+    again = fresh(error)
+    assert again is not error
+    assert again.__cause__ is error.__cause__

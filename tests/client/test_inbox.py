@@ -1,0 +1,105 @@
+"""Replies find the thread that asked; late, foreign and second ones are dropped."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from natsync.errors import ConnectionClosedError, PermissionsViolationError
+from natsync.inbox import Inbox, Waiter
+from natsync.protocol import Msg as MsgFrame
+
+from tests.support.fake_server import Background
+
+
+def reply(subject: str, payload: bytes = b"") -> MsgFrame:
+    return MsgFrame(subject.encode(), b"1", b"", payload)
+
+
+def test_a_waiter_is_settled_failed_or_late() -> None:
+    settled: Waiter[int] = Waiter()
+    call = Background(lambda: settled.wait(10))
+    settled.settle(5)
+    assert call.result() == 5
+    failed: Waiter[int] = Waiter()
+    failed.fail(ConnectionClosedError("gone"))
+    with pytest.raises(ConnectionClosedError, match="gone"):
+        failed.wait(10)
+    late: Waiter[int] = Waiter()
+    assert late.wait(0.01) is None
+    late.settle(5)  # nobody watches, nothing breaks
+    assert Waiter[int]().wait(-1) is None
+
+
+def test_subjects() -> None:
+    inbox, other = Inbox("_INBOX"), Inbox("_INBOX")
+    assert re.fullmatch(r"_INBOX\.[0-9A-Za-z]{22}\.\*", inbox.wire_subject.decode())
+    assert inbox.prefix != other.prefix
+    subjects = {inbox.open("a")[0] for _ in range(100)}
+    assert len(subjects) == 100
+    assert all(re.fullmatch(re.escape(inbox.prefix) + "[0-9a-z]+", name) for name in subjects)
+    assert Inbox("my.own").prefix.startswith("my.own.")
+
+
+def test_each_reply_finds_its_request() -> None:
+    inbox = Inbox("_INBOX")
+    asked = [inbox.open("a") for _ in range(20)]
+    inbox.deliver([reply(subject, subject.encode()) for subject, _ in reversed(asked)])
+    for subject, waiter in asked:
+        frame = waiter.wait(0)
+        assert frame and frame.payload == subject.encode()
+        inbox.close(subject)
+    assert inbox.received == 20
+
+
+def test_second_late_and_foreign_replies_are_dropped() -> None:
+    inbox = Inbox("_INBOX")
+    subject, waiter = inbox.open("a")
+    other, _ = inbox.open("a")
+    inbox.deliver([reply(subject, b"1"), reply(subject, b"2"), reply(inbox.prefix + "zzz")])
+    inbox.close(other)
+    inbox.deliver([reply(other)])
+    frame = waiter.wait(0)
+    assert frame and frame.payload == b"1"
+
+
+def test_a_rewritten_subject_goes_to_the_only_request() -> None:
+    inbox = Inbox("_INBOX")
+    subject, waiter = inbox.open("a")
+    inbox.deliver([reply(inbox.prefix + "zzz")])  # ours, but of a request that is over
+    inbox.deliver([reply("imported.subject", b"yes")])
+    frame = waiter.wait(0)
+    assert frame and frame.payload == b"yes"
+    _, first = inbox.open("a")
+    inbox.open("a")
+    inbox.deliver([reply("imported.subject")])
+    assert first.wait(0) is None
+
+
+def test_a_denied_subject_fails_its_requests_only() -> None:
+    inbox = Inbox("_INBOX")
+    denied, allowed = inbox.open("secret"), inbox.open("open")
+    inbox.deny(PermissionsViolationError("...", "publish", "secret"))
+    with pytest.raises(PermissionsViolationError):
+        denied[1].wait(0)
+    assert allowed[1].wait(0) is None
+
+
+def test_a_refused_inbox_fails_requests_now_and_later() -> None:
+    inbox = Inbox("_INBOX")
+    _, waiter = inbox.open("a")
+    inbox.refuse(PermissionsViolationError("...", "subscription", inbox.subject))
+    with pytest.raises(PermissionsViolationError):
+        waiter.wait(0)
+    with pytest.raises(PermissionsViolationError):
+        inbox.open("a")
+
+
+def test_the_end_fails_all() -> None:
+    inbox = Inbox("_INBOX")
+    waiters = [inbox.open("a")[1] for _ in range(3)]
+    inbox.end(ConnectionClosedError("gone"))
+    for waiter in waiters:
+        with pytest.raises(ConnectionClosedError):
+            waiter.wait(0)

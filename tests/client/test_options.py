@@ -1,0 +1,100 @@
+"""Options and URLs: what is understood, what is refused, and that no secret is ever shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from natsync.errors import OptionError
+from natsync.options import Options, Server, parse_servers
+
+SECRET = "s3cr3t"
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("nats://h:1", Server("h", 1)),
+        ("nats://h", Server("h", 4222)),
+        ("NATS://h/", Server("h", 4222)),
+        ("h", Server("h", 4222)),
+        ("h:1", Server("h", 1)),
+        ("[::1]:5", Server("::1", 5)),
+        ("nats://[fe80::1]", Server("fe80::1", 4222)),
+        ("nats://u:p@h", Server("h", user="u", password="p")),
+        ("nats://u:@h", Server("h", user="u")),
+        ("nats://tok@h", Server("h", token="tok")),
+        ("nats://u%40x:p%3A%2F@h", Server("h", user="u@x", password="p:/")),
+    ],
+)
+def test_a_url_is_understood(url: str, server: Server) -> None:
+    assert parse_servers(url) == (server,)
+
+
+def test_several_servers_keep_their_order() -> None:
+    assert [str(server) for server in parse_servers("a, nats://b:2 ,c")] == [
+        "a:4222",
+        "b:2",
+        "c:4222",
+    ]
+    assert parse_servers(["a", "b"]) == parse_servers("a,b")
+    assert str(Server("::1", 2)) == "[::1]:2"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        " , ",
+        "nats://",
+        "nats://:4222",
+        f"http://u:{SECRET}@h",
+        f"tls://u:{SECRET}@h",
+        f"wss://{SECRET}@h",
+        f"nats://u:{SECRET}@h:port",
+        f"nats://u:{SECRET}@h:0",
+        f"nats://u:{SECRET}@h:99999",
+        f"nats://u:{SECRET}@[::1",
+        f"nats://u:{SECRET}@h/path",
+        f"nats://u:{SECRET}@h?x=1",
+        f"nats://u:{SECRET}/x@h",
+    ],
+)
+def test_a_bad_url_is_refused_without_its_secret(url: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_servers(url)
+    error: BaseException | None = caught.value
+    while error:
+        assert SECRET not in str(error)
+        error = error.__cause__
+
+
+def test_no_repr_shows_a_secret() -> None:
+    servers = parse_servers(f"nats://u:{SECRET}@h,nats://{SECRET}@h")
+    options = Options(servers=servers, user="u", password=SECRET)
+    assert SECRET not in repr(options) + repr(servers)
+    assert SECRET not in repr(Options(servers=servers, token=SECRET))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"timeout": 0},
+        {"timeout": float("nan")},
+        {"timeout": float("inf")},
+        {"request_timeout": -1},
+        {"write_timeout": 0},
+        {"ping_interval": 0},
+        {"max_pings_out": 0},
+        {"inbox_prefix": ""},
+        {"inbox_prefix": "a."},
+        {"inbox_prefix": "a.*"},
+        {"inbox_prefix": "a b"},
+        {"token": SECRET, "user": "u"},
+    ],
+    ids=str,
+)
+def test_an_option_that_makes_no_sense_is_named(wrong: dict[str, object]) -> None:
+    with pytest.raises(OptionError) as caught:
+        Options(servers=(Server("h"),), **wrong)  # type: ignore[arg-type]  # wrong on purpose
+    assert caught.value.option == next(iter(wrong))
+    assert SECRET not in str(caught.value)

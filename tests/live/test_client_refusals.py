@@ -1,0 +1,194 @@
+"""What servers refuse: credentials, permissions, sizes, connections; and servers that go away."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from signal import SIGCONT, SIGKILL, SIGSTOP
+
+import pytest
+
+import natsync
+from natsync import errors
+
+from tests.support.fake_server import Background
+from tests.support.servers import NatsServer, StartServer, Which, require_server
+
+pytestmark = pytest.mark.server
+
+TIMEOUT = 10.0
+SECRET = "s3cr3t"
+CONFIG = f"""
+    authorization {{
+        users: [
+            {{ user: boss, password: {SECRET} }}
+            {{ user: guest, password: {SECRET}, permissions: {{
+                publish: {{ deny: "secret.>" }}
+                subscribe: {{ deny: ["secret.>", "only.queue other"] }}
+            }} }}
+            {{ user: deaf, password: {SECRET}, permissions: {{ subscribe: "nothing" }} }}
+        ]
+    }}
+"""
+
+
+@pytest.fixture(scope="module", params=["current", "old"])
+def guarded(request: pytest.FixtureRequest) -> Iterator[NatsServer]:
+    which: Which = request.param
+    require_server(which)
+    with NatsServer(CONFIG, which=which) as server:
+        yield server
+
+
+def url(server: NatsServer, user: str, password: str = SECRET) -> str:
+    return server.url.replace("//", f"//{user}:{password}@")
+
+
+def test_credentials_in_the_url_and_as_options(guarded: NatsServer) -> None:
+    natsync.connect(url(guarded, "boss")).close()
+    natsync.connect(guarded.url, user="boss", password=SECRET).close()
+
+
+def test_wrong_credentials(guarded: NatsServer) -> None:
+    with pytest.raises(errors.AuthorizationError) as caught:
+        natsync.connect(url(guarded, "boss", "wrong-" + SECRET))
+    assert SECRET not in str(caught.value)
+    with pytest.raises(errors.AuthorizationError):
+        natsync.connect([guarded.url, url(guarded, "nobody")])
+    with pytest.raises(errors.AuthorizationError):
+        natsync.connect(guarded.url, token="x")
+
+
+@pytest.mark.parametrize("which", ["current", "old"])
+def test_a_token(start_server: StartServer, which: Which) -> None:
+    server = start_server(f"authorization {{ token: {SECRET} }}", which=which)
+    natsync.connect(server.url, token=SECRET).close()
+    natsync.connect(server.url.replace("//", f"//{SECRET}@")).close()
+    with pytest.raises(errors.AuthorizationError):
+        natsync.connect(server.url)
+
+
+def test_a_denied_subscription(guarded: NatsServer) -> None:
+    with natsync.connect(url(guarded, "guest")) as nc:
+        for sub in (nc.subscribe("secret.plans"), nc.subscribe("only.queue", queue="other")):
+            with pytest.raises(errors.PermissionsViolationError) as caught:
+                sub.next_msg(TIMEOUT)
+            assert (caught.value.subject, caught.value.queue) == (sub.subject, sub.queue)
+        fine = nc.subscribe("only.queue", queue="mine")
+        nc.publish("only.queue", b"x")
+        assert fine.next_msg(TIMEOUT).data == b"x"
+
+
+def test_a_denied_publish_is_reported_and_a_denied_request_raises(guarded: NatsServer) -> None:
+    reported: list[errors.Error] = []
+    with natsync.connect(url(guarded, "guest"), on_error=reported.append) as nc:
+        nc.publish("secret.plans", b"x")
+        with pytest.raises(errors.PermissionsViolationError):
+            nc.request("secret.question", timeout=TIMEOUT)
+        nc.flush()
+    assert {getattr(error, "subject") for error in reported} == {"secret.plans", "secret.question"}
+
+
+def test_requests_without_a_permitted_inbox(guarded: NatsServer) -> None:
+    with natsync.connect(url(guarded, "deaf")) as nc:
+        for _ in range(2):
+            with pytest.raises(errors.PermissionsViolationError):
+                nc.request("question", timeout=TIMEOUT)
+
+
+@pytest.mark.parametrize("which", ["current", "old"])
+def test_max_payload(start_server: StartServer, which: Which) -> None:
+    server = start_server("max_payload: 1000", which=which)
+    with natsync.connect(server.url) as nc:
+        sub = nc.subscribe("a")
+        nc.publish("a", bytes(1000))
+        with pytest.raises(errors.MaxPayloadError):
+            nc.publish("a", bytes(1001))
+        with pytest.raises(errors.MaxPayloadError):
+            nc.publish("a", bytes(1000), headers={"k": "v"})
+        assert len(sub.next_msg(TIMEOUT).data) == 1000
+        nc.flush()
+
+
+@pytest.mark.parametrize("which", ["current", "old"])
+def test_one_connection_too_many(start_server: StartServer, which: Which) -> None:
+    server = start_server("max_connections: 1", which=which)
+    with natsync.connect(server.url):
+        with pytest.raises(errors.ServerError, match="maximum connections exceeded"):
+            natsync.connect(server.url)
+
+
+@pytest.mark.parametrize("which", ["current", "old"])
+def test_subjects_the_server_refuses_leave_the_connection_open(
+    start_server: StartServer, which: Which
+) -> None:
+    reported: list[errors.Error] = []
+    server = start_server("max_subscriptions: 1", which=which)
+    with natsync.connect(server.url, on_error=reported.append) as nc:
+        first = nc.subscribe("a")
+        nc.subscribe("b")
+        nc.flush()
+        nc.publish("a", b"still here")
+        assert first.next_msg(TIMEOUT).data == b"still here"
+    assert [str(error) for error in reported] == [
+        "the server reported: maximum subscriptions exceeded"
+    ]
+
+
+@pytest.mark.parametrize("which", ["current", "old"])
+def test_a_blocked_handler_does_not_cost_the_connection(
+    start_server: StartServer, which: Which
+) -> None:
+    """The server asks every 0.1 s and hangs up after two unanswered PINGs."""
+    server = start_server('ping_interval: "100ms"\nping_max: 2', which=which)
+    release, entered = threading.Event(), threading.Event()
+
+    def handler(msg: natsync.Msg) -> None:
+        entered.set()
+        release.wait(TIMEOUT)
+
+    with natsync.connect(server.url) as nc:
+        nc.subscribe("a", handler=handler)
+        nc.publish("a")
+        assert entered.wait(TIMEOUT)
+        quiet = nc.subscribe("quiet")
+        with pytest.raises(errors.NextMsgTimeoutError):
+            quiet.next_msg(1.0)  # ten PINGs long
+        nc.flush()
+        assert nc.status is natsync.Status.CONNECTED
+        release.set()
+
+
+@pytest.mark.parametrize("which", ["current", "old"])
+def test_a_server_that_is_killed(start_server: StartServer, which: Which) -> None:
+    closed: list[errors.Error | None] = []
+    server = start_server(which=which)
+    with natsync.connect(server.url, on_close=closed.append) as nc:
+        sub = nc.subscribe("a")
+        waits: list[Background[object]] = [
+            Background(lambda: sub.next_msg(TIMEOUT)),
+            Background(lambda: list(sub)),
+        ]
+        nc.flush()
+        server.terminate(SIGKILL)
+        for wait in waits:
+            with pytest.raises(errors.ConnectionClosedError):
+                wait.result()
+        for late in (nc.flush, lambda: nc.publish("a"), lambda: nc.request("a")):
+            with pytest.raises(errors.ConnectionClosedError):
+                late()
+    assert len(closed) == 1 and closed[0] is not None
+
+
+def test_a_server_that_hangs_is_found_stale(start_server: StartServer) -> None:
+    server = start_server()
+    with natsync.connect(server.url, ping_interval=0.05) as nc:
+        sub = nc.subscribe("a")
+        nc.flush()
+        server.signal(SIGSTOP)
+        try:
+            with pytest.raises(errors.ConnectionClosedError) as caught:
+                sub.next_msg(TIMEOUT)
+            assert isinstance(caught.value.__cause__, errors.StaleConnectionError)
+        finally:
+            server.signal(SIGCONT)
