@@ -1,0 +1,137 @@
+"""Which kinds of connection a control line may belong to, and which one a stream's lines agree on.
+
+Used where no handshake tells. Only what real servers and clients send normally counts as evidence: that a
+route would swallow a PUB makes no PUB the sign of a route.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from natsync.protocol import (
+    Context,
+    Decoder,
+    Frame,
+    Kind,
+    Msg,
+    ProtocolError,
+    RHMsg,
+    RMsg,
+    Role,
+    RSub,
+    RUnsub,
+    Sub,
+    Unsub,
+)
+
+_BOTH = (Role.CLIENT, Role.SERVER)
+
+ALL = (
+    *(Context(role, Kind.CLIENT) for role in _BOTH),
+    *(Context(role, Kind.LEAFNODE) for role in _BOTH),
+    *(
+        Context(role, Kind.ROUTE, dedicated, lnocu)
+        for lnocu in (True, False)
+        for dedicated in (False, True)
+        for role in _BOTH
+    ),
+    *(Context(role, Kind.GATEWAY) for role in _BOTH),
+)
+"""Every way to read a stream, the likeliest first where lines leave several."""
+
+_KEYS = {
+    "PUB HPUB": "client>",
+    "SUB UNSUB": "client> route> route<",
+    "MSG": "client< route> route<",
+    "HMSG": "client< route> route< gateway> leafnode> leafnode<",
+    "RS+ RS-": "route> route< gateway<",
+    "RMSG": "route> route< gateway>",
+    "LS+ LS- LMSG": "route> route< leafnode> leafnode<",
+    "A+ A-": "gateway<",
+    "CONNECT": "client> route> gateway> leafnode>",
+    "+OK": "client<",
+    "-ERR": "client< route> route< gateway> gateway< leafnode> leafnode<",
+}
+
+
+def _key(context: Context) -> str:
+    assert context.kind is not None
+    return context.kind.value + (">" if context.sender is Role.CLIENT else "<")
+
+
+NATURAL: dict[bytes, frozenset[Context]] = {
+    op.encode(): frozenset(context for context in ALL if _key(context) in keys.split())
+    for ops, keys in _KEYS.items()
+    for op in ops.split()
+}
+"""Who normally sends an operation; those that are not here come from everybody."""
+
+UNSPECIFIC = frozenset({"PING", "PONG", "+OK", "-ERR"})
+"""Operations that other protocols have as well."""
+
+START = re.compile(
+    rb"(?:%s|INFO) |(?:PING|PONG|\+OK)\r\n" % b"|".join(map(re.escape, NATURAL.keys() - {b"+OK"}))
+)
+"""How a frame begins, as real peers write it."""
+START_BYTES = len(b"CONNECT ")
+CANDIDATE = re.compile(rb"\n(?=%s)" % START.pattern)
+"""The end of the line before one."""
+
+_LEGACY = (b"RSID:", b"QRSID:")
+_MARKERS = (b"+", b"|")
+_NO_ACCOUNTS = (b"$SYS.", b"$NRG.", b"$JSC.", b"$JS.", b"_INBOX.")
+
+
+class Reading:
+    """One way to read a stream: a context, and its decoder for control lines."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._decoder = Decoder(context.sender, context.kind, payloads=False)
+        if context.dedicated or context.lnocu:
+            self._decoder.learn(dedicated=context.dedicated, lnocu=context.lnocu)
+
+    def read(self, line: bytes) -> tuple[Frame, int] | None:
+        """The frame that a control line begins and the size of its body with CR LF (0: none); None if
+        it makes no sense in this context."""
+        decoder = self._decoder
+        decoder.feed(line)
+        try:
+            frames = decoder.read()
+            left = decoder.body_left
+            if left:
+                decoder.skip(left)
+                frames = decoder.read()
+        except ProtocolError:
+            return None
+        if not frames or not _is_natural(frames[0], self.context):
+            return None
+        return frames[0], left
+
+
+def _is_natural(frame: Frame, context: Context) -> bool:
+    if isinstance(frame, (Sub, Unsub, Msg)):
+        return frame.sid.startswith(_LEGACY) == (context.kind is Kind.ROUTE)
+    if isinstance(frame, (RSub, RUnsub, RMsg, RHMsg)):
+        return not frame.account.startswith(_NO_ACCOUNTS) and frame.subject not in _MARKERS
+    return True
+
+
+def agreed(evidence: Iterable[tuple[Context, ...]]) -> Context | None:
+    """The likeliest context of the first stream; further ones are from the other side of the same
+    connection. None if nothing fits."""
+    first, *others = evidence
+    for context in first:
+        if all(any(_same_talk(context, other) for other in contexts) for contexts in others):
+            return context
+    return None
+
+
+def _same_talk(one: Context, other: Context) -> bool:
+    return (
+        one.sender is not other.sender
+        and one.kind is other.kind
+        and one.dedicated == other.dedicated
+        and one.lnocu == other.lnocu
+    )

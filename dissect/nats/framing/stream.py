@@ -1,0 +1,315 @@
+"""One direction of a NATS connection: chunks and gaps in, batches of frames and notes out.
+
+A stream is in one of three states, and changes between them in one place each:
+- framing: a decoder reads. A gap inside a body of known length does not stop it (`_take_gap`); a gap that
+  swallows a control line, or bytes that are no frame, do (`_lose`), and it is
+- seeking, until a seeker has proven where a frame begins (`_resume`);
+- opaque: TLS, S2 or WebSocket from here on, counted, not decoded.
+
+Every byte ends in one field of the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from natsync.protocol import Connect, Context, Decoder, Info, Kind, ProtocolError, Role
+
+from ..anomalies import Anomaly
+from ..wire import Chunk, Direction, Gap, Item, Oddity
+from .events import Batch, Event, Note
+from .ledger import Ledger
+from .opening import S2_MAGIC
+from .seeker import Chain, Seeker
+
+_TLS_RECORDS = frozenset(range(20, 24))
+_ROLES = {Direction.ORIGINATOR: Role.CLIENT, Direction.RESPONDER: Role.SERVER}
+
+
+class Stream:
+    """One sender's bytes. `learn` is told every INFO and CONNECT, before what follows them is read;
+    `prove` every chain of frames that a seeker found, before they are read; `seeker_for` makes a seeker.
+
+    `context` is how to read the sender, as far as it is known; the conversation changes it with `adopt`.
+    """
+
+    def __init__(
+        self,
+        direction: Direction,
+        learn: Callable[[Stream, Info | Connect], None],
+        prove: Callable[[Stream, Chain], None],
+        seeker_for: Callable[[Stream], Seeker],
+        payloads: bool,
+    ) -> None:
+        self.direction = direction
+        self.context = Context(_ROLES[direction], None)
+        self.ledger = Ledger()
+        self.frames = 0
+        self.whole = False  # whether it was read from its first byte on
+        self.opaque = ""  # what it changed to: tls, s2 or websocket
+        self.end = 0  # offset behind the last item
+        self._learn = learn
+        self._prove = prove
+        self._seeker_for = seeker_for
+        self._payloads = payloads
+        self._decoder: Decoder | None = None
+        self._base = 0  # where the decoder began
+        self._holes = 0  # missing bytes in the frame in progress
+        self._flaw: Anomaly | None = None
+        self._recent: list[Chunk] = []  # the frame in progress, while the kind is not known
+        self._ts_ns = 0  # of the latest packet: a frame is complete when all before it is there
+        self._first: Chunk | Gap | None = None  # the packet where the frame in progress begins
+        self._sought = 0  # where the seeker began
+        self.seeker: Seeker | None = seeker_for(self)
+
+    def turn(self) -> None:
+        """The sender is the other side than was thought."""
+        self.direction = self.direction.other
+        self.context = replace(self.context, sender=_ROLES[self.direction])
+
+    def adopt(self, kind: Kind | None, dedicated: bool, lnocu: bool) -> None:
+        """Says how to read control lines from here on."""
+        self.context = Context(self.context.sender, kind, dedicated, lnocu)
+        if self._decoder:
+            self._decoder.learn(kind, dedicated=dedicated, lnocu=lnocu)
+
+    def begin(self, out: list[Event]) -> None:
+        """The stream starts with a frame: what is held, and what comes, is read from there."""
+        if self.seeker and not self.seeker.window.skipped:
+            window = self.seeker.window
+            start = window.items[0].offset if window.items else self.end
+            if not window.missing and not (window.items and isinstance(window.items[0], Gap)):
+                self.whole = True
+                self._resume(start, out)
+
+    def hide(self, name: str, out: list[Event]) -> None:
+        """From here on the bytes are something else than NATS; those that are held, too."""
+        held = self.seeker.release(self.seeker.window.end) if self.seeker else []
+        if self.seeker:
+            self._book(self.seeker)
+        self.seeker = self._decoder = None
+        self.opaque = name
+        for item in held:
+            self._take(item, out)
+
+    def take(self, item: Item, out: list[Event]) -> None:
+        """Takes the next item; what it completes is appended to `out`."""
+        if self._decoder is not None and item.__class__ is Chunk:
+            self._decode(item, self._decoder, out)
+        elif isinstance(item, Oddity):
+            self._note(out, item, item.anomaly, item.offset, item.length)
+        else:
+            if isinstance(item, Gap):
+                self._note(out, item, _flaw(item), item.offset, item.length)
+            self._take(item, out)
+
+    def finish(self, out: list[Event]) -> None:
+        """Nothing more comes."""
+        while self.seeker and self.seeker.finish() and self.seeker.chain:
+            self._accept(self.seeker.chain, out)
+        seeker = self.seeker
+        if seeker:
+            last = seeker.window.items[-1] if seeker.window.items else None
+            seeker.release(self.end)
+            self._note_skipped(seeker, last, self.end, out)
+            self._book(seeker)
+        elif self._decoder:
+            decoder = self._decoder
+            self.ledger.framed += decoder.offset - self._base
+            left = self.end - decoder.offset - self._holes
+            self.ledger.unfinished += left
+            if left and self._first:
+                self._note(out, self._first, Anomaly.UNFINISHED, decoder.offset, left)
+        self.seeker = self._decoder = None
+
+    def _take(self, item: Chunk | Gap, out: list[Event]) -> None:
+        """As `take`, for an item that was noted before."""
+        decoder = self._decoder
+        if isinstance(item, Chunk):
+            if decoder:
+                self._decode(item, decoder, out)
+                return
+            self.end = item.offset + len(item.data)
+        else:
+            self.end = item.offset + item.length
+            if decoder:
+                self._take_gap(item, decoder, out)
+                return
+        if self.seeker:
+            if self.seeker.push(item) and self.seeker.chain:
+                self._accept(self.seeker.chain, out)
+        elif isinstance(item, Gap):
+            self.ledger.missing += item.length
+        else:
+            self.ledger.skipped += len(item.data)
+
+    def _decode(self, item: Chunk, decoder: Decoder, out: list[Event]) -> None:
+        data = item.data
+        if decoder.offset >= item.offset:
+            self._first = item
+        if item.ts_ns > self._ts_ns:
+            self._ts_ns = item.ts_ns
+        self.end = item.offset + len(data)
+        if self.context.kind is None:
+            if self._first is item:
+                self._recent = []
+            self._recent.append(item)
+        decoder.feed(data)
+        self._read(item, decoder, out)
+
+    def _read(self, item: Chunk | Gap, decoder: Decoder, out: list[Event]) -> None:
+        """Hands on the frames that `item` completes."""
+        try:
+            frames = decoder.read()
+            while frames:
+                batch = Batch(
+                    self.direction, self._ts_ns, self._first or item, item, frames, self._flaw
+                )
+                out.append(batch)
+                self._first = item
+                self.frames += len(frames)
+                if self._flaw is not None:
+                    self.ledger.framed -= self._holes
+                    self._holes = 0
+                    self._flaw = None
+                last = frames[-1]
+                if isinstance(last, (Info, Connect)):
+                    self._learn(self, last)
+                if self._recent and isinstance(item, Chunk):
+                    self._recent = [item]
+                if decoder.offset == self.end:
+                    break
+                frames = decoder.read()
+        except ProtocolError as error:
+            self._fail(error, item, decoder, out)
+
+    def _take_gap(self, gap: Gap, decoder: Decoder, out: list[Event]) -> None:
+        inside = min(decoder.body_left, gap.length)
+        end = gap.offset + gap.length
+        self.ledger.missing += gap.length
+        if inside:
+            decoder.skip(inside)
+            self._holes += inside
+            self._flaw = _flaw(gap)
+            if gap.ts_ns > self._ts_ns:
+                self._ts_ns = gap.ts_ns
+            self._read(gap, decoder, out)
+        if inside < gap.length:
+            self._lose(decoder, end, [], out, gap.length - inside)
+
+    def _fail(
+        self, error: ProtocolError, item: Chunk | Gap, decoder: Decoder, out: list[Event]
+    ) -> None:
+        """The bytes at `decoder.offset` are no frame, or none of a kind that is known."""
+        start = decoder.offset
+        held = self._recent if self.context.kind is None else [item]
+        chunks = [
+            _from(start, piece)
+            for piece in held
+            if isinstance(piece, Chunk) and piece.offset + len(piece.data) > start
+        ]
+        name = self._new_layer(start, chunks)
+        if name:
+            self._close(decoder, start)
+            self._decoder = None
+            self.opaque = name
+            self.ledger.skipped += self.end - start
+            return
+        if self.context.kind is not None:
+            offset = start if error.offset is None else error.offset
+            self._note(out, item, Anomaly.PROTOCOL_ERROR, offset, 0, error.reason)
+        self._lose(decoder, chunks[0].offset if chunks else start, chunks, out)
+
+    def _lose(
+        self, decoder: Decoder, resume: int, chunks: list[Chunk], out: list[Event], lost: int = 0
+    ) -> None:
+        """Framing ends at `decoder.offset`; a frame is sought from `resume` on, in `chunks` first.
+        What is between the two is skipped, but for the `lost` bytes that are missing."""
+        self._close(decoder, decoder.offset)
+        self.ledger.skipped += resume - decoder.offset - self._holes - lost
+        self._holes = 0
+        self._flaw = None
+        self._decoder = None
+        self._sought = resume
+        self.seeker = self._seeker_for(self)
+        for chunk in chunks:
+            self._take(chunk, out)
+
+    def _close(self, decoder: Decoder, offset: int) -> None:
+        self.ledger.framed += offset - self._base
+
+    def _new_layer(self, start: int, chunks: list[Chunk]) -> str:
+        """What begins at `start` instead of NATS, if it is something that may follow an INFO."""
+        data = b"".join(chunk.data for chunk in chunks[: len(S2_MAGIC)])
+        if not data or chunks[0].offset != start:
+            return ""
+        if data[: len(S2_MAGIC)] == S2_MAGIC[: len(data)]:
+            return "s2"
+        if self.frames <= 1 and data[0] in _TLS_RECORDS and data[1:2] in (b"\x03", b""):
+            return "tls"
+        return ""
+
+    def _accept(self, chain: Chain, out: list[Event]) -> None:
+        """A seeker has found frames: read from there."""
+        seeker = self.seeker
+        assert seeker
+        self._prove(self, chain)
+        self._note_skipped(seeker, seeker.window.items[0], chain.start, out)
+        self._resume(chain.start, out)
+
+    def _resume(self, start: int, out: list[Event]) -> None:
+        seeker = self.seeker
+        assert seeker
+        items = seeker.release(start)
+        self._book(seeker)
+        self.seeker = None
+        context = self.context
+        self._base = start
+        self._decoder = Decoder(context.sender, context.kind, payloads=self._payloads, offset=start)
+        self._decoder.learn(dedicated=context.dedicated, lnocu=context.lnocu)
+        self._recent = []
+        for item in items:
+            self._take(item, out)
+
+    def _book(self, seeker: Seeker) -> None:
+        self.ledger.skipped += seeker.window.skipped
+        self.ledger.missing += seeker.window.missing
+
+    def _note_skipped(
+        self, seeker: Seeker, item: Chunk | Gap | None, stop: int, out: list[Event]
+    ) -> None:
+        before = sum(
+            min(len(held.data), max(0, stop - held.offset))
+            for held in seeker.window.items
+            if isinstance(held, Chunk)
+        )
+        length = seeker.window.skipped + before
+        if length and item:
+            self._note(out, item, Anomaly.SKIPPED, self._sought, length)
+
+    def _note(
+        self,
+        out: list[Event],
+        item: Item,
+        anomaly: Anomaly,
+        offset: int,
+        length: int,
+        text: str = "",
+    ) -> None:
+        out.append(
+            Note(
+                self.direction, item.ts_ns, item.number, item.capture, anomaly, offset, length, text
+            )
+        )
+
+
+def _flaw(gap: Gap) -> Anomaly:
+    return Anomaly.TRUNCATED if gap.truncated else Anomaly.LOST
+
+
+def _from(offset: int, chunk: Chunk) -> Chunk:
+    """The part of a chunk that lies behind `offset`."""
+    if chunk.offset >= offset:
+        return chunk
+    return replace(chunk, offset=offset, data=chunk.data[offset - chunk.offset :])

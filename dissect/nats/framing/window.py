@@ -1,0 +1,112 @@
+"""The bytes of one direction that wait until it is clear where a frame begins, by stream offset.
+
+They are kept twice: as the items that came, to be given on from there, and joined into runs (a gap ends
+a run), to be searched. Reading a position or a byte costs no more than a bisection.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass, replace
+
+from ..wire import Chunk, Gap
+
+Held = Chunk | Gap
+
+
+@dataclass(slots=True)
+class Run:
+    """Bytes without a gap. `start` is the stream offset of the first."""
+
+    start: int
+    data: bytearray
+
+    @property
+    def end(self) -> int:
+        """Offset behind the last byte."""
+        return self.start + len(self.data)
+
+
+class Window:
+    """Items in the order of their stream. `skipped` and `missing` count what left at the front."""
+
+    def __init__(self) -> None:
+        self.items: deque[Held] = deque()
+        self.runs: list[Run] = []
+        self.starts: set[int] = set()  # offsets where a chunk begins
+        self.end = 0  # offset behind the last item
+        self.held_bytes = 0
+        self.largest = 0  # size of the largest chunk that was ever in it
+        self.last = 0  # size of the last item, if that is a chunk
+        self.skipped = 0
+        self.missing = 0
+
+    def add(self, item: Held) -> None:
+        """Takes the next item."""
+        self.items.append(item)
+        if isinstance(item, Gap):
+            self.end = item.offset + item.length
+            self.last = 0
+            return
+        size = len(item.data)
+        if self.runs and self.runs[-1].end == item.offset:
+            self.runs[-1].data += item.data
+        else:
+            self.runs.append(Run(item.offset, bytearray(item.data)))
+        self.starts.add(item.offset)
+        self.end = item.offset + size
+        self.held_bytes += size
+        self.last = size
+        self.largest = max(self.largest, size)
+
+    def run_at(self, offset: int) -> Run | None:
+        """The run that holds the byte at `offset`, if it was captured and is still here."""
+        at = bisect_right(self.runs, offset, key=lambda run: run.start) - 1
+        if at < 0 or offset >= self.runs[at].end:
+            return None
+        return self.runs[at]
+
+    def is_open(self, run: Run) -> bool:
+        """Whether more bytes may join the run."""
+        return run.end == self.end
+
+    def ends_line(self, offset: int) -> bool:
+        """Whether CR LF is in front of `offset`, as far as those two bytes were captured."""
+        for place, wanted in ((offset - 2, 13), (offset - 1, 10)):
+            run = self.run_at(place)
+            if run and run.data[place - run.start] != wanted:
+                return False
+        return True
+
+    def drop(self, offset: int) -> None:
+        """Lets the items go that lie before `offset` as a whole."""
+        while self.items:
+            item = self.items[0]
+            size = item.length if isinstance(item, Gap) else len(item.data)
+            if item.offset + size > offset:
+                break
+            self.items.popleft()
+            if isinstance(item, Gap):
+                self.missing += size
+            else:
+                self.skipped += size
+                self.held_bytes -= size
+                self.starts.discard(item.offset)
+        start = self.items[0].offset if self.items else self.end
+        while self.runs and self.runs[0].end <= start:
+            del self.runs[0]
+        if self.runs and self.runs[0].start < start:
+            del self.runs[0].data[: start - self.runs[0].start]
+            self.runs[0].start = start
+
+    def rest(self, offset: int) -> list[Held]:
+        """What is here from `offset` on, a place inside a chunk or at the end; all before it is dropped."""
+        self.drop(offset)
+        if self.items and self.items[0].offset < offset:
+            first = self.items.popleft()
+            assert isinstance(first, Chunk)  # a frame begins at bytes that were captured
+            self.skipped += offset - first.offset
+            data = first.data[offset - first.offset :]
+            self.items.appendleft(replace(first, offset=offset, data=data))
+        return list(self.items)

@@ -1,0 +1,229 @@
+"""The rows that users see: one class a table, its fields the columns, each with its type and meaning.
+
+This is the one declaration of columns: text, JSON lines, CSV and every later format are made from it, so
+that a column is the same everywhere. Times are int nanoseconds since the epoch (`_ns`), sizes are bytes.
+Wire text (subject, reply, sid, queue, account) is UTF-8 with invalid bytes as `\\xNN`. What is absent is
+None, also a list or map without anything in it; writers leave it out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Annotated, NamedTuple, get_args, get_type_hints
+
+Counts = dict[str, int]
+Headers = dict[str, list[str]]
+Value = str | int | list[str] | Counts | Headers | None
+
+
+@dataclass(slots=True, kw_only=True)
+class FrameRecord:
+    """One protocol operation."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    number: Annotated[int, "1 and up within the session, in time order"]
+    ts_ns: Annotated[int, "time of the packet that completed the frame"]
+    packet: Annotated[int, "number, in its file, of the packet with the frame's first byte"]
+    capture: Annotated[str, "name of the file with the frame's first byte"]
+    sender: Annotated[str, "originator (who opened the TCP connection) or responder"]
+    kind: Annotated[str, "client, route, gateway, leafnode or unknown"]
+    op: Annotated[str, "the operation, in upper case"]
+    subject: Annotated[str | None, "subject"] = None
+    reply: Annotated[str | None, "reply subject"] = None
+    sid: Annotated[str | None, "subscription id"] = None
+    queue: Annotated[str | None, "queue group of a subscription"] = None
+    queues: Annotated[list[str] | None, "queue groups a message between servers is for"] = None
+    account: Annotated[
+        str | None, "account named in the frame, or that its route is dedicated to"
+    ] = None
+    origin: Annotated[str | None, "cluster of the leafnode where it came from"] = None
+    max_msgs: Annotated[int | None, "UNSUB: messages in all before the subscription ends"] = None
+    weight: Annotated[int | None, "members of the queue group on the sending server"] = None
+    header_bytes: Annotated[int | None, "size of the header block"] = None
+    payload_bytes: Annotated[int | None, "size of the payload, without headers"] = None
+    total_bytes: Annotated[int, "size of the whole frame on the wire"]
+    offset: Annotated[int, "of the frame's first byte in its sender's stream"]
+    captured_bytes: Annotated[int | None, "of the payload, where that is not all of it"] = None
+    status: Annotated[int | None, "inline status of the headers"] = None
+    status_text: Annotated[str | None, "its description"] = None
+    headers: Annotated[Headers | None, "header name to its values"] = None
+    json: Annotated[str | None, "INFO and CONNECT: the JSON object, secrets masked"] = None
+    error: Annotated[str | None, "-ERR: its text"] = None
+    payload: Annotated[str | None, "the payload, when asked for: as text or in base64"] = None
+    payload_sha256: Annotated[str | None, "SHA-256 of the whole payload, when asked for"] = None
+    anomalies: Annotated[list[str] | None, "what is odd about the frame"] = None
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionRecord:
+    """One NATS connection."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    capture: Annotated[str, "name of the file with its first byte"]
+    kind: Annotated[str, "client, route, gateway, leafnode or unknown"]
+    transport: Annotated[str, "tcp, tls, websocket or websocket+tls"]
+    compression: Annotated[str | None, "s2, where the stream is compressed"] = None
+    originator: Annotated[str, "ip:port of who opened the TCP connection"]
+    responder: Annotated[str, "ip:port of who accepted it"]
+    first_ns: Annotated[int, "time of the first packet"]
+    last_ns: Annotated[int, "time of the last packet"]
+    start: Annotated[str, "handshake, or midstream where its beginning was not captured"]
+    end: Annotated[str, "fin, rst, error (closed after an -ERR) or open"]
+    ended_by: Annotated[str | None, "originator or responder"] = None
+    client_name: Annotated[str | None, "what the client calls itself"] = None
+    client_lang: Annotated[str | None, "its language"] = None
+    client_version: Annotated[str | None, "version of the originator's software"] = None
+    server_name: Annotated[str | None, "name of the responder's server"] = None
+    server_id: Annotated[str | None, "its id"] = None
+    server_version: Annotated[str | None, "its version"] = None
+    cluster: Annotated[str | None, "its cluster; on a gateway, its gateway name"] = None
+    remote_name: Annotated[str | None, "name of the originator's server, on server links"] = None
+    account: Annotated[str | None, "account that the connection is bound to"] = None
+    auth: Annotated[str | None, "none, token, user_password, nkey or jwt"] = None
+    user: Annotated[str | None, "user, or public nkey"] = None
+    frames_originator: Annotated[Counts | None, "op to count, sent by the originator"] = None
+    frames_responder: Annotated[Counts | None, "op to count, sent by the responder"] = None
+    messages_originator: Annotated[int, "messages the originator sent"] = 0
+    messages_responder: Annotated[int, "messages the responder sent"] = 0
+    bytes_originator: Annotated[int, "headers and payloads of the originator's messages"] = 0
+    bytes_responder: Annotated[int, "headers and payloads of the responder's messages"] = 0
+    subscriptions: Annotated[int, "subscriptions opened, both sides together"] = 0
+    requests: Annotated[int | None, "messages of the client that ask for a reply"] = None
+    replies: Annotated[int | None, "messages that came back on those reply subjects"] = None
+    no_responders: Annotated[int | None, "requests answered 503: nobody listens"] = None
+    rtt_ns: Annotated[int | None, "smallest time from a PING to its PONG"] = None
+    errors: Annotated[list[str] | None, "texts of -ERR, in order"] = None
+    missing_bytes: Annotated[int, "sent, but not in the capture"] = 0
+    skipped_bytes: Annotated[int, "captured, but not decoded"] = 0
+    retransmitted_bytes: Annotated[int, "sent again"] = 0
+    anomalies: Annotated[Counts | None, "oddity to count"] = None
+
+
+@dataclass(slots=True, kw_only=True)
+class SubscriptionRecord:
+    """One subscription of a session."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    sid: Annotated[str | None, "subscription id"] = None
+    subject: Annotated[str | None, "subject, unknown where the SUB was not captured"] = None
+    queue: Annotated[str | None, "queue group"] = None
+    account: Annotated[str | None, "account, on server links"] = None
+    opened_ns: Annotated[int | None, "when"] = None
+    closed_ns: Annotated[int | None, "when"] = None
+    close: Annotated[str | None, "unsub, auto (all messages delivered) or session"] = None
+    max_msgs: Annotated[int | None, "messages in all, where limited"] = None
+    delivered: Annotated[int, "messages"] = 0
+    delivered_bytes: Annotated[int, "their headers and payloads"] = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestRecord:
+    """One request of a session."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    subject: Annotated[str, "subject of the request"]
+    reply: Annotated[str, "reply subject"]
+    sent_ns: Annotated[int, "when the request was sent"]
+    replied_ns: Annotated[int | None, "when the first reply came"] = None
+    latency_ns: Annotated[int | None, "from one to the other"] = None
+    status: Annotated[int | None, "inline status of the first reply"] = None
+    request_bytes: Annotated[int, "headers and payload of the request"]
+    reply_bytes: Annotated[int, "headers and payloads of all replies"] = 0
+    responses: Annotated[int, "replies"] = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class FlowRecord:
+    """One TCP connection, NATS or not."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    community_id: Annotated[str, "Community ID v1"]
+    originator: Annotated[str, "ip:port of who opened the TCP connection"]
+    responder: Annotated[str, "ip:port of who accepted it"]
+    first_ns: Annotated[int, "time of the first packet"]
+    last_ns: Annotated[int, "time of the last packet"]
+    packets_originator: Annotated[int, "packets the originator sent"] = 0
+    packets_responder: Annotated[int, "packets the responder sent"] = 0
+    bytes_originator: Annotated[int, "TCP payload the originator sent"] = 0
+    bytes_responder: Annotated[int, "TCP payload the responder sent"] = 0
+    start: Annotated[str, "handshake or midstream"]
+    end: Annotated[str, "fin, rst or open"]
+    retransmitted_originator: Annotated[int, "bytes sent again"] = 0
+    retransmitted_responder: Annotated[int, "bytes sent again"] = 0
+    out_of_order_originator: Annotated[int, "packets"] = 0
+    out_of_order_responder: Annotated[int, "packets"] = 0
+    missing_originator: Annotated[int, "bytes sent, but not in the capture"] = 0
+    missing_responder: Annotated[int, "bytes sent, but not in the capture"] = 0
+    protocol: Annotated[str, "nats, tls, websocket or other"]
+
+
+@dataclass(slots=True, kw_only=True)
+class AnomalyRecord:
+    """One oddity: what, where, how many bytes."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    ts_ns: Annotated[int, "time of the packet where it showed"]
+    packet: Annotated[int, "number of that packet in its file"]
+    sender: Annotated[str, "originator or responder"]
+    anomaly: Annotated[str, "its name, from a closed list"]
+    offset: Annotated[int, "of its first byte in the sender's stream"]
+    bytes: Annotated[int, "how many bytes it is about"]
+    text: Annotated[str | None, "what else there is to say"] = None
+
+
+Record = (
+    FrameRecord | SessionRecord | SubscriptionRecord | RequestRecord | FlowRecord | AnomalyRecord
+)
+
+
+class Type(Enum):
+    """What a column holds."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    TEXTS = "list of texts"
+    COUNTS = "map of text to integer"
+    HEADERS = "map of text to list of texts"
+
+
+class Column(NamedTuple):
+    """One column of a table. `optional`: it may be absent."""
+
+    name: str
+    type: Type
+    meaning: str
+    optional: bool
+
+
+_TYPES = {
+    str: Type.TEXT,
+    int: Type.INTEGER,
+    list[str]: Type.TEXTS,
+    Counts: Type.COUNTS,
+    Headers: Type.HEADERS,
+}
+
+
+def _columns(record: type[Record]) -> tuple[Column, ...]:
+    hints = get_type_hints(record, include_extras=True)
+    found = []
+    for item in fields(record):
+        annotation, meaning = get_args(hints[item.name])
+        some = [part for part in get_args(annotation) if part in _TYPES]
+        optional = type(None) in get_args(annotation)
+        found.append(
+            Column(item.name, _TYPES[some[0] if optional else annotation], meaning, optional)
+        )
+    return tuple(found)
+
+
+COLUMNS: dict[str, tuple[Column, ...]] = {
+    "frames": _columns(FrameRecord),
+    "sessions": _columns(SessionRecord),
+    "subscriptions": _columns(SubscriptionRecord),
+    "requests": _columns(RequestRecord),
+    "flows": _columns(FlowRecord),
+    "anomalies": _columns(AnomalyRecord),
+}
+"""The columns of each table, in their order."""

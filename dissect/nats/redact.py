@@ -1,0 +1,70 @@
+"""Masks what proves who somebody is: in INFO, CONNECT, and any text that repeats it. On by default.
+
+Masked are the values of CONNECT's secret keys, in any case, whatever their type; the secret part of a
+`user:secret@` or `token@` in front of a host; and nkey seeds wherever they stand (`S`, the letter of a
+role, base32). User names, public nkeys and nonces are shown: they prove nothing. What is meant to be JSON
+and cannot be read is masked whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+MASK = "***"
+
+SECRETS = frozenset({"auth_token", "pass", "password", "jwt", "sig", "proxy_sig", "seed"})
+"""The keys whose values are masked, in lower case."""
+
+_SEED = re.compile(r"\bS[ACNOUX][A-Z2-7]{56}\b")
+_USERINFO = re.compile(r"(?<=://)([^/@\s:]*)(:?)[^/@\s]*@")
+
+# Shorter secrets are not looked for in other texts: masking every "a" would tell more than it hides.
+_SEARCHABLE = 4
+
+
+def masked_json(text: bytes) -> str:
+    """The JSON object in `text`, on one line, without secrets."""
+    try:
+        value = json.loads(text.decode("utf-8", "backslashreplace"))
+    except (ValueError, RecursionError):
+        return MASK
+    return json.dumps(_masked(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def masked_text(text: str, secrets: frozenset[str] = frozenset()) -> str:
+    """`text` without seeds, without passwords in URLs, and without any of `secrets`."""
+    for secret in secrets:
+        text = text.replace(secret, MASK)
+    return _USERINFO.sub(_masked_userinfo, _SEED.sub(MASK, text))
+
+
+def secrets_of(text: bytes) -> frozenset[str]:
+    """The secrets in a CONNECT, to be masked wherever the conversation repeats them."""
+    try:
+        value = json.loads(text.decode("utf-8", "backslashreplace"))
+    except (ValueError, RecursionError):
+        return frozenset()
+    if not isinstance(value, dict):
+        return frozenset()
+    return frozenset(
+        item
+        for key, item in value.items()
+        if key.lower() in SECRETS and isinstance(item, str) and len(item) >= _SEARCHABLE
+    )
+
+
+def _masked(value: object) -> object:
+    if isinstance(value, dict):
+        return {
+            masked_text(key): MASK if key.lower() in SECRETS and item else _masked(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_masked(item) for item in value]
+    return masked_text(value) if isinstance(value, str) else value
+
+
+def _masked_userinfo(found: re.Match[str]) -> str:
+    """`user:***@`; a lone name in front of the host is a token."""
+    return f"{found[1]}:{MASK}@" if found[2] else f"{MASK}@"

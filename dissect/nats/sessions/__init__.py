@@ -1,0 +1,5 @@
+"""Frames of one connection, both directions -> what the session was: who, what, how much, how it ended."""
+
+from .session import Session
+
+__all__ = ["Session"]

@@ -1,0 +1,104 @@
+"""The values that the stages below NATS hand up: packets, segments, chunks and gaps.
+
+A capture gives `Packet`s, the link and IP layers make `Segment`s of those that carry TCP, flows sort the
+segments by connection and direction, and reassembly turns one direction's segments into `Chunk`s of
+in-order bytes, `Gap`s, and an `Oddity` for whatever else a reader should hear of. Times are int
+nanoseconds since the epoch; numbers of packets count from 1 in their file. All are values: nobody
+changes one that was handed on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from .anomalies import Anomaly
+
+
+class Direction(Enum):
+    """Who sent: the side that opened the TCP connection, or the one that accepted it."""
+
+    ORIGINATOR = "originator"
+    RESPONDER = "responder"
+
+    @property
+    def other(self) -> Direction:
+        """The opposite direction."""
+        return Direction.RESPONDER if self is Direction.ORIGINATOR else Direction.ORIGINATOR
+
+
+@dataclass(slots=True)
+class Packet:
+    """One captured record. `data` is what was captured of the `wire_bytes` the packet had."""
+
+    ts_ns: int
+    number: int
+    capture: str
+    linktype: int
+    data: bytes
+    wire_bytes: int
+
+
+@dataclass(slots=True)
+class Segment:
+    """The TCP part of one packet.
+
+    `key` is source address, destination address, source port, destination port as they stand in the
+    packet (12 bytes for IPv4, 36 for IPv6), `flags` the TCP flag byte, `payload` what was captured of
+    the `length` payload bytes that the IP header says were there (snap length, offloading).
+    """
+
+    ts_ns: int
+    number: int
+    capture: str
+    key: bytes
+    seq: int
+    ack: int
+    flags: int
+    payload: bytes
+    length: int
+
+
+@dataclass(slots=True)
+class Chunk:
+    """In-order bytes of one direction, each delivered once. `offset` 0 is the byte behind the SYN, or
+    the first byte seen where there was none; missing bytes count. `ts_ns`, `number` and `capture` are
+    those of the packet that brought the bytes."""
+
+    ts_ns: int
+    number: int
+    capture: str
+    offset: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class Gap:
+    """Bytes of one direction that the capture does not have, found out at `ts_ns`.
+
+    `truncated` tells bytes cut off by a snap length from bytes whose packets are not there.
+    """
+
+    ts_ns: int
+    number: int
+    capture: str
+    offset: int
+    length: int
+    truncated: bool = False
+
+
+@dataclass(slots=True)
+class Oddity:
+    """Something in one direction that should not be there, and changed nothing: what was delivered
+    stays as it is. `offset` and `length` say which bytes of the stream it is about."""
+
+    ts_ns: int
+    number: int
+    capture: str
+    offset: int
+    length: int
+    anomaly: Anomaly
+
+
+# What reassembly hands up, in the order of the stream.
+Item = Chunk | Gap | Oddity

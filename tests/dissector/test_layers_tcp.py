@@ -1,0 +1,208 @@
+"""Packet -> segment, on any link, with dpkt as the witness."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dpkt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissect.nats.capture import CaptureReport, read_packets
+from dissect.nats.layers import Layers
+from dissect.nats.wire import Packet, Segment
+
+from tests.support.pcapwriter import (
+    ACK,
+    ETHERNET,
+    LOOP,
+    NULL,
+    PSH,
+    RAW,
+    SLL,
+    SLL2,
+    START_NS,
+    UDP,
+    ip,
+    link,
+    tcp,
+)
+
+CAPTURES = sorted((Path(__file__).parents[2] / "samples/captures").glob("*.pcap"))
+LINKS = {
+    1: dpkt.ethernet.Ethernet,
+    113: dpkt.sll.SLL,
+    276: dpkt.sll2.SLL2,
+    0: dpkt.loopback.Loopback,
+}
+PORTS = (40000, 4222)
+FOUR = ("10.0.0.1", "10.0.0.2")
+SIX = ("fd00::1", "fd00::2")
+
+
+def packet(data: bytes, linktype: int = ETHERNET, wire_bytes: int | None = None) -> Packet:
+    return Packet(
+        START_NS, 7, "t.pcap", linktype, data, len(data) if wire_bytes is None else wire_bytes
+    )
+
+
+def segment_of(packet: Packet) -> Segment | None:
+    return Layers().segment_of(packet)
+
+
+def reason(packet: Packet) -> str:
+    """Why a packet gives no segment."""
+    layers = Layers()
+    assert layers.segment_of(packet) is None
+    ((name, count),) = layers.passed_over.items()
+    assert count == 1
+    return name
+
+
+def by_dpkt(packet: Packet) -> tuple[bytes, int, int, int, bytes] | None:
+    """The key, numbers, flags and payload that dpkt sees."""
+    if packet.linktype == RAW:
+        network = (dpkt.ip6.IP6 if packet.data[:1] >= b"\x60" else dpkt.ip.IP)(packet.data)
+    else:
+        network = LINKS[packet.linktype](packet.data).data
+    if not isinstance(network, (dpkt.ip.IP, dpkt.ip6.IP6)) or not isinstance(
+        network.data, dpkt.tcp.TCP
+    ):
+        return None
+    its = network.data
+    ports = its.sport.to_bytes(2, "big") + its.dport.to_bytes(2, "big")
+    return network.src + network.dst + ports, its.seq, its.ack, its.flags & 255, bytes(its.data)
+
+
+def seen(segment: Segment | None) -> tuple[bytes, int, int, int, bytes] | None:
+    if segment is None:
+        return None
+    return segment.key, segment.seq, segment.ack, segment.flags, segment.payload
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_the_samples_have_the_segments_that_dpkt_sees(path: Path) -> None:
+    packets = list(read_packets([str(path)], CaptureReport()))
+    assert packets
+    for each in packets:
+        segment = segment_of(each)
+        assert seen(segment) == by_dpkt(each)
+        if segment is not None and len(each.data) == each.wire_bytes:
+            assert segment.length == len(segment.payload)
+
+
+@pytest.mark.parametrize("hosts", [FOUR, SIX])
+@pytest.mark.parametrize("linktype", [ETHERNET, SLL, SLL2, RAW, 12, 14, 228, 229, NULL, LOOP])
+def test_every_link_brings_the_same_segment(linktype: int, hosts: tuple[str, str]) -> None:
+    data = link(ip(*hosts, tcp(PORTS, 1000, 2000, PSH | ACK, b"PING\r\n")), linktype)
+    segment = segment_of(packet(data, linktype))
+    assert segment is not None
+    assert segment == Segment(
+        START_NS, 7, "t.pcap", segment.key, 1000, 2000, PSH | ACK, b"PING\r\n", 6
+    )
+    size = 4 if hosts == FOUR else 16
+    assert len(segment.key) == 2 * size + 4
+    assert segment.key[-4:] == b"\x9c\x40\x10\x7e"
+
+
+@given(
+    st.binary(max_size=60),
+    st.sampled_from([FOUR, SIX]),
+    st.sampled_from([ETHERNET, SLL, SLL2, RAW, NULL]),
+    st.integers(0, 10),
+    st.integers(0, 10),
+    st.integers(0, 255),
+    st.binary(max_size=8),
+)
+def test_made_up_packets_are_as_dpkt_sees_them(
+    payload: bytes,
+    hosts: tuple[str, str],
+    linktype: int,
+    tcp_words: int,
+    ip_words: int,
+    flags: int,
+    trailer: bytes,
+) -> None:
+    body = tcp(PORTS, 1 << 31, 5, flags, payload, bytes([1] * 4 * tcp_words))
+    options = bytes([1] * 4 * ip_words) if hosts == FOUR else b""
+    network = ip(*hosts, body, options=options)
+    made = packet(link(network, linktype) + trailer, linktype)
+    segment = segment_of(made)
+    assert segment is not None
+    assert (segment.payload, segment.length) == (payload, len(payload))
+    assert seen(segment) == by_dpkt(made)
+
+
+@pytest.mark.parametrize("hosts", [FOUR, SIX])
+def test_a_cut_packet_still_says_how_long_it_was(hosts: tuple[str, str]) -> None:
+    whole = link(ip(*hosts, tcp(PORTS, 1, 2, ACK, b"x" * 100, bytes(12))))
+    header = len(whole) - 100
+    for kept in range(header - 12 - 6, len(whole)):  # from the flags of TCP on
+        segment = segment_of(packet(whole[:kept], wire_bytes=len(whole)))
+        assert segment is not None
+        assert (segment.length, len(segment.payload)) == (100, max(0, kept - header))
+
+
+@pytest.mark.parametrize("hosts", [FOUR, SIX])
+def test_a_header_that_was_cut_off_gives_nothing(hosts: tuple[str, str]) -> None:
+    whole = link(ip(*hosts, tcp(PORTS, 1, 2, ACK, b"x")))
+    for kept in range(14, len(whole) - 7):
+        assert reason(packet(whole[:kept], wire_bytes=len(whole))) == "header cut off"
+
+
+@pytest.mark.parametrize("hosts", [FOUR, SIX])
+def test_a_length_of_zero_means_up_to_the_end(hosts: tuple[str, str]) -> None:
+    data = link(ip(*hosts, tcp(PORTS, 1, 2, ACK, b"x" * 50), total=0))
+    segment = segment_of(packet(data))
+    assert segment is not None
+    assert segment.payload == b"x" * 50
+    segment = segment_of(packet(data[:-20], wire_bytes=len(data)))
+    assert segment is not None
+    assert (segment.length, len(segment.payload)) == (50, 30)
+
+
+def test_a_size_that_no_packet_has_is_not_believed() -> None:
+    data = link(ip(*FOUR, tcp(PORTS, 1, 2, ACK, b"x"), total=0))
+    assert reason(packet(data, wire_bytes=0xFFFFFFFF)) == "bad tcp header"
+
+
+@pytest.mark.parametrize("hosts", [FOUR, SIX])
+@pytest.mark.parametrize("offset", [0x00, 0x40, 0xF0])
+def test_a_header_length_that_cannot_be_gives_nothing(hosts: tuple[str, str], offset: int) -> None:
+    body = bytearray(tcp(PORTS, 1, 2, ACK, b"x" * 20))
+    body[12] = offset
+    assert reason(packet(link(ip(*hosts, bytes(body))))) == "bad tcp header"
+
+
+def test_what_is_not_tcp_is_counted_by_what_it_is() -> None:
+    layers = Layers()
+    for made in (
+        packet(link(ip(*FOUR, b"x" * 20, proto=UDP))),
+        packet(link(ip(*SIX, b"x" * 20, proto=UDP))),
+        packet(bytes(12) + b"\x08\x06" + bytes(28)),
+        packet(b"anything", 147),
+    ):
+        assert layers.segment_of(made) is None
+    assert layers.passed_over == {"udp": 2, "arp": 1, "link type 147": 1}
+
+
+@given(st.binary(max_size=120), st.sampled_from([0, 1, 9, 12, 50, 101, 108, 113, 228, 276, 999]))
+def test_any_bytes_give_a_segment_or_a_reason(data: bytes, linktype: int) -> None:
+    layers = Layers()
+    segment = layers.segment_of(packet(data, linktype))
+    assert (segment is None) == (sum(layers.passed_over.values()) == 1)
+    if segment is not None:
+        assert len(segment.payload) <= segment.length
+
+
+@given(st.data(), st.sampled_from([FOUR, SIX]), st.sampled_from([ETHERNET, SLL, SLL2, RAW, NULL]))
+def test_flipped_bytes_give_a_segment_or_a_reason(
+    data: st.DataObject, hosts: tuple[str, str], linktype: int
+) -> None:
+    good = bytearray(link(ip(*hosts, tcp(PORTS, 1, 2, ACK, b"x" * 30)), linktype))
+    for _ in range(data.draw(st.integers(1, 4))):
+        good[data.draw(st.integers(0, len(good) - 1))] = data.draw(st.integers(0, 255))
+    layers = Layers()
+    segment = layers.segment_of(packet(bytes(good), linktype))
+    assert (segment is None) == (sum(layers.passed_over.values()) == 1)
