@@ -11,7 +11,6 @@ control line's limit counts extra blanks.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,11 +21,10 @@ from .layouts import FREE, OPS, BadArguments, Parsed, layouts, may_send
 Line = tuple[Frame, int, int, int]
 """A control line: the frame without its body, sizes of body (-1: none), headers and whole frame."""
 
-_OPS = sorted(OPS, key=len, reverse=True)
-_OP = re.compile(b"(?i:" + b"|".join(map(re.escape, _OPS)) + b")|[Aa]u(?=[ \t])")
-_OP_BYTES = len(_OPS[0])
+_OP_SIZES = sorted({len(op) for op in OPS}, reverse=True)
+_OP_BYTES = _OP_SIZES[0]
 _BEGINNINGS = {op[:size] for op in OPS for size in range(1, len(op) + 1)}
-_ALIAS_OF_A_MINUS = (b"Au", b"au")  # only so, with a small u (server/parser.go: OP_A)
+_ALIASES_OF_A_MINUS = (b"Au", b"au")  # only so, with a small u (server/parser.go: OP_A)
 _IGNORE_THE_REST = (b"PING", b"PONG", b"+OK")
 _SEEN_LINES = 4096
 _SEEN_LINE_BYTES = 160
@@ -75,20 +73,17 @@ class Grammar:
             reason = f"body of {size} bytes is over the limit of {self.limits.payload}"
             raise ProtocolError(reason, None, line)
         known = (frame, size, header_size, len(line) if size < 0 else len(line) + size + 2)
-        if len(line) <= _SEEN_LINE_BYTES and size >= 0:
-            self._remember(line, known)
+        if size >= 0:
+            # Lines of a stream that never repeats itself cost more to keep than to read: when the room
+            # is used up, seven times as many go by unkept before what is kept makes room for newer ones.
+            self._met = met = self._met + 1
+            if met <= _SEEN_LINES:
+                if len(line) <= _SEEN_LINE_BYTES:
+                    self.seen[line] = known
+            elif met > _SEEN_LINES * 8:
+                self._met = 0
+                self.seen.clear()
         return known
-
-    def _remember(self, line: bytes, known: Line) -> None:
-        """Lines of a stream that never repeats itself cost more to keep than to read: when the room is
-        used up, seven times as many lines go by unkept before what is kept makes room for newer ones.
-        """
-        self._met += 1
-        if self._met <= _SEEN_LINES:
-            self.seen[line] = known
-        elif self._met > _SEEN_LINES * 8:
-            self._met = 0
-            self.seen.clear()
 
     def read_at(self, line: bytes, offset: int) -> Line:
         """As `read`, with errors placed at `offset`, where the line starts in its stream."""
@@ -100,7 +95,7 @@ class Grammar:
     def check_start(self, start: bytearray, offset: int) -> None:
         """Raises ProtocolError if no line that begins with `start`, which has no LF yet, can be good."""
         known = bytes(start[:_OP_BYTES])
-        if not _OP.match(known) and not _may_begin(known):
+        if not _may_begin(known) and not _op_of(known):
             raise _unknown(known, offset)
         if len(start) > self.limits.control_line + _OP_BYTES + 2:
             raise self._too_long(known, offset)
@@ -120,11 +115,10 @@ class Grammar:
     def _read_oddity(self, line: bytes) -> Parsed:
         """All that is rare: JSON, -ERR and A+, lower case, VT and FF in subjects, and what is wrong."""
         text = line[:-2] if line.endswith(b"\r\n") else line[:-1]
-        found = _OP.match(text)
-        if not found:
+        op = _op_of(text)
+        if not op:
             raise _unknown(line)
-        op = found.group().upper().replace(b"AU", b"A-")
-        rest = text[found.end() :]
+        rest = text[len(op) :]
         self._check_line(text, op, rest)
         if op not in FREE:
             layout = self._layouts.get(op)
@@ -167,4 +161,14 @@ def _unknown(text: bytes, offset: int | None = None) -> ProtocolError:
 
 def _may_begin(text: bytes) -> bool:
     """Whether `text` is the beginning of an operation, or all of it."""
-    return text.upper() in _BEGINNINGS or text in _ALIAS_OF_A_MINUS
+    return text.upper() in _BEGINNINGS or text in _ALIASES_OF_A_MINUS
+
+
+def _op_of(text: bytes) -> bytes:
+    """The operation that `text` begins with, in upper case; empty if there is none."""
+    for size in _OP_SIZES:
+        op = text[:size].upper()
+        if op in OPS:
+            return op
+    alias = text[:2] in _ALIASES_OF_A_MINUS and text[2:3] in (b" ", b"\t")
+    return b"A-" if alias else b""

@@ -235,7 +235,7 @@ def _route(dedicated: bool, lnocu: bool) -> dict[bytes, Layout]:
         after_origin = {op: _lacking(layout, 2) for op, layout in after_origin.items()}
     if not lnocu:
         after_origin[b"LS-"] = _lacking(_ls_minus, 1, 2 if dedicated else 1)
-    odd = {b"PUB": _pub, b"HPUB": _hpub, b"SUB": _sub, b"MSG": _legacy_msg}
+    odd: dict[bytes, Layout] = {b"PUB": _pub, b"HPUB": _hpub, b"SUB": _sub, b"MSG": _legacy_msg}
     odd[b"UNSUB"] = _route_unsub(after_op[b"RS-"])
     return {**odd, **after_op, **after_origin}
 

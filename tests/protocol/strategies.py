@@ -117,7 +117,9 @@ def carried(context: Context) -> Frames:
         case Kind.CLIENT, Role.CLIENT:
             return {**found, **PUBLISHED, **subscribed(tokens)}
         case Kind.CLIENT, Role.SERVER:
-            headed = st.builds(HMsg, tokens, tokens, some_tokens, bodies, bodies)
+            headed: st.SearchStrategy[Frame] = st.builds(
+                HMsg, tokens, tokens, some_tokens, bodies, bodies
+            )
             return {**found, **ERRORS, **delivered(tokens), HMsg: headed}
         case Kind.ROUTE, _:
             links = {**interest(account), **routed(account), **of_leafnodes(context)}

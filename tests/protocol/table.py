@@ -7,7 +7,7 @@ servers and clients also write, or what servers take for good (framing rules of 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from copy import copy
 from typing import NamedTuple
 
 from natsync.protocol import (
@@ -305,11 +305,14 @@ ACCOUNTS_LENIENT: Pairs = {
 
 def without_account(pairs: Pairs) -> Pairs:
     """The same lines as a route writes them that is dedicated to the account `A`."""
-    return {
-        wire.replace(b" A ", b" ", 1): replace(frame, account=b"")
+    shorter = {
+        wire.replace(b" A ", b" ", 1): copy(frame)
         for wire, frame in pairs.items()
         if b" A " in wire
     }
+    for frame in shorter.values():
+        setattr(frame, "account", b"")
+    return shorter
 
 
 def rows(contexts: Iterable[Context], pairs: Pairs, lenient: Pairs = {}) -> list[Row]:

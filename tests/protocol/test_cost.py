@@ -84,7 +84,7 @@ class Counted(bytearray):
 
     copied = 0
 
-    def __iadd__(self, other: Any) -> Counted:
+    def __iadd__(self, other: Any) -> Counted:  # type: ignore[misc]  # only += is counted
         Counted.copied += len(other)
         super().__iadd__(other)
         return self

@@ -1,4 +1,4 @@
-"""Frames: values that know their sizes, compare by what they say, not by where they stood, and keep secrets."""
+"""Frames: values that know their sizes, compare by what they say, not where they stood, and keep secrets."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ PARSED = [
     (b"NATS/1.0 100 Idle Heartbeat\r\n\r\n", HeaderBlock(100, b"Idle Heartbeat")),
     (b"NATS/1.0\t404  No Messages \r\n\r\n", HeaderBlock(404, b"No Messages")),
     (b"NATS/1.0 503\r\nNats-Subject: nobody\r\n\r\n", HeaderBlock(503, b"", [(b"Nats-Subject", b"nobody")])),
-    (b"NATS/1.0\r\nA:1\r\na: 2\r\nA:\t3 \r\n", HeaderBlock(fields=[(b"A", b"1"), (b"a", b"2"), (b"A", b"3")])),
+    (b"NATS/1.0\r\nA:1\r\na: 2\r\nA:3 \r\n", HeaderBlock(fields=[(b"A", b"1"), (b"a", b"2"), (b"A", b"3")])),
     (b"NATS/1.0\r\nA:\r\nB: \r\n\r\n", HeaderBlock(0, b"", [(b"A", b""), (b"B", b"")])),
     (b"NATS/1.0\r\nA: b:c: d\r\n\r\n", HeaderBlock(0, b"", [(b"A", b"b:c: d")])),
     (b"NATS/1.0\nA: b\n\n", HeaderBlock(0, b"", [(b"A", b"b")])),
