@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissect.nats.capture.blocks import BLOCK, Blocks, gunzip, pieces_of
@@ -74,6 +74,7 @@ def test_a_medium_that_fails_is_named(error: OSError, fault: str) -> None:
     assert (blocks.data, blocks.fault) == (b"abc", fault)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=500), st.integers(1, 50))
 def test_gzip_is_unpacked_however_it_is_cut(data: bytes, size: int) -> None:
     packed = gzip.compress(data[:100]) + gzip.compress(data[100:]) + bytes(9)

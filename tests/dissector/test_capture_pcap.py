@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dpkt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissect.nats.capture.blocks import Blocks
@@ -155,6 +155,7 @@ def test_a_header_may_announce_larger_packets(snaplen: int, read_all: bool) -> N
     assert (report.damage is None) is read_all
 
 
+@settings(deadline=None)
 @given(st.integers(1, 400))
 def test_the_size_of_the_pieces_does_not_matter(size: int) -> None:
     data = pcap_file(RECORDS)
@@ -198,6 +199,7 @@ def test_a_reader_that_is_closed_early_has_told_what_it_read() -> None:
     assert report.damage is None
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["<", ">"]))
 def test_any_bytes_behind_a_header_are_packets_or_damage(rest: bytes, order: str) -> None:
     data = pcap_file([], order=order) + rest
@@ -207,6 +209,7 @@ def test_any_bytes_behind_a_header_are_packets_or_damage(rest: bytes, order: str
     assert (report.damage is None) == (used == len(data))
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_flipped_bytes_are_packets_or_damage(data: st.DataObject) -> None:
     bad = bytearray(pcap_file(RECORDS))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import dpkt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissect.nats.capture.blocks import Blocks
@@ -239,6 +239,7 @@ def test_a_cut_anywhere_keeps_everything_before_it(order: str) -> None:
             )
 
 
+@settings(deadline=None)
 @given(st.integers(1, 400))
 def test_the_size_of_the_pieces_does_not_matter(size: int) -> None:
     data = pcapng_file(RECORDS)
@@ -256,12 +257,14 @@ def test_a_reader_that_is_closed_early_has_told_what_it_read() -> None:
     assert (report.packets, report.linktypes) == (1, {ETHERNET: 1})
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["<", ">"]))
 def test_any_bytes_behind_a_section_are_packets_or_damage(rest: bytes, order: str) -> None:
     packets, report = read(section(order) + interface_block(Interface(), order) + rest)
     assert len(packets) + sum(report.skipped.values()) == report.packets
 
 
+@settings(deadline=None)
 @given(st.data(), st.sampled_from([[Interface()], [Interface(RAW, 64, 9, 5), Interface()]]))
 def test_flipped_bytes_are_packets_or_damage(
     data: st.DataObject, interfaces: Sequence[Interface]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissect.nats.capture import CaptureReport, read_packets
@@ -280,11 +280,13 @@ def test_gzip_that_ends_early_gives_what_is_there(tmp_path: Path) -> None:
     assert file.damage.startswith("the gzip data ends early in packet 1001, at byte ")
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_capture_or_refused(data: bytes) -> None:
     check_any(data)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200), st.sampled_from([pcap_file([]), pcapng_file([])]), st.booleans())
 def test_any_bytes_behind_a_good_start_are_read(rest: bytes, start: bytes, packed: bool) -> None:
     check_any(gzip.compress(start + rest) if packed else start + rest)

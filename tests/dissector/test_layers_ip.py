@@ -6,7 +6,7 @@ import struct
 
 import dpkt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissect.nats.layers.ip import Transport, find_tcp
@@ -107,6 +107,7 @@ def test_endless_extension_headers_end_with_the_packet() -> None:
     assert find(ip(*SIX, b"", proto=0, options=extension(0) * 8000)) == "header cut off"
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=100))
 def test_any_bytes_give_a_place_or_a_reason(data: bytes) -> None:
     found = find(data)

@@ -8,7 +8,7 @@ import sys
 
 import dpkt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissect.nats.layers.link import find_ip
@@ -47,6 +47,7 @@ def test_other_contents_are_no_ip() -> None:
     assert find_ip(9, b"") == "not ip"
 
 
+@settings(deadline=None)
 @given(st.sampled_from(LINKTYPES), st.binary(max_size=200))
 def test_any_bytes_give_a_place_or_a_reason(linktype: int, data: bytes) -> None:
     found = find_ip_with_dpkt(linktype, data)
@@ -59,6 +60,16 @@ def test_any_bytes_give_a_place_or_a_reason(linktype: int, data: bytes) -> None:
 def test_a_packet_in_a_packet_in_a_packet_does_no_harm(nested: bytes) -> None:
     data = MACS + b"\x88\x47" + struct.pack("!I", 6 << 12 | 0x100) + nested * 3000
     assert find_ip(ETHERNET, data) in (18, "not ip")
+
+
+def test_what_dpkt_trips_over_is_no_ip() -> None:
+    """A fragment header followed by another extension header: AttributeError in dpkt 1.9.8."""
+    headers = bytes((0, 0, 0, 0)) + bytes(4) + bytes((6, 0)) + bytes(6)
+    packet = ip("fd00::1", "fd00::2", BODY, proto=44, options=headers)
+    assert (
+        find_ip(ETHERNET, MACS + b"\x88\x47" + struct.pack("!I", 6 << 12 | 0x100) + packet)
+        == "not ip"
+    )
 
 
 def test_dpkt_is_loaded_when_it_is_needed() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dpkt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissect.nats.capture import CaptureReport, read_packets
@@ -106,6 +106,7 @@ def test_every_link_brings_the_same_segment(linktype: int, hosts: tuple[str, str
     assert segment.key[-4:] == b"\x9c\x40\x10\x7e"
 
 
+@settings(deadline=None)
 @given(
     st.binary(max_size=60),
     st.sampled_from([FOUR, SIX]),
@@ -187,6 +188,7 @@ def test_what_is_not_tcp_is_counted_by_what_it_is() -> None:
     assert layers.passed_over == {"udp": 2, "arp": 1, "link type 147": 1}
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=120), st.sampled_from([0, 1, 9, 12, 50, 101, 108, 113, 228, 276, 999]))
 def test_any_bytes_give_a_segment_or_a_reason(data: bytes, linktype: int) -> None:
     layers = Layers()
@@ -196,6 +198,7 @@ def test_any_bytes_give_a_segment_or_a_reason(data: bytes, linktype: int) -> Non
         assert len(segment.payload) <= segment.length
 
 
+@settings(deadline=None)
 @given(st.data(), st.sampled_from([FOUR, SIX]), st.sampled_from([ETHERNET, SLL, SLL2, RAW, NULL]))
 def test_flipped_bytes_give_a_segment_or_a_reason(
     data: st.DataObject, hosts: tuple[str, str], linktype: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissect.nats.reassembly import Limits, Stream
@@ -42,6 +42,7 @@ def pieces(draw: st.DrawFn) -> list[tuple[int, int]]:
     return draw(st.permutations(whole + extra))
 
 
+@settings(deadline=None)
 @given(pieces(), st.sampled_from([ISN, MASK, MASK - 50, (1 << 31) - 20]))
 def test_shuffled_doubled_split_and_overlapping_segments_say_the_same(
     ranges: list[tuple[int, int]], isn: int
@@ -56,6 +57,7 @@ def test_shuffled_doubled_split_and_overlapping_segments_say_the_same(
     assert stream.retransmitted_bytes <= sum(end - start for start, end in ranges) - size
 
 
+@settings(deadline=None)
 @given(pieces())
 def test_without_a_syn_they_say_the_same_while_the_start_is_open(
     ranges: list[tuple[int, int]],
@@ -66,6 +68,7 @@ def test_without_a_syn_they_say_the_same_while_the_start_is_open(
     assert stream.missing_bytes == 0
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=3, max_size=12), st.data())
 def test_a_lost_segment_is_one_gap_of_its_size(sizes: list[int], data: st.DataObject) -> None:
     starts = [sum(sizes[:count]) for count in range(len(sizes))]
@@ -80,6 +83,7 @@ def test_a_lost_segment_is_one_gap_of_its_size(sizes: list[int], data: st.DataOb
     assert said(items) == TEXT[: starts[lost]] + TEXT[starts[lost] + sizes[lost] : sum(sizes)]
 
 
+@settings(deadline=None)
 @given(pieces(), st.integers(0, 30))
 def test_what_a_snap_length_cut_off_is_missing(ranges: list[tuple[int, int]], kept: int) -> None:
     segments = [
@@ -93,6 +97,7 @@ def test_what_a_snap_length_cut_off_is_missing(ranges: list[tuple[int, int]], ke
             assert item.data == TEXT[item.offset : item.offset + len(item.data)]
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -13,6 +13,9 @@ LINKTYPES = (ETHERNET, PPP, PPP_SERIAL)
 
 NOT_IP = "not ip"
 
+# What dpkt 1.9.8 raises on hostile bytes besides its own errors, as fuzzing showed.
+_SLIPS = (AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
+
 
 def find_ip_with_dpkt(linktype: int, data: bytes) -> int | str:
     """The offset of the IP header, or the reason why there is none; `linktype` is one of LINKTYPES."""
@@ -20,8 +23,7 @@ def find_ip_with_dpkt(linktype: int, data: bytes) -> int | str:
 
     try:
         layer = (dpkt.ethernet.Ethernet if linktype == ETHERNET else dpkt.ppp.PPP)(data)
-    # What dpkt lets through on hostile bytes besides its own errors, as fuzzing showed.
-    except (dpkt.Error, struct.error, LookupError, TypeError, ValueError, RecursionError):
+    except (dpkt.Error, *_SLIPS):
         return NOT_IP
     while isinstance(layer, dpkt.Packet):
         if isinstance(layer, (dpkt.ip.IP, dpkt.ip6.IP6)):
