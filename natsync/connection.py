@@ -29,7 +29,6 @@ left in it are made still, so that each thread that waits is known; then they ar
 
 from __future__ import annotations
 
-import logging
 import threading
 from dataclasses import dataclass
 from enum import Enum
@@ -63,6 +62,7 @@ from .errors import (
     fresh,
 )
 from .inbox import Inbox, Waiter
+from .log import logger
 from .loop import Loop, Outbox
 from .options import MAX_WAIT, Options, Server
 from .protocol import ServerInfo
@@ -70,8 +70,6 @@ from .servers import ServerPool
 from .subscription import Subscription
 
 __all__ = ["Connection", "Stats", "Status"]
-
-logger = logging.getLogger("natsync")
 
 _GRACE = 1.0  # for the I/O thread to notice a deadline that both sides know
 _NEVER = float("inf")
@@ -155,7 +153,7 @@ class Connection:
         if first:
             until = max(until, monotonic() + _GRACE)
             if not (self._loop.join(until) and self.dispatcher.join(until)):
-                logger.warning("a handler or callback still runs after close")
+                logger().warning("a handler or callback still runs after close")
 
     def flush(self, timeout: float) -> None:
         """Returns when the server has dealt with everything sent before; raises if it does not say so."""
@@ -223,7 +221,7 @@ class Connection:
         except Error as error:
             failure = error
         except Exception as error:  # the rim: whatever it is, it reaches those who wait
-            logger.exception("the I/O thread failed")
+            logger().exception("the I/O thread failed")
             failure = ConnectionClosedError(f"internal error: {error}")
             failure.__cause__ = error
         finally:
@@ -377,7 +375,7 @@ class Connection:
             else:
                 item()
         if lost and connected:
-            logger.warning("connection closed with %d bytes not sent", lost)
+            logger().warning("connection closed with %d bytes not sent", lost)
         for token in self._engine.abandon():
             if isinstance(token, Waiter):
                 token.fail(closed)

@@ -6,19 +6,17 @@ Callbacks run one after the other in the order of their causes, and `on_close` i
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 from time import monotonic
 
 from .errors import Error, HandlerError
+from .log import logger
 from .message import Handler, Msg
 from .subscription import Subscription
 
 __all__ = ["Dispatcher"]
-
-logger = logging.getLogger("natsync")
 
 Callback = Callable[[], object]
 
@@ -55,7 +53,7 @@ class Dispatcher:
 
     def report(self, error: Error) -> None:
         """Logs `error` and passes it to the error callback."""
-        logger.warning("%s", error, exc_info=error if isinstance(error, HandlerError) else None)
+        logger().warning("%s", error, exc_info=error if isinstance(error, HandlerError) else None)
         if self._on_error:
             on_error = self._on_error
             self._post(lambda: on_error(error))
@@ -101,7 +99,7 @@ class Dispatcher:
             except (
                 RuntimeError
             ) as error:  # the interpreter exits, or the system has no more threads
-                logger.warning("callbacks cannot run: %s", error)
+                logger().warning("callbacks cannot run: %s", error)
 
     def _start(self, name: str, body: Callable[[], None]) -> None:
         def run() -> None:
@@ -122,4 +120,4 @@ def _run(calls: SimpleQueue[Callback | None]) -> None:
         try:
             call()
         except Exception:  # the rim, as above; reporting it to a callback could go on for ever
-            logger.exception("a callback failed")
+            logger().exception("a callback failed")

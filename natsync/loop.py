@@ -19,6 +19,8 @@ __all__ = ["Item", "Loop", "Order", "Outbox"]
 
 _T = TypeVar("_T")
 
+_LONGEST = 3600.0  # epoll refuses waits that do not fit 31 bits of milliseconds
+
 Order = Callable[[], None]
 """A call for the I/O thread, made when everything before it in the outbox is on its way."""
 
@@ -116,14 +118,15 @@ class Loop:
     def wait(self, until: float, writing: bool = False) -> bool:
         """Waits for a readable transport (writable too, if `writing`), a wake-up, or the time `until`.
 
-        Returns whether the transport has something to read or, if `writing`, may be able to write.
+        Returns whether the transport has something to read or, if `writing`, may be able to write. May
+        return early.
         """
         mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0)
         if self._transport and mask != self._mask:
             self._selector.modify(self._transport, mask)
             self._mask = mask
         ready = False
-        for key, _ in self._selector.select(max(0.0, until - monotonic())):
+        for key, _ in self._selector.select(min(max(0.0, until - monotonic()), _LONGEST)):
             if key.fileobj is self._pair:
                 self._pair.clear()
             else:

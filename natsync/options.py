@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
 
 from .errors import Error, OptionError
 
@@ -51,6 +50,8 @@ def parse_servers(servers: str | Iterable[str]) -> tuple[Server, ...]:
 
 
 def _parse_server(url: str) -> Server:
+    from urllib.parse import unquote, urlsplit  # a tenth of what `import natsync` would take
+
     scheme, mark, rest = url.partition("://")
     if not mark:
         scheme, rest = "nats", url

@@ -40,7 +40,7 @@ def encode_publish(
     if reply:
         check_publish(reply)
         subject = b"%b %b" % (subject, reply)
-    data = payload if isinstance(payload, bytes) else bytes(payload)
+    data = payload if isinstance(payload, bytes) else memoryview(payload).tobytes()
     total = len(headers) + len(data)
     if total > MAX_NUMBER:
         raise _too_big()

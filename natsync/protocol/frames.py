@@ -75,7 +75,11 @@ class Frame:
 
     def placed(self: _F, offset: int, total_bytes: int, body: bytes = b"") -> _F:
         """A copy of this frame at a place of the stream, with `body`: headers, then payload."""
-        raise NotImplementedError
+        cls = type(self)
+        if not cls.op:
+            raise NotImplementedError
+        _write_placed(cls)
+        return self.placed(offset, total_bytes, body)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -115,11 +119,11 @@ def _said(frame: Frame) -> tuple[str, ...]:
     return frame.__match_args__
 
 
-def _placeable(cls: type[_F]) -> type[_F]:
-    """Writes `cls.placed` out, one assignment a field: the decoder's hottest call.
+def _write_placed(cls: type[Frame]) -> None:
+    """Gives `cls` a `placed` of its own, one assignment a field: the decoder's hottest call.
 
-    Generated as dataclasses generate `__init__`. Calling the class costs 1.7 times as much, and
-    `copy.copy` 8 times (CPython 3.11).
+    Generated as dataclasses generate `__init__`, but when it is first called: at import it would be most
+    of what the codec costs. Calling the class takes 1.7 times as long, `copy.copy` 8 times (CPython 3.11).
     """
     names = [item.name for item in fields(cls)]
     values = {name: f"self.{name}" for name in names}
@@ -131,10 +135,8 @@ def _placeable(cls: type[_F]) -> type[_F]:
     scope: dict[str, Any] = {"cls": cls}
     exec(f"{head}\n new = make(cls){body}\n return new", scope)
     cls.placed = scope["placed"]  # type: ignore[method-assign]  # written out, not declared
-    return cls
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class Info(Frame):
     """INFO: a server describes itself. `json` is one JSON object; `ServerInfo` reads it."""
@@ -143,7 +145,6 @@ class Info(Frame):
     json: bytes
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class Connect(Frame):
     """CONNECT: the opener describes itself and proves who it is. May hold secrets; so `repr` hides it."""
@@ -155,7 +156,6 @@ class Connect(Frame):
         return "Connect()"
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class Ping(Frame):
     """PING: asks the peer for a PONG."""
@@ -163,7 +163,6 @@ class Ping(Frame):
     op: ClassVar[str] = "PING"
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class Pong(Frame):
     """PONG: answers the oldest unanswered PING."""
@@ -171,7 +170,6 @@ class Pong(Frame):
     op: ClassVar[str] = "PONG"
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class Ok(Frame):
     """+OK: a server in verbose mode took an operation."""
@@ -179,7 +177,6 @@ class Ok(Frame):
     op: ClassVar[str] = "+OK"
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class Err(Frame):
     """-ERR: `text` without the quotes around it, which may contain others."""
@@ -188,7 +185,6 @@ class Err(Frame):
     text: bytes
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class Sub(Frame):
     """SUB, of a client; on a 1.x route the sid is `RSID:cid:sid` or `QRSID:cid:sid`."""
@@ -199,7 +195,6 @@ class Sub(Frame):
     queue: bytes = b""
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class Unsub(Frame):
     """UNSUB: end `sid` now, or after `max_msgs` in all since it began (None: not given).
@@ -212,7 +207,6 @@ class Unsub(Frame):
     max_msgs: int | None = None
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class Pub(Message):
     """PUB: a client's message without headers."""
@@ -223,7 +217,6 @@ class Pub(Message):
     payload: bytes = b""
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class HPub(HeaderMessage):
     """HPUB: a client's message with a header block."""
@@ -235,7 +228,6 @@ class HPub(HeaderMessage):
     payload: bytes = b""
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class Msg(Message):
     """MSG: a message for the subscription `sid`."""
@@ -247,7 +239,6 @@ class Msg(Message):
     payload: bytes = b""
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class HMsg(HeaderMessage):
     """HMSG to a client: a message with a header block for the subscription `sid`."""
@@ -260,7 +251,6 @@ class HMsg(HeaderMessage):
     payload: bytes = b""
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class RSub(Frame):
     """RS+: interest of a server. `weight` is the number of queue members there, 0 without a queue."""
@@ -272,7 +262,6 @@ class RSub(Frame):
     weight: int = 0
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class RUnsub(Frame):
     """RS-: interest ends; on an optimistic gateway also "no interest in this subject"."""
@@ -283,7 +272,6 @@ class RUnsub(Frame):
     queue: bytes = b""
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class LSub(Frame):
     """LS+: interest over a leafnode; on a route also with the leafnode's cluster as `origin`."""
@@ -296,7 +284,6 @@ class LSub(Frame):
     weight: int = 0
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class LUnsub(Frame):
     """LS-: interest of a leafnode ends; `origin` only on routes where both servers said `lnocu`."""
@@ -308,7 +295,6 @@ class LUnsub(Frame):
     queue: bytes = b""
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class RMsg(Message):
     """RMSG: a message between servers, for plain subscribers and one member of each of `queues`."""
@@ -321,7 +307,6 @@ class RMsg(Message):
     payload: bytes = b""
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class RHMsg(HeaderMessage):
     """HMSG between servers (route, gateway, leafnode): as RMSG, with a header block."""
@@ -335,7 +320,6 @@ class RHMsg(HeaderMessage):
     payload: bytes = b""
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class LMsg(HeaderMessage):
     """LMSG: a message of a leafnode. Only on a route it has an origin, an account and headers."""
@@ -350,7 +334,6 @@ class LMsg(HeaderMessage):
     payload: bytes = b""
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class ASub(Frame):
     """A+: the far gateway has interest in `account` again."""
@@ -359,7 +342,6 @@ class ASub(Frame):
     account: bytes
 
 
-@_placeable
 @dataclass(slots=True, eq=False, repr=False)
 class AUnsub(Frame):
     """A-: the far gateway has no interest in `account` at all."""

@@ -187,6 +187,18 @@ def test_nobody_answers(talk: Talk) -> None:
     assert call.result().data == b"in time"
 
 
+def test_a_request_that_was_given_up_is_forgotten(talk: Talk) -> None:
+    nc, peer = talk
+    with pytest.raises(errors.RequestTimeoutError):
+        nc.request("svc", timeout=0.01)
+    peer.until(Pub)
+    call = Background(lambda: nc.request("svc", timeout=10))
+    peer.until(Pub)
+    # A rewritten subject is understood only where one request waits.
+    peer.send(Msg(b"imported", b"1", b"", b"answer"))
+    assert call.result().data == b"answer"
+
+
 def test_the_connection_has_a_default_for_requests() -> None:
     connect = partial(natsync.connect, request_timeout=0.01)
     with FakeServer() as server, server.client(connect) as (nc, _):

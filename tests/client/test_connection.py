@@ -1,11 +1,8 @@
-"""A connection's life against a server that misbehaves: faults at every step, and at every byte."""
+"""A connection's life against a server that misbehaves: what each fault costs, and whom it reaches."""
 
 from __future__ import annotations
 
-import signal
-import socket
 import threading
-from collections.abc import Callable
 from functools import partial
 from time import monotonic
 
@@ -13,162 +10,10 @@ import pytest
 
 import natsync
 from natsync import errors
-from natsync.protocol import Connect, Err, Info, Msg, Ping, Pong, Pub, ServerInfo, Sub, Unsub
+from natsync.loop import Loop
+from natsync.protocol import Err, Info, Msg, Ping, Pong, Pub, Sub, Unsub
 
-from tests.support.fake_server import INFO, Background, FakeServer, Peer
-
-SECRET = "s3cr3t"
-GREETING = b"INFO " + INFO.to_json() + b"\r\n"
-
-
-def connect_to(play: Callable[[Peer], None], timeout: float = 10) -> BaseException:
-    """The error of a connect to a server that plays this."""
-    with FakeServer() as server:
-        connect = partial(natsync.connect, user="u", password=SECRET, timeout=timeout)
-        call = server.connecting(connect)
-        peer = server.accept()
-        play(peer)
-        with pytest.raises(errors.Error) as caught:
-            call.result()
-    assert SECRET not in str(caught.value)
-    return caught.value
-
-
-@pytest.mark.parametrize("size", [0, 1, 4, 20, len(GREETING) - 1])
-def test_a_server_that_hangs_up_within_its_info(size: int) -> None:
-    def play(peer: Peer) -> None:
-        peer.send(GREETING[:size])
-        peer.close()
-
-    error = connect_to(play)
-    assert isinstance(error, errors.ConnectError)
-    assert (error.step, error.reason) == ("info", "the server closed the connection")
-
-
-@pytest.mark.parametrize("size", [0, 10])
-def test_a_server_that_says_nothing_more(size: int) -> None:
-    error = connect_to(lambda peer: peer.send(GREETING[:size]), timeout=0.05)
-    assert isinstance(error, errors.ConnectTimeoutError)
-    assert error.step == "info"
-
-
-@pytest.mark.parametrize(
-    "garbage",
-    [b"HTTP/1.1 200 OK\r\n\r\n", b"220 smtp ready\r\n", bytes(100), b"INFO {]\r\n", b"INFO \r\n"],
-)
-def test_a_server_that_is_none(garbage: bytes) -> None:
-    error = connect_to(lambda peer: peer.send(garbage))
-    assert isinstance(error, errors.ConnectError) and error.step == "info"
-    assert isinstance(error.__cause__, errors.ProtocolError)
-
-
-def test_a_server_that_hangs_up_on_connect() -> None:
-    def play(peer: Peer) -> None:
-        peer.send(Info(INFO.to_json()))
-        peer.expect(Connect)
-        peer.close()
-
-    error = connect_to(play)
-    assert isinstance(error, errors.ConnectError) and error.step == "connect"
-
-
-def test_a_server_that_never_answers_connect() -> None:
-    error = connect_to(lambda peer: peer.send(GREETING), timeout=0.05)
-    assert isinstance(error, errors.ConnectTimeoutError) and error.step == "connect"
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        (b"Authorization Violation", errors.AuthorizationError),
-        (b"User Authentication Expired", errors.AuthorizationError),
-        (b"maximum connections exceeded", errors.ServerError),
-    ],
-)
-def test_refused_by_the_server(text: bytes, kind: type) -> None:
-    def play(peer: Peer) -> None:
-        peer.send(Info(INFO.to_json()))
-        peer.expect(Connect)
-        peer.send(Err(text))
-        peer.close()
-
-    error = connect_to(play)
-    assert type(error) is kind
-    assert getattr(error, "text").encode() == text
-
-
-def test_refused_right_behind_info_and_reset() -> None:
-    def play(peer: Peer) -> None:
-        peer.send(GREETING, Err(b"maximum connections exceeded"))
-        peer.expect_end()
-        peer.reset()
-
-    assert isinstance(connect_to(play), errors.ServerError)
-
-
-def test_a_server_that_requires_tls() -> None:
-    error = connect_to(lambda peer: peer.send(Info(ServerInfo(tls_required=True).to_json())))
-    assert isinstance(error, errors.SecureConnRequiredError)
-    assert "TLS" in str(error)
-
-
-def test_nobody_listens() -> None:
-    with FakeServer() as server:
-        url = server.url
-    with pytest.raises(errors.ConnectError, match="Connection refused") as caught:
-        natsync.connect(url)
-    assert caught.value.step == "tcp"
-
-
-def test_a_name_nobody_has() -> None:
-    with pytest.raises(errors.ConnectError) as caught:
-        natsync.connect("nats://no.such.host.invalid", timeout=10)
-    assert caught.value.step == "dns"
-
-
-def test_a_backlog_that_is_full() -> None:
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
-        place = listener.getsockname()
-        fillers = [socket.socket() for _ in range(4)]
-        for filler in fillers:
-            filler.setblocking(False)
-            filler.connect_ex(place)
-        try:
-            with pytest.raises(errors.ConnectTimeoutError) as caught:
-                natsync.connect(f"nats://127.0.0.1:{place[1]}", timeout=0.1)
-            assert caught.value.step == "tcp"
-        finally:
-            for filler in fillers:
-                filler.close()
-
-
-def test_servers_are_tried_in_order_within_one_deadline() -> None:
-    with FakeServer() as dead, FakeServer() as silent, FakeServer() as good:
-        dead.__exit__(None, None, None)
-        urls = [dead.url, silent.url, good.url]
-        call = Background(lambda: natsync.connect(urls, timeout=3))
-        silent.accept()
-        good.accept().greet()
-        call.result().close(0)
-        start = monotonic()
-        with pytest.raises(errors.NoServersError) as caught:
-            natsync.connect(",".join(urls), timeout=0.3)
-        assert monotonic() - start < 2
-    assert [getattr(error, "step") for error in caught.value.errors] == ["tcp", "info", "info"]
-
-
-@pytest.mark.parametrize("size", range(1, len(GREETING), 7))
-def test_a_greeting_in_two_pieces(size: int) -> None:
-    with FakeServer() as server:
-        call = server.connecting(natsync.connect)
-        peer = server.accept()
-        peer.send(GREETING[:size])
-        peer.send(GREETING[size:])
-        peer.expect(Connect)
-        peer.expect(Ping)
-        peer.send(b"PO")
-        peer.send(b"NG\r\n")
-        call.result().close(0)
+from tests.support.fake_server import Background, FakeServer
 
 
 def test_a_message_split_at_every_byte() -> None:
@@ -225,6 +70,23 @@ def test_keep_alive_pings_and_a_stale_connection() -> None:
     assert isinstance(closed[0], errors.StaleConnectionError)
 
 
+def test_the_longest_waits_there_are() -> None:
+    connect = partial(natsync.connect, timeout=4e6, ping_interval=4e6, write_timeout=4e6)
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        sub = nc.subscribe("a")
+        waits = [Background(lambda: sub.next_msg(1e10)), Background(lambda: sub.next_msg(None))]
+        call = Background(lambda: nc.flush(1e10))
+        sid = peer.subscribed()
+        peer.expect(Ping)
+        peer.send(Msg(b"a", sid), Msg(b"a", sid), Pong())
+        call.result()
+        for wait in waits:
+            wait.result()
+        closing = Background(lambda: nc.close(float("inf")))
+        peer.expect_end()
+        closing.result()
+
+
 def test_a_lost_connection_reaches_everyone(caplog: pytest.LogCaptureFixture) -> None:
     closed: list[errors.Error | None] = []
     with FakeServer() as server:
@@ -254,6 +116,29 @@ def test_a_lost_connection_reaches_everyone(caplog: pytest.LogCaptureFixture) ->
                     late()
             assert nc.status is natsync.Status.CLOSED
     assert len(closed) == 1 and closed[0] is not None
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [(b"-ERR 'Maximum Payload Violation'\r\n", errors.ServerError), (b"", None)],
+)
+def test_a_write_that_fails_looks_for_the_reason(
+    monkeypatch: pytest.MonkeyPatch, said: bytes, kind: type | None
+) -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+
+        def write(loop: Loop, data: memoryview) -> int:
+            peer.send(said)
+            raise BrokenPipeError(32, "Broken pipe")
+
+        monkeypatch.setattr(Loop, "write", write)
+        sub = nc.subscribe("a")
+        with pytest.raises(errors.ConnectionClosedError) as caught:
+            sub.next_msg(10)
+        if kind:
+            assert isinstance(caught.value.__cause__, kind)
+        else:
+            assert caught.value.reason == "Broken pipe"
 
 
 def test_what_the_server_said_last_is_why() -> None:
@@ -329,6 +214,36 @@ def test_a_server_that_stops_reading_holds_back_publishers() -> None:
         call.result()
 
 
+def publish_much(nc: natsync.Client) -> None:
+    for _ in range(100):
+        nc.publish("a", bytes(1 << 20))
+
+
+def test_who_waits_behind_unsent_data_is_told_too(caplog: pytest.LogCaptureFixture) -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        call = Background(partial(publish_much, nc))
+        peer.next()  # a message has come; the peer reads no more, so the rest piles up
+        wait = Background(lambda: nc.flush(60))
+        peer.reset()
+        for ended in (wait, call):
+            with pytest.raises(errors.ConnectionClosedError):
+                ended.result()
+        nc.close()
+    assert "bytes not sent" in caplog.text
+
+
+def test_closing_ends_subscriptions_before_it_waits() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        sub = nc.subscribe("a")
+        wait = Background(sub.next_msg)
+        call = Background(lambda: nc.close(60))
+        with pytest.raises(errors.ConnectionClosedError):
+            wait.result()
+        assert not call.done
+        peer.expect_end()
+        call.result()
+
+
 def test_closing_waits_for_what_was_published_but_not_for_ever() -> None:
     with FakeServer() as server:
         with server.client() as (nc, peer):
@@ -351,21 +266,6 @@ def test_closing_while_the_server_is_gone() -> None:
         peer.close()
         nc.close()
         nc.close()
-
-
-def test_an_interrupted_connect_leaves_nothing() -> None:
-    main = threading.get_ident()
-
-    def interrupt() -> None:
-        peer = server.accept()
-        signal.pthread_kill(main, signal.SIGINT)
-        peer.expect_end()
-
-    with FakeServer() as server:
-        call = Background(interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            natsync.connect(server.url, timeout=10)
-        call.result()
 
 
 def test_unsubscribing_and_limits_on_the_wire() -> None:

@@ -1,0 +1,17 @@
+"""The one logger of natsync. It says nothing unless something is wrong, and never a secret."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from logging import Logger
+
+__all__ = ["logger"]
+
+
+def logger() -> Logger:
+    """The logger `natsync`. `logging` is a tenth of what `import natsync` would take: so only now."""
+    import logging
+
+    return logging.getLogger("natsync")
