@@ -59,15 +59,19 @@ def fresh(error: _E) -> _E:
     return again
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _Facts(Error):
     """What the errors below share: fields that are the arguments, and survive pickling."""
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return type(self), tuple(getattr(self, item.name) for item in fields(self))
 
+    def __repr__(self) -> str:
+        told = ", ".join(f"{item.name}={getattr(self, item.name)!r}" for item in fields(self))
+        return f"{type(self).__name__}({told})"
 
-@dataclass(eq=False)
+
+@dataclass(eq=False, repr=False)
 class OptionError(_Facts, ValueError):
     """An option, or a server's URL, that makes no sense. `reason` never shows a password or token."""
 
@@ -78,7 +82,7 @@ class OptionError(_Facts, ValueError):
         return f"option {self.option}: {self.reason}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ConnectError(_Facts, ConnectionError):
     """No connection to `server` (host:port), and why. `step` is `dns`, `tcp`, `info` or `connect`."""
 
@@ -90,12 +94,12 @@ class ConnectError(_Facts, ConnectionError):
         return f"no connection to {self.server}: {STEPS[self.step]}: {self.reason}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ConnectTimeoutError(ConnectError, TimeoutError):
     """A step of connecting that did not end in time."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SecureConnRequiredError(_Facts, ConnectionError):
     """The server talks TLS only, which this version of natsync does not."""
 
@@ -105,7 +109,7 @@ class SecureConnRequiredError(_Facts, ConnectionError):
         return f"{self.server} requires TLS, which this version of natsync does not support"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class NoServersError(_Facts, ConnectionError):
     """None of several servers could be connected to; `errors` has one for each that was tried."""
 
@@ -115,7 +119,7 @@ class NoServersError(_Facts, ConnectionError):
         return "no servers available for connection: " + "; ".join(map(str, self.errors))
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ServerError(_Facts):
     """The server answered -ERR; `text` is what it said."""
 
@@ -125,12 +129,12 @@ class ServerError(_Facts):
         return f"the server reported: {self.text}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class AuthorizationError(ServerError):
     """The server refused the credentials, or took them back: expired, revoked."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class PermissionsViolationError(ServerError):
     """The server refused a publish or a subscription; `operation` is `publish` or `subscription`."""
 
@@ -139,7 +143,7 @@ class PermissionsViolationError(ServerError):
     queue: str = ""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class StaleConnectionError(_Facts, ConnectionError):
     """One side stopped answering the other's PINGs."""
 
@@ -149,7 +153,7 @@ class StaleConnectionError(_Facts, ConnectionError):
         return self.text
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ConnectionClosedError(_Facts, ConnectionError):
     """The connection is closed. `reason` is empty after `close()`, else it says why; so does the cause."""
 
@@ -159,7 +163,7 @@ class ConnectionClosedError(_Facts, ConnectionError):
         return f"connection closed: {self.reason}" if self.reason else "connection closed"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _Timeout(_Facts, TimeoutError):
     """What the timeouts on one subject share; `timeout` is in seconds."""
 
@@ -167,7 +171,7 @@ class _Timeout(_Facts, TimeoutError):
     timeout: float
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class RequestTimeoutError(_Timeout):
     """Somebody listens on `subject`, but no reply came in time."""
 
@@ -175,7 +179,7 @@ class RequestTimeoutError(_Timeout):
         return f"no reply on {self.subject} within {self.timeout:g} s"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class NextMsgTimeoutError(_Timeout):
     """No message for the subscription to `subject` came in time."""
 
@@ -183,7 +187,7 @@ class NextMsgTimeoutError(_Timeout):
         return f"no message on {self.subject} within {self.timeout:g} s"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class FlushTimeoutError(_Facts, TimeoutError):
     """The server did not confirm in time that it has everything; it may have it."""
 
@@ -193,7 +197,7 @@ class FlushTimeoutError(_Facts, TimeoutError):
         return f"flush not confirmed by the server within {self.timeout:g} s"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class OutboundBufferLimitError(_Facts):
     """The server takes no more data: the write buffer of `limit` bytes stayed full for `timeout` s."""
 
@@ -204,7 +208,7 @@ class OutboundBufferLimitError(_Facts):
         return f"outbound buffer of {self.limit} bytes still full after {self.timeout:g} s"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class NoRespondersError(_Facts):
     """A request on a subject that nobody listens to."""
 
@@ -214,7 +218,7 @@ class NoRespondersError(_Facts):
         return f"no responders on {self.subject}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class MaxPayloadError(_Facts, ValueError):
     """Headers and payload of `size` bytes together are over the server's `limit`; nothing was sent."""
 
@@ -225,7 +229,7 @@ class MaxPayloadError(_Facts, ValueError):
         return f"message of {self.size} bytes is over the server's max_payload of {self.limit}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HeadersNotSupportedError(_Facts):
     """A message with headers, to a server older than 2.2 or configured without them."""
 
@@ -233,7 +237,7 @@ class HeadersNotSupportedError(_Facts):
         return "headers not supported by this server"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class MsgNoReplyError(_Facts):
     """`respond` on a message that asks for no reply."""
 
@@ -243,7 +247,7 @@ class MsgNoReplyError(_Facts):
         return f"message on {self.subject} does not have a reply subject"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class BadSubscriptionError(_Facts):
     """The subscription has ended: it was unsubscribed."""
 
@@ -253,7 +257,7 @@ class BadSubscriptionError(_Facts):
         return f"subscription to {self.subject} has ended"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class MaxMessagesError(BadSubscriptionError):
     """The subscription has ended: it had all the messages it was limited to."""
 
@@ -261,7 +265,7 @@ class MaxMessagesError(BadSubscriptionError):
         return f"subscription to {self.subject} has had its last message"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SyncSubRequiredError(_Facts, RuntimeError):
     """`next_msg` or iteration on a subscription whose messages go to a handler."""
 
@@ -271,7 +275,7 @@ class SyncSubRequiredError(_Facts, RuntimeError):
         return f"subscription to {self.subject} has a handler, which takes its messages"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SlowConsumerError(_Facts):
     """A subscription's pending limits were reached; `dropped` messages are lost so far, more may be."""
 
@@ -282,7 +286,7 @@ class SlowConsumerError(_Facts):
         return f"slow consumer on {self.subject}: {self.dropped} messages dropped"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HandlerError(_Facts):
     """A handler or callback raised; the cause is what it raised. The connection goes on."""
 
