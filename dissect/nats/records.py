@@ -227,3 +227,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "anomalies": _columns(AnomalyRecord),
 }
 """The columns of each table, in their order."""
+
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+
+
+def printable(text: str) -> str:
+    """Text that does nothing to a terminal: control characters as `\\xNN`."""
+    return text.translate(_CONTROL)

@@ -17,9 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from .capture import CaptureReport
-from .records import FrameRecord, Record, SessionRecord
+from .records import FrameRecord, Record, SessionRecord, printable
 
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _ARROWS = {"originator": ">", "responder": "<"}
 _JSON_SHOWN = 120
 _PLAIN_WIDTH = 10_000
@@ -62,7 +61,7 @@ class SessionTable:
                 table.add_column(name, justify=justify, overflow="fold")
         for row in self._rows:
             table.add_row(
-                *(Text(_shown(row[at])) for at in shown), style="red" if row[-1] else None
+                *(Text(printable(row[at])) for at in shown), style="red" if row[-1] else None
             )
         return table
 
@@ -95,7 +94,7 @@ def frame_line(record: FrameRecord) -> str:
         record.session,
         _ARROWS[record.sender],
         f"{record.op:<7}" if record.op not in ("PING", "PONG", "+OK") else record.op,
-        *(_shown(part) for part in _details(record)),
+        *(printable(part) for part in _details(record)),
     ]
     return " ".join(part for part in parts if part)
 
@@ -142,7 +141,7 @@ def session_story(record: SessionRecord, timeline: Sequence[FrameRecord]) -> str
             value = time_text(value)
         elif isinstance(value, (list, dict)):
             value = json.dumps(value, ensure_ascii=False)
-        lines.append(f"{name:<{width}}  {_shown(str(value))}")
+        lines.append(f"{name:<{width}}  {printable(str(value))}")
     if timeline:
         lines += ["", "timeline"]
         session = f" {record.session}"
@@ -203,10 +202,6 @@ def _console(output: TextIO) -> Console:
         emoji=False,
         no_color=None if terminal else True,
     )
-
-
-def _shown(text: str) -> str:
-    return text.translate(_CONTROL)
 
 
 def _count(number: int, noun: str) -> str:

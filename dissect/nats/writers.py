@@ -11,9 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Protocol, TextIO
 
-from .records import COLUMNS, Record, Value
-
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+from .records import COLUMNS, Record, Value, printable
 
 
 class Writer(Protocol):
@@ -90,11 +88,6 @@ def chosen_columns(table: str, names: str | None) -> list[str]:
         if name not in known:
             raise ValueError(f"{table} has no column {name!r}; it has {', '.join(known)}")
     return chosen
-
-
-def printable(text: str) -> str:
-    """Text that does nothing to a terminal: control characters as `\\xNN`."""
-    return text.translate(_CONTROL)
 
 
 def _cell(value: Value) -> str | int:

@@ -18,6 +18,7 @@ from natsync.protocol import (
     Info,
     Kind,
     ProtocolError,
+    Role,
     ServerInfo,
     kind_of_connect,
     kind_of_info,
@@ -27,7 +28,7 @@ from ..wire import Chunk, Direction, Item
 from .events import Event
 from .ledger import Ledger
 from .opening import HEAD_BYTES, S2_MAGIC, Opening, opening, websocket_kind
-from .readings import ALL, agreed
+from .readings import ALL, UNSPECIFIC, agreed, mirrored
 from .seeker import Budget, Chain, Seeker
 from .stream import Stream
 
@@ -69,7 +70,9 @@ class Conversation:
         self._formed = False  # whether it is known how this route's lines look
         self._lnocu: dict[Direction, bool] = {}
         self._seen_bytes = 0
-        self._early: list[Event] = []
+        self._early: list[Event] = []  # before the verdict
+        self._out: list[Event] = []  # in the making
+        self._named = False  # whether any were handed on
         self._heads = {Direction.ORIGINATOR: b"", Direction.RESPONDER: b""}
         self._headless: set[Stream] = set()
         self._evidence: dict[Stream, tuple[tuple[Context, ...], set[str]]] = {}
@@ -104,11 +107,12 @@ class Conversation:
         if self.verdict is Verdict.OTHER:
             return []
         stream = self._stream(direction)
-        out: list[Event] = []
+        out = self._out = []
         if stream.seeker or self._early or self.verdict is Verdict.OPEN:
             return self._take_unsure(stream, items, out)
         for item in items:
             stream.take(item, out)
+        self._named = True
         return out
 
     def _take_unsure(self, stream: Stream, items: Sequence[Item], out: list[Event]) -> list[Event]:
@@ -130,7 +134,7 @@ class Conversation:
 
     def finish(self) -> list[Event]:
         """Nothing more comes."""
-        out: list[Event] = []
+        out = self._out = []
         if self.verdict is Verdict.OPEN and self._only_pings():
             self.verdict = Verdict.NATS
             for stream in self._streams:
@@ -147,6 +151,7 @@ class Conversation:
             if self._early:
                 out = self._early + out
                 self._early = []
+            self._named = self._named or bool(out)
             return out
         if self.verdict is Verdict.OPEN:
             self._early += out
@@ -158,14 +163,15 @@ class Conversation:
             self._headless.add(stream)
             return
         self._seen_bytes += len(item.data)
+        if self._midstream and _is_s2(item):
+            self._decide()
+            stream.hide("s2", out)
+            return
         head = self._heads[stream.direction]
         if len(head) < HEAD_BYTES and stream not in self._headless:
             self._heads[stream.direction] = head + item.data[:HEAD_BYTES]
             heads = self._heads[Direction.ORIGINATOR], self._heads[Direction.RESPONDER]
             self._act(opening(*heads, self._midstream), out)
-        elif _is_s2(item):
-            self._decide()
-            stream.hide("s2", out)
         limit = _MIDSTREAM_BYTES if self._midstream or self._headless else _FRESH_BYTES
         if self.verdict is Verdict.OPEN and self._seen_bytes > limit:
             self._reject()
@@ -204,12 +210,16 @@ class Conversation:
         self._heads.clear()
 
     def _turn(self) -> None:
-        """Exchanges originator and responder."""
-        self.turned = not self.turned
+        """Exchanges originator and responder. Once frames were handed on, their names stay."""
+        named = self._named
         for stream in self._streams:
-            stream.turn()
+            stream.turn(named)
+        if named:
+            return
+        self.turned = not self.turned
         self._heads = {way.other: head for way, head in self._heads.items()}
-        self._early = [_turned(event) for event in self._early]
+        for event in (*self._early, *self._out):
+            event.direction = event.direction.other
 
     @property
     def _is_settled(self) -> bool:
@@ -233,8 +243,9 @@ class Conversation:
 
     def _prove(self, stream: Stream, chain: Chain) -> None:
         """Frames were found in the middle of a stream: what do they say about the connection?"""
-        senders = {context.sender for context in chain.contexts}
-        if self._midstream and stream.context.sender not in senders:
+        own = _sent_by(stream, chain.contexts)
+        likeliest = chain.contexts[0]
+        if self._midstream and likeliest not in own and mirrored(likeliest) not in own:
             self._turn()
         if self.verdict is Verdict.OPEN:
             self._decide()
@@ -244,19 +255,15 @@ class Conversation:
         if stream in self._evidence:
             ops = ops | self._evidence[stream][1]
         self._evidence[stream] = contexts, ops
-        if chain.specific:
+        if ops - UNSPECIFIC - {"INFO"}:
             context = self._gateway_context(stream) or self._likeliest(stream)
             self._adopt(context.kind, context.dedicated, context.lnocu)
 
     def _likeliest(self, stream: Stream) -> Context:
         """How to read a stream by the evidence of both; its own comes first."""
-        own = _sent_by(stream, self._evidence[stream][0])
-        others = [
-            _sent_by(other, contexts)
-            for other, (contexts, _) in self._evidence.items()
-            if other is not stream
-        ]
-        return agreed([own, *others]) or own[0]
+        contexts, _ = self._evidence[stream]
+        others = [found for other, (found, _) in self._evidence.items() if other is not stream]
+        return agreed(_sent_by(stream, contexts) or contexts, others[0] if others else ())
 
     def _gateway_context(self, stream: Stream) -> Context | None:
         """How to read a stream of a gateway, if this is one: messages go one way and interest only the
@@ -272,7 +279,7 @@ class Conversation:
             or not (sent & _TRAFFIC and received & _INTEREST)
         ):
             return None
-        if self._midstream and one.direction is Direction.RESPONDER:
+        if self._midstream and one.context.sender is Role.SERVER:
             self._turn()
         context = Context(stream.context.sender, Kind.GATEWAY)
         return context if context in self._evidence[stream][0] else None
@@ -285,7 +292,8 @@ class Conversation:
                 return
             self.handshake = True
             if not self._certain:
-                self._settle(kind_of_connect(ConnectOptions.parse(frame.json)))
+                options = ConnectOptions.parse(frame.json)
+                self._settle(kind_of_connect(options), options.ln)
         except ProtocolError:
             pass  # who prints the frame says so
 
@@ -293,21 +301,25 @@ class Conversation:
         """A sender's first INFO is about itself, if nothing was before it; later ones are news."""
         if not stream.whole or stream.direction in self._lnocu:
             if self.kind is None:
-                self._settle(kind_of_info(info))
+                self._settle(kind_of_info(info), info.lnocu)
             return
         self._lnocu[stream.direction] = info.lnocu
         if not self._certain:
-            self._settle(kind_of_info(info))
+            self._settle(kind_of_info(info), info.lnocu)
+        if self._midstream and self.kind is Kind.CLIENT and stream.context.sender is Role.CLIENT:
+            self._turn()
         if self.kind is Kind.ROUTE and self._certain:
             if stream.direction is Direction.ORIGINATOR:
                 self.account = info.route_account
             self._formed = len(self._lnocu) == 2
-            self._adopt(self.kind, bool(self.account), self._formed and all(self._lnocu.values()))
+            self._adopt(self.kind, bool(self.account), all(self._lnocu.values()))
 
-    def _settle(self, kind: Kind | None) -> None:
+    def _settle(self, kind: Kind | None, lnocu: bool) -> None:
+        """The kind is known for sure. `lnocu` is a guess, until both servers have said it of themselves:
+        those of one cluster are mostly alike."""
         if kind:
             self._certain = True
-            self._adopt(kind, False, False)
+            self._adopt(kind, False, lnocu)
 
     def _adopt(self, kind: Kind | None, dedicated: bool, lnocu: bool) -> None:
         self.kind = kind
@@ -333,8 +345,3 @@ def _sent_by(stream: Stream, contexts: tuple[Context, ...]) -> tuple[Context, ..
 
 def _is_s2(item: Item) -> bool:
     return isinstance(item, Chunk) and item.data.startswith(S2_MAGIC)
-
-
-def _turned(event: Event) -> Event:
-    event.direction = event.direction.other
-    return event

@@ -7,12 +7,13 @@ route would swallow a PUB makes no PUB the sign of a route.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from dataclasses import replace
 
 from natsync.protocol import (
     Context,
     Decoder,
     Frame,
+    HMsg,
     Kind,
     Msg,
     ProtocolError,
@@ -32,8 +33,8 @@ ALL = (
     *(Context(role, Kind.LEAFNODE) for role in _BOTH),
     *(
         Context(role, Kind.ROUTE, dedicated, lnocu)
-        for lnocu in (True, False)
         for dedicated in (False, True)
+        for lnocu in (True, False)
         for role in _BOTH
     ),
     *(Context(role, Kind.GATEWAY) for role in _BOTH),
@@ -49,6 +50,7 @@ _KEYS = {
     "RMSG": "route> route< gateway>",
     "LS+ LS- LMSG": "route> route< leafnode> leafnode<",
     "A+ A-": "gateway<",
+    "INFO": "client< route> route< gateway> gateway< leafnode> leafnode<",
     "CONNECT": "client> route> gateway> leafnode>",
     "+OK": "client<",
     "-ERR": "client< route> route< gateway> gateway< leafnode> leafnode<",
@@ -70,8 +72,11 @@ NATURAL: dict[bytes, frozenset[Context]] = {
 UNSPECIFIC = frozenset({"PING", "PONG", "+OK", "-ERR"})
 """Operations that other protocols have as well."""
 
+FREE = frozenset({b"PING", b"PONG", b"+OK", b"-ERR", b"INFO", b"CONNECT"})
+"""Operations that read the same on every kind of connection."""
+
 START = re.compile(
-    rb"(?:%s|INFO) |(?:PING|PONG|\+OK)\r\n" % b"|".join(map(re.escape, NATURAL.keys() - {b"+OK"}))
+    rb"(?:%s) |(?:PING|PONG|\+OK)\r\n" % b"|".join(map(re.escape, NATURAL.keys() - {b"+OK"}))
 )
 """How a frame begins, as real peers write it."""
 START_BYTES = len(b"CONNECT ")
@@ -111,27 +116,19 @@ class Reading:
 
 
 def _is_natural(frame: Frame, context: Context) -> bool:
-    if isinstance(frame, (Sub, Unsub, Msg)):
-        return frame.sid.startswith(_LEGACY) == (context.kind is Kind.ROUTE)
+    if isinstance(frame, (Sub, Unsub, Msg, HMsg)):
+        legacy = frame.sid.startswith(_LEGACY)
+        return legacy if context.kind is Kind.ROUTE else not legacy and b"." not in frame.sid
     if isinstance(frame, (RSub, RUnsub, RMsg, RHMsg)):
         return not frame.account.startswith(_NO_ACCOUNTS) and frame.subject not in _MARKERS
     return True
 
 
-def agreed(evidence: Iterable[tuple[Context, ...]]) -> Context | None:
-    """The likeliest context of the first stream; further ones are from the other side of the same
-    connection. None if nothing fits."""
-    first, *others = evidence
-    for context in first:
-        if all(any(_same_talk(context, other) for other in contexts) for contexts in others):
-            return context
-    return None
+def mirrored(context: Context) -> Context:
+    """The same, read from the other side."""
+    return replace(context, sender=Role.SERVER if context.sender is Role.CLIENT else Role.CLIENT)
 
 
-def _same_talk(one: Context, other: Context) -> bool:
-    return (
-        one.sender is not other.sender
-        and one.kind is other.kind
-        and one.dedicated == other.dedicated
-        and one.lnocu == other.lnocu
-    )
+def agreed(own: tuple[Context, ...], others: tuple[Context, ...]) -> Context:
+    """The likeliest way to read a stream, if possible one that the other side's `others` agree with."""
+    return next((context for context in own if mirrored(context) in others), own[0])

@@ -22,7 +22,7 @@ from enum import Enum, auto
 
 from natsync.protocol import Context
 
-from .readings import ALL, CANDIDATE, NATURAL, START, START_BYTES, UNSPECIFIC, Reading
+from .readings import ALL, CANDIDATE, FREE, NATURAL, START, START_BYTES, UNSPECIFIC, Reading
 from .window import Held, Run, Window
 
 _FAR = 32 << 10
@@ -70,17 +70,21 @@ class Chain:
         """The size of the body that follows a control line; None if the line does not fit the others."""
         op = bytes(line[: line.find(b" ")] if b" " in line[:START_BYTES] else line[:-2])
         natural = NATURAL.get(op)
+        contexts = self.contexts
+        if natural is not None:
+            contexts = tuple(context for context in contexts if context in natural)
         size = None
         kept = []
-        for context in self.contexts:
-            if natural is not None and context not in natural:
-                continue
+        for context in contexts:
             reading = self._readings.get(context) or Reading(context)
             found = reading.read(line)
             if found:
                 self._readings[context] = reading
                 kept.append(context)
                 size = found[1]
+            if op in FREE:  # reads the same in every context
+                kept = list(contexts) if found else []
+                break
         if kept:
             self.contexts = tuple(kept)
             self.ops.add(op.decode())
@@ -105,6 +109,7 @@ class Seeker:
         self._charged = 0
         self._cursor = 0  # no unrefuted candidate before here
         self._visited: set[int] = set()
+        self._visited_most = _VISITED
 
     def push(self, item: Held) -> bool:
         """Takes the next item; whether the start of a frame is proven now."""
@@ -243,7 +248,8 @@ class Seeker:
         return _State.WAITING if self.window.is_open(run) else _State.CUT
 
     def _visit(self, offset: int) -> None:
-        if len(self._visited) > _VISITED:
+        if len(self._visited) > self._visited_most:
             first = self.window.items[0].offset
             self._visited = {place for place in self._visited if place >= first}
+            self._visited_most = max(_VISITED, 2 * len(self._visited))
         self._visited.add(offset)

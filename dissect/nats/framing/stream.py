@@ -63,10 +63,12 @@ class Stream:
         self._sought = 0  # where the seeker began
         self.seeker: Seeker | None = seeker_for(self)
 
-    def turn(self) -> None:
-        """The sender is the other side than was thought."""
-        self.direction = self.direction.other
-        self.context = replace(self.context, sender=_ROLES[self.direction])
+    def turn(self, named: bool) -> None:
+        """The sender is the other side than was thought; it keeps its name if it is `named` already."""
+        sender = Role.SERVER if self.context.sender is Role.CLIENT else Role.CLIENT
+        self.context = replace(self.context, sender=sender)
+        if not named:
+            self.direction = self.direction.other
 
     def adopt(self, kind: Kind | None, dedicated: bool, lnocu: bool) -> None:
         """Says how to read control lines from here on."""

@@ -1,0 +1,204 @@
+"""`nats-dissect`: output, exit statuses, one line for what is wrong, and never a traceback."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dissect.nats.cli import cli
+
+from tests.support.damage import cut
+
+ROOT = Path(__file__).parents[2]
+CAPTURES = ROOT / "samples" / "captures"
+CORE = str(CAPTURES / "core-2.15.1.pcap")
+
+
+def run(*args: str, data: bytes | None = None) -> Result:
+    return CliRunner().invoke(cli, list(args), input=data)
+
+
+def process(*args: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "dissect.nats", *args],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_sessions_for_a_person() -> None:
+    done = run("sessions", CORE)
+    assert done.exit_code == 0
+    head, *lines = done.stdout.splitlines()
+    assert head.startswith("session") and len(lines) == 7
+    assert done.stderr.startswith("nats-dissect: 7 sessions, ")
+    assert done.stderr.endswith(" packets of 1 file\n")
+
+
+def test_frames_for_a_program() -> None:
+    done = run("frames", "--format", "jsonl", CORE)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows[0]["op"] == "INFO"
+    assert done.stderr == ""
+    assert [row["ts_ns"] for row in rows] == sorted(row["ts_ns"] for row in rows)
+
+
+def test_chosen_columns_and_rows() -> None:
+    done = run("frames", "--format", "csv", "--columns", "op,subject", "--limit", "2", CORE)
+    assert done.stdout == "op,subject\nINFO,\nCONNECT,\n"
+    done = run("frames", "--columns", "op", "--limit", "1", CORE)
+    assert done.stdout == "op\nINFO\n"
+    assert run("frames", "--limit", "0", CORE).stdout == ""
+
+
+def test_payloads_when_they_are_asked_for() -> None:
+    done = run("frames", "--format", "jsonl", "--payload", "text", CORE)
+    assert any("payload" in json.loads(line) for line in done.stdout.splitlines())
+    done = run("frames", "--payload", "sha256", "--columns", "payload_sha256", CORE)
+    assert max(map(len, done.stdout.splitlines())) == 64
+
+
+def test_output_to_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    done = run("sessions", "--format", "jsonl", "-o", str(path), CORE)
+    assert done.stdout == ""
+    assert len(path.read_text().splitlines()) == 7
+
+
+def test_one_session_in_full() -> None:
+    first = json.loads(run("sessions", "--format", "jsonl", CORE).stdout.splitlines()[0])
+    done = run("sessions", "--session", first["session"][:8], CORE)
+    assert done.exit_code == 0
+    assert first["session"] in done.stdout and "timeline" in done.stdout
+    done = run("sessions", "--session", first["session"], "--format", "jsonl", CORE)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [first]
+    done = run("sessions", "--session", "zz", CORE)
+    assert (done.exit_code, done.stdout) == (2, "")
+
+
+def test_secrets_only_when_they_are_asked_for() -> None:
+    auth = str(CAPTURES / "auth-2.15.1.pcap")
+    assert "hunter2" not in run("frames", "--format", "jsonl", auth).output
+    assert "hunter2" in run("frames", "--format", "jsonl", "--no-redact", auth).output
+
+
+def test_a_hint_for_a_port() -> None:
+    done = run("sessions", "--port", "8222=client", str(CAPTURES / "http.pcap"))
+    assert done.exit_code == 0
+    assert len(done.stdout.splitlines()) > 1
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("sessions",),
+        ("sessions", "--columns", "nope", CORE),
+        ("sessions", "--port", "x=client", CORE),
+        ("sessions", "--port", "1=nope", CORE),
+        ("frames", "--payload", "nope", CORE),
+        ("frames", "--format", "xml", CORE),
+        ("frames", "--limit", "-1", CORE),
+        ("nope", CORE),
+        ("frames", "-o", "/nowhere/at/all", CORE),
+    ],
+)
+def test_wrong_usage(args: tuple[str, ...]) -> None:
+    done = run(*args)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr
+
+
+def bad_inputs(folder: Path) -> dict[str, Path]:
+    (folder / "empty.pcap").write_bytes(b"")
+    (folder / "text.txt").write_text("dear diary\n" * 50)
+    (folder / "folder").mkdir()
+    (folder / "folder" / "notes.txt").write_text("dear diary\n")
+    names = ("empty.pcap", "text.txt", "folder", "missing.pcap")
+    return {name: folder / name for name in names}
+
+
+@pytest.mark.parametrize("name", ["empty.pcap", "text.txt", "folder", "missing.pcap"])
+@pytest.mark.parametrize("command", ["sessions", "frames"])
+def test_an_input_that_is_no_capture(name: str, command: str, tmp_path: Path) -> None:
+    path = bad_inputs(tmp_path)[name]
+    done = run(command, str(path))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"nats-dissect: {path}: ")
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl"])
+def test_a_capture_that_is_cut_short(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(cut(Path(CORE).read_bytes(), 60, 20))
+    done = run("frames", "--format", form, str(path))
+    assert done.exit_code == 3
+    whole = run("frames", "--format", form, CORE).stdout.splitlines()
+    kept = done.stdout.splitlines()
+    assert len(kept) > 5
+    if form == "text":
+        assert kept == whole[: len(kept)]
+    damage = [line for line in done.stderr.splitlines() if str(path) in line]
+    assert len(damage) == 1 and "packet 61" in damage[0]
+
+
+def test_a_capture_without_nats() -> None:
+    done = run("sessions", "--format", "jsonl", str(CAPTURES / "http.pcap"))
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr.startswith("nats-dissect: no NATS found in ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_standard_input() -> None:
+    done = run("frames", "--format", "jsonl", "-", data=Path(CORE).read_bytes())
+    assert done.exit_code == 0
+    assert len(done.stdout.splitlines()) > 50
+
+
+def test_frames_come_while_packets_arrive() -> None:
+    data = Path(CORE).read_bytes()
+    with process("frames", "--format", "jsonl", "-") as running:
+        assert running.stdin and running.stdout
+        running.stdin.write(data[: len(data) // 2])
+        running.stdin.flush()
+        assert json.loads(running.stdout.readline())["op"] == "INFO"
+        assert running.poll() is None
+        running.stdin.close()
+        rest = running.stdout.read()
+        assert running.stderr and running.stderr.read().count(b"\n") == 1
+    assert rest and running.returncode == 3
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    with process("frames", "--format", "jsonl", *[str(CAPTURES)] * 3) as running:
+        assert running.stdout and running.stderr
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == 0
+
+
+def test_an_interruption() -> None:
+    with process("frames", "--format", "jsonl", "-") as running:
+        assert running.stdin and running.stdout and running.stderr
+        running.stdin.write(Path(CORE).read_bytes())
+        running.stdin.flush()
+        assert running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+        assert b"Traceback" not in running.stderr.read()
+        running.stdout.read()
+    assert running.returncode == 130
+
+
+def test_help_and_version() -> None:
+    assert "nats-dissect" in run("--version").stdout
+    for command in ("sessions", "frames"):
+        assert "CAPTURE..." in run(command, "--help").stdout

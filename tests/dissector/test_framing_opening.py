@@ -1,0 +1,63 @@
+"""What the first bytes say."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from dissect.nats.framing.opening import Opening, opening, websocket_kind
+from natsync.protocol import Kind
+
+INFO = b'INFO {"server_id":"NS"} \r\n'
+GET = b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "originator, responder, expected",
+    [
+        (b"", INFO, Opening.NATS),
+        (b"", b"info{", Opening.NATS),
+        (b'CONNECT {"cluster":"x"}\r\n', b"", Opening.NATS),
+        (b"", b"INF", Opening.WAIT),
+        (b"PUB a 1\r\nx\r\n", b"", Opening.WAIT),
+        (b"CONNECT example.org:443 HTTP/1.1\r\n", b"HTTP/1.1 200 OK\r\n", Opening.OTHER),
+        (b"PING\r\n", b"+PONG\r\n", Opening.OTHER),
+        (b"\x16\x03\x01", b"\x16\x03\x03", Opening.OTHER),
+        (b"SSH-2.0-x\r\n", b"SSH-2.0-y\r\n", Opening.OTHER),
+        (b"GET /varz HTTP/1.1\r\n\r\n", b"", Opening.OTHER),
+        (GET, b"", Opening.WAIT),
+        (GET, SWITCH, Opening.WAIT),
+        (GET, SWITCH + b"\x82\x7e\x01\x00" + INFO, Opening.WEBSOCKET),
+        (GET, SWITCH + b"\x82\x19" + b"hello, I am something else", Opening.OTHER),
+        (GET, b"HTTP/1.1 400 Bad Request\r\n\r\n", Opening.OTHER),
+        (GET.replace(b"/ ", b"/leafnode "), SWITCH, Opening.WEBSOCKET),
+        (GET.replace(b"/ ", b"/mqtt "), SWITCH, Opening.OTHER),
+    ],
+)
+def test_a_connection_seen_from_its_beginning(
+    originator: bytes, responder: bytes, expected: Opening
+) -> None:
+    assert opening(originator, responder, False) is expected
+
+
+def test_midstream_nothing_is_ruled_out_by_other_bytes() -> None:
+    assert opening(b"", b"rest of a payload\r\n", True) is Opening.WAIT
+
+
+def test_midstream_the_server_may_have_been_seen_first() -> None:
+    assert opening(INFO, b"", True) is Opening.TURNED
+
+
+def test_a_compressed_websocket_frame_is_looked_into() -> None:
+    deflater = zlib.compressobj(wbits=-15)
+    data = deflater.compress(INFO) + deflater.flush(zlib.Z_SYNC_FLUSH)
+    frame = b"\xc2" + bytes([len(data)]) + data
+    assert opening(GET, SWITCH + frame, False) is Opening.WEBSOCKET
+    assert opening(GET, SWITCH + b"\xc2\x30" + b"\xff" * 30, False) is Opening.OTHER
+
+
+def test_the_path_tells_the_kind_inside_a_websocket() -> None:
+    assert websocket_kind(GET) is Kind.CLIENT
+    assert websocket_kind(GET.replace(b"/ ", b"/hub/leafnode ")) is Kind.LEAFNODE

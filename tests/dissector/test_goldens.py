@@ -1,0 +1,48 @@
+"""The sample captures against expected output, which is read in review."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dissect.nats.cli import cli
+
+ROOT = Path(__file__).parents[2]
+CAPTURES = ROOT / "samples" / "captures"
+NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
+
+# All that there is to see, in small; the larger ones show in their sessions.
+FRAMES = [
+    "auth-2.15.1.pcap",
+    "core-2.15.1.pcap",
+    "damaged-loss-reorder.pcap",
+    "gateway-2.15.1.pcap",
+    "jetstream-2.15.1.pcap",
+    "leafcluster-2.9.10.pcap",
+    "leafnode-2.15.1.pcap",
+    "midstream.pcap",
+    "snap96.pcap",
+]
+
+
+def output(*args: str) -> str:
+    done = CliRunner().invoke(cli, list(args))
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sessions(name: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"sessions/{name}.jsonl", output("sessions", "--format", "jsonl", str(CAPTURES / name)))
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_frames(name: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"frames/{name}.txt", output("frames", str(CAPTURES / name)))
+
+
+def test_all_sessions_for_a_person(golden: Callable[[str, str], None]) -> None:
+    golden("sessions.txt", output("sessions", str(CAPTURES)))

@@ -1,0 +1,43 @@
+"""The one declaration of columns."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from dissect.nats.records import COLUMNS, AnomalyRecord, FrameRecord, SessionRecord, Type
+
+
+def test_every_field_is_a_column_with_a_meaning() -> None:
+    for columns in COLUMNS.values():
+        assert all(column.meaning for column in columns)
+    names = [column.name for column in COLUMNS["frames"]]
+    assert names == [item.name for item in fields(FrameRecord)]
+
+
+def test_types_and_absence() -> None:
+    columns = {column.name: column for column in COLUMNS["frames"]}
+    assert (columns["ts_ns"].type, columns["ts_ns"].optional) == (Type.INTEGER, False)
+    assert (columns["headers"].type, columns["headers"].optional) == (Type.HEADERS, True)
+    assert columns["queues"].type is Type.TEXTS
+    sessions = {column.name: column.type for column in COLUMNS["sessions"]}
+    assert sessions["frames_originator"] is Type.COUNTS
+
+
+def test_the_columns_that_users_rely_on() -> None:
+    frames = (
+        "session number ts_ns packet capture sender kind op subject reply sid queue queues account"
+    )
+    sessions = (
+        "session capture kind transport compression originator responder first_ns last_ns start"
+    )
+    assert [column.name for column in COLUMNS["frames"]][:14] == frames.split()
+    assert [column.name for column in COLUMNS["sessions"]][:10] == sessions.split()
+    assert len({name for name in COLUMNS}) == 6
+
+
+def test_what_is_absent_is_none() -> None:
+    record = AnomalyRecord(
+        session="s", ts_ns=1, packet=1, sender="originator", anomaly="lost", offset=0, bytes=1
+    )
+    assert record.text is None
+    assert SessionRecord.__slots__

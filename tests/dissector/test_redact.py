@@ -1,0 +1,59 @@
+"""Secrets are masked, whatever they are dressed in; what proves nothing is shown."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dissect.nats.redact import MASK, masked_json, masked_text, secrets_of
+
+SEED = "SUA" + "B" * 55
+
+
+@pytest.mark.parametrize("key", ["pass", "auth_token", "jwt", "sig", "proxy_sig", "PASS", "Jwt"])
+def test_secret_keys(key: str) -> None:
+    text = masked_json(json.dumps({"user": "bob", key: "hush-hush"}).encode())
+    assert json.loads(text) == {"user": "bob", key: MASK}
+
+
+def test_secrets_of_another_type_and_deep_inside() -> None:
+    assert (
+        masked_json(b'{"pass":["a",{"b":1}],"x":{"sig":7}}') == '{"pass":"***","x":{"sig":"***"}}'
+    )
+
+
+def test_an_empty_secret_is_shown_as_empty() -> None:
+    assert masked_json(b'{"pass":"","user":"x"}') == '{"pass":"","user":"x"}'
+
+
+def test_passwords_in_urls() -> None:
+    urls = b'{"connect_urls":["nats://bob:hush@h:1","nats-route://t0ken@h:2","h:3"]}'
+    assert json.loads(masked_json(urls))["connect_urls"] == [
+        "nats://bob:***@h:1",
+        "nats-route://***@h:2",
+        "h:3",
+    ]
+
+
+def test_seeds_anywhere() -> None:
+    assert masked_text(f"my seed is {SEED}.") == "my seed is ***."
+    assert SEED not in masked_json(json.dumps({"name": SEED, SEED: 1}).encode())
+
+
+def test_public_keys_and_nonces_are_shown() -> None:
+    text = json.dumps({"nkey": "U" + "A" * 55, "nonce": "abc"})
+    assert json.loads(masked_json(text.encode())) == json.loads(text)
+
+
+@pytest.mark.parametrize("text", [b'{"pass":"hush"', b"", b"[" * 100_000])
+def test_what_is_no_json_is_masked_whole(text: bytes) -> None:
+    assert masked_json(text) == MASK
+    assert secrets_of(text) == frozenset()
+
+
+def test_secrets_that_are_repeated_elsewhere() -> None:
+    secrets = secrets_of(b'{"auth_token":"t0ken-for-all","user":"bob","sig":"abc"}')
+    assert secrets == {"t0ken-for-all"}
+    assert masked_text("bad token t0ken-for-all of bob", secrets) == "bad token *** of bob"
+    assert secrets_of(b"[1]") == frozenset()

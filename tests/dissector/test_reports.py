@@ -1,0 +1,91 @@
+"""Text for people."""
+
+from __future__ import annotations
+
+import io
+
+from dissect.nats.capture import CaptureReport, FileReport
+from dissect.nats.reports import (
+    FrameLines,
+    SessionTable,
+    frame_line,
+    session_story,
+    time_text,
+    totals,
+)
+
+from tests.dissector.test_sessions_identity import blank
+from tests.dissector.test_writers import record
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_frame_on_a_line() -> None:
+    frame = record()
+    frame.reply, frame.payload_bytes, frame.header_bytes = "_INBOX.1", 5, 12
+    frame.status, frame.anomalies = 503, ["lost"]
+    assert frame_line(frame) == (
+        '1970-01-01T00:00:00.000000002Z s > HPUB    a\\x1b"\u2028 reply _INBOX.1 [12+5] 503 !lost'
+    )
+
+
+def test_frames_elsewhere_are_plain_and_on_a_terminal_coloured() -> None:
+    plain, terminal = io.StringIO(), Terminal()
+    for output in (plain, terminal):
+        lines = FrameLines(output)
+        frame = record()
+        frame.op, frame.error = "-ERR", "x"
+        lines.write(frame)
+        lines.close()
+    assert plain.getvalue() == frame_line(frame) + "\n"
+    assert "-ERR" in terminal.getvalue()
+
+
+def test_sessions_are_a_table() -> None:
+    session = blank()
+    session.client_name, session.errors, session.missing_bytes = "c[bold]\x1b", ["x", "y"], 7
+    session.user = "U" * 56
+    output = io.StringIO()
+    table = SessionTable(output)
+    table.write(session)
+    table.close()
+    head, line = output.getvalue().splitlines()
+    assert head.split() == (
+        "session began originator responder kind name user sent received lost end errors".split()
+    )
+    assert "c[bold]\\x1b" in line and "7 B" in line and "x; y" in line
+    assert "U" * 21 + "..." in line
+
+
+def test_columns_without_values_are_left_out() -> None:
+    output = io.StringIO()
+    table = SessionTable(output)
+    table.write(blank())
+    table.close()
+    assert output.getvalue().splitlines()[0].split()[-3:] == ["sent", "received", "end"]
+    empty = io.StringIO()
+    SessionTable(empty).close()
+    assert empty.getvalue() == ""
+
+
+def test_one_session_in_full() -> None:
+    text = session_story(blank(), [record()])
+    assert "originator           a:1\n" in text
+    assert "first_ns             1970-01-01T00:00:00.000000001Z\n" in text
+    assert text.endswith('  1970-01-01T00:00:00.000000002Z > HPUB    a\\x1b"\u2028\n')
+    assert "timeline" not in session_story(blank(), [])
+
+
+def test_totals() -> None:
+    report = CaptureReport(files=[FileReport("a", "a", packets=7), FileReport("b", "b", packets=1)])
+    assert totals("sessions", 1, 5, report) == "1 session, 5 messages in 8 packets of 2 files"
+    assert totals("frames", 2, 0, report) == "2 frames in 8 packets of 2 files"
+    assert totals("frames", 0, 0, report) == "no NATS found in 8 packets of 2 files"
+
+
+def test_times_of_any_size() -> None:
+    assert time_text(1_700_000_000_123_456_789) == "2023-11-14T22:13:20.123456789Z"
+    assert time_text(10**30).endswith(".000000000")
