@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import re
 
+from natsync.protocol import SECRETS
+
 MASK = "***"
 
-SECRETS = frozenset({"auth_token", "pass", "password", "jwt", "sig", "proxy_sig", "seed"})
-"""The keys whose values are masked, in lower case."""
+_MASKED_KEYS = SECRETS | {"password", "seed"}
 
 _SEED = re.compile(r"\bS[ACNOUX][A-Z2-7]{56}\b")
 _USERINFO = re.compile(r"(?<=://)([^/@\s:]*)(:?)[^/@\s]*@")
@@ -50,14 +51,14 @@ def secrets_of(text: bytes) -> frozenset[str]:
     return frozenset(
         item
         for key, item in value.items()
-        if key.lower() in SECRETS and isinstance(item, str) and len(item) >= _SEARCHABLE
+        if key.lower() in _MASKED_KEYS and isinstance(item, str) and len(item) >= _SEARCHABLE
     )
 
 
 def _masked(value: object) -> object:
     if isinstance(value, dict):
         return {
-            masked_text(key): MASK if key.lower() in SECRETS and item else _masked(item)
+            masked_text(key): MASK if key.lower() in _MASKED_KEYS and item else _masked(item)
             for key, item in value.items()
         }
     if isinstance(value, list):

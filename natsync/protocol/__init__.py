@@ -38,7 +38,7 @@ from .frames import (
     Unsub,
 )
 from .grammar import Limits
-from .handshake import ConnectOptions, ServerInfo, kind_of_connect, kind_of_info
+from .handshake import SECRETS, ConnectOptions, ServerInfo, kind_of_connect, kind_of_info
 from .headers import HeaderBlock, build_headers, parse_headers
 from .subjects import check_publish, check_queue, check_subscribe, is_literal, matches
 
@@ -73,6 +73,7 @@ __all__ = [
     "RSub",
     "RUnsub",
     "Role",
+    "SECRETS",
     "ServerInfo",
     "Sub",
     "Unsub",

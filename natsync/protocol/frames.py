@@ -133,7 +133,8 @@ def _write_placed(cls: type[Frame]) -> None:
     body = "".join(f"\n new.{name} = {values[name]}" for name in names)
     head = "def placed(self, offset, total_bytes, body=b'', cls=cls, make=object.__new__):"
     scope: dict[str, Any] = {"cls": cls}
-    exec(f"{head}\n new = make(cls){body}\n return new", scope)
+    # Compiled first: CPython ends by SIGINT, whatever handles it, if it meets a string that runs.
+    exec(compile(f"{head}\n new = make(cls){body}\n return new", "<placed>", "exec"), scope)
     cls.placed = scope["placed"]  # type: ignore[method-assign]  # written out, not declared
 
 

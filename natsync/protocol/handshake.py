@@ -32,14 +32,15 @@ class _Handshake:
 
     always: ClassVar[frozenset[str]] = frozenset()
     """What `to_json` says even at its default."""
+    known: ClassVar[dict[str, str]] = {}
+    """The wire's keys, and the fields that hold them."""
 
     extra: dict[str, object] = field(default_factory=dict, kw_only=True)
 
     @classmethod
     def parse(cls: type[_S], text: bytes) -> _S:
         """The object in `text`. Raises ProtocolError if it is not one JSON object."""
-        known = {_WIRE_NAMES.get(item.name, item.name): item.name for item in fields(cls)}
-        del known["extra"]
+        known = cls.known
         values: dict[str, object] = {}
         extra: dict[str, object] = {}
         for key, value in _object(text).items():
@@ -166,6 +167,11 @@ class ConnectOptions(_Handshake):
     isolate: bool = False
     compress_mode: str = ""
     remote_account: str = ""
+
+
+for _cls in (ServerInfo, ConnectOptions):
+    _names = (item.name for item in fields(_cls) if item.name != "extra")
+    _cls.known = {_WIRE_NAMES.get(name, name): name for name in _names}
 
 
 def kind_of_info(info: ServerInfo) -> Kind | None:
