@@ -6,7 +6,7 @@ Times are UTC. What peers sent is shown with control characters as `\\xNN`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime, timezone
 from typing import TextIO
@@ -28,6 +28,18 @@ _SESSION_COLUMNS = "session began originator responder kind name user sent recei
 _RIGHT = {"sent", "received", "lost"}
 _NAME_SHOWN = 24
 
+# A session has one line. On a narrow terminal, what can be said shorter is, then some columns give way,
+# and where that is not enough some are left out: which, the last line says.
+_NARROW = 190
+_SHORT_NAMES = {"received": "recv"}
+_SHORTER: dict[str, Callable[[str], str]] = {
+    "session": lambda cell: cell[:8],
+    "began": lambda cell: cell[11:],
+    "end": lambda cell: cell.replace(" by originator", " >").replace(" by responder", " <"),
+}
+_YIELDING = {"name", "user", "end", "errors"}
+_LEFT_OUT = ((125, {"began", "user"}), (95, {"lost", "end"}))
+
 
 class SessionTable:
     """Sessions as a table: with lines and colours on a terminal, aligned text elsewhere."""
@@ -46,23 +58,32 @@ class SessionTable:
         """Prints the table; columns without any value are left out."""
         if not self._rows:
             return
+        width = self._console.width
+        hidden = set[str]().union(*(names for limit, names in _LEFT_OUT if width < limit))
         with self._console.capture() as capture:
-            self._console.print(self._table())
+            self._console.print(self._table(hidden, short=width < _NARROW))
         lines = (line.rstrip() for line in capture.get().splitlines())
         self._output.write("".join(f"{line}\n" for line in lines if line))
+        if hidden:
+            names = ", ".join(name for name in _SESSION_COLUMNS.split() if name in hidden)
+            self._output.write(f"not shown in {width} columns: {names}\n")
 
-    def _table(self) -> Table:
-        table = Table(box=SIMPLE_HEAD if self._console.is_terminal else None, pad_edge=False)
-        shown = []
+    def _table(self, hidden: set[str], short: bool) -> Table:
+        terminal = self._console.is_terminal
+        box = SIMPLE_HEAD if terminal else None
+        table = Table(box=box, pad_edge=False, padding=(0, 1, 0, 0) if terminal else (0, 1))
+        shown: list[tuple[int, Callable[[str], str]]] = []
         for at, name in enumerate(_SESSION_COLUMNS.split()):
-            if any(row[at] for row in self._rows):
-                shown.append(at)
-                justify: JustifyMethod = "right" if name in _RIGHT else "left"
-                table.add_column(name, justify=justify, overflow="fold")
+            if name in hidden or not any(row[at] for row in self._rows):
+                continue
+            shown.append((at, _SHORTER.get(name, str) if short else str))
+            justify: JustifyMethod = "right" if name in _RIGHT else "left"
+            title = _SHORT_NAMES.get(name, name) if short else name
+            table.add_column(title, justify=justify, no_wrap=name not in _YIELDING)
         for row in self._rows:
-            table.add_row(
-                *(Text(printable(row[at])) for at in shown), style="red" if row[-1] else None
-            )
+            cells = (printable(cut(row[at])) for at, cut in shown)
+            texts = [Text(cell, no_wrap=True, overflow="ellipsis") for cell in cells]
+            table.add_row(*texts, style="red" if terminal and row[-1] else None)
         return table
 
 

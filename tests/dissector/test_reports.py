@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
+
+import pytest
 
 from dissect.nats.capture import CaptureReport, FileReport
 from dissect.nats.reports import (
@@ -42,6 +45,27 @@ def test_frames_elsewhere_are_plain_and_on_a_terminal_coloured() -> None:
         lines.close()
     assert plain.getvalue() == frame_line(frame) + "\n"
     assert "-ERR" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 130, 200])
+def test_a_terminal_shows_a_session_a_line(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    output = Terminal()
+    table = SessionTable(output)
+    for name in ("warehouse of the east", "shop"):
+        session = blank()
+        session.client_name, session.errors = name, ["Permissions Violation for Publish"] * 9
+        session.end, session.ended_by = "fin", "originator"
+        table.write(session)
+    table.close()
+    head, rule, *lines = re.sub("\x1b\\[[0-9;]*m", "", output.getvalue()).splitlines()
+    hidden = [line for line in lines if line.startswith("not shown in")]
+    assert len(lines) - len(hidden) == 2 and all(len(line) <= columns for line in lines[:2])
+    for name in ("began", "user", "end"):
+        assert (name in head) or name == "user" or name in hidden[0]
+    assert bool(hidden) == (columns < 125)
+    assert ("fin >" if columns < 190 else "fin by originator") in lines[0] or columns < 95
 
 
 def test_sessions_are_a_table() -> None:
