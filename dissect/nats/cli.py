@@ -12,17 +12,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from importlib import metadata
 from io import TextIOWrapper
+from itertools import chain, islice
 from typing import ContextManager, TextIO, TypeVar
 
 import click
 
 from natsync.protocol import Kind
 
-from .capture import CaptureReport
+from .capture import CaptureReport, is_input
 from .errors import CaptureError
 from .framing import Payload
 from .pipeline import frames, session_story, sessions
-from .records import Record, SessionRecord
+from .records import Record, SessionRecord, printable
 from .reports import FrameLines, SessionTable
 from .reports import session_story as story_text
 from .reports import totals
@@ -133,7 +134,7 @@ def sessions_command(captures: tuple[str, ...], session: str | None, **options: 
     rows = sessions(captures, redact=run.redact, hints=run.hints, report=run.report)
     if session is not None:
         rows = (row for row in rows if row.session.startswith(session))
-    run.print(rows if run.live else _by_start(rows))
+    run.print(rows if run.live else _by_start(rows), session)
 
 
 def _by_start(rows: Iterator[SessionRecord]) -> Iterator[SessionRecord]:
@@ -152,7 +153,7 @@ class _Run:
         self.hints: dict[int, Kind] = hints
         self._table = table
         self._format = str(options["form"])
-        self._path = options["output"]
+        self._path = options["output"] if options["output"] != "-" else None
         self._limit = options["limit"]
         self._chosen = options["columns"]
         try:
@@ -166,12 +167,15 @@ class _Run:
         """Whether a person reads it, and did not choose columns."""
         return self._format == "text" and self._chosen is None
 
-    def print(self, rows: Iterator[Record]) -> None:
-        """Prints the rows, then what there is to say about the inputs, and exits."""
+    def print(self, rows: Iterator[Record], session: str | None = None) -> None:
+        """Prints the rows, then what there is to say about the inputs, and exits. With `session`, no row
+        is a fault."""
         count = messages = 0
         with self._ending(), self._open() as output:
+            first = [*islice(rows, 1)]
+            self._clear(output)
             writer = self._writer(output)
-            for row in rows if self._limit != 0 else ():
+            for row in chain(first, rows) if self._limit != 0 else ():
                 writer.write(row)
                 if self.live:
                     output.flush()
@@ -182,6 +186,8 @@ class _Run:
                     break
             writer.close()
             output.flush()
+        if session is not None and not count and self._limit != 0:
+            raise _no_session(session)
         self._conclude(count, messages)
 
     def tell(self, session: str) -> None:
@@ -189,7 +195,8 @@ class _Run:
         with self._ending(), self._open() as output:
             story = session_story([*self._inputs], session, self.redact, self.hints, self.report)
             if story is None:
-                raise _Fault(f"no session {session} in the captures; `sessions` lists them")
+                raise _no_session(session)
+            self._clear(output)
             output.write(story_text(*story))
             output.flush()
         self._conclude(1, 0, silent=True)
@@ -210,16 +217,21 @@ class _Run:
         return SessionTable(output) if self._table == "sessions" else FrameLines(output)
 
     def _open(self) -> ContextManager[TextIO]:
+        """The output. A file keeps what it has until the inputs proved to be readable."""
         if self._path is None:
+            if sys.stdout is None:
+                raise _Fault("standard output is closed")
             if isinstance(sys.stdout, TextIOWrapper):
                 sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
             return nullcontext(sys.stdout)
-        try:
-            return open(
-                str(self._path), "w", encoding="utf-8", errors="backslashreplace", newline=""
-            )
-        except OSError as error:
-            raise _Fault(f"{self._path}: cannot be written: {error.strerror}") from None
+        path = str(self._path)
+        if os.path.isfile(path) and is_input(path, self._inputs):
+            raise _Fault(f"{path}: is one of the captures, and stays as it is")
+        return open(path, "a", encoding="utf-8", errors="backslashreplace", newline="")
+
+    def _clear(self, output: TextIO) -> None:
+        if self._path is not None and os.path.isfile(str(self._path)):
+            output.truncate(0)
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
@@ -231,6 +243,11 @@ class _Run:
         except BrokenPipeError:
             _hush()
             sys.exit(0)
+        except OSError as error:  # reading fails with CaptureError
+            if self._path is None:
+                _hush()
+            name = self._path or "standard output"
+            raise _Fault(f"{name}: cannot be written: {error.strerror}") from None
         except KeyboardInterrupt:
             _flush_quietly()
             sys.exit(_INTERRUPTED)
@@ -245,9 +262,13 @@ class _Run:
             sys.exit(_DAMAGED)
 
 
+def _no_session(session: str) -> _Fault:
+    return _Fault(f"no session {session} in the captures; `sessions` lists them")
+
+
 def _say(text: str) -> None:
     """One line on stderr."""
-    click.echo(f"nats-dissect: {' '.join(text.split())}", err=True)
+    click.echo(f"nats-dissect: {printable(' '.join(text.split()))}", err=True)
 
 
 def _hush() -> None:

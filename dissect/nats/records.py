@@ -229,8 +229,13 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 """The columns of each table, in their order."""
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+# Line ends that are no control characters, and marks that turn the direction of the text behind them.
+_CONTROL |= {
+    code: f"\\u{code:04x}"
+    for code in (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+}
 
 
 def printable(text: str) -> str:
-    """Text that does nothing to a terminal: control characters as `\\xNN`."""
+    """Text that does nothing to a terminal: control characters as `\\xNN` or `\\uNNNN`."""
     return text.translate(_CONTROL)

@@ -18,7 +18,7 @@ MASK = "***"
 _MASKED_KEYS = SECRETS | {"password", "seed"}
 
 _SEED = re.compile(r"\bS[ACNOUX][A-Z2-7]{56}\b")
-_USERINFO = re.compile(r"(?<=://)([^/@\s:]*)(:?)[^/@\s]*@")
+_WITH_SCHEME = re.compile(r"://[^\s\"']*")
 
 # Shorter secrets are not looked for in other texts: masking every "a" would tell more than it hides.
 _SEARCHABLE = 4
@@ -27,17 +27,17 @@ _SEARCHABLE = 4
 def masked_json(text: bytes) -> str:
     """The JSON object in `text`, on one line, without secrets."""
     try:
-        value = json.loads(text.decode("utf-8", "backslashreplace"))
+        value = _masked(json.loads(text.decode("utf-8", "backslashreplace")))
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, RecursionError):
         return MASK
-    return json.dumps(_masked(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def masked_text(text: str, secrets: frozenset[str] = frozenset()) -> str:
     """`text` without seeds, without passwords in URLs, and without any of `secrets`."""
-    for secret in secrets:
+    for secret in sorted(secrets, key=len, reverse=True):  # one may begin with another
         text = text.replace(secret, MASK)
-    return _USERINFO.sub(_masked_userinfo, _SEED.sub(MASK, text))
+    return _WITH_SCHEME.sub(_masked_userinfo, _SEED.sub(MASK, text))
 
 
 def secrets_of(text: bytes) -> frozenset[str]:
@@ -67,5 +67,10 @@ def _masked(value: object) -> object:
 
 
 def _masked_userinfo(found: re.Match[str]) -> str:
-    """`user:***@`; a lone name in front of the host is a token."""
-    return f"{found[1]}:{MASK}@" if found[2] else f"{MASK}@"
+    """`://user:***@host`; a lone name in front of the host is a token. What is in front of the last @ is
+    taken for it all: a password may hold an @ or / that nobody escaped."""
+    userinfo, at, host = found[0].removeprefix("://").rpartition("@")
+    if not at:
+        return found[0]
+    user, colon, _ = userinfo.partition(":")
+    return f"://{user}:{MASK}@{host}" if colon and "/" not in user else f"://{MASK}@{host}"

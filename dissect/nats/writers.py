@@ -13,6 +13,9 @@ from typing import Protocol, TextIO
 
 from .records import COLUMNS, Record, Value, printable
 
+# What JSON may hold as it is, but some readers take for the end of a line, and terminals for a command.
+_ESCAPED = {code: f"\\u{code:04x}" for code in (*range(128, 160), 0x2028, 0x2029)}
+
 
 class Writer(Protocol):
     """Where records go."""
@@ -39,10 +42,23 @@ class JsonLinesWriter:
             value = getattr(record, name)
             if value is not None:
                 values[name] = value
-        self._output.write(self._encode(values) + "\n")
+        line = self._encode(values)
+        self._output.write((line if line.isascii() else line.translate(_ESCAPED)) + "\n")
 
     def close(self) -> None:
         """There are no more."""
+
+
+class _PlainEnds:
+    """Ends lines with a line feed. Not told to csv.writer, which would leave a carriage return in a value
+    without quotes."""
+
+    def __init__(self, output: TextIO) -> None:
+        self._output = output
+
+    def write(self, line: str) -> None:
+        """Takes a line that ends with CR LF."""
+        self._output.write(line.removesuffix("\r\n") + "\n")
 
 
 class CsvWriter:
@@ -50,7 +66,7 @@ class CsvWriter:
 
     def __init__(self, output: TextIO, columns: Sequence[str]) -> None:
         self._columns = columns
-        self._writer = csv.writer(output, lineterminator="\n")
+        self._writer = csv.writer(_PlainEnds(output))
         self._writer.writerow(columns)
 
     def write(self, record: Record) -> None:

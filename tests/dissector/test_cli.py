@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -71,6 +72,7 @@ def test_output_to_a_file(tmp_path: Path) -> None:
     done = run("sessions", "--format", "jsonl", "-o", str(path), CORE)
     assert done.stdout == ""
     assert len(path.read_text().splitlines()) == 7
+    assert run("sessions", "-o", "-", CORE).stdout == run("sessions", CORE).stdout
 
 
 def test_one_session_in_full() -> None:
@@ -196,6 +198,64 @@ def test_an_interruption() -> None:
         assert b"Traceback" not in running.stderr.read()
         running.stdout.read()
     assert running.returncode == 130
+
+
+def test_a_capture_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(Path(CORE).read_bytes())
+    for inputs in ([str(path)], [str(tmp_path)], [CORE, str(tmp_path / "*.pcap")]):
+        done = run("frames", "-o", str(path), *inputs)
+        assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+        assert path.read_bytes() == Path(CORE).read_bytes()
+    out = tmp_path / "out.csv"
+    for _ in range(2):  # the second one finds the first one's output in the folder
+        assert run("frames", "--format", "csv", "-o", str(out), str(tmp_path)).exit_code == 0
+        assert len(out.read_text().splitlines()) == 211
+
+
+def test_an_output_is_kept_where_an_input_is_bad(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_text("dear diary")
+    for command in (
+        ["frames"],
+        ["sessions"],
+        ["sessions", "--session", "a"],
+        ["frames", "--limit", "0"],
+    ):
+        done = run(*command, "-o", str(out), CORE, str(tmp_path / "missing.pcap"))
+        assert (done.exit_code, out.read_text()) == (2, "dear diary")
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl", "csv"])
+@pytest.mark.parametrize("command", ["sessions", "frames"])
+def test_an_output_that_is_full(command: str, form: str) -> None:
+    line = "nats-dissect: {}: cannot be written: No space left on device\n"
+    done = run(command, "--format", form, "-o", "/dev/full", CORE)
+    assert (done.exit_code, done.stderr) == (2, line.format("/dev/full"))
+    with open("/dev/full", "wb") as full:
+        program = [sys.executable, "-m", "dissect.nats", command, "--format", form, CORE]
+        ended = subprocess.run(program, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (ended.returncode, ended.stderr) == (2, line.format("standard output"))
+
+
+@pytest.mark.parametrize("what, closed", [("output", ">&-"), ("input", "<&-")])
+def test_a_closed_standard_stream(what: str, closed: str) -> None:
+    capture = "-" if what == "input" else CORE
+    program = f"{shlex.quote(sys.executable)} -m dissect.nats frames {capture} {closed}"
+    ended = subprocess.run(program, shell=True, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert f"standard {what} is closed" in ended.stderr
+
+
+def test_an_unknown_session_is_wrong_usage_in_every_format() -> None:
+    for form in ("text", "jsonl", "csv"):
+        done = run("sessions", "--session", "zz", "--format", form, CORE)
+        assert done.exit_code == 2 and "no session zz" in done.stderr
+
+
+def test_a_name_does_nothing_to_a_terminal() -> None:
+    done = run("sessions", "missing\x07\x9b31m.pcap")
+    assert done.stderr == "nats-dissect: missing\\x07\\x9b31m.pcap: no such file\n"
 
 
 def test_help_and_version() -> None:

@@ -103,6 +103,8 @@ def test_json_that_cannot_be_read_shows_nothing() -> None:
     said = Said().client().say(ORIGINATOR, b'CONNECT {"pass":"hush",}\r\n')
     made = rows(said, ORIGINATOR)[1]
     assert (made.json, made.anomalies) == ("***", ["bad_json"])
+    made = rows(said, ORIGINATOR, redact=False)[1]
+    assert (made.json, made.anomalies) == ('{"pass":"hush",}', ["bad_json"])
 
 
 def test_wire_text_keeps_invalid_bytes_visible() -> None:

@@ -36,6 +36,19 @@ def test_passwords_in_urls() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "url, shown",
+    [
+        ("nats://bob:hu/sh@h:1", "nats://bob:***@h:1"),
+        ("nats://bob:hu@sh@h:1", "nats://bob:***@h:1"),
+        ("'nats://hu/sh@h' is no @server", "'nats://***@h' is no @server"),
+        ("nats://h:1, a@b", "nats://h:1, a@b"),
+    ],
+)
+def test_passwords_that_nobody_escaped(url: str, shown: str) -> None:
+    assert masked_text(url) == shown
+
+
 def test_seeds_anywhere() -> None:
     assert masked_text(f"my seed is {SEED}.") == "my seed is ***."
     assert SEED not in masked_json(json.dumps({"name": SEED, SEED: 1}).encode())
@@ -50,6 +63,18 @@ def test_public_keys_and_nonces_are_shown() -> None:
 def test_what_is_no_json_is_masked_whole(text: bytes) -> None:
     assert masked_json(text) == MASK
     assert secrets_of(text) == frozenset()
+
+
+@pytest.mark.parametrize("depth", [100, 300, 450, 600, 900, 5000])
+def test_json_of_any_depth(depth: int) -> None:
+    for begin, end in (b"[", b"]"), (b'{"a":', b"}"):
+        text = b'{"pass":"hush","x":' + begin * depth + b"1" + end * depth + b"}"
+        assert "hush" not in masked_json(text)
+
+
+def test_a_secret_that_begins_with_another() -> None:
+    secrets = frozenset(f"secret{'x' * size}" for size in range(9))
+    assert masked_text("bad secretxxxx", secrets) == "bad ***"
 
 
 def test_secrets_that_are_repeated_elsewhere() -> None:

@@ -31,7 +31,7 @@ def test_a_frame_on_a_line() -> None:
     frame.reply, frame.payload_bytes, frame.header_bytes = "_INBOX.1", 5, 12
     frame.status, frame.anomalies = 503, ["lost"]
     assert frame_line(frame) == (
-        '1970-01-01T00:00:00.000000002Z s > HPUB    a\\x1b"\u2028 reply _INBOX.1 [12+5] 503 !lost'
+        '1970-01-01T00:00:00.000000002Z s > HPUB    a\\x1b"\\u2028 reply _INBOX.1 [12+5] 503 !lost'
     )
 
 
@@ -99,7 +99,7 @@ def test_one_session_in_full() -> None:
     text = session_story(blank(), [record()])
     assert "originator           a:1\n" in text
     assert "first_ns             1970-01-01T00:00:00.000000001Z\n" in text
-    assert text.endswith('  1970-01-01T00:00:00.000000002Z > HPUB    a\\x1b"\u2028\n')
+    assert text.endswith('  1970-01-01T00:00:00.000000002Z > HPUB    a\\x1b"\\u2028\n')
     assert "timeline" not in session_story(blank(), [])
 
 

@@ -99,6 +99,19 @@ def test_errors_do_not_repeat_secrets() -> None:
     assert record.errors == ["no such token: ***"]
 
 
+def test_names_do_not_show_passwords() -> None:
+    connect = Connect(b'{"name":"nats://bob:hush@h","user":"nats://t0ken@h","lang":"go"}')
+    for redact, name, user in (
+        (True, "nats://bob:***@h", "nats://***@h"),
+        (False, "nats://bob:hush@h", "nats://t0ken@h"),
+    ):
+        session = Session(redact)
+        session.add(Direction.ORIGINATOR, 1, [connect])
+        record = blank()
+        session.fill(record, Kind.CLIENT)
+        assert (record.client_name, record.user, record.client_lang) == (name, user, "go")
+
+
 def test_interest_is_one_subscription_however_often_its_weight_changes() -> None:
     record = told(
         (ORIGINATOR, RSub(b"a", b"A", b"q", 1)),

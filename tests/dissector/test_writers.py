@@ -45,6 +45,24 @@ def test_json_lines_leave_absent_values_out() -> None:
     assert list(values)[:3] == ["session", "number", "ts_ns"]
 
 
+def test_json_lines_are_lines_to_every_reader() -> None:
+    output = io.StringIO()
+    values = record()
+    values.subject = "a\u2028b\x85c\x9b31m\u0416"
+    JsonLinesWriter(output, ["subject"]).write(values)
+    (line,) = output.getvalue().splitlines()
+    assert "\u0416" in line and "\x9b" not in line
+    assert json.loads(line) == {"subject": values.subject}
+
+
+def test_a_carriage_return_is_no_new_row() -> None:
+    output = io.StringIO(newline="")
+    values = record()
+    values.subject = "a\rb\nc"
+    CsvWriter(output, ["subject"]).write(values)
+    assert output.getvalue() == 'subject\n"a\rb\nc"\n'
+
+
 def test_csv() -> None:
     output = io.StringIO(newline="")
     writer = CsvWriter(output, ["capture", "reply", "headers"])
@@ -59,8 +77,9 @@ def test_csv() -> None:
 def test_fields_do_nothing_to_a_terminal() -> None:
     output = io.StringIO()
     FieldsWriter(output, ["op", "subject"]).write(record())
-    assert output.getvalue() == 'op\tsubject\nHPUB\ta\\x1b"\u2028\n'
+    assert output.getvalue() == 'op\tsubject\nHPUB\ta\\x1b"\\u2028\n'
     assert printable("a\tb\x9bc") == "a\\x09b\\x9bc"
+    assert printable("a\u202eb\u2066c\u0416") == "a\\u202eb\\u2066c\u0416"
 
 
 def test_columns_are_chosen_by_name() -> None:

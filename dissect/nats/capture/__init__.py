@@ -1,6 +1,6 @@
 """Capture files, folders and standard input -> packets in one timeline."""
 
 from .report import CaptureReport, FileReport
-from .sources import read_packets
+from .sources import is_input, read_packets
 
-__all__ = ["CaptureReport", "FileReport", "read_packets"]
+__all__ = ["CaptureReport", "FileReport", "is_input", "read_packets"]

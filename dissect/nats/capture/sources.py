@@ -54,6 +54,12 @@ def read_packets(paths: Sequence[str], report: CaptureReport) -> Iterator[Packet
     return chain.from_iterable(source.packets(report) for source in sources)
 
 
+def is_input(path: str, paths: Sequence[str]) -> bool:
+    """Whether the file `path` is one that `read_packets` would read for `paths`."""
+    real = os.path.realpath(path)
+    return any(os.path.realpath(file) == real for file in _files(paths, CaptureReport()))
+
+
 class _Source:
     """A capture file, or standard input."""
 
@@ -136,6 +142,8 @@ def _read(path: str, report: FileReport) -> Generator[Packet, None, None]:
 
 def _opened(path: str) -> AbstractContextManager[BufferedIOBase]:
     if path == STDIN:
+        if sys.stdin is None:
+            raise CaptureError(path, "standard input is closed")
         return nullcontext(cast(BufferedIOBase, sys.stdin.buffer))
     try:
         return open(path, "rb")

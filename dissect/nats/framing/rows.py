@@ -124,13 +124,11 @@ class RowMaker:
             row.payload_sha256 = sha256(payload).hexdigest()
 
     def _fill_json(self, row: FrameRecord, frame: Info | Connect) -> None:
-        if not self._redact:
-            row.json = text_of(frame.json)
-            return
         if isinstance(frame, Connect):
             self._secrets |= secrets_of(frame.json)
-        row.json = masked_json(frame.json)
-        if row.json == MASK:
+        masked = masked_json(frame.json)
+        row.json = masked if self._redact else text_of(frame.json)
+        if masked == MASK:
             row.anomalies = [Anomaly.BAD_JSON.value]
 
 

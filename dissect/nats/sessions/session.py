@@ -55,6 +55,9 @@ _HARMLESS = (
     "failed account registration",
 )
 
+# What peers call themselves: any text, so also a URL with a password.
+_SAID = ("client_name", "client_lang", "server_name", "cluster", "remote_name", "account", "user")
+
 
 class _Side:
     """What one sender sent."""
@@ -122,6 +125,11 @@ class Session:
         """Sets the columns that come from frames."""
         originator, responder = self._originator, self._responder
         self._identity.fill(record, kind)
+        if self._redact:
+            for name in _SAID:
+                value = getattr(record, name)
+                if value:
+                    setattr(record, name, masked_text(value))
         record.frames_originator = originator.op_counts()
         record.frames_responder = responder.op_counts()
         record.messages_originator = originator.messages
