@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from importlib import metadata
 from io import TextIOWrapper
 from itertools import chain, islice
@@ -110,14 +110,15 @@ def cli() -> None:
 def frames_command(captures: tuple[str, ...], payload: str, **options: object) -> None:
     """One row a protocol operation, in time order."""
     run = _Run("frames", captures, options)
-    rows = frames(
+    told = frames(
         captures,
         payload=Payload(payload),
         redact=run.redact,
         hints=run.hints,
         report=run.report,
     )
-    run.print(rows)
+    with closing(told):
+        run.print(told)
 
 
 @cli.command("sessions")
@@ -131,10 +132,10 @@ def sessions_command(captures: tuple[str, ...], session: str | None, **options: 
     if session is not None and run.is_text:
         run.tell(session)
         return
-    rows = sessions(captures, redact=run.redact, hints=run.hints, report=run.report)
-    if session is not None:
-        rows = (row for row in rows if row.session.startswith(session))
-    run.print(rows if run.live else _by_start(rows), session)
+    told = sessions(captures, redact=run.redact, hints=run.hints, report=run.report)
+    with closing(told):
+        rows = (row for row in told if row.session.startswith(session or ""))
+        run.print(rows if run.live else _by_start(rows), session)
 
 
 def _by_start(rows: Iterator[SessionRecord]) -> Iterator[SessionRecord]:
@@ -255,10 +256,12 @@ class _Run:
     def _conclude(self, count: int, messages: int, silent: bool = False) -> None:
         for file in self.report.damaged:
             _say(f"{file.path}: {file.damage}")
+        for reason in self.report.unreadable:
+            _say(reason)
         stopped = count == self._limit
         if not silent and not stopped and (self._format == "text" or not count):
             _say(totals(self._table, count, messages, self.report))
-        if self.report.damaged:
+        if self.report.damaged or self.report.unreadable:
             sys.exit(_DAMAGED)
 
 

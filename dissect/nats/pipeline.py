@@ -9,7 +9,7 @@ no capture; what is damaged ends up in the `report` handed in. Memory does not g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from natsync.protocol import Kind
@@ -136,7 +136,7 @@ class _Talks:
 
 def frame_rows(
     source: Iterable[tuple[Talk, list[Event]]], options: Options
-) -> Iterator[FrameRecord]:
+) -> Generator[FrameRecord, None, None]:
     """A row a frame, numbered within its session in order of time."""
     makers: dict[Talk, _Numbered] = {}
     for talk, events in source:
@@ -185,7 +185,7 @@ class _Numbered:
 
 def session_rows(
     source: Iterable[tuple[Talk, list[Event]]], options: Options
-) -> Iterator[SessionRecord]:
+) -> Generator[SessionRecord, None, None]:
     """A row a session, when it is over."""
     alive: dict[Talk, Session] = {}
     for talk, events in source:
@@ -243,11 +243,12 @@ def frames(
     redact: bool = True,
     hints: Mapping[int, Kind] | None = None,
     report: CaptureReport | None = None,
-) -> Iterator[FrameRecord]:
+) -> Generator[FrameRecord, None, None]:
     """The frames in the captures: one record an operation, as soon as it is complete.
 
     `paths` are files, folders, patterns or `-` for standard input, together one timeline. Secrets are
     masked unless `redact` is false. `hints` maps a port to the kind of connection it surely carries.
+    Who stops early calls `close`, which closes the files.
     """
     options = Options(hints or {}, payload, redact)
     return frame_rows(talks(segments(paths, report), options), options)
@@ -259,7 +260,7 @@ def sessions(
     redact: bool = True,
     hints: Mapping[int, Kind] | None = None,
     report: CaptureReport | None = None,
-) -> Iterator[SessionRecord]:
+) -> Generator[SessionRecord, None, None]:
     """The NATS connections in the captures: one record each, when it is over. Arguments as in `frames`."""
     options = Options(hints or {}, redact=redact)
     return session_rows(talks(segments(paths, report), options), options)

@@ -174,6 +174,8 @@ def totals(table: str, rows: int, messages: int, report: CaptureReport) -> str:
     """What was read and what came of it, on one line."""
     packets = sum(file.packets for file in report.files)
     where = f"{_count(packets, 'packet')} of {_count(len(report.files), 'file')}"
+    if report.passed_over:
+        where += f"; {_count(len(report.passed_over), 'other file')} no capture"
     if not rows:
         return f"no NATS found in {where}"
     parts = [_count(rows, table.removesuffix("s"))]

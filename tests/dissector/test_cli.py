@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from dissect.nats.capture import sources
 from dissect.nats.cli import cli
 
 from tests.support.damage import cut
@@ -262,3 +263,21 @@ def test_help_and_version() -> None:
     assert "nats-dissect" in run("--version").stdout
     for command in ("sessions", "frames"):
         assert "CAPTURE..." in run(command, "--help").stdout
+
+
+def test_a_file_in_a_folder_that_cannot_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.pcap", "b.pcap"):
+        (tmp_path / name).write_bytes(Path(CORE).read_bytes())
+
+    def refuse(path: str, mode: str) -> object:
+        if path.endswith("b.pcap"):
+            raise PermissionError(13, "Permission denied")
+        return open(path, mode)
+
+    monkeypatch.setattr(sources, "open", refuse, raising=False)
+    done = run("sessions", str(tmp_path))
+    assert done.exit_code == 3
+    assert f"{tmp_path / 'b.pcap'}: cannot be opened (Permission denied)" in done.stderr
+    assert "7 sessions" in done.stderr

@@ -108,6 +108,8 @@ def test_totals() -> None:
     assert totals("sessions", 1, 5, report) == "1 session, 5 messages in 8 packets of 2 files"
     assert totals("frames", 2, 0, report) == "2 frames in 8 packets of 2 files"
     assert totals("frames", 0, 0, report) == "no NATS found in 8 packets of 2 files"
+    report.passed_over.append("notes.txt: not a capture")
+    assert totals("frames", 2, 0, report).endswith("of 2 files; 1 other file no capture")
 
 
 def test_times_of_any_size() -> None:

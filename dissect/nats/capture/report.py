@@ -40,10 +40,11 @@ class FileReport:
 @dataclass(slots=True)
 class CaptureReport:
     """All inputs, in the order of their first packets. `passed_over` are the files of folders that
-    are no captures."""
+    are no captures, `unreadable` those that nobody could look into; each with the reason."""
 
     files: list[FileReport] = field(default_factory=list)
     passed_over: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
 
     @property
     def damaged(self) -> list[FileReport]:

@@ -113,7 +113,8 @@ def _captures_in(folder: str, report: CaptureReport) -> Iterator[str]:
             with closing(_read(path, FileReport(path, ""))) as packets:
                 next(packets, None)
         except CaptureError as error:
-            report.passed_over.append(str(error))
+            shut = isinstance(error.__cause__, OSError)
+            (report.unreadable if shut else report.passed_over).append(str(error))
         else:
             found = True
             yield path
