@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import io
 import json
 import os
 import sys
@@ -17,7 +18,7 @@ from typing import TypeVar
 
 from . import __version__
 from .client import Client, connect
-from .errors import Error, NextMsgTimeoutError, OptionError
+from .errors import Error, NextMsgTimeoutError, OptionError, PermissionsViolationError
 from .message import Msg
 from .options import DEFAULT_URL
 from .protocol import ProtocolError
@@ -33,27 +34,43 @@ _N = TypeVar("_N", int, float)
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status; wrong usage raises SystemExit(2)."""
     args = _parser().parse_args(argv)
-    command: Callable[[Client, argparse.Namespace], int] = args.command
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what a terminal's encoding lacks
     try:
-        with connect(
-            args.server, name="natsync-cli", timeout=args.timeout or CONNECT_TIMEOUT
-        ) as nc:
-            status = command(nc, args)
-        sys.stdout.flush()
-        return status
+        return _run(args)
     except (OptionError, ProtocolError) as error:  # the latter: a subject that cannot be sent
         return _complain(error, USAGE)
     except Error as error:
         return _complain(error, FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Nobody reads on. Python would complain when it flushes what is left at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # nobody reads on
+        _silence()
         return 0
+    except OSError as error:  # standard input or output: a full disk
+        _silence()
+        return _complain(error, FAILED)
 
 
-def _complain(error: Error, status: int) -> int:
+def _run(args: argparse.Namespace) -> int:
+    command: Callable[[Client, argparse.Namespace], int] = args.command
+    timeout = args.timeout or CONNECT_TIMEOUT
+    reported: list[Error] = []  # they are logged, and so on stderr, already
+    with connect(args.server, name="natsync-cli", timeout=timeout, on_error=reported.append) as nc:
+        status = command(nc, args)
+    if sys.stdout:
+        sys.stdout.flush()
+    refused = any(isinstance(error, PermissionsViolationError) for error in reported)
+    return status or (FAILED if refused else 0)
+
+
+def _silence() -> None:
+    """Python would complain when it flushes what is left at exit."""
+    if sys.stdout:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _complain(error: Exception, status: int) -> int:
     print(f"natsync: {error}", file=sys.stderr)
     return status
 
@@ -111,7 +128,9 @@ def _rtt(nc: Client, args: argparse.Namespace) -> int:
 
 
 def _data(given: str) -> bytes:
-    return sys.stdin.buffer.read() if given == "-" else given.encode("utf-8", "surrogateescape")
+    if given != "-":
+        return given.encode("utf-8", "surrogateescape")
+    return sys.stdin.buffer.read() if sys.stdin else b""
 
 
 def _headers(args: argparse.Namespace) -> dict[str, list[str]] | None:
@@ -175,15 +194,22 @@ def _number(kind: Callable[[str], _N], text: str) -> _N:
     return number
 
 
-def _parser() -> argparse.ArgumentParser:
+def _shared(timeout: float | None) -> argparse.ArgumentParser:
+    """The options of all commands. For each anew: argparse keeps a default with the option."""
     shared = argparse.ArgumentParser(add_help=False)
     url = os.environ.get("NATS_URL") or DEFAULT_URL
     shared.add_argument(
         "-s", "--server", default=url, metavar="URL", help="or several with commas (NATS_URL)"
     )
     shared.add_argument("--json", action="store_true", help="print one JSON object a line")
-    shared.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="for each wait")
+    shared.add_argument(
+        "--timeout", type=_seconds, default=timeout, metavar="SECONDS", help="for each wait"
+    )
     shared.add_argument("--count", type=_count, metavar="N", help="so many times, or messages")
+    return shared
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="natsync", description="Talk to a NATS server.")
     parser.add_argument("--version", action="version", version=f"natsync {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -194,8 +220,8 @@ def _parser() -> argparse.ArgumentParser:
         text: str,
         timeout: float | None,
     ) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, parents=[shared], help=text, description=text)
-        added.set_defaults(command=run, timeout=timeout, header=[])
+        added = commands.add_parser(name, parents=[_shared(timeout)], help=text, description=text)
+        added.set_defaults(command=run, header=[])
         return added
 
     pub = command("pub", _pub, "publish a message", 5.0)

@@ -15,7 +15,9 @@ from time import monotonic
 
 from .connection import Connection, Stats, Status
 from .errors import (
+    ConnectError,
     Error,
+    HandlerError,
     HeadersNotSupportedError,
     MaxPayloadError,
     NoRespondersError,
@@ -32,6 +34,7 @@ from .options import (
     PENDING_MSGS_LIMIT,
     REQUEST_TIMEOUT,
     Options,
+    check_max_msgs,
     parse_servers,
 )
 from .protocol import HMsg, ProtocolError, ServerInfo, encode_publish
@@ -97,8 +100,7 @@ def connect(
         on_error=on_error,
         on_close=on_close,
     )
-    connection = Connection(options)
-    connection.open()
+    connection = _connection(options)
     _open.add(connection)
     return Client(connection)
 
@@ -130,7 +132,7 @@ class Client:
         try:
             wire = encode_publish(to_wire(subject), to_wire(reply) if reply else b"", block, data)
         except AttributeError:
-            _check_subjects(subject, "" if reply is None else reply)
+            _check_text(subject=subject, reply="" if reply is None else reply)
             raise
         limit = self._connection.info.max_payload
         if len(wire) > limit:
@@ -157,8 +159,8 @@ class Client:
 
         What is published after this, on this client, reaches it.
         """
-        if max_msgs is not None and max_msgs < 1:
-            raise OptionError("max_msgs", "must be at least 1")
+        _check_text(subject=subject, queue=queue)
+        check_max_msgs(max_msgs)
         if not pending_msgs_limit or not pending_bytes_limit:
             raise OptionError("pending limit", "must not be 0; below 0 is no limit")
         connection = self._connection
@@ -170,11 +172,13 @@ class Client:
             lambda limit: connection.unsubscribe(sid, sub, limit),
             handled=handler is not None,
         )
-        sid = connection.subscribe(sub)
-        if max_msgs is not None:
-            sub.unsubscribe(max_msgs)
+        sid = connection.subscribe(sub, max_msgs)
         if handler:
-            connection.dispatcher.handle(sub, handler)
+            try:
+                connection.dispatcher.handle(sub, handler)
+            except RuntimeError as error:  # the system gives no more threads
+                sub.unsubscribe()
+                raise HandlerError(subject) from error
         return sub
 
     def request(
@@ -262,6 +266,18 @@ class Client:
         return encode_headers(headers)
 
 
+def _connection(options: Options) -> Connection:
+    try:
+        connection = Connection(options)
+        connection.open()
+    except Error:
+        raise
+    except (OSError, RuntimeError) as error:  # the system gives no more descriptors or threads
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConnectError(str(options.servers[0]), "tcp", reason) from error
+    return connection
+
+
 def _is_no_responders(msg: Msg) -> bool:
     try:
         return msg.status == 503
@@ -276,8 +292,8 @@ def _check_data(data: object) -> None:
         raise TypeError(f"data must be bytes, bytearray or memoryview, not {type(data).__name__}")
 
 
-def _check_subjects(subject: object, reply: object) -> None:
-    for what, value in (("subject", subject), ("reply", reply)):
+def _check_text(**given: object) -> None:
+    for what, value in given.items():
         if not isinstance(value, str):
             raise TypeError(f"{what} must be str, not {type(value).__name__}")
 

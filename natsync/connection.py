@@ -162,12 +162,18 @@ class Connection:
         if not waiter.wait(timeout):
             raise FlushTimeoutError(timeout)
 
-    def subscribe(self, sub: Subscription | Inbox) -> bytes:
-        """Makes the server send what matches `sub` to it; returns the sid."""
+    def subscribe(self, sub: Subscription | Inbox, max_msgs: int | None = None) -> bytes:
+        """Makes the server send what matches `sub` to it, no more than `max_msgs`; returns the sid."""
         sid = b"%d" % next(self._sids)
+
+        def apply() -> None:
+            self._engine.subscribe(sid, sub.wire_subject, sub.wire_queue)
+            if max_msgs:  # at once: what came in between would be too many
+                self._engine.unsubscribe(sid, max_msgs, max_msgs)
+
         self._subs[sid] = sub
         try:
-            self.outbox.order(lambda: self._engine.subscribe(sid, sub.wire_subject, sub.wire_queue))
+            self.outbox.order(apply)
         except Error:
             self._subs.pop(sid, None)
             raise

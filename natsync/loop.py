@@ -63,8 +63,14 @@ class Loop:
             return
         with self._pair_lock:
             if self._open:
-                self._awake = True
-                self._pair.wake()
+                try:
+                    self._awake = True
+                    self._pair.wake()
+                except (
+                    BaseException
+                ):  # an interrupt of the main thread, before the byte was written
+                    self._awake = False
+                    raise
 
     def look_up(
         self, host: str, port: int, until: float, check: Callable[[], None]
@@ -202,11 +208,9 @@ class Outbox:
         with self._lock:
             if self._size >= self._limit or self._refusal:
                 self._wait_for_room()
-            first = not self._items
             self._items.append(data)
             self._size += len(data)
-        if first:
-            self._wake()
+        self._wake()  # always: an interrupt may have kept the one before this from it
 
     def order(self, order: Order) -> None:
         """Leaves a call to be made by the I/O thread in its turn. Never waits; raises once closed."""

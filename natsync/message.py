@@ -12,7 +12,7 @@ from typing import Protocol
 from .errors import MsgNoReplyError
 from .protocol import HMsg
 from .protocol import Msg as MsgFrame
-from .protocol import build_headers, parse_headers
+from .protocol import ProtocolError, build_headers, parse_headers
 
 __all__ = [
     "Delivered",
@@ -30,7 +30,10 @@ Delivered = MsgFrame | HMsg
 
 
 def to_wire(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise ProtocolError("text with a lone surrogate, which is no UTF-8") from None
 
 
 def to_text(wire: bytes) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from .errors import Error, OptionError
 
-__all__ = ["DEFAULT_URL", "Options", "Server", "parse_servers"]
+__all__ = ["DEFAULT_URL", "Options", "Server", "check_max_msgs", "parse_servers"]
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 DEFAULT_PORT = 4222
@@ -22,6 +22,9 @@ PENDING_MSGS_LIMIT = 500_000
 PENDING_BYTES_LIMIT = 64 << 20
 MAX_WAIT = 4e6
 """Seconds that any platform can wait (threading.TIMEOUT_MAX is 4294967 on Windows); 46 days."""
+
+MAX_MSGS = 999_999_999
+"""The most that UNSUB can say: servers read nine digits."""
 
 _NOT_IN_PREFIX = set(" \t\r\n*>")
 
@@ -38,6 +41,12 @@ class Server:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def check_max_msgs(max_msgs: int | None) -> None:
+    """Raises OptionError for a number of messages that no subscription can be limited to."""
+    if max_msgs is not None and not (isinstance(max_msgs, int) and 1 <= max_msgs <= MAX_MSGS):
+        raise OptionError("max_msgs", f"must be a whole number from 1 to {MAX_MSGS}")
 
 
 def parse_servers(servers: str | Iterable[str]) -> tuple[Server, ...]:
@@ -98,6 +107,9 @@ class Options:
     on_close: Callable[[Error | None], None] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("name", "user", "password", "token", "inbox_prefix"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"{name} must be str, not {type(getattr(self, name)).__name__}")
         for name in ("timeout", "request_timeout", "write_timeout", "ping_interval"):
             if not 0 < getattr(self, name) <= MAX_WAIT:
                 raise OptionError(name, f"must be above 0 and at most {MAX_WAIT:.0f}")

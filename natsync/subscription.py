@@ -16,12 +16,11 @@ from .errors import (
     BadSubscriptionError,
     Error,
     NextMsgTimeoutError,
-    OptionError,
     SyncSubRequiredError,
     fresh,
 )
 from .message import Delivered, Msg, Publish, to_wire
-from .options import MAX_WAIT
+from .options import MAX_WAIT, check_max_msgs
 from .protocol import check_queue, check_subscribe
 
 __all__ = ["Subscription"]
@@ -122,8 +121,7 @@ class Subscription:
 
         Does nothing where it has ended.
         """
-        if max_msgs is not None and max_msgs < 1:
-            raise OptionError("max_msgs", "must be at least 1")
+        check_max_msgs(max_msgs)
         if not self.closed:
             self._unsubscribe(max_msgs)
 

@@ -33,7 +33,10 @@ def resolve(host: str, port: int, *, numeric: bool = False) -> list[Address]:
     With `numeric` nothing is looked up, and so nothing blocks.
     """
     flags = socket.AI_NUMERICHOST if numeric else 0
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    except UnicodeError as error:  # an empty label, one of over 63 bytes, a character no name has
+        raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error
     return [Address(family, protocol, place) for family, _, protocol, _, place in found]
 
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 import natsync
-from natsync.cli import main
+from natsync.cli import _parser, main
 from natsync.protocol import Err, HMsg, HPub, Msg, Ping, Pong, Pub, Sub
 
 from tests.support.fake_server import Background, FakeServer, Peer
@@ -204,3 +204,49 @@ def test_a_closed_pipe() -> None:
         peer.expect_end()
         assert process.stderr.read() == ""
     assert process.returncode == 0
+
+
+def test_each_command_has_its_own_wait() -> None:
+    def wait(*arguments: str) -> float | None:
+        timeout: float | None = _parser().parse_args(arguments).timeout
+        return timeout
+
+    assert (wait("sub", "a"), wait("reply", "a")) == (None, None)
+    assert (wait("pub", "a"), wait("request", "a"), wait("rtt")) == (5.0, 5.0, 5.0)
+    assert wait("sub", "a", "--timeout", "2") == 2.0
+
+
+def test_a_refused_publish_fails() -> None:
+    with FakeServer() as server:
+        talk = Talk(server, "pub", "a", "x")
+        talk.peer.expect(Pub)
+        talk.peer.send(Err(b'Permissions Violation for Publish to "a"'))
+        assert talk.status() == 1
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_a_terminal_that_lacks_a_character(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding))
+    with FakeServer() as server:
+        talk = Talk(server, "sub", "a", "--count", "1")
+        talk.peer.subscribed()
+        talk.peer.send(Msg(b"a", b"1", b"", "ä".encode()))
+        assert talk.status() == 0
+        assert out.getvalue() == b"[a] " + "ä".encode(encoding, "backslashreplace") + b"\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize("where", [">/dev/full", ">&-"])
+def test_an_output_that_takes_nothing(where: str) -> None:
+    with FakeServer() as server:
+        command = f'exec "{sys.executable}" -m natsync sub a --count 1 -s {server.url} {where}'
+        with subprocess.Popen(["sh", "-c", command], stderr=subprocess.PIPE, text=True) as process:
+            peer = server.accept()
+            peer.greet()
+            peer.subscribed()
+            peer.send(Msg(b"a", b"1", b"", b"x"))
+            peer.expect_end()
+            _, told = process.communicate(timeout=10)
+    assert process.returncode == (1 if "full" in where else 0)
+    assert "Traceback" not in told and len(told.splitlines()) <= 1

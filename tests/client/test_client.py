@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 import threading
@@ -12,7 +13,19 @@ import pytest
 
 import natsync
 from natsync import errors
-from natsync.protocol import Connect, ConnectOptions, HMsg, HPub, Info, Msg, Ping, Pong, Pub, Sub
+from natsync.protocol import (
+    Connect,
+    ConnectOptions,
+    HMsg,
+    HPub,
+    Info,
+    Msg,
+    Ping,
+    Pong,
+    Pub,
+    Sub,
+    Unsub,
+)
 
 from tests.support.fake_server import INFO, Background, FakeServer, Peer
 
@@ -118,6 +131,12 @@ def test_arguments_that_make_no_sense(talk: Talk) -> None:
     nc, _ = talk
     with pytest.raises(errors.OptionError):
         nc.subscribe("a", max_msgs=0)
+    with pytest.raises(errors.OptionError):
+        nc.subscribe("a").unsubscribe(max_msgs=10**9)
+    with pytest.raises(TypeError, match="subject must be str"):
+        nc.subscribe(b"a")  # type: ignore[arg-type]  # wrong on purpose
+    with pytest.raises(TypeError, match="queue must be str"):
+        nc.subscribe("a", queue=None)  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(errors.OptionError):
         nc.subscribe("a", pending_msgs_limit=0)
     with pytest.raises(errors.ProtocolError):
@@ -314,3 +333,41 @@ def test_importing_is_quick_and_loads_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"ssl", "asyncio", "concurrent.futures", "uuid", "http", "email", "argparse"}
     assert heavy & set(done.stdout.split()) == set()
+
+
+def no_more(*_: object) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_no_more_threads_or_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_files() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("natsync.loop.WakePair", no_files)
+        with pytest.raises(errors.ConnectError, match="Too many open files"):
+            natsync.connect("nats://127.0.0.1:1")
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_more)
+        with pytest.raises(errors.ConnectError, match="can't start new thread"):
+            natsync.connect("nats://127.0.0.1:1")
+
+
+def test_no_thread_for_a_handler(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    nc, peer = talk
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_more)
+        with pytest.raises(errors.HandlerError):
+            nc.subscribe("a", handler=print)
+    peer.subscribed()
+    assert peer.expect(Unsub) == Unsub(b"1")
+
+
+def test_a_limited_subscription_has_no_more_from_the_start(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nc, _ = talk
+    orders: list[object] = []
+    monkeypatch.setattr(nc._connection.outbox, "order", orders.append)
+    nc.subscribe("a", max_msgs=1)
+    assert len(orders) == 1  # nothing can come in between SUB and its limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from natsync.errors import MsgNoReplyError, ProtocolError
-from natsync.message import Headers, HeadersLike, Msg, encode_headers
+from natsync.message import Headers, HeadersLike, Msg, encode_headers, to_wire
 from natsync.protocol import HMsg
 from natsync.protocol import Msg as MsgFrame
 
@@ -99,3 +99,8 @@ def test_headers_that_cannot_be_carried(bad: dict[str, str]) -> None:
 def test_headers_of_the_wrong_type(bad: dict[str, str]) -> None:
     with pytest.raises(TypeError):
         encode_headers(bad)
+
+
+def test_a_lone_surrogate_cannot_be_sent() -> None:
+    with pytest.raises(ProtocolError):
+        to_wire("a\ud800")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from natsync.errors import OptionError
-from natsync.options import Options, Server, parse_servers
+from natsync.options import Options, Server, check_max_msgs, parse_servers
 
 SECRET = "s3cr3t"
 
@@ -98,3 +98,17 @@ def test_an_option_that_makes_no_sense_is_named(wrong: dict[str, object]) -> Non
         Options(servers=(Server("h"),), **wrong)  # type: ignore[arg-type]  # wrong on purpose
     assert caught.value.option == next(iter(wrong))
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["name", "user", "password", "token", "inbox_prefix"])
+def test_text_is_str(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} must be str"):
+        Options(servers=(Server("h"),), **{name: b"x"})  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, 10**9, "x"])
+def test_a_limit_of_messages_that_no_server_reads(wrong: int) -> None:
+    with pytest.raises(OptionError):
+        check_max_msgs(wrong)
+    check_max_msgs(None)
+    check_max_msgs(10**9 - 1)

@@ -99,3 +99,10 @@ def test_waking_never_blocks() -> None:
         pair.wake()
     assert ready(pair, selectors.EVENT_READ, 0)
     pair.close()
+
+
+@pytest.mark.parametrize("host", ["a" * 64 + ".example", "a..b", ".", "\udcff"])
+def test_a_name_that_cannot_be_one_is_an_os_error(host: str) -> None:
+    assert not is_numeric(host)
+    with pytest.raises(OSError, match="not a host name"):
+        resolve(host, 4222)
