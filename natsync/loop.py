@@ -35,9 +35,8 @@ class Loop:
         self._selector = selectors.DefaultSelector()
         self._pair = WakePair()
         self._selector.register(self._pair, selectors.EVENT_READ)
-        self._pair_lock = (
-            threading.Lock()
-        )  # a leaf; held over the write of one byte, which never blocks
+        # A leaf; held over the write of one byte, which never blocks.
+        self._pair_lock = threading.Lock()
         self._open = True
         self._awake = False
         self._transport: Transport | None = None
@@ -66,9 +65,8 @@ class Loop:
                 try:
                     self._awake = True
                     self._pair.wake()
-                except (
-                    BaseException
-                ):  # an interrupt of the main thread, before the byte was written
+                except BaseException:
+                    # An interrupt of the main thread, before the byte was written.
                     self._awake = False
                     raise
 

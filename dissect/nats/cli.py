@@ -24,9 +24,7 @@ from .errors import CaptureError
 from .framing import Payload
 from .pipeline import frames, session_story, sessions
 from .records import Record, SessionRecord, printable
-from .reports import FrameLines, SessionTable
-from .reports import session_story as story_text
-from .reports import totals
+from .reports import FrameLines, SessionTable, story_text, totals
 from .writers import CsvWriter, FieldsWriter, JsonLinesWriter, Writer, chosen_columns
 
 _DAMAGED, _INTERRUPTED = 3, 130
@@ -148,6 +146,7 @@ class _Run:
     def __init__(self, table: str, captures: tuple[str, ...], options: dict[str, object]) -> None:
         self.report = CaptureReport()
         self.live = "-" in captures
+        self._captures = captures
         self.redact = not options["no_redact"]
         hints = options["hints"]
         assert isinstance(hints, dict)
@@ -194,19 +193,13 @@ class _Run:
     def tell(self, session: str) -> None:
         """Prints one session in full."""
         with self._ending(), self._open() as output:
-            story = session_story([*self._inputs], session, self.redact, self.hints, self.report)
+            story = session_story(self._captures, session, self.redact, self.hints, self.report)
             if story is None:
                 raise _no_session(session)
             self._clear(output)
             output.write(story_text(*story))
             output.flush()
         self._conclude(1, 0, silent=True)
-
-    @property
-    def _inputs(self) -> tuple[str, ...]:
-        captures = click.get_current_context().params["captures"]
-        assert isinstance(captures, tuple)
-        return captures
 
     def _writer(self, output: TextIO) -> Writer:
         if self._format == "jsonl":
@@ -226,7 +219,7 @@ class _Run:
                 sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
             return nullcontext(sys.stdout)
         path = str(self._path)
-        if os.path.isfile(path) and is_input(path, self._inputs):
+        if os.path.isfile(path) and is_input(path, self._captures):
             raise _Fault(f"{path}: is one of the captures, and stays as it is")
         return open(path, "a", encoding="utf-8", errors="backslashreplace", newline="")
 

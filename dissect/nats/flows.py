@@ -211,9 +211,8 @@ class FlowTable:
         direction's items come first: they were sent before."""
         deliveries: list[Delivery] = []
         flags = segment.flags
-        if (
-            flags & _RST
-        ):  # its number may be anything, and its payload is a text for people (RFC 9293)
+        if flags & _RST:
+            # Its number may be anything, and its payload is a text for people (RFC 9293).
             return deliveries
         if flags & _ACK:
             peer = side.peer

@@ -27,7 +27,7 @@ _SEARCHABLE = 4
 def masked_json(text: bytes) -> str:
     """The JSON object in `text`, on one line, without secrets."""
     try:
-        value = _masked(json.loads(text.decode("utf-8", "backslashreplace")))
+        value = _masked(_loaded(text))
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, RecursionError):
         return MASK
@@ -43,7 +43,7 @@ def masked_text(text: str, secrets: frozenset[str] = frozenset()) -> str:
 def secrets_of(text: bytes) -> frozenset[str]:
     """The secrets in a CONNECT, to be masked wherever the conversation repeats them."""
     try:
-        value = json.loads(text.decode("utf-8", "backslashreplace"))
+        value = _loaded(text)
     except (ValueError, RecursionError):
         return frozenset()
     if not isinstance(value, dict):
@@ -53,6 +53,12 @@ def secrets_of(text: bytes) -> frozenset[str]:
         for key, item in value.items()
         if key.lower() in _MASKED_KEYS and isinstance(item, str) and len(item) >= _SEARCHABLE
     )
+
+
+def _loaded(text: bytes) -> object:
+    """What the JSON in `text` says. Raises ValueError or RecursionError where it cannot be read."""
+    value: object = json.loads(text.decode("utf-8", "backslashreplace"))
+    return value
 
 
 def _masked(value: object) -> object:

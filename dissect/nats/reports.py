@@ -149,7 +149,7 @@ def _details(record: FrameRecord) -> Iterable[str]:
         yield f"!{anomaly}"
 
 
-def session_story(record: SessionRecord, timeline: Sequence[FrameRecord]) -> str:
+def story_text(record: SessionRecord, timeline: Sequence[FrameRecord]) -> str:
     """One session in full: every column that says something, then what happened when."""
     names = [item.name for item in fields(record)]
     width = max(map(len, names))

@@ -59,7 +59,7 @@ class Grammar:
         self._plain_bytes = limits.control_line + 4  # no line up to here can be too long
 
     def read(self, line: bytes) -> Line:
-        """What the control line `line` (with its LF) says. Raises ProtocolError, offset 0 = its start."""
+        """What the control line `line` (with its LF) says. Raises ProtocolError without an offset."""
         args = line.split()
         layout = self._layouts.get(args[0]) if args else None
         if layout is None or len(line) > self._plain_bytes or b" ".join(args) + b"\r\n" != line:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, TypeVar
 
@@ -53,19 +54,19 @@ class _Handshake:
 
     def to_json(self) -> bytes:
         """One line of JSON: what is not at its default, which is what the reader assumes if absent."""
-        said = {
-            _WIRE_NAMES.get(item.name, item.name): getattr(self, item.name)
-            for item in fields(self)
-            if item.name != "extra"
-            and (getattr(self, item.name) != item.default or item.name in self.always)
-        }
+        said = {key: value for key, _, value in self._said(self.always)}
         return json.dumps({**said, **self.extra}, separators=(",", ":")).encode()
+
+    def _said(self, always: frozenset[str] = frozenset()) -> Iterator[tuple[str, str, object]]:
+        """Key, field and value of what is not at its default, and of the fields in `always`."""
+        for key, name in self.known.items():
+            value = getattr(self, name)
+            if value != self.__dataclass_fields__[name].default or name in always:
+                yield key, name, value
 
     def __repr__(self) -> str:
         shown = [
-            f"{item.name}={'***' if _WIRE_NAMES.get(item.name, item.name) in SECRETS else value!r}"
-            for item in fields(self)
-            if item.name != "extra" and (value := getattr(self, item.name)) != item.default
+            f"{name}={('***' if key in SECRETS else value)!r}" for key, name, value in self._said()
         ]
         hidden = [f"extra={sorted(self.extra)}"] if self.extra else []
         return f"{type(self).__name__}({', '.join(shown + hidden)})"

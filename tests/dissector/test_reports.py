@@ -12,7 +12,7 @@ from dissect.nats.reports import (
     FrameLines,
     SessionTable,
     frame_line,
-    session_story,
+    story_text,
     time_text,
     totals,
 )
@@ -96,11 +96,11 @@ def test_columns_without_values_are_left_out() -> None:
 
 
 def test_one_session_in_full() -> None:
-    text = session_story(blank(), [record()])
+    text = story_text(blank(), [record()])
     assert "originator           a:1\n" in text
     assert "first_ns             1970-01-01T00:00:00.000000001Z\n" in text
     assert text.endswith('  1970-01-01T00:00:00.000000002Z > HPUB    a\\x1b"\\u2028\n')
-    assert "timeline" not in session_story(blank(), [])
+    assert "timeline" not in story_text(blank(), [])
 
 
 def test_totals() -> None:
