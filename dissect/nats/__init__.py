@@ -1,18 +1,37 @@
-"""Offline dissector for NATS: captures in, sessions and frames out."""
+"""Offline dissector for NATS: captures in, sessions, frames and what follows from them out."""
 
 from .capture import CaptureReport
 from .errors import CaptureError
 from .framing import Payload
-from .pipeline import frames, sessions
-from .records import COLUMNS, FrameRecord, SessionRecord
+from .options import Options
+from .pipeline import anomalies, flows, frames, records, requests, sessions, subscriptions
+from .records import (
+    COLUMNS,
+    AnomalyRecord,
+    FlowRecord,
+    FrameRecord,
+    RequestRecord,
+    SessionRecord,
+    SubscriptionRecord,
+)
 
 __all__ = [
     "COLUMNS",
+    "AnomalyRecord",
     "CaptureError",
     "CaptureReport",
+    "FlowRecord",
     "FrameRecord",
+    "Options",
     "Payload",
+    "RequestRecord",
     "SessionRecord",
+    "SubscriptionRecord",
+    "anomalies",
+    "flows",
     "frames",
+    "records",
+    "requests",
     "sessions",
+    "subscriptions",
 ]

@@ -22,9 +22,11 @@ from natsync.protocol import Kind
 from .capture import CaptureReport, is_input
 from .errors import CaptureError
 from .framing import Payload
-from .pipeline import frames, session_story, sessions
+from .options import Options
+from .pipeline import frames, sessions
 from .records import Record, SessionRecord, printable
 from .reports import FrameLines, SessionTable, story_text, totals
+from .story import session_story
 from .writers import CsvWriter, FieldsWriter, JsonLinesWriter, Writer, chosen_columns
 
 _DAMAGED, _INTERRUPTED = 3, 130
@@ -108,13 +110,8 @@ def cli() -> None:
 def frames_command(captures: tuple[str, ...], payload: str, **options: object) -> None:
     """One row a protocol operation, in time order."""
     run = _Run("frames", captures, options)
-    told = frames(
-        captures,
-        payload=Payload(payload),
-        redact=run.redact,
-        hints=run.hints,
-        report=run.report,
-    )
+    options_ = Options(run.hints, Payload(payload), run.redact)
+    told = frames(captures, options_, run.report, run.live)
     with closing(told):
         run.print(told)
 
@@ -130,14 +127,10 @@ def sessions_command(captures: tuple[str, ...], session: str | None, **options: 
     if session is not None and run.is_text:
         run.tell(session)
         return
-    told = sessions(captures, redact=run.redact, hints=run.hints, report=run.report)
+    told = sessions(captures, Options(run.hints, redact=run.redact), run.report, run.live)
     with closing(told):
         rows = (row for row in told if row.session.startswith(session or ""))
-        run.print(rows if run.live else _by_start(rows), session)
-
-
-def _by_start(rows: Iterator[SessionRecord]) -> Iterator[SessionRecord]:
-    yield from sorted(rows, key=lambda row: (row.first_ns, row.session))
+        run.print(rows, session)
 
 
 class _Run:
@@ -193,7 +186,9 @@ class _Run:
     def tell(self, session: str) -> None:
         """Prints one session in full."""
         with self._ending(), self._open() as output:
-            story = session_story(self._captures, session, self.redact, self.hints, self.report)
+            story = session_story(
+                self._captures, session, Options(self.hints, redact=self.redact), self.report
+            )
             if story is None:
                 raise _no_session(session)
             self._clear(output)

@@ -166,10 +166,10 @@ class FlowTable:
         return _NOTHING
 
     def finish(self) -> Iterator[Delivery]:
-        """The ends of all flows that are left, oldest first. The table is empty afterwards."""
-        for side in list(self._sides.values()):
-            if not side.flow.over:
-                yield from self._end(side.flow)
+        """The ends of all flows that are left, by their beginning. The table is empty afterwards."""
+        left = dict.fromkeys(side.flow for side in self._sides.values())
+        for flow in sorted(left, key=lambda flow: (flow.first_ns, flow.id)):
+            yield from self._end(flow)
         self._closed.clear()
 
     def swap(self, flow: Flow) -> None:

@@ -218,14 +218,17 @@ def _columns(record: type[Record]) -> tuple[Column, ...]:
     return tuple(found)
 
 
-COLUMNS: dict[str, tuple[Column, ...]] = {
-    "frames": _columns(FrameRecord),
-    "sessions": _columns(SessionRecord),
-    "subscriptions": _columns(SubscriptionRecord),
-    "requests": _columns(RequestRecord),
-    "flows": _columns(FlowRecord),
-    "anomalies": _columns(AnomalyRecord),
+ROWS: dict[str, type[Record]] = {
+    "frames": FrameRecord,
+    "sessions": SessionRecord,
+    "subscriptions": SubscriptionRecord,
+    "requests": RequestRecord,
+    "flows": FlowRecord,
+    "anomalies": AnomalyRecord,
 }
+"""What a row of each table is."""
+
+COLUMNS: dict[str, tuple[Column, ...]] = {name: _columns(row) for name, row in ROWS.items()}
 """The columns of each table, in their order."""
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}

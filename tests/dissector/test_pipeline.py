@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats import CaptureReport, FrameRecord, SessionRecord, frames, sessions
-from dissect.nats.framing import Batch
-from dissect.nats.pipeline import Options, segments, session_story, talks
+from dissect.nats import CaptureReport, FrameRecord, Options, SessionRecord, frames, sessions
+from dissect.nats.events import Batch
+from dissect.nats.pipeline import segments
+from dissect.nats.talks import Clock, talks
 from dissect.nats.wire import Direction
 from natsync.protocol import Kind
 
@@ -80,7 +81,7 @@ def test_a_port_that_the_user_knows(tmp_path: Path) -> None:
     talk = Talk().handshake().from_client(b"PING\r\n").from_server(b"+PONG\r\n").close()
     path = str(written(tmp_path, talk))
     assert list(sessions([path])) == []
-    (record,) = sessions([path], hints={4222: Kind.CLIENT})
+    (record,) = sessions([path], Options({4222: Kind.CLIENT}))
     assert record.frames_originator == {"PING": 1}
 
 
@@ -94,15 +95,6 @@ def test_rows_that_had_to_wait_take_their_place(tmp_path: Path) -> None:
     found = rows(written(tmp_path, talk))
     assert [row.number for row in found] == list(range(1, len(found) + 1))
     assert [row.ts_ns for row in found] == sorted(row.ts_ns for row in found)
-
-
-def test_one_session_in_full(tmp_path: Path) -> None:
-    path = str(written(tmp_path, said(Talk()).close()))
-    (record,) = sessions([path])
-    story = session_story([path], record.session[:5])
-    assert story and story[0] == record
-    assert [row.op for row in story[1]] == ["INFO", "CONNECT"]
-    assert session_story([path], "no such id") is None
 
 
 @pytest.mark.parametrize("name", WITNESSED)
@@ -222,12 +214,13 @@ def check_sums(path: Path) -> None:
     """Per direction: span = framed + skipped + missing + unfinished; and framed is the frames' bytes,
     but for the holes in them."""
     sizes: Counter[tuple[object, Direction]] = Counter()
-    for talk, events in talks(segments([str(path)]), Options()):
+    groups = talks(segments([str(path)]), Options(), Clock())
+    for talk, events in (pair for group in groups for pair in group.talks):
         for event in events:
             if isinstance(event, Batch):
                 way = event.direction
                 sizes[talk, way] += sum(frame.total_bytes for frame in event.frames)
-        if not talk.over:
+        if not (talk.over and talk.is_nats):
             continue
         for way in Direction:
             ledger, stream = talk.conversation.ledger(way), talk.flow.side(way).stream

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dissect.nats.framing import Batch, Budget, Conversation, Event, Note
+from dissect.nats.events import Batch, Event, Note
+from dissect.nats.framing import Budget, Conversation
 from dissect.nats.wire import Chunk, Direction, Gap
 from natsync.protocol import Frame, Kind
 

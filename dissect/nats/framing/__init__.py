@@ -1,18 +1,14 @@
 """Chunks and gaps of a TCP connection -> NATS frames, whatever is lost, and whenever the capture began."""
 
 from .conversation import Conversation, Verdict
-from .events import Batch, Event, Note
 from .ledger import Ledger
 from .rows import Payload, RowMaker, text_of
 from .seeker import Budget
 
 __all__ = [
-    "Batch",
     "Budget",
     "Conversation",
-    "Event",
     "Ledger",
-    "Note",
     "Payload",
     "RowMaker",
     "Verdict",

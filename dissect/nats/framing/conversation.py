@@ -24,8 +24,8 @@ from natsync.protocol import (
     kind_of_info,
 )
 
+from ..events import Event
 from ..wire import Chunk, Direction, Item
-from .events import Event
 from .ledger import Ledger
 from .opening import HEAD_BYTES, S2_MAGIC, Opening, opening, websocket_kind
 from .readings import ALL, UNSPECIFIC, agreed, mirrored

@@ -20,9 +20,9 @@ from natsync.protocol import (
 )
 
 from ..anomalies import Anomaly
+from ..events import Batch
 from ..records import FrameRecord, Headers
 from ..redact import MASK, masked_json, masked_text, secrets_of
-from .events import Batch
 
 _TEXTS = frozenset({"subject", "reply", "sid", "queue", "account", "origin"})
 

@@ -17,8 +17,8 @@ from dataclasses import replace
 from natsync.protocol import Connect, Context, Decoder, Info, Kind, ProtocolError, Role
 
 from ..anomalies import Anomaly
+from ..events import Batch, Event, Note
 from ..wire import Chunk, Direction, Gap, Item, Oddity
-from .events import Batch, Event, Note
 from .ledger import Ledger
 from .opening import S2_MAGIC
 from .seeker import Chain, Seeker

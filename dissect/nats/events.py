@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from natsync.protocol import Frame
 
-from ..anomalies import Anomaly
-from ..wire import Chunk, Direction, Gap
+from .anomalies import Anomaly
+from .wire import Chunk, Direction, Gap
 
 
 @dataclass(slots=True)

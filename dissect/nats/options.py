@@ -1,0 +1,24 @@
+"""How to dissect: what the user decides, handed down to the stages as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from natsync.protocol import Kind
+
+from .flows import FlowLimits
+from .framing import Payload
+from .reassembly import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`hints` maps a port to the kind of connection it surely carries; `payload` says what rows of frames
+    show of payloads; `redact` masks secrets. The limits bound memory, for streams and for flows."""
+
+    hints: Mapping[int, Kind] = field(default_factory=dict)
+    payload: Payload = Payload.NONE
+    redact: bool = True
+    stream_limits: Limits = field(default_factory=Limits)
+    flow_limits: FlowLimits = field(default_factory=FlowLimits)

@@ -1,0 +1,38 @@
+"""Segments to talks: what is released when, and in which order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dissect.nats import Options
+from dissect.nats.pipeline import segments
+from dissect.nats.talks import Clock, Group, talks
+
+from tests.support.conversations import CONNECT, INFO
+from tests.support.pcapwriter import Talk, pcap_file
+
+
+def groups(tmp_path: Path, *said: Talk) -> list[Group]:
+    path = tmp_path / "t.pcap"
+    records = sorted((r for talk in said for r in talk.records), key=lambda record: record.ts_ns)
+    path.write_bytes(pcap_file(records))
+    clock = Clock()
+    return list(talks(segments([str(path)], clock=clock), Options(), clock))
+
+
+def test_every_flow_ends_once_nats_or_not(tmp_path: Path) -> None:
+    nats = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    other = Talk(client=("10.0.0.9", 50000)).handshake().from_client(b"GET / HTTP/1.1\r\n\r\n")
+    silent = Talk(client=("10.0.0.8", 50000)).handshake()
+    last = [talks for _, talks in groups(tmp_path, nats, other, silent)][-3:]
+    assert [len(talks) for talks in last] == [1, 1, 1]
+    assert sorted(talk.is_nats for talks in last for talk, _ in talks) == [False, False, True]
+
+
+def test_releases_never_go_back(tmp_path: Path) -> None:
+    said = [
+        Talk(client=("10.0.0.1", port)).handshake().from_server(INFO).from_client(CONNECT)
+        for port in (40001, 40002, 40003)
+    ]
+    releases = [group.release for group in groups(tmp_path, *said)]
+    assert releases == sorted(releases)
