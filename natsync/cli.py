@@ -56,7 +56,13 @@ def _run(args: argparse.Namespace) -> int:
     command: Callable[[Client, argparse.Namespace], int] = args.command
     timeout = args.timeout or CONNECT_TIMEOUT
     reported: list[Error] = []  # they are logged, and so on stderr, already
-    with connect(args.server, name="natsync-cli", timeout=timeout, on_error=reported.append) as nc:
+    with connect(
+        args.server,
+        name="natsync-cli",
+        timeout=timeout,
+        reconnect=False,
+        on_error=reported.append,
+    ) as nc:
         status = command(nc, args)
     if sys.stdout:
         sys.stdout.flush()

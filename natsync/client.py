@@ -2,7 +2,8 @@
 
 Core NATS as in https://docs.nats.io/nats-concepts/core-nats. Every call that waits takes a timeout in
 seconds, fails at once when the connection is closed, and says what happened with a `natsync.Error`.
-This version has no TLS, no nkeys or JWT, and does not reconnect: a lost connection is closed.
+A connection that is lost is made again, and told of all subscriptions; messages published meanwhile are
+kept and sent then, as far as there is room.
 """
 
 from __future__ import annotations
@@ -32,11 +33,14 @@ from .options import (
     FLUSH_TIMEOUT,
     PENDING_BYTES_LIMIT,
     PENDING_MSGS_LIMIT,
+    RECONNECT_BUFFER,
     REQUEST_TIMEOUT,
+    Callbacks,
     Options,
     check_max_msgs,
     parse_servers,
 )
+from .outbox import Ask
 from .protocol import HMsg, ProtocolError, ServerInfo, encode_publish
 from .subscription import Subscription
 
@@ -70,8 +74,24 @@ def connect(
     write_timeout: float = 10.0,
     ping_interval: float = 120.0,
     max_pings_out: int = 2,
+    verbose: bool = False,
+    pedantic: bool = False,
+    echo: bool = True,
+    randomize: bool = True,
+    discover: bool = True,
+    reconnect: bool = True,
+    max_reconnects: int | None = None,
+    reconnect_wait: float = 0.1,
+    reconnect_max_wait: float = 5.0,
+    reconnect_buffer: int = RECONNECT_BUFFER,
+    retry_first: bool = False,
+    ignore_auth_errors: bool = False,
     inbox_prefix: str = "_INBOX",
     on_error: Callable[[Error], None] | None = None,
+    on_disconnect: Callable[[Error | None], None] | None = None,
+    on_reconnect: Callable[[], None] | None = None,
+    on_discover: Callable[[list[str]], None] | None = None,
+    on_lame_duck: Callable[[], None] | None = None,
     on_close: Callable[[Error | None], None] | None = None,
 ) -> Client:
     """A client connected to the first of `servers` that answers, tried in order.
@@ -96,9 +116,27 @@ def connect(
         write_timeout=write_timeout,
         ping_interval=ping_interval,
         max_pings_out=max_pings_out,
+        verbose=verbose,
+        pedantic=pedantic,
+        echo=echo,
+        randomize=randomize,
+        discover=discover,
+        reconnect=reconnect,
+        max_reconnects=max_reconnects,
+        reconnect_wait=reconnect_wait,
+        reconnect_max_wait=reconnect_max_wait,
+        reconnect_buffer=reconnect_buffer,
+        retry_first=retry_first,
+        ignore_auth_errors=ignore_auth_errors,
         inbox_prefix=inbox_prefix,
-        on_error=on_error,
-        on_close=on_close,
+        callbacks=Callbacks(
+            on_error=on_error,
+            on_disconnect=on_disconnect,
+            on_reconnect=on_reconnect,
+            on_discover=on_discover,
+            on_lame_duck=on_lame_duck,
+            on_close=on_close,
+        ),
     )
     connection = _connection(options)
     _open.add(connection)
@@ -126,6 +164,11 @@ class Client:
         `write_timeout`. Raises MaxPayloadError, ProtocolError for a subject or header that cannot be
         sent, ConnectionClosedError. `headers` map names to one value or a list of them.
         """
+        self._put(self._encoded(subject, data, reply, headers))
+
+    def _encoded(
+        self, subject: str, data: Data, reply: str | None, headers: HeadersLike | None
+    ) -> bytes:
         block = self._block(headers) if headers else b""
         if data.__class__ is not bytes:  # a quick look: this is the hot path
             _check_data(data)
@@ -139,7 +182,7 @@ class Client:
             size = len(block) + memoryview(data).nbytes
             if size > limit:
                 raise MaxPayloadError(size, limit)
-        self._put(wire)
+        return wire
 
     def subscribe(
         self,
@@ -170,9 +213,11 @@ class Client:
             (pending_msgs_limit, pending_bytes_limit),
             self.publish,
             lambda limit: connection.unsubscribe(sid, sub, limit),
+            connection.drive,
+            max_msgs,
             handled=handler is not None,
         )
-        sid = connection.subscribe(sub, max_msgs)
+        sid = connection.subscribe(sub)
         if handler:
             try:
                 connection.dispatcher.handle(sub, handler)
@@ -199,7 +244,7 @@ class Client:
         inbox = self._connection.inbox()
         reply, waiter = inbox.open(subject)
         try:
-            self.publish(subject, data, reply=reply, headers=headers)
+            self._put(Ask(self._encoded(subject, data, reply, headers)), False)
             frame = waiter.wait(timeout)
         finally:
             inbox.close(reply)
@@ -234,6 +279,14 @@ class Client:
         not the one that calls this, which may be a handler). Closing again does nothing.
         """
         self._connection.close(timeout)
+
+    def wait_connected(self, timeout: float) -> bool:
+        """Whether it is connected within `timeout` seconds. Raises what ended it, where it will not be."""
+        return self._connection.wait_connected(timeout)
+
+    def reconnect(self) -> None:
+        """Gives the connection up and makes another one, as if it were lost; returns at once."""
+        self._connection.reconnect()
 
     @property
     def status(self) -> Status:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from time import monotonic
 
 from .errors import Error, HandlerError
 from .log import logger
 from .message import Handler, Msg
+from .options import Callbacks
 from .subscription import Subscription
 
 __all__ = ["Dispatcher"]
@@ -27,12 +29,10 @@ class Dispatcher:
     def __init__(
         self,
         name: str,
-        on_error: Callable[[Error], None] | None,
-        on_close: Callable[[Error | None], None] | None,
+        callbacks: Callbacks,
     ) -> None:
         self._name = name
-        self._on_error = on_error
-        self._on_close = on_close
+        self._callbacks = callbacks
         self._lock = threading.Lock()
         self._threads: set[threading.Thread] = set()
         self._calls: SimpleQueue[Callback | None] | None = None
@@ -54,15 +54,33 @@ class Dispatcher:
     def report(self, error: Error) -> None:
         """Logs `error` and passes it to the error callback."""
         logger().warning("%s", error, exc_info=error if isinstance(error, HandlerError) else None)
-        if self._on_error:
-            on_error = self._on_error
-            self._post(lambda: on_error(error))
+        if self._callbacks.on_error:
+            self._post(partial(self._callbacks.on_error, error))
+
+    def disconnected(self, error: Error | None) -> None:
+        """Says that the connection was lost."""
+        if self._callbacks.on_disconnect:
+            self._post(partial(self._callbacks.on_disconnect, error))
+
+    def reconnected(self) -> None:
+        """Says that there is a connection again."""
+        if self._callbacks.on_reconnect:
+            self._post(self._callbacks.on_reconnect)
+
+    def discovered(self, servers: list[str]) -> None:
+        """Says which servers the one at hand has told of."""
+        if self._callbacks.on_discover:
+            self._post(partial(self._callbacks.on_discover, servers))
+
+    def lame_duck(self) -> None:
+        """Says that the server is about to go."""
+        if self._callbacks.on_lame_duck:
+            self._post(self._callbacks.on_lame_duck)
 
     def end(self, error: Error | None) -> None:
         """Passes `error` to the close callback; no callback runs after it."""
-        if self._on_close:
-            on_close = self._on_close
-            self._post(lambda: on_close(error))
+        if self._callbacks.on_close:
+            self._post(partial(self._callbacks.on_close, error))
         with self._lock:
             self._ended = True
             if self._calls:

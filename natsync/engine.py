@@ -8,7 +8,6 @@ protocol. One thread at a time; the clock is the caller's.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from .errors import (
     AuthorizationError,
     Error,
     PermissionsViolationError,
-    SecureConnRequiredError,
+    SecureConnWantedError,
     ServerError,
     StaleConnectionError,
 )
@@ -37,22 +36,22 @@ from .protocol import (
     ProtocolError,
     Role,
     ServerInfo,
-    Sub,
-    Unsub,
+    closes,
     encode,
+    read_violation,
 )
 
 __all__ = [
     "Delivery",
     "Engine",
     "Event",
-    "Exhausted",
     "InfoChanged",
     "Lost",
     "Opened",
     "Phase",
     "Ponged",
     "Reported",
+    "Secure",
     "read_error",
 ]
 
@@ -65,6 +64,7 @@ class Phase(Enum):
     """
 
     GREETING = "info"
+    SECURING = "tls"
     JOINING = "connect"
     OPEN = "open"
     OVER = "over"
@@ -76,6 +76,14 @@ class Delivery:
 
     sid: bytes
     frames: list[Msg | HMsg]
+
+
+@dataclass(slots=True)
+class Secure:
+    """TLS has to begin now: nothing was sent, and nothing more may be read before it has. `secured` then
+    goes on."""
+
+    info: ServerInfo
 
 
 @dataclass(slots=True)
@@ -100,13 +108,6 @@ class Ponged:
 
 
 @dataclass(slots=True)
-class Exhausted:
-    """The subscription has had the last message it was limited to."""
-
-    sid: bytes
-
-
-@dataclass(slots=True)
 class Reported:
     """-ERR in an open conversation. If the server hangs up next, this is why."""
 
@@ -120,14 +121,22 @@ class Lost:
     error: Error
 
 
-Event = Delivery | Opened | InfoChanged | Ponged | Exhausted | Reported | Lost
+Event = Delivery | Secure | Opened | InfoChanged | Ponged | Reported | Lost
 
+_PING, _PONG = encode(Ping()), encode(Pong())
 _KEEP_ALIVE = object()
 _NEVER = float("inf")
+# PINGs of the server that wait for their PONG: one that sends more and reads none is no server.
+_MAX_PONGS = 10_000
 
 
 class Engine:
-    """One conversation. Feed it with `receive`, call `tick` at `deadline`, send what `take` gives."""
+    """One conversation. Feed it with `receive`, call `tick` at `deadline`, send what `take` gives.
+
+    `tls` says whether the caller wants TLS after INFO, and `secured` whether it has it before. The caller
+    counts the messages that it sends in `sent`; `confirmed` is how many of them a PONG has shown the server
+    to have dealt with.
+    """
 
     def __init__(
         self,
@@ -135,16 +144,23 @@ class Engine:
         connect: Callable[[ServerInfo], ConnectOptions],
         ping_interval: float,
         max_pings_out: int,
+        tls: bool = False,
+        secured: bool = False,
     ) -> None:
         self._server = server
         self._connect = connect
+        self._tls = tls
+        self._secured = secured
+        self.sent = 0
+        self.confirmed = 0
         self._ping_interval = ping_interval
         self._max_pings_out = max_pings_out
         self._decoder = Decoder(Role.SERVER)
         self._out: list[bytes] = []
-        self._pings: deque[object] = deque()  # a token for every PING that has no PONG yet
+        # Of every PING that has no PONG yet: the token, and how many messages were before it.
+        self._pings: deque[tuple[object, int]] = deque()
         self._unanswered = 0  # keep-alive PINGs since the last PONG
-        self._left: dict[bytes, int] = {}  # messages still to come, of the limited subscriptions
+        self._pongs = 0  # in `_out`
         self.phase = Phase.GREETING
         self.deadline = _NEVER
         self.reason: Error | None = None
@@ -163,8 +179,11 @@ class Engine:
 
     def take(self) -> bytes:
         """What is to be sent now."""
+        if not self._out:
+            return b""
         data = b"".join(self._out)
         self._out.clear()
+        self._pongs = 0
         return data
 
     def tick(self, now: float) -> list[Event]:
@@ -182,24 +201,31 @@ class Engine:
 
     def ping(self, token: object) -> None:
         """Asks for a PONG, which will be reported with `token`."""
-        self._pings.append(token)
-        self._out.append(encode(Ping()))
+        self._pings.append((token, self.sent))
+        self._out.append(_PING)
 
-    def subscribe(self, sid: bytes, subject: bytes, queue: bytes) -> None:
-        self._out.append(encode(Sub(subject, sid, queue)))
+    def send(self, data: bytes) -> None:
+        """Puts `data` before everything that is sent later."""
+        self._out.append(data)
 
-    def unsubscribe(self, sid: bytes, left: int = 0, in_all: int = 0) -> None:
-        """Ends a subscription; now, or after `left` more messages, which makes `in_all` since it began."""
-        if left > 0:
-            self._left[sid] = left
-            self._out.append(encode(Unsub(sid, in_all)))
-        else:
-            self._left.pop(sid, None)
-            self._out.append(encode(Unsub(sid)))
+    def secured(self, info: ServerInfo) -> None:
+        """TLS has begun: goes on with what `Secure` brought."""
+        self._secured = True
+        self._join(info)
+
+    @property
+    def has_output(self) -> bool:
+        """Whether `take` has something."""
+        return bool(self._out)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages may be sent."""
+        return self.phase is Phase.OPEN
 
     def abandon(self) -> list[object]:
         """Ends the conversation; returns the tokens of the PINGs that will have no answer."""
-        tokens = [token for token in self._pings if token is not _KEEP_ALIVE]
+        tokens = [token for token, _ in self._pings if token is not _KEEP_ALIVE]
         self._pings.clear()
         self.phase = Phase.OVER
         self.deadline = _NEVER
@@ -215,9 +241,6 @@ class Engine:
                     run = []
                     events.append(Delivery(sid, run))
                 run.append(frame)
-                if self._left and sid in self._left:
-                    self._count(sid, events)
-                    sid = None
             else:
                 sid = None
                 self._next(frame, now, events)
@@ -228,7 +251,7 @@ class Engine:
         """Everything that is no message. A PONG nobody asked for would put all later ones out of step."""
         match self.phase, frame:
             case _, Ping():
-                self._out.append(encode(Pong()))
+                self._answer(events)
             case _, Ok():
                 pass
             case Phase.OPEN, Err(text):
@@ -238,7 +261,7 @@ class Engine:
             case _, Err(text):
                 self._lose(read_error(text)[0], events)
             case Phase.GREETING, Info(json):
-                self._join(ServerInfo.parse(json), events)
+                self._greet(ServerInfo.parse(json), events)
             case Phase.JOINING, Info(json):
                 self._info = ServerInfo.parse(json)
             case Phase.JOINING, Pong() if self._pings:
@@ -250,26 +273,37 @@ class Engine:
                 events.append(InfoChanged(ServerInfo.parse(json)))
             case Phase.OPEN, Pong() if self._pings:
                 self._unanswered = 0
-                token = self._pings.popleft()
+                token, self.confirmed = self._pings.popleft()
                 if token is not _KEEP_ALIVE:
                     events.append(Ponged(token))
             case _:
                 raise ProtocolError(f"{frame.op} out of turn", frame.offset)
 
-    def _join(self, info: ServerInfo, events: list[Event]) -> None:
-        if info.tls_required:
-            self._lose(SecureConnRequiredError(self._server), events)
-            return
+    def _greet(self, info: ServerInfo, events: list[Event]) -> None:
+        """The first INFO. TLS comes next, if the server demands it or the caller wants it."""
+        if self._tls and not self._secured and not (info.tls_required or info.tls_available):
+            self._lose(SecureConnWantedError(self._server), events)
+        elif (self._tls or info.tls_required) and not self._secured:
+            self.phase = Phase.SECURING
+            if not self._decoder.idle:
+                raise ProtocolError("bytes behind an INFO that demands TLS", 0)
+            events.append(Secure(info))
+        else:
+            self._join(info)
+
+    def _join(self, info: ServerInfo) -> None:
         self._info = info
         self.phase = Phase.JOINING
         self._out.append(encode(Connect(self._connect(info).to_json())))
         self.ping(_KEEP_ALIVE)
 
-    def _count(self, sid: bytes, events: list[Event]) -> None:
-        self._left[sid] -= 1
-        if not self._left[sid]:
-            del self._left[sid]
-            events.append(Exhausted(sid))
+    def _answer(self, events: list[Event]) -> None:
+        """A PONG for a PING."""
+        self._pongs += 1
+        if self._pongs > _MAX_PONGS:
+            self._lose(StaleConnectionError("the server sends PINGs and takes no PONG"), events)
+            return
+        self._out.append(_PONG)
 
     def _lose(self, error: Error, events: list[Event]) -> None:
         self.phase = Phase.OVER
@@ -283,51 +317,20 @@ _AUTHORIZATION = {
     "user authentication revoked",
     "account authentication expired",
 }
-# After any other text the server hangs up (server/client.go, errors.go; seen with 2.9.10 and 2.15.1).
-_KEEPS_CONNECTION = ("invalid subject", "invalid publish subject", "maximum subscriptions exceeded")
-_QUOTED = rb'"((?:[^"\\]|\\.)*)"'
-_VIOLATION = re.compile(
-    rb"permissions violation for (publish|subscription)(?: with reply of| to) "
-    + _QUOTED
-    + rb"(?: using queue "
-    + _QUOTED
-    + rb")?",
-    re.IGNORECASE,
-)
-_ESCAPE = re.compile(rb"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))", re.DOTALL)
-_ESCAPED = dict(zip(b"abfnrtv", b"\a\b\f\n\r\t\v"))
 
 
 def read_error(text: bytes) -> tuple[Error, bool]:
     """What an -ERR means, and whether the server closes the connection after it."""
     told = text.decode("utf-8", "replace")
     lower = told.lower()
-    if lower.startswith("permissions violation"):
-        return _violation(text, told), False
     if lower in _AUTHORIZATION:
         return AuthorizationError(told), True
     if lower == "stale connection":
         return StaleConnectionError(told), True
-    return ServerError(told), lower not in _KEEPS_CONNECTION
-
-
-def _violation(text: bytes, told: str) -> Error:
-    found = _VIOLATION.match(text)
-    if not found:
-        return ServerError(told)
-    operation, subject, queue = (_unquote(group or b"") for group in found.groups())
-    return PermissionsViolationError(told, operation.lower(), subject, queue)
-
-
-def _unquote(quoted: bytes) -> str:
-    """The text that Go's %q has quoted (strconv.Quote)."""
-    return _ESCAPE.sub(_unescape, quoted).decode("utf-8", "surrogateescape")
-
-
-def _unescape(found: re.Match[bytes]) -> bytes:
-    byte, short, long, other = found.groups()
-    if byte:
-        return bytes([int(byte, 16)])
-    if short or long:
-        return chr(int(short or long, 16)).encode("utf-8", "surrogatepass")
-    return bytes([_ESCAPED.get(other[0], other[0])])
+    violation = read_violation(text)
+    if violation:
+        subject, queue = (
+            name.decode("utf-8", "surrogateescape") for name in (violation.subject, violation.queue)
+        )
+        return PermissionsViolationError(told, violation.operation, subject, queue), False
+    return ServerError(told), closes(text)

@@ -19,6 +19,10 @@ __all__ = [
     "ConnectError",
     "ConnectTimeoutError",
     "ConnectionClosedError",
+    "CredentialsError",
+    "ConnectionDrainingError",
+    "ConnectionReconnectingError",
+    "DrainTimeoutError",
     "Error",
     "FlushTimeoutError",
     "HandlerError",
@@ -34,7 +38,7 @@ __all__ = [
     "PermissionsViolationError",
     "ProtocolError",
     "RequestTimeoutError",
-    "SecureConnRequiredError",
+    "SecureConnWantedError",
     "ServerError",
     "SlowConsumerError",
     "StaleConnectionError",
@@ -45,6 +49,7 @@ __all__ = [
 STEPS = {
     "dns": "looking up the name",
     "tcp": "opening the TCP connection",
+    "tls": "the TLS handshake",
     "info": "waiting for INFO",
     "connect": "waiting for the answer to CONNECT",
 }
@@ -83,8 +88,19 @@ class OptionError(_Facts, ValueError):
 
 
 @dataclass(eq=False, repr=False)
+class CredentialsError(_Facts):
+    """Credentials that were to be had at connect time and were not: a file, a callable, a signature."""
+
+    option: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"no credentials from option {self.option}: {self.reason}"
+
+
+@dataclass(eq=False, repr=False)
 class ConnectError(_Facts, ConnectionError):
-    """No connection to `server` (host:port), and why. `step` is `dns`, `tcp`, `info` or `connect`."""
+    """No connection to `server` (host:port), and why. `step` is `dns`, `tcp`, `tls`, `info` or `connect`."""
 
     server: str
     step: str
@@ -100,13 +116,13 @@ class ConnectTimeoutError(ConnectError, TimeoutError):
 
 
 @dataclass(eq=False, repr=False)
-class SecureConnRequiredError(_Facts, ConnectionError):
-    """The server talks TLS only, which this version of natsync does not."""
+class SecureConnWantedError(_Facts, ConnectionError):
+    """TLS was asked for, and the server does not have it."""
 
     server: str
 
     def __str__(self) -> str:
-        return f"{self.server} requires TLS, which this version of natsync does not support"
+        return f"secure connection not available: {self.server} has no TLS"
 
 
 @dataclass(eq=False, repr=False)
@@ -164,6 +180,38 @@ class ConnectionClosedError(_Facts, ConnectionError):
 
 
 @dataclass(eq=False, repr=False)
+class ConnectionReconnectingError(_Facts, ConnectionError):
+    """There is no connection at the moment; `reason` says why it was lost, if it was just now."""
+
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return (
+            f"connection reconnecting: {self.reason}" if self.reason else "connection reconnecting"
+        )
+
+
+@dataclass(eq=False, repr=False)
+class ConnectionDrainingError(_Facts):
+    """The connection is being drained: nothing new is accepted."""
+
+    def __str__(self) -> str:
+        return "connection draining"
+
+
+@dataclass(eq=False, repr=False)
+class DrainTimeoutError(_Facts, TimeoutError):
+    """Draining did not end in `timeout` seconds; `left` says what was not done, by subject."""
+
+    timeout: float
+    left: dict[str, int]
+
+    def __str__(self) -> str:
+        total = sum(self.left.values())
+        return f"draining timed out after {self.timeout:g} s with {total} messages not handled"
+
+
+@dataclass(eq=False, repr=False)
 class _Timeout(_Facts, TimeoutError):
     """What the timeouts on one subject share; `timeout` is in seconds."""
 
@@ -199,12 +247,15 @@ class FlushTimeoutError(_Facts, TimeoutError):
 
 @dataclass(eq=False, repr=False)
 class OutboundBufferLimitError(_Facts):
-    """The server takes no more data: the write buffer of `limit` bytes stayed full for `timeout` s."""
+    """The server takes no more data: the write buffer of `limit` bytes stayed full for `timeout` seconds;
+    or, with a `timeout` of 0, there is no connection and the buffer for that time is full."""
 
     limit: int
-    timeout: float
+    timeout: float = 0.0
 
     def __str__(self) -> str:
+        if not self.timeout:
+            return f"outbound buffer of {self.limit} bytes is full while reconnecting"
         return f"outbound buffer of {self.limit} bytes still full after {self.timeout:g} s"
 
 

@@ -6,55 +6,31 @@ given up, are dropped, as with every NATS client.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from itertools import count
-from typing import Generic, TypeVar
 
-from .errors import Error, PermissionsViolationError, fresh
+from .errors import (
+    ConnectionReconnectingError,
+    Error,
+    PermissionsViolationError,
+    fresh,
+)
 from .message import Delivered, to_wire
 from .nuid import nuid
-from .options import MAX_WAIT
+from .waiter import Drive, Waiter
 
-__all__ = ["Inbox", "Waiter"]
-
-_T = TypeVar("_T")
-
-
-class Waiter(Generic[_T]):
-    """What one thread waits for and another settles, once. A bare lock: an Event costs 4 times as much."""
-
-    __slots__ = ("_lock", "_value", "_error")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-        self._value: list[_T] = []
-        self._error: Error | None = None
-
-    def settle(self, value: _T) -> None:
-        """Ends the wait with `value`. It is settled or failed once in its life."""
-        self._value.append(value)
-        self._lock.release()
-
-    def fail(self, error: Error) -> None:
-        """Ends the wait with `error`."""
-        self._error = error
-        self._lock.release()
-
-    def wait(self, timeout: float) -> _T | None:
-        """The value; None if there is none within `timeout` seconds. For one thread, once."""
-        self._lock.acquire(timeout=min(max(0.0, timeout), MAX_WAIT))
-        if self._error:
-            raise fresh(self._error)
-        return self._value[0] if self._value else None
+__all__ = ["Inbox"]
 
 
 class Inbox:
     """The requests that wait for a reply. Any thread may call anything; single dictionary operations,
     which are atomic, take the place of a lock."""
 
-    def __init__(self, prefix: str) -> None:
+    max_msgs = None
+    received_before = 0
+
+    def __init__(self, prefix: str, drive: Drive) -> None:
+        self._drive = drive
         self.prefix = f"{prefix}.{nuid()}."
         self.subject = self.prefix + "*"
         self.queue = ""
@@ -75,7 +51,7 @@ class Inbox:
         if self._refused:
             raise fresh(self._refused)
         token = f"{next(self._numbers):x}"
-        waiter: Waiter[Delivered] = Waiter()
+        waiter: Waiter[Delivered] = Waiter(self._drive)
         self._waiting[token.encode()] = subject, waiter
         return self.prefix + token, waiter
 
@@ -102,6 +78,14 @@ class Inbox:
         """Fails every request, now and later: the server refused the subscription for replies."""
         self._refused = error
         self._fail_all(error)
+
+    def lose(self, error: ConnectionReconnectingError) -> None:
+        """Fails every request that was sent on a connection that is lost: its reply cannot come."""
+        self._fail_all(error)
+
+    def renew(self) -> None:
+        """Another connection is told of this inbox: what the server refused before may work now."""
+        self._refused = None
 
     def end(self, error: Error, *, discard: bool = False, quiet: bool = True) -> None:
         """Fails every request; the connection accepts no more of them."""

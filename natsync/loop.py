@@ -1,40 +1,45 @@
-"""The I/O thread's tools: a wait for the socket, a wake-up or a deadline, and what is to be sent.
+"""Waiting for the socket, a wake-up or a deadline; and who does it.
 
-Knows no NATS. `Loop` is the thread and its selector; `Outbox` is where all other threads leave what
-they want sent, in order, with back-pressure. Times are readings of the monotonic clock.
+One thread at a time drives: it alone touches the transport. That is the loop's own thread, unless a
+thread that waits for something anyway claims the part as a guest: it then reads what it waits for itself,
+which saves two changes of threads. The own thread sleeps meanwhile: what the driver waits with hangs in an
+epoll of its own, where a guest switches it off with one system call and no wake-up. Where there is no
+epoll, there are no guests.
+
+Knows no NATS. Times are readings of the monotonic clock.
 """
 
 from __future__ import annotations
 
+import select
 import selectors
 import threading
 from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
-from .errors import OutboundBufferLimitError
-from .transport import Address, Transport, WakePair, is_numeric, resolve
+from .transport import READ_BYTES, Address, Transport, WakePair, is_numeric, resolve
 
-__all__ = ["Item", "Loop", "Order", "Outbox"]
+__all__ = ["Loop"]
 
 _T = TypeVar("_T")
 
 _LONGEST = 3600.0  # epoll refuses waits that do not fit 31 bits of milliseconds
-
-Order = Callable[[], None]
-"""A call for the I/O thread, made when everything before it in the outbox is on its way."""
-
-Item = bytes | Order
+_SPIN = 0.05  # until a guest has noticed the same deadline
+_OWN = object()
 
 
 class Loop:
-    """One thread and what it waits with. Calls are for that thread, unless they say otherwise."""
+    """One thread and what it waits with. Calls are for who drives, unless they say otherwise."""
 
     def __init__(self, name: str, body: Callable[[], None]) -> None:
         self._thread = threading.Thread(target=self._run, args=(body,), name=name, daemon=True)
         self._selector = selectors.DefaultSelector()
         self._pair = WakePair()
         self._selector.register(self._pair, selectors.EVENT_READ)
+        self._gate, self._gated = _gate(self._selector)
+        # Who drives, under one key: single dictionary operations are atomic, also for an interrupt.
+        self._driver: dict[str, object] = {"driver": _OWN}
         # A leaf; held over the write of one byte, which never blocks.
         self._pair_lock = threading.Lock()
         self._open = True
@@ -70,6 +75,35 @@ class Loop:
                     self._awake = False
                     raise
 
+    def claim(self, guest: object) -> bool:
+        """Makes `guest` drive, if the own thread does nothing but wait; whether it drives now. For any
+        thread. `release` must follow in any case, also where this was interrupted."""
+        if self._gate is None or self._driver.setdefault("driver", guest) is not guest:
+            return False
+        self._gate.modify(self._gated, 0)
+        return True
+
+    def release(self, guest: object) -> None:
+        """Makes the own thread drive again, if `guest` did. May be called twice."""
+        if self._driver.get("driver") is guest and self._gate:
+            self._gate.modify(self._gated, select.EPOLLIN)
+            self._driver.pop("driver", None)
+
+    def park(self, until: float, writing: bool, reading: bool) -> float:
+        """For the own thread: lets guests drive, until there is something to do (see `wait`) or the time
+        `until` has come. Returns until when `wait` may block then."""
+        if self._gate is None:
+            return until
+        self._watch(writing, reading)
+        self._driver.pop("driver", None)
+        while True:
+            left = min(max(0.0, until - monotonic()), _LONGEST)
+            self._gate.poll(left)
+            if self._driver.setdefault("driver", _OWN) is _OWN:
+                return 0.0
+            if not left:
+                until = monotonic() + _SPIN
+
     def look_up(
         self, host: str, port: int, until: float, check: Callable[[], None]
     ) -> list[Address]:
@@ -96,13 +130,13 @@ class Loop:
 
     def _dial(self, address: Address, until: float, check: Callable[[], None]) -> None:
         self._transport = Transport(address)
-        self._mask = selectors.EVENT_READ
-        self._selector.register(self._transport, self._mask)
         while not self.wait(until, writing=True):
             check()
             if monotonic() >= until:
                 raise TimeoutError
         self._transport.finish()
+
+    read_bytes = READ_BYTES
 
     def read(self) -> bytes | None:
         """As `Transport.read`."""
@@ -115,20 +149,27 @@ class Loop:
     def drop(self) -> None:
         """Closes the transport, if there is one."""
         if self._transport:
-            self._selector.unregister(self._transport)
+            if self._mask:
+                self._selector.unregister(self._transport)
             self._transport.close()
             self._transport = None
+            self._mask = 0
 
-    def wait(self, until: float, writing: bool = False) -> bool:
-        """Waits for a readable transport (writable too, if `writing`), a wake-up, or the time `until`.
+    def pause(self, until: float, check: Callable[[], None]) -> None:
+        """Waits for the time `until`; what `check` raises at a wake-up ends it."""
+        check()
+        while monotonic() < until:
+            self.wait(until)
+            check()
+
+    def wait(self, until: float, writing: bool = False, reading: bool = True) -> bool:
+        """Waits for a readable transport (not, if not `reading`; writable too, if `writing`), a wake-up,
+        or the time `until`.
 
         Returns whether the transport has something to read or, if `writing`, may be able to write. May
         return early.
         """
-        mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0)
-        if self._transport and mask != self._mask:
-            self._selector.modify(self._transport, mask)
-            self._mask = mask
+        self._watch(writing, reading)
         ready = False
         for key, _ in self._selector.select(min(max(0.0, until - monotonic()), _LONGEST)):
             if key.fileobj is self._pair:
@@ -138,6 +179,19 @@ class Loop:
         # Before the caller looks for work: who leaves some after that look writes a byte again.
         self._awake = False
         return ready
+
+    def _watch(self, writing: bool, reading: bool) -> None:
+        mask = (selectors.EVENT_READ if reading else 0) | (selectors.EVENT_WRITE if writing else 0)
+        transport = self._transport
+        if transport is None or mask == self._mask:
+            return
+        if not self._mask:
+            self._selector.register(transport, mask)
+        elif mask:
+            self._selector.modify(transport, mask)
+        else:
+            self._selector.unregister(transport)
+        self._mask = mask
 
     def _aside(self, call: Callable[[], _T], until: float, check: Callable[[], None]) -> _T:
         """What `call` returns, which may block and so is made on a thread of its own.
@@ -177,74 +231,17 @@ class Loop:
     def _close(self) -> None:
         with self._pair_lock:
             self._open = False
+            if self._gate:
+                self._gate.close()
             self._selector.close()
             self._pair.close()
 
 
-class Outbox:
-    """What is to be sent, in order: bytes, and orders that the I/O thread carries out in their place.
-
-    One lock, a leaf: nothing is called while it is held. `put` and `order` are for any thread but the
-    I/O thread, which takes.
-    """
-
-    def __init__(self, wake: Callable[[], None], limit: int, timeout: float) -> None:
-        self._wake = wake
-        self._limit = limit
-        self._timeout = timeout
-        self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
-        self._items: list[Item] = []
-        self._size = 0
-        self._refusal: Callable[[], Exception] | None = None
-
-    def put(self, data: bytes) -> None:
-        """Leaves `data` to be sent; waits while `limit` bytes are there already.
-
-        Raises OutboundBufferLimitError if that takes too long, and once closed what `close` was told.
-        """
-        with self._lock:
-            if self._size >= self._limit or self._refusal:
-                self._wait_for_room()
-            self._items.append(data)
-            self._size += len(data)
-        self._wake()  # always: an interrupt may have kept the one before this from it
-
-    def order(self, order: Order) -> None:
-        """Leaves a call to be made by the I/O thread in its turn. Never waits; raises once closed."""
-        with self._lock:
-            if self._refusal:
-                raise self._refusal()
-            self._items.append(order)
-        self._wake()
-
-    def take(self) -> list[Item]:
-        """Everything that is there."""
-        with self._lock:
-            items, self._items = self._items, []
-            if self._size >= self._limit:
-                self._room.notify_all()
-            self._size = 0
-        return items
-
-    def close(self, refusal: Callable[[], Exception], last: Order | None = None) -> None:
-        """Accepts nothing any more but `last`; every later call, and all that wait, get `refusal()`.
-
-        The first call counts.
-        """
-        with self._lock:
-            if self._refusal:
-                return
-            self._refusal = refusal
-            if last:
-                self._items.append(last)
-            self._room.notify_all()
-        self._wake()
-
-    def _wait_for_room(self) -> None:
-        until = monotonic() + self._timeout
-        while self._size >= self._limit and not self._refusal:
-            if not self._room.wait(until - monotonic()) and monotonic() >= until:
-                raise OutboundBufferLimitError(self._limit, self._timeout)
-        if self._refusal:
-            raise self._refusal()
+def _gate(selector: selectors.BaseSelector) -> tuple[select.epoll | None, int]:
+    """An epoll that is ready when `selector` is, and what stands for that in it; None where the system, or
+    who patched it, has none."""
+    if not (hasattr(select, "epoll") and isinstance(selector, selectors.EpollSelector)):
+        return None, -1
+    gate = select.epoll()
+    gate.register(selector.fileno(), select.EPOLLIN)
+    return gate, selector.fileno()

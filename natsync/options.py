@@ -1,7 +1,7 @@
 """What a connection can be told: `Options` with all defaults, and servers' URLs.
 
 Refuses, with `OptionError`, what makes no sense; no text and no `repr` here shows a password or token.
-Schemes: `nats://`, or none. Defaults follow nats.go where it has one (nats.go: GetDefaultOptions).
+Schemes: `nats://`, `tls://`, or none. Defaults follow nats.go where it has one (nats.go: GetDefaultOptions).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ FLUSH_TIMEOUT = 10.0
 REQUEST_TIMEOUT = 5.0
 PENDING_MSGS_LIMIT = 500_000
 PENDING_BYTES_LIMIT = 64 << 20
+RECONNECT_BUFFER = 8 << 20
 MAX_WAIT = 4e6
 """Seconds that any platform can wait (threading.TIMEOUT_MAX is 4294967 on Windows); 46 days."""
 
@@ -31,13 +32,19 @@ _NOT_IN_PREFIX = set(" \t\r\n*>")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One server to connect to; `str` is `host:port`. What its URL says of credentials comes first."""
+    """One server to connect to; `str` is `host:port`. What its URL says of credentials comes first.
+
+    `tls_name` is the name that its certificate must have, where that is not `host`: servers tell of each
+    other by address.
+    """
 
     host: str
     port: int = DEFAULT_PORT
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
+    tls: bool = False
+    tls_name: str = ""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -64,10 +71,11 @@ def _parse_server(url: str) -> Server:
     scheme, mark, rest = url.partition("://")
     if not mark:
         scheme, rest = "nats", url
-    if scheme.lower() in ("tls", "ws", "wss"):
-        raise OptionError("servers", f"scheme {scheme.lower()}:// is not supported by this version")
-    if scheme.lower() != "nats":
-        raise OptionError("servers", "a URL starts with nats://")
+    scheme = scheme.lower()
+    if scheme in ("ws", "wss"):
+        raise OptionError("servers", f"scheme {scheme}:// is not supported by this version")
+    if scheme not in ("nats", "tls"):
+        raise OptionError("servers", "a URL starts with nats:// or tls://")
     try:
         parts = urlsplit(f"nats://{rest}")
         host, port = parts.hostname, parts.port
@@ -76,9 +84,22 @@ def _parse_server(url: str) -> Server:
     if not host or port == 0 or parts.path not in ("", "/") or parts.query or parts.fragment:
         raise OptionError("servers", "a URL is nats://[user:password@]host[:port]")
     user, password = unquote(parts.username or ""), parts.password
+    tls = scheme == "tls"
     if password is None:
-        return Server(host, port or DEFAULT_PORT, token=user)
-    return Server(host, port or DEFAULT_PORT, user, unquote(password))
+        return Server(host, port or DEFAULT_PORT, token=user, tls=tls)
+    return Server(host, port or DEFAULT_PORT, user, unquote(password), tls=tls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callbacks:
+    """What is called when something happens to a connection, on one thread, in the order of causes."""
+
+    on_error: Callable[[Error], None] | None = None
+    on_disconnect: Callable[[Error | None], None] | None = None
+    on_reconnect: Callable[[], None] | None = None
+    on_discover: Callable[[list[str]], None] | None = None
+    on_lame_duck: Callable[[], None] | None = None
+    on_close: Callable[[Error | None], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +108,10 @@ class Options:
 
     `timeout` bounds connecting as a whole, `write_timeout` how long a publish waits while `write_buffer`
     bytes are ahead of it. A PING goes out every `ping_interval`; when `max_pings_out` of them are
-    unanswered the connection is stale.
+    unanswered the connection is stale. After a loss every server is tried at once, then again after
+    `reconnect_wait`, twice as long each time, up to `reconnect_max_wait`, and up to a quarter longer by
+    chance. A server is given up after `max_reconnects` failures in a row (None: never). Meanwhile
+    `reconnect_buffer` bytes of messages are kept.
     """
 
     servers: tuple[Server, ...]
@@ -96,28 +120,52 @@ class Options:
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
     version: str = ""
+    verbose: bool = False
+    pedantic: bool = False
+    echo: bool = True
     timeout: float = 2.0
     request_timeout: float = REQUEST_TIMEOUT
     write_timeout: float = 10.0
     write_buffer: int = 256 << 10
     ping_interval: float = 120.0
     max_pings_out: int = 2
+    randomize: bool = True
+    discover: bool = True
+    reconnect: bool = True
+    max_reconnects: int | None = None
+    reconnect_wait: float = 0.1
+    reconnect_max_wait: float = 5.0
+    reconnect_buffer: int = RECONNECT_BUFFER
+    retry_first: bool = False
+    ignore_auth_errors: bool = False
     inbox_prefix: str = "_INBOX"
-    on_error: Callable[[Error], None] | None = None
-    on_close: Callable[[Error | None], None] | None = None
+    callbacks: Callbacks = field(default_factory=Callbacks)
 
     def __post_init__(self) -> None:
         for name in ("name", "user", "password", "token", "inbox_prefix"):
             if not isinstance(getattr(self, name), str):
                 raise TypeError(f"{name} must be str, not {type(getattr(self, name)).__name__}")
-        for name in ("timeout", "request_timeout", "write_timeout", "ping_interval"):
+        for name in _TIMES:
             if not 0 < getattr(self, name) <= MAX_WAIT:
                 raise OptionError(name, f"must be above 0 and at most {MAX_WAIT:.0f}")
-        if self.max_pings_out < 1:
-            raise OptionError("max_pings_out", "must be at least 1")
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise OptionError(name, f"must be at least {least}")
         if "" in self.inbox_prefix.split(".") or _NOT_IN_PREFIX & set(self.inbox_prefix):
             raise OptionError(
                 "inbox_prefix", "must be a subject without wildcards and empty tokens"
             )
         if self.token and (self.user or self.password):
             raise OptionError("token", "excludes user and password")
+
+
+_TIMES = (
+    "timeout",
+    "request_timeout",
+    "write_timeout",
+    "ping_interval",
+    "reconnect_wait",
+    "reconnect_max_wait",
+)
+_LEAST = {"max_pings_out": 1, "write_buffer": 1, "reconnect_buffer": 0, "max_reconnects": 0}

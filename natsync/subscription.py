@@ -22,6 +22,7 @@ from .errors import (
 from .message import Delivered, Msg, Publish, to_wire
 from .options import MAX_WAIT, check_max_msgs
 from .protocol import check_queue, check_subscribe
+from .waiter import Drive
 
 __all__ = ["Subscription"]
 
@@ -40,6 +41,8 @@ class Subscription:
         limits: tuple[int, int],
         publish: Publish,
         unsubscribe: Callable[[int | None], None],
+        drive: Drive,
+        max_msgs: int | None = None,
         handled: bool = False,
     ) -> None:
         self.subject = subject
@@ -49,15 +52,16 @@ class Subscription:
         check_subscribe(self.wire_subject)
         if queue:
             check_queue(self.wire_queue)
-        self._max_msgs, self._max_bytes = (
-            limit if limit >= 0 else float("inf") for limit in limits
-        )
+        self.max_msgs = max_msgs
+        self.received_before = 0
+        self._most, self._most_bytes = (limit if limit >= 0 else float("inf") for limit in limits)
         self._publish = publish
         self._unsubscribe = unsubscribe
+        self._drive = drive
         self._handled = handled
         self._lock = threading.Lock()
-        self._ready = threading.Condition(self._lock)
-        self._waiting = 0
+        # One for each thread that waits. No Condition: an interrupt inside its wait loses its lock.
+        self._waiting: deque[threading.Lock] = deque()
         self._pending: deque[Delivered] = deque()
         self._pending_bytes = 0
         self._received = 0
@@ -142,10 +146,12 @@ class Subscription:
         with self._lock:
             if self._end:
                 return 0
+            if self.max_msgs is not None:
+                frames = frames[: self.max_msgs - self._received]
             self._received += len(frames)
             for frame in frames:
                 size = self._pending_bytes + frame.header_bytes + frame.payload_bytes
-                if len(self._pending) < self._max_msgs and size <= self._max_bytes:
+                if len(self._pending) < self._most and size <= self._most_bytes:
                     self._pending.append(frame)
                     self._pending_bytes = size
                     self._slow = False
@@ -154,14 +160,26 @@ class Subscription:
                     began = began or not self._slow
                     self._slow = True
             if self._waiting:
-                self._ready.notify(len(frames))
+                self._wake(len(frames))
         return self._dropped if began else 0
+
+    def limit(self, max_msgs: int) -> bool:
+        """Says that it ends with so many messages in all; whether any of them are still to come."""
+        with self._lock:
+            self.max_msgs = max_msgs
+            return self._received < max_msgs
+
+    def renew(self) -> None:
+        """Another connection is told of this subscription: what the server refused before may work now."""
+        with self._lock:
+            self.received_before = self._received
+            self._refused = None
 
     def refuse(self, error: Error) -> None:
         """Tells those who wait that the server refused the subscription."""
         with self._lock:
             self._refused = error
-            self._ready.notify_all()
+            self._wake(len(self._waiting))
 
     def end(self, error: Error, *, discard: bool = False, quiet: bool = True) -> None:
         """Nothing will come any more, for the reason `error`. The first call counts.
@@ -176,7 +194,12 @@ class Subscription:
             if not self._end:
                 self._end = error
                 self._quiet = quiet
-            self._ready.notify_all()
+            self._wake(len(self._waiting))
+
+    def _wake(self, most: int) -> None:
+        """Lets up to `most` threads go on; with the lock held."""
+        for _ in range(min(most, len(self._waiting))):
+            self._waiting.popleft().release()
 
     def _messages(self, refusal: bool = True) -> Iterator[Msg]:
         while True:
@@ -189,28 +212,55 @@ class Subscription:
             yield Msg(frame, self._publish)
 
     def _take(self, timeout: float | None, refusal: bool = True) -> Delivered:
-        with self._lock:
-            if not self._pending:
-                self._wait(timeout, refusal)
-            frame = self._pending.popleft()
-            self._pending_bytes -= frame.header_bytes + frame.payload_bytes
-        return frame
-
-    def _wait(self, timeout: float | None, refusal: bool) -> None:
-        until = None if timeout is None else monotonic() + timeout
-        while not self._pending:
-            if self._end:
-                raise fresh(self._end)
-            if self._refused and refusal:
-                raise fresh(self._refused)
-            left = None if until is None else until - monotonic()
-            if timeout is not None and left is not None and left <= 0:
+        until = None
+        while True:
+            with self._lock:
+                if self._pending:
+                    frame = self._pending.popleft()
+                    self._pending_bytes -= frame.header_bytes + frame.payload_bytes
+                    return frame
+                if self._end:
+                    raise fresh(self._end)
+                if self._refused and refusal:
+                    raise fresh(self._refused)
+            now = monotonic()
+            if until is None:
+                until = now + (MAX_WAIT if timeout is None else min(timeout, MAX_WAIT))
+            elif now >= until and timeout is not None:
                 raise NextMsgTimeoutError(self.subject, timeout)
-            self._waiting += 1
-            try:
-                self._ready.wait(left and min(left, MAX_WAIT))
-            finally:
-                self._waiting -= 1
+            self._await(self._is_told if refusal else self._has_more, until)
+
+    def _await(self, changed: Callable[[], bool], until: float) -> None:
+        """Waits for a change, up to the time `until`."""
+        self._drive(changed, until)
+        turn = threading.Lock()
+        turn.acquire()
+        with self._lock:
+            if changed():
+                return
+            self._waiting.append(turn)
+        try:
+            turn.acquire(timeout=max(0.0, until - monotonic()))
+        except BaseException:
+            if not self._leave(turn):  # let go, but this thread takes nothing: another one may
+                with self._lock:
+                    self._wake(1)
+            raise
+        self._leave(turn)
+
+    def _leave(self, turn: threading.Lock) -> bool:
+        """Waits no longer; whether it still did."""
+        with self._lock:
+            waited = turn in self._waiting
+            if waited:
+                self._waiting.remove(turn)
+        return waited
+
+    def _has_more(self) -> bool:
+        return bool(self._pending or self._end)
+
+    def _is_told(self) -> bool:
+        return bool(self._pending or self._end or self._refused)
 
     def _check_sync(self) -> None:
         if self._handled:

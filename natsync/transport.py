@@ -1,7 +1,7 @@
 """The network: names to addresses, one non-blocking TCP connection, and a pair of sockets to wake by.
 
 The only file that knows sockets. It knows neither NATS nor threads; only `resolve` blocks. Errors are
-OSError. TLS will live here: `Transport` is then what hides it.
+OSError. Whether TLS is talked on a `Transport` shows nowhere but in `secure` and `handshake`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,22 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .tls import TLS, explain
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["Address", "Transport", "WakePair", "is_numeric", "resolve"]
 
 READ_BYTES = 64 << 10
+# What one TLS record holds. More in one call would be half sent where no more fits, and not say so.
+RECORD_BYTES = 16 << 10
+# What a TLS record begins with: change cipher spec, alert, handshake, application data (RFC 8446, 5.1).
+_RECORDS = range(20, 24)
 # Windows says EWOULDBLOCK where others say EINPROGRESS.
 _CONNECTING = {errno.EINPROGRESS, errno.EWOULDBLOCK}
 
@@ -37,7 +48,10 @@ def resolve(host: str, port: int, *, numeric: bool = False) -> list[Address]:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     except UnicodeError as error:  # an empty label, one of over 63 bytes, a character no name has
         raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error
-    return [Address(family, protocol, place) for family, _, protocol, _, place in found]
+    # A name may stand for one address twice, in /etc/hosts say: no reason to try that twice.
+    return list(
+        dict.fromkeys(Address(family, proto, place) for family, _, proto, _, place in found)
+    )
 
 
 def is_numeric(host: str) -> bool:
@@ -51,11 +65,22 @@ def is_numeric(host: str) -> bool:
 class Transport:
     """A TCP connection in the making or made. Made for one thread; no call blocks.
 
-    Once writable, `finish` says whether connecting has worked.
+    Once writable, `finish` says whether connecting has worked. `secure` then `handshake`, until it
+    returns True, put TLS on it.
     """
 
     def __init__(self, address: Address) -> None:
+        self.wants_write = False
+        """TLS has something of its own to send: to be waited for beside what is there to read."""
+
         self._socket = socket.socket(address.family, socket.SOCK_STREAM, address.protocol)
+        self._blocked: tuple[type[OSError], ...] = (BlockingIOError, InterruptedError)
+        self._blocked_writing: tuple[type[OSError], ...] = ()
+        self._failed: tuple[type[ssl.SSLError], ...] = ()
+        self._secured: ssl.SSLSocket | None = None  # the socket again, where TLS is on it
+        self._write_bytes: int | None = None
+        self._name = ""
+        self._answered = False
         try:
             self._socket.setblocking(False)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -68,30 +93,101 @@ class Transport:
         """Raises the OSError that connecting has ended with, if it did."""
         self._check(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
 
+    def secure(self, tls: TLS, host: str, surplus: bytes = b"") -> None:
+        """Begins to talk TLS with `host`; `handshake` does the rest.
+
+        `surplus` is what was read in clear and not used: there must be none, or whoever sits between
+        could have put it there (as with STARTTLS, CVE-2011-0411). Raises OptionError for files and names.
+        """
+        import ssl
+
+        if surplus:
+            raise OSError(errno.EPROTO, f"the server said more in clear: {_shown(surplus)}")
+        self._name = tls.name_of(host)
+        context = tls.make_context()
+        self._blocked += (ssl.SSLWantReadError, ssl.SSLWantWriteError)
+        self._blocked_writing = (ssl.SSLWantWriteError,)
+        self._failed = (ssl.SSLError,)
+        self._write_bytes = RECORD_BYTES
+        self._socket = self._secured = context.wrap_socket(
+            self._socket, do_handshake_on_connect=False, server_hostname=self._name
+        )
+
+    def handshake(self) -> bool:
+        """One step of the TLS handshake; whether it is done. If not, wait, and call again."""
+        assert self._secured
+        self._check_answer()
+        try:
+            self._secured.do_handshake()
+        except self._blocked as error:
+            self.wants_write = isinstance(error, self._blocked_writing)
+            return False
+        except self._failed as error:
+            raise explain(error, self._name) from error
+        self.wants_write = False
+        return True
+
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def read(self) -> bytes | None:
-        """What has arrived, up to READ_BYTES; None when nothing has, no bytes at the end of the stream."""
+        """What has arrived, up to READ_BYTES; None when nothing has, no bytes at the end of the stream.
+
+        Nothing stays behind where a selector cannot see it: a TLS record is read whole, and the next
+        one not begun.
+        """
         try:
             return self._socket.recv(READ_BYTES)
-        except (BlockingIOError, InterruptedError):
+        except self._blocked as error:
+            self.wants_write = isinstance(error, self._blocked_writing)
             return None
+        except self._failed as error:
+            raise explain(error, self._name) from error
 
     def write(self, data: memoryview) -> int:
-        """Sends what fits now of `data`; returns how many bytes that is."""
+        """Sends what fits now of `data`; returns how many bytes that is.
+
+        After 0 the same bytes must come again first, with more behind them or not: TLS may have
+        encrypted them already.
+        """
         try:
-            return self._socket.send(data)
-        except (BlockingIOError, InterruptedError):
+            return self._socket.send(data[: self._write_bytes])
+        except self._blocked:
             return 0
+        except self._failed as error:
+            raise explain(error, self._name) from error
 
     def close(self) -> None:
+        """Ends it, with a word of farewell where TLS is talked; what the server made of it is not read."""
+        if self._secured:
+            with suppress(OSError, ValueError):
+                self._secured.unwrap()
         self._socket.close()
+
+    def abandon(self) -> None:
+        """Closes the descriptor alone: for a forked process, whose parent goes on talking."""
+        self._socket.close()
+
+    def _check_answer(self) -> None:
+        """Raises OSError if what the server says first is no TLS."""
+        if self._answered:
+            return
+        try:
+            first = socket.socket.recv(self._socket, 64, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        self._answered = True
+        if first and first[0] not in _RECORDS:
+            raise OSError(errno.EPROTO, f"the server does not talk TLS, it said {_shown(first)}")
 
     @staticmethod
     def _check(code: int, fine: frozenset[int] | set[int] = frozenset()) -> None:
         if code and code not in fine:
             raise OSError(code, os.strerror(code))
+
+
+def _shown(data: bytes) -> str:
+    return repr(data[:64].partition(b"\r\n")[0].decode("latin-1"))
 
 
 class WakePair:

@@ -24,11 +24,11 @@ FILE_BYTES = 5_000_000
 # Standard modules that mean I/O or concurrency, and the only source files that may import them.
 FENCES = {
     "socket": {"natsync/transport.py"},
-    "ssl": {"natsync/transport.py"},
+    "ssl": {"natsync/tls.py", "natsync/transport.py"},
     "selectors": {"natsync/loop.py"},
     "threading": {
         f"natsync/{file}.py"
-        for file in ("cli", "connection", "dispatch", "inbox", "loop", "subscription")
+        for file in "cli connection dispatch keeper loop outbox subscription waiter".split()
     },
 }
 

@@ -37,9 +37,10 @@ from .frames import (
     Sub,
     Unsub,
 )
-from .grammar import Limits
+from .grammar import Grammar, Limits
 from .handshake import SECRETS, ConnectOptions, ServerInfo, kind_of_connect, kind_of_info
 from .headers import HeaderBlock, build_headers, parse_headers
+from .refusals import Violation, closes, read_violation
 from .subjects import check_publish, check_queue, check_subscribe, is_literal, matches
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "Err",
     "Error",
     "Frame",
+    "Grammar",
     "HMsg",
     "HPub",
     "HeaderBlock",
@@ -77,10 +79,12 @@ __all__ = [
     "ServerInfo",
     "Sub",
     "Unsub",
+    "Violation",
     "build_headers",
     "check_publish",
     "check_queue",
     "check_subscribe",
+    "closes",
     "encode",
     "encode_publish",
     "is_literal",
@@ -88,4 +92,5 @@ __all__ = [
     "kind_of_info",
     "matches",
     "parse_headers",
+    "read_violation",
 ]

@@ -367,7 +367,7 @@ def test_a_limited_subscription_has_no_more_from_the_start(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nc, _ = talk
-    orders: list[object] = []
-    monkeypatch.setattr(nc._connection.outbox, "order", orders.append)
+    told: list[object] = []
+    monkeypatch.setattr(nc._connection.outbox, "tell", told.append)
     nc.subscribe("a", max_msgs=1)
-    assert len(orders) == 1  # nothing can come in between SUB and its limit
+    assert len(told) == 1  # nothing can come in between SUB and its limit

@@ -15,6 +15,8 @@ from natsync.protocol import Err, Info, Msg, Ping, Pong, Pub, Sub, Unsub
 
 from tests.support.fake_server import Background, FakeServer
 
+once = partial(natsync.connect, reconnect=False)
+
 
 def test_a_message_split_at_every_byte() -> None:
     wire = b"MSG a 1 re 12\r\nwith\r\nPING\r\n\r\n"
@@ -56,7 +58,7 @@ def test_keep_alive_pings_and_a_stale_connection() -> None:
         closed.append(error)
         ended.set()
 
-    connect = partial(natsync.connect, ping_interval=0.03, max_pings_out=2, on_close=on_close)
+    connect = partial(once, ping_interval=0.03, max_pings_out=2, on_close=on_close)
     with FakeServer() as server, server.client(connect) as (nc, peer):
         for _ in range(5):
             peer.expect(Ping)
@@ -90,7 +92,7 @@ def test_the_longest_waits_there_are() -> None:
 def test_a_lost_connection_reaches_everyone(caplog: pytest.LogCaptureFixture) -> None:
     closed: list[errors.Error | None] = []
     with FakeServer() as server:
-        connect = partial(natsync.connect, on_close=closed.append)
+        connect = partial(once, on_close=closed.append)
         with server.client(connect) as (nc, peer):
             sub = nc.subscribe("a")
             waits: list[Background[object]] = [
@@ -125,7 +127,7 @@ def test_a_lost_connection_reaches_everyone(caplog: pytest.LogCaptureFixture) ->
 def test_a_write_that_fails_looks_for_the_reason(
     monkeypatch: pytest.MonkeyPatch, said: bytes, kind: type | None
 ) -> None:
-    with FakeServer() as server, server.client() as (nc, peer):
+    with FakeServer() as server, server.client(once) as (nc, peer):
 
         def write(loop: Loop, data: memoryview) -> int:
             peer.send(said)
@@ -143,7 +145,7 @@ def test_a_write_that_fails_looks_for_the_reason(
 
 def test_what_the_server_said_last_is_why() -> None:
     reported: list[errors.Error] = []
-    connect = partial(natsync.connect, on_error=reported.append)
+    connect = partial(once, on_error=reported.append)
     with FakeServer() as server, server.client(connect) as (nc, peer):
         sub = nc.subscribe("a")
         peer.subscribed()
@@ -157,7 +159,7 @@ def test_what_the_server_said_last_is_why() -> None:
 
 
 def test_garbage_ends_the_connection() -> None:
-    with FakeServer() as server, server.client() as (nc, peer):
+    with FakeServer() as server, server.client(once) as (nc, peer):
         sub = nc.subscribe("a")
         peer.send(Msg(b"a", peer.subscribed(), b"", b"before"), b"GARBAGE\r\n")
         assert sub.next_msg(10).data == b"before"
@@ -220,7 +222,7 @@ def publish_much(nc: natsync.Client) -> None:
 
 
 def test_who_waits_behind_unsent_data_is_told_too(caplog: pytest.LogCaptureFixture) -> None:
-    with FakeServer() as server, server.client() as (nc, peer):
+    with FakeServer() as server, server.client(once) as (nc, peer):
         call = Background(partial(publish_much, nc))
         peer.next()  # a message has come; the peer reads no more, so the rest piles up
         wait = Background(lambda: nc.flush(60))
@@ -331,7 +333,7 @@ def test_a_denied_subscription_is_raised_where_it_is_read() -> None:
 
 
 def test_an_error_in_the_io_thread_reaches_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    with FakeServer() as server, server.client() as (nc, peer):
+    with FakeServer() as server, server.client(once) as (nc, peer):
         sub = nc.subscribe("a")
         sid = peer.subscribed()
 

@@ -11,9 +11,11 @@ import pytest
 from natsync.dispatch import Dispatcher
 from natsync.errors import ConnectionClosedError, Error, HandlerError, MaxMessagesError, ServerError
 from natsync.message import Msg
+from natsync.options import Callbacks
 from natsync.subscription import Subscription
 
 from tests.client.test_subscription import frames, publish
+from tests.support.driving import idle
 
 
 def until() -> float:
@@ -22,14 +24,14 @@ def until() -> float:
 
 def handled_sub(*payloads: bytes) -> Subscription:
     """A subscription that has ended with these messages pending."""
-    sub = Subscription("a", "", (100, 1000), publish, print, handled=True)
+    sub = Subscription("a", "", (100, 1000), publish, print, idle, handled=True)
     sub.deliver(frames(*payloads))
     sub.end(MaxMessagesError("a"))
     return sub
 
 
 def test_a_handler_gets_messages_in_order_on_its_own_thread() -> None:
-    dispatcher = Dispatcher("test", None, None)
+    dispatcher = Dispatcher("test", Callbacks())
     got: list[tuple[str, bytes]] = []
     dispatcher.handle(
         handled_sub(b"1", b"2"),
@@ -54,7 +56,7 @@ def test_what_a_handler_raises_is_reported_and_delivery_goes_on(
         errors.append(error)
         reported.release()
 
-    dispatcher = Dispatcher("test", on_error, None)
+    dispatcher = Dispatcher("test", Callbacks(on_error=on_error))
     dispatcher.handle(handled_sub(b"1", b"2"), handler)
     assert reported.acquire(timeout=10) and reported.acquire(timeout=10)
     dispatcher.end(None)
@@ -71,7 +73,7 @@ def test_callbacks_run_in_order_on_one_thread_and_close_is_last() -> None:
     def note(error: Error | None) -> None:
         got.append((threading.current_thread().name, error))
 
-    dispatcher = Dispatcher("test", note, note)
+    dispatcher = Dispatcher("test", Callbacks(on_error=note, on_close=note))
     reported: list[Error] = [ServerError(str(number)) for number in range(5)]
     for error in reported:
         dispatcher.report(error)
@@ -91,7 +93,7 @@ def test_a_callback_that_raises_does_not_stop_the_others(caplog: pytest.LogCaptu
         got.append(error)
         raise ValueError("in the callback")
 
-    dispatcher = Dispatcher("test", on_error, None)
+    dispatcher = Dispatcher("test", Callbacks(on_error=on_error))
     dispatcher.report(ServerError("1"))
     dispatcher.report(ServerError("2"))
     dispatcher.end(None)
@@ -102,7 +104,7 @@ def test_a_callback_that_raises_does_not_stop_the_others(caplog: pytest.LogCaptu
 
 def test_without_callbacks_there_is_no_thread(caplog: pytest.LogCaptureFixture) -> None:
     before = threading.active_count()
-    dispatcher = Dispatcher("test", None, None)
+    dispatcher = Dispatcher("test", Callbacks())
     with caplog.at_level(logging.WARNING):
         dispatcher.report(ServerError("only logged"))
     dispatcher.end(None)
@@ -113,7 +115,7 @@ def test_without_callbacks_there_is_no_thread(caplog: pytest.LogCaptureFixture) 
 def test_joining_gives_up_at_its_deadline_and_spares_the_caller() -> None:
     release, joined = threading.Event(), threading.Event()
     results: list[bool] = []
-    dispatcher = Dispatcher("test", None, None)
+    dispatcher = Dispatcher("test", Callbacks())
 
     def joins(msg: Msg) -> None:
         results.append(dispatcher.join(until()))

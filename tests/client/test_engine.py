@@ -12,19 +12,19 @@ from natsync.engine import (
     Delivery,
     Engine,
     Event,
-    Exhausted,
     InfoChanged,
     Lost,
     Opened,
     Phase,
     Ponged,
     Reported,
+    Secure,
     read_error,
 )
 from natsync.errors import (
     AuthorizationError,
     PermissionsViolationError,
-    SecureConnRequiredError,
+    SecureConnWantedError,
     ServerError,
     StaleConnectionError,
 )
@@ -101,11 +101,27 @@ def test_bytes_may_come_in_any_pieces(cut: int) -> None:
     assert engine.take() == CONNECT
 
 
-def test_a_server_that_requires_tls() -> None:
+def test_tls_begins_behind_info() -> None:
     engine = new_engine()
-    events = engine.receive(b'INFO {"tls_required":true}\r\n', 0.0)
-    assert isinstance(lost(events), SecureConnRequiredError)
-    assert engine.take() == b""
+    (event,) = engine.receive(b'INFO {"tls_required":true}\r\n', 0.0)
+    assert isinstance(event, Secure)
+    assert (engine.take(), engine.phase) == (b"", Phase.SECURING)
+    engine.secured(event.info)
+    assert (engine.take(), engine.phase) == (CONNECT, Phase.JOINING)
+
+
+def test_bytes_between_info_and_tls_are_nobodys() -> None:
+    engine = new_engine()
+    events = engine.receive(b'INFO {"tls_required":true}\r\nPING\r\n', 0.0)
+    assert isinstance(lost(events), ProtocolError)
+
+
+def test_tls_is_wanted_and_not_there() -> None:
+    said = ConnectOptions(name="me")
+    engine = Engine("h:1", lambda info: said, 10.0, 2, tls=True)
+    assert isinstance(lost(engine.receive(INFO, 0.0)), SecureConnWantedError)
+    engine = Engine("h:1", lambda info: said, 10.0, 2, tls=True, secured=True)
+    assert engine.receive(INFO, 0.0) == [] and engine.phase is Phase.JOINING
 
 
 def test_refused_in_the_handshake() -> None:
@@ -190,23 +206,22 @@ def test_any_pong_shows_that_the_server_lives() -> None:
         assert engine.receive(b"PONG\r\n", now + 1.0) == []
 
 
-def test_subscribe_and_unsubscribe() -> None:
+def test_what_a_pong_confirms() -> None:
     engine = open_engine()
-    engine.subscribe(b"1", b"a.*", b"")
-    engine.subscribe(b"2", b"a.>", b"q")
-    engine.unsubscribe(b"1")
-    assert engine.take() == b"SUB a.* 1\r\nSUB a.> q 2\r\nUNSUB 1\r\n"
+    engine.sent = 3
+    engine.ping("a")
+    engine.sent = 5
+    engine.ping("b")
+    assert engine.confirmed == 0
+    engine.receive(b"PONG\r\n", 0.0)
+    assert engine.confirmed == 3
+    engine.receive(b"PONG\r\n", 0.0)
+    assert engine.confirmed == 5
 
 
-def test_a_limited_subscription_is_exhausted_behind_its_last_message() -> None:
+def test_pings_without_end_and_nobody_who_takes_the_pongs() -> None:
     engine = open_engine()
-    engine.subscribe(b"1", b"a", b"")
-    engine.unsubscribe(b"1", left=2, in_all=5)
-    assert engine.take() == b"SUB a 1\r\nUNSUB 1 5\r\n"
-    one = b"MSG a 1 0\r\n\r\n"
-    assert [type(e) for e in engine.receive(one + b"MSG a 2 0\r\n\r\n", 0.0)] == [Delivery] * 2
-    events = engine.receive(one + one, 0.0)
-    assert [type(event) for event in events] == [Delivery, Exhausted, Delivery]
+    assert isinstance(lost(engine.receive(b"PING\r\n" * 20_000, 0.0)), StaleConnectionError)
 
 
 def test_errors_that_leave_the_connection_open() -> None:

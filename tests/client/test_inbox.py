@@ -7,9 +7,11 @@ import re
 import pytest
 
 from natsync.errors import ConnectionClosedError, PermissionsViolationError
-from natsync.inbox import Inbox, Waiter
+from natsync.inbox import Inbox
 from natsync.protocol import Msg as MsgFrame
+from natsync.waiter import Waiter
 
+from tests.support.driving import idle
 from tests.support.fake_server import Background
 
 
@@ -18,32 +20,32 @@ def reply(subject: str, payload: bytes = b"") -> MsgFrame:
 
 
 def test_a_waiter_is_settled_failed_or_late() -> None:
-    settled: Waiter[int] = Waiter()
+    settled: Waiter[int] = Waiter(idle)
     call = Background(lambda: settled.wait(10))
     settled.settle(5)
     assert call.result() == 5
-    failed: Waiter[int] = Waiter()
+    failed: Waiter[int] = Waiter(idle)
     failed.fail(ConnectionClosedError("gone"))
     with pytest.raises(ConnectionClosedError, match="gone"):
         failed.wait(10)
-    late: Waiter[int] = Waiter()
+    late: Waiter[int] = Waiter(idle)
     assert late.wait(0.01) is None
     late.settle(5)  # nobody watches, nothing breaks
-    assert Waiter[int]().wait(-1) is None
+    assert Waiter[int](idle).wait(-1) is None
 
 
 def test_subjects() -> None:
-    inbox, other = Inbox("_INBOX"), Inbox("_INBOX")
+    inbox, other = Inbox("_INBOX", idle), Inbox("_INBOX", idle)
     assert re.fullmatch(r"_INBOX\.[0-9A-Za-z]{22}\.\*", inbox.wire_subject.decode())
     assert inbox.prefix != other.prefix
     subjects = {inbox.open("a")[0] for _ in range(100)}
     assert len(subjects) == 100
     assert all(re.fullmatch(re.escape(inbox.prefix) + "[0-9a-z]+", name) for name in subjects)
-    assert Inbox("my.own").prefix.startswith("my.own.")
+    assert Inbox("my.own", idle).prefix.startswith("my.own.")
 
 
 def test_each_reply_finds_its_request() -> None:
-    inbox = Inbox("_INBOX")
+    inbox = Inbox("_INBOX", idle)
     asked = [inbox.open("a") for _ in range(20)]
     inbox.deliver([reply(subject, subject.encode()) for subject, _ in reversed(asked)])
     for subject, waiter in asked:
@@ -54,7 +56,7 @@ def test_each_reply_finds_its_request() -> None:
 
 
 def test_second_late_and_foreign_replies_are_dropped() -> None:
-    inbox = Inbox("_INBOX")
+    inbox = Inbox("_INBOX", idle)
     subject, waiter = inbox.open("a")
     other, _ = inbox.open("a")
     inbox.deliver([reply(subject, b"1"), reply(subject, b"2"), reply(inbox.prefix + "zzz")])
@@ -65,7 +67,7 @@ def test_second_late_and_foreign_replies_are_dropped() -> None:
 
 
 def test_a_rewritten_subject_goes_to_the_only_request() -> None:
-    inbox = Inbox("_INBOX")
+    inbox = Inbox("_INBOX", idle)
     subject, waiter = inbox.open("a")
     inbox.deliver([reply(inbox.prefix + "zzz")])  # ours, but of a request that is over
     inbox.deliver([reply("imported.subject", b"yes")])
@@ -78,7 +80,7 @@ def test_a_rewritten_subject_goes_to_the_only_request() -> None:
 
 
 def test_a_denied_subject_fails_its_requests_only() -> None:
-    inbox = Inbox("_INBOX")
+    inbox = Inbox("_INBOX", idle)
     denied, allowed = inbox.open("secret"), inbox.open("open")
     inbox.deny(PermissionsViolationError("...", "publish", "secret"))
     with pytest.raises(PermissionsViolationError):
@@ -87,7 +89,7 @@ def test_a_denied_subject_fails_its_requests_only() -> None:
 
 
 def test_a_refused_inbox_fails_requests_now_and_later() -> None:
-    inbox = Inbox("_INBOX")
+    inbox = Inbox("_INBOX", idle)
     _, waiter = inbox.open("a")
     inbox.refuse(PermissionsViolationError("...", "subscription", inbox.subject))
     with pytest.raises(PermissionsViolationError):
@@ -97,7 +99,7 @@ def test_a_refused_inbox_fails_requests_now_and_later() -> None:
 
 
 def test_the_end_fails_all() -> None:
-    inbox = Inbox("_INBOX")
+    inbox = Inbox("_INBOX", idle)
     waiters = [inbox.open("a")[1] for _ in range(3)]
     inbox.end(ConnectionClosedError("gone"))
     for waiter in waiters:

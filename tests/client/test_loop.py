@@ -1,17 +1,16 @@
-"""The loop's waits and wake-ups, and the outbox: order, back-pressure, closing."""
+"""The loop's waits and wake-ups, and who drives."""
 
 from __future__ import annotations
 
 import socket
 import threading
 from collections.abc import Callable
-from functools import partial
 from time import monotonic
 
 import pytest
 
-from natsync.errors import ConnectionClosedError, OutboundBufferLimitError
-from natsync.loop import Loop, Outbox
+from natsync.errors import ConnectionClosedError
+from natsync.loop import Loop
 from natsync.transport import WakePair, resolve
 
 from tests.support.fake_server import Background
@@ -149,11 +148,6 @@ def _look_up_until(loop: Loop, until: float, check: Callable[[], None]) -> None:
     loop.look_up("slow", 1, until, check)
 
 
-def new_outbox(limit: int = 10, timeout: float = TIMEOUT) -> tuple[Outbox, list[int]]:
-    woken: list[int] = []
-    return Outbox(lambda: woken.append(1), limit, timeout), woken
-
-
 def test_an_interrupted_wake_up_leaves_the_next_one_to_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -173,74 +167,45 @@ def test_an_interrupted_wake_up_leaves_the_next_one_to_work(
     run(body)
 
 
-def test_the_outbox_keeps_order_and_wakes_for_each() -> None:
-    outbox, woken = new_outbox()
-    outbox.put(b"a")
-    outbox.put(b"b")
-    assert len(woken) == 2  # an interrupt may have kept the first from it
-    outbox.order(nothing)
-    assert outbox.take() == [b"a", b"b", nothing]
-    assert outbox.take() == []
-    outbox.put(b"c")
-    assert outbox.take() == [b"c"]
+def test_a_guest_drives_while_the_own_thread_has_nothing_to_do() -> None:
+    parked, guest = threading.Event(), object()
 
+    def body(loop: Loop) -> None:
+        assert not loop.claim(guest)  # the own thread does
+        parked.set()
+        loop.park(monotonic() + TIMEOUT, False, True)
+        assert not loop.claim(guest)
 
-def test_one_may_be_over_the_limit_the_next_waits_for_room() -> None:
-    outbox, _ = new_outbox()
-    outbox.put(bytes(50))
-    call = Background(lambda: outbox.put(b"next"))
-    assert outbox.take() == [bytes(50)]
-    call.result()
-    assert outbox.take() == [b"next"]
-
-
-def test_orders_never_wait() -> None:
-    outbox, _ = new_outbox()
-    outbox.put(bytes(50))
-    outbox.order(nothing)
-    assert outbox.take() == [bytes(50), nothing]
-
-
-def test_no_room_in_time() -> None:
-    outbox, _ = new_outbox(timeout=0.02)
-    outbox.put(bytes(50))
-    with pytest.raises(OutboundBufferLimitError) as caught:
-        outbox.put(b"x")
-    assert (caught.value.limit, caught.value.timeout) == (10, 0.02)
-    assert outbox.take() == [bytes(50)]
-
-
-def test_closing_refuses_and_frees_those_who_wait() -> None:
-    outbox, woken = new_outbox()
-    outbox.put(bytes(50))
-    calls = [Background(lambda: outbox.put(b"x")) for _ in range(3)]
-    outbox.close(lambda: ConnectionClosedError("first"), last=nothing)
-    outbox.close(lambda: ConnectionClosedError("second"))
-    for call in calls:
-        with pytest.raises(ConnectionClosedError, match="first"):
-            call.result()
-    with pytest.raises(ConnectionClosedError, match="first"):
-        outbox.put(b"x")
-    with pytest.raises(ConnectionClosedError, match="first"):
-        outbox.order(nothing)
-    assert outbox.take() == [bytes(50), nothing]
-    assert len(woken) == 2
-
-
-def test_nothing_is_lost_between_many_writers_and_one_reader() -> None:
-    outbox, _ = new_outbox(limit=500)
-
-    def write(writer: int) -> None:
-        for number in range(2000):
-            outbox.put(b"%d %d;" % (writer, number))
-
-    calls = [Background(partial(write, writer)) for writer in range(4)]
-    taken: list[bytes] = []
+    loop = Loop("loop-test", lambda: body(loop))
+    loop.start()
+    assert parked.wait(TIMEOUT)
     until = monotonic() + TIMEOUT
-    while len(taken) < 8000 and monotonic() < until:
-        taken += [item for item in outbox.take() if isinstance(item, bytes)]
-    for call in calls:
-        call.result()
-    for writer in range(4):
-        numbers = [int(item[2:-1]) for item in taken if item.startswith(b"%d " % writer)]
-        assert numbers == list(range(2000))
+    while not loop.claim(guest) and monotonic() < until:
+        pass
+    assert not loop.claim(object())
+    loop.wake()
+    assert not loop.wait(until)  # the wake-up reaches who drives
+    loop.release(guest)
+    loop.release(guest)
+    loop.wake()
+    assert loop.join(until)
+
+
+def test_parking_ends_in_time_also_while_a_guest_drives() -> None:
+    parked, guest = threading.Event(), object()
+    ended: list[float] = []
+
+    def body(loop: Loop) -> None:
+        parked.set()
+        loop.park(monotonic() + 0.02, False, True)
+        ended.append(monotonic())
+
+    loop = Loop("loop-test", lambda: body(loop))
+    loop.start()
+    assert parked.wait(TIMEOUT)
+    while not (claimed := loop.claim(guest)) and not ended:
+        pass
+    released = monotonic()
+    loop.release(guest)
+    assert loop.join(monotonic() + TIMEOUT)
+    assert not claimed or ended[0] >= released

@@ -48,7 +48,7 @@ def test_several_servers_keep_their_order() -> None:
         "nats://",
         "nats://:4222",
         f"http://u:{SECRET}@h",
-        f"tls://u:{SECRET}@h",
+        f"ws://u:{SECRET}@h",
         f"wss://{SECRET}@h",
         f"nats://u:{SECRET}@h:port",
         f"nats://u:{SECRET}@h:0",

@@ -15,7 +15,7 @@ from natsync.errors import (
     ProtocolError,
 )
 from natsync.options import Server
-from natsync.servers import ServerPool
+from natsync.servers import Backoff, ServerPool
 
 A, B, C = (Server(host) for host in "abc")
 REFUSED = OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
@@ -23,6 +23,7 @@ REFUSED = OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
 
 def verdict(*errors: Error | OSError, step: str = "tcp") -> Error:
     pool = ServerPool([A] * len(errors))
+    pool.begin()
     for error in errors:
         pool.failed(A, step, error)
     return pool.verdict()
@@ -30,10 +31,61 @@ def verdict(*errors: Error | OSError, step: str = "tcp") -> Error:
 
 def test_each_server_once_with_its_share_of_the_time_left() -> None:
     pool = ServerPool([A, B, C])
-    assert pool.next(0.0, 3.0) == (A, 1.0)
-    assert pool.next(0.0, 3.0) == (B, 1.5)  # the first one took no time
-    assert pool.next(2.0, 3.0) == (C, 3.0)
-    assert pool.next(2.0, 3.0) is None
+    for _ in range(2):
+        pool.begin()
+        assert pool.next(0.0, 3.0) == (A, 1.0)
+        pool.failed(A, "tcp", REFUSED)
+        assert pool.next(0.0, 3.0) == (B, 1.5)  # the first one took no time
+        pool.failed(B, "tcp", REFUSED)
+        assert pool.next(2.0, 3.0) == (C, 3.0)
+        pool.failed(C, "tcp", REFUSED)
+        assert pool.next(2.0, 3.0) is None
+    assert pool.rounds == 2
+
+
+def test_after_a_loss_the_lost_server_is_last() -> None:
+    pool = ServerPool([A, B])
+    pool.succeeded()
+    pool.lost(ConnectionClosedError())
+    assert pool.servers == [B, A] and pool.rounds == 0
+
+
+def test_a_server_is_given_up_after_so_many_failures_in_a_row() -> None:
+    pool = ServerPool([A], most=2)
+    pool.begin()
+    pool.failed(A, "tcp", REFUSED)
+    pool.succeeded()
+    for _ in range(2):
+        assert pool.servers == [A]
+        pool.failed(A, "tcp", REFUSED)
+    assert pool.servers == []
+
+
+def test_the_same_refusal_twice() -> None:
+    pool = ServerPool([A])
+    refused, expired = (AuthorizationError(text) for text in ("Violation", "Expired"))
+    assert not pool.refused_again(refused)
+    pool.failed(A, "connect", refused)
+    assert pool.refused_again(refused) and not pool.refused_again(expired)
+    pool.succeeded()
+    assert not pool.refused_again(refused)
+    pool.lost(expired)  # taken back while connected
+    assert pool.refused_again(expired)
+
+
+def test_servers_that_others_tell_of() -> None:
+    pool = ServerPool([A, B])
+    assert pool.discover([A, C]) == [C]
+    assert pool.servers == [A, B, C]
+    assert pool.discover([A]) == []  # C is gone; B was named by the user
+    assert pool.servers == [A, B]
+    assert pool.discover([]) == [] and pool.servers == [A, B]
+
+
+def test_waits_double_up_to_the_longest() -> None:
+    backoff = Backoff(0.1, 1.0, 0.25)
+    assert [backoff.delay(rounds, 0.0) for rounds in range(6)] == [0.0, 0.1, 0.2, 0.4, 0.8, 1.0]
+    assert backoff.delay(10**6, 1.0) == 1.25
 
 
 def test_what_the_system_says_gets_server_and_step() -> None:

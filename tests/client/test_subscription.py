@@ -23,6 +23,7 @@ from natsync.protocol import HMsg
 from natsync.protocol import Msg as MsgFrame
 from natsync.subscription import Subscription
 
+from tests.support.driving import idle
 from tests.support.fake_server import Background
 
 DENIED = PermissionsViolationError("Permissions Violation ...", "subscription", "a")
@@ -38,7 +39,7 @@ def new_sub(
     msgs: int = 100, size: int = 1000, handled: bool = False, ended: list[int | None] | None = None
 ) -> Subscription:
     calls: list[int | None] = [] if ended is None else ended
-    return Subscription("a", "", (msgs, size), publish, calls.append, handled)
+    return Subscription("a", "", (msgs, size), publish, calls.append, idle, handled=handled)
 
 
 def frames(*payloads: bytes) -> list[MsgFrame | HMsg]:
@@ -203,7 +204,7 @@ def test_unsubscribe_is_passed_on_until_the_end() -> None:
 )
 def test_what_the_server_would_refuse_is_refused_here(subject: str, queue: str) -> None:
     with pytest.raises(ProtocolError):
-        Subscription(subject, queue, (1, 1), publish, print)
+        Subscription(subject, queue, (1, 1), publish, print, idle)
 
 
 def test_every_message_reaches_one_of_many_threads() -> None:

@@ -81,6 +81,39 @@ def test_names_and_numbers() -> None:
         resolve("localhost", 5, numeric=True)
 
 
+def test_a_name_of_several_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = (socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
+    six = (socket.AF_INET6, *stream, ("fe80::1", 5, 0, 2))
+    four = (socket.AF_INET, *stream, ("10.0.0.1", 5))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [six, four, six])
+    assert [address.place for address in resolve("h", 5)] == [("fe80::1", 5, 0, 2), ("10.0.0.1", 5)]
+
+
+def test_the_scope_of_an_address_is_kept() -> None:
+    name = socket.if_indextoname(1)
+    for scope in (name, "1"):
+        (address,) = resolve(f"fe80::1%{scope}", 5, numeric=True)
+        assert (address.family, address.place) == (socket.AF_INET6, ("fe80::1", 5, 0, 1))
+    assert not is_numeric("fe80::1%no-such-interface")
+
+
+def test_ipv6() -> None:
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+    with listener:
+        (address,) = resolve("::1", listener.getsockname()[1], numeric=True)
+        near = Transport(address)
+        far, _ = listener.accept()
+        with far:
+            assert ready(near, selectors.EVENT_WRITE)
+            near.finish()
+            assert near.write(memoryview(b"x")) == 1 and far.recv(10) == b"x"
+            near.abandon()
+            assert far.recv(10) == b""
+
+
 def test_a_pair_wakes_until_it_is_cleared() -> None:
     pair = WakePair()
     assert not ready(pair, selectors.EVENT_READ, 0)

@@ -163,7 +163,7 @@ def test_a_blocked_handler_does_not_cost_the_connection(
 def test_a_server_that_is_killed(start_server: StartServer, which: Which) -> None:
     closed: list[errors.Error | None] = []
     server = start_server(which=which)
-    with natsync.connect(server.url, on_close=closed.append) as nc:
+    with natsync.connect(server.url, reconnect=False, on_close=closed.append) as nc:
         sub = nc.subscribe("a")
         waits: list[Background[object]] = [
             Background(lambda: sub.next_msg(TIMEOUT)),
@@ -182,7 +182,7 @@ def test_a_server_that_is_killed(start_server: StartServer, which: Which) -> Non
 
 def test_a_server_that_hangs_is_found_stale(start_server: StartServer) -> None:
     server = start_server()
-    with natsync.connect(server.url, ping_interval=0.05) as nc:
+    with natsync.connect(server.url, reconnect=False, ping_interval=0.05) as nc:
         sub = nc.subscribe("a")
         nc.flush()
         server.signal(SIGSTOP)

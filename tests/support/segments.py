@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dissect.nats.anomalies import Anomaly
+from dissect.nats.layers import Layers
 from dissect.nats.reassembly import Limits, Stream
-from dissect.nats.wire import Chunk, Gap, Item, Oddity, Segment
+from dissect.nats.wire import Chunk, Gap, Item, Oddity, Packet, Segment
+
+from tests.support.pcapwriter import ETHERNET, Record
 
 FIN, SYN, ACK = 1, 2, 16
 ISN = 999
 BASE = ISN + 1
 MASK = 0xFFFFFFFF
+
+
+def segments_of(records: Iterable[Record]) -> list[Segment]:
+    """What Ethernet packets carry."""
+    layers = Layers()
+    packets = (
+        Packet(record.ts_ns, number, "t.pcap", ETHERNET, record.data, record.length)
+        for number, record in enumerate(records, 1)
+    )
+    found = [layers.segment_of(packet) for packet in packets]
+    return [segment for segment in found if segment is not None]
 
 
 def segment(

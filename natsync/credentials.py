@@ -1,0 +1,122 @@
+"""What a program proves its identity with: `Login`, as it was given; `.creds` files, as `nsc` writes them.
+
+A `.creds` file has two blocks between lines of dashes, the user's JWT and its nkey seed (nkeys,
+creds_utils.go). No text and no `repr` here shows a secret.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .errors import OptionError
+from .nkeys import KeyPair, is_public_key
+
+__all__ = ["Login", "Source", "check_nkey", "read_credentials"]
+
+Source = str | os.PathLike[str] | bytes
+"""Credentials: the path of a file, or its content (bytes, or a str of more than a line)."""
+
+_LARGEST = 1 << 20
+_BLOCK = re.compile(
+    rb"^-{3,}[ ]?BEGIN ([A-Z ]{1,64}?)[ ]?-{3,}\s+([\w.=-]+)\s+^-{3,}[ ]?END ", re.MULTILINE
+)
+# What is no path, and must not be shown as one: a seed, a JWT.
+_NAKED = re.compile(r"\s*(S[A-Z2-7]{50,}|eyJ[\w.=-]{20,})\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """Credentials as options give them; what is left out is empty.
+
+    Most may be callables, which are asked again at every connect. `nkey` is a seed; with `sign` it is a
+    public key, and `sign` holds the seed. `credentials` are a JWT with its seed. `jwt` comes with
+    `sign`, or alone if it is a bearer's. Raises OptionError for what does not go together, and TypeError.
+    """
+
+    user: str | Callable[[], str] = ""
+    password: str | Callable[[], str] = field(default="", repr=False)
+    token: str | Callable[[], str] = field(default="", repr=False)
+    credentials: Source | Callable[[], Source] = field(default="", repr=False)
+    nkey: str | bytes | Callable[[], str | bytes] = field(default="", repr=False)
+    jwt: str | bytes | Callable[[], str | bytes] = field(default="", repr=False)
+    sign: Callable[[bytes], bytes] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("user", "password", "token"):
+            self._check_type(name, str, "str")
+        for name in ("nkey", "jwt"):
+            self._check_type(name, (str, bytes), "str or bytes")
+        self._check_type("credentials", (str, os.PathLike, bytes), "a path, bytes or str")
+        if self.sign is not None and not callable(self.sign):
+            raise TypeError(f"sign must be callable, not {type(self.sign).__name__}")
+        self._check_conflicts()
+        if isinstance(self.nkey, (str, bytes)) and self.nkey:
+            check_nkey(self.nkey, self.sign)
+        if isinstance(self.credentials, (str, bytes)) and _is_content(self.credentials):
+            KeyPair(read_credentials(self.credentials)[1], "credentials")
+
+    def _check_type(self, name: str, types: type | tuple[type, ...], told: str) -> None:
+        value = getattr(self, name)
+        if not (isinstance(value, types) or callable(value)):
+            raise TypeError(f"{name} must be {told}, or callable, not {type(value).__name__}")
+
+    def _check_conflicts(self) -> None:
+        if self.token and (self.user or self.password):
+            raise OptionError("token", "excludes user and password")
+        if self.credentials and (self.nkey or self.jwt or self.sign):
+            raise OptionError("credentials", "excludes nkey, jwt and sign")
+        if self.nkey and self.jwt:
+            raise OptionError("nkey", "excludes jwt: the JWT names its key")
+        if self.sign and not (self.nkey or self.jwt):
+            raise OptionError("sign", "needs jwt, or a public key as nkey")
+
+
+def check_nkey(nkey: str | bytes, sign: Callable[[bytes], bytes] | None) -> None:
+    """Raises OptionError unless `nkey` is a seed or, where `sign` holds the seed, a public key."""
+    if not sign:
+        KeyPair(nkey)
+    elif not is_public_key(nkey):
+        raise OptionError("nkey", "must be a user's public key (U...) when sign is given")
+
+
+def read_credentials(source: Source) -> tuple[str, str]:
+    """The JWT and the seed in `source`, read now. Raises OptionError."""
+    if isinstance(source, bytes):
+        return _parse(source)
+    if isinstance(source, str) and _is_content(source):
+        return _parse(source.encode("utf-8", "replace"))
+    return _parse(_read(os.fspath(source)))
+
+
+def _is_content(source: str | bytes) -> bool:
+    if isinstance(source, bytes):
+        return bool(source)
+    if _NAKED.fullmatch(source):
+        raise OptionError("credentials", "must be a .creds file or its content, not a seed or JWT")
+    return "\n" in source or "BEGIN " in source
+
+
+def _parse(content: bytes) -> tuple[str, str]:
+    blocks = {label.decode(): text.decode() for label, text in _BLOCK.findall(content)}
+    jwt = next((text for label, text in blocks.items() if "JWT" in label), "")
+    seed = next((text for label, text in blocks.items() if "SEED" in label), "")
+    if not jwt:
+        raise OptionError("credentials", "have no JWT block (BEGIN NATS USER JWT)")
+    if not seed:
+        raise OptionError("credentials", "have no seed block (BEGIN USER NKEY SEED)")
+    return jwt, seed
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(os.path.expanduser(path), "rb") as file:
+            content = file.read(_LARGEST + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or "not a file name"
+        raise OptionError("credentials", f"file {path!r}: {reason}") from error
+    if len(content) > _LARGEST:
+        raise OptionError("credentials", f"file {path!r} is too large to be one of credentials")
+    return content

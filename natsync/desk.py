@@ -1,0 +1,106 @@
+"""What the server says, handed to those whom it concerns. Acted on by who drives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .dispatch import Dispatcher
+from .engine import Delivery, Event, InfoChanged, Lost, Ponged, Reported, Secure
+from .errors import (
+    ConnectionClosedError,
+    Error,
+    MaxMessagesError,
+    PermissionsViolationError,
+    SlowConsumerError,
+)
+from .inbox import Inbox
+from .log import logger
+from .options import Server, parse_servers
+from .outbox import Flush
+from .protocol import ServerInfo
+from .registry import Registry
+from .servers import ServerPool
+from .waiter import Waiter
+
+__all__ = ["Desk"]
+
+
+class Desk:
+    """Over all connections of a client. `info` is what the server said of itself last, `in_msgs` counts
+    messages, and `paused` is true while a full subscription makes the connection wait."""
+
+    def __init__(
+        self, registry: Registry, dispatcher: Dispatcher, pool: ServerPool, discover: bool
+    ) -> None:
+        self.info = ServerInfo()
+        self.in_msgs = 0
+        self.paused = False
+        self.inbox: Inbox | None = None
+        self.farewell = Flush(object())
+        """The last of all: its PONG says that the server has everything."""
+        self.farewell_said = False
+        self._registry = registry
+        self._dispatcher = dispatcher
+        self._pool = pool
+        self._discovers = discover
+        self._server: Server | None = None
+
+    def act(self, event: Event) -> None:
+        """Does what one event asks for. Raises what ends the connection."""
+        match event:
+            case Delivery(sid, frames):
+                self.in_msgs += len(frames)
+                sub = self._registry.get(sid)  # none: unsubscribed, and this was on its way
+                if sub:
+                    if dropped := sub.deliver(frames):
+                        self._dispatcher.report(SlowConsumerError(sub.subject, dropped))
+                    if sub.max_msgs is not None and sub.received >= sub.max_msgs:
+                        self.exhausted(sid)
+            case Ponged(token) if isinstance(token, Waiter):
+                token.settle(True)
+            case Ponged():
+                self.farewell_said = True
+            case Reported(error):
+                self._report(error)
+            case InfoChanged(info):
+                before, self.info = self.info, info
+                self._discover(info)
+                if info.ldm and not before.ldm:
+                    logger().info("server %s is in lame duck mode", self._server)
+                    self._dispatcher.lame_duck()
+            case Secure():
+                raise ConnectionClosedError("TLS is not supported")
+            case Lost(error):
+                raise error
+
+    def greet(self, info: ServerInfo, server: Server, again: bool) -> None:
+        """There is a connection to `server`; `again`: not the first one."""
+        self.info = info
+        self._server = server
+        self._discover(info, quiet=not again)
+
+    def exhausted(self, sid: bytes) -> None:
+        """The subscription has had all the messages it was limited to."""
+        sub = self._registry.remove(sid)
+        if sub:
+            sub.end(MaxMessagesError(sub.subject))
+
+    def _discover(self, info: ServerInfo, quiet: bool = False) -> None:
+        at = self._server
+        if not self._discovers or not info.connect_urls or not at:
+            return
+        told = [
+            replace(at, host=server.host, port=server.port, tls_name=at.tls_name or at.host)
+            for server in parse_servers(info.connect_urls)
+        ]
+        new = self._pool.discover(told)
+        if new and not quiet:
+            self._dispatcher.discovered([str(server) for server in new])
+
+    def _report(self, error: Error) -> None:
+        if isinstance(error, PermissionsViolationError):
+            if error.operation == "publish" and self.inbox:
+                self.inbox.deny(error)
+            elif error.operation == "subscription":
+                self._registry.deny(error)
+        self._dispatcher.report(error)

@@ -1,0 +1,340 @@
+"""Keeps a connection: connects, serves it, finds another one when it is lost, and ends it.
+
+`run` is the body of the I/O thread. It alone opens and ends connections; while one is open, a thread that
+waits for something may move its bytes as a guest, see `loop.Loop`: `drive`. What the server says goes to
+the desk.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from time import monotonic
+
+from .auth import connect_options
+from .desk import Desk
+from .dispatch import Dispatcher
+from .engine import Engine, Event, Opened, Phase
+from .errors import ConnectionClosedError, ConnectionReconnectingError, Error, fresh
+from .link import Link
+from .log import logger
+from .loop import Loop
+from .options import Options, Server
+from .outbox import Outbox
+from .protocol import ServerInfo
+from .registry import Registry
+from .servers import Backoff, ServerPool
+from .waiter import Waiter
+
+__all__ = ["Keeper", "Status"]
+
+_NEVER = float("inf")
+_JITTER = 0.25
+
+
+class Status(Enum):
+    """Names as in nats.go. CONNECTING is before the first connection, RECONNECTING between two."""
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    RECONNECTING = "reconnecting"
+    DRAINING = "draining"
+    CLOSED = "closed"
+
+
+class Keeper:
+    """One I/O thread, from its start to `finish`."""
+
+    def __init__(self, options: Options, dispatcher: Dispatcher, registry: Registry) -> None:
+        self.status = Status.CONNECTING
+        self.server = options.servers[0]
+        self.failure: Error | None = None
+        self.settled = threading.Event()  # connected for the first time, or ended
+        self.connected = threading.Event()  # set while connected, and when it has ended
+        self.ended = threading.Event()
+        self.reconnects = 0
+        self.close_by = _NEVER
+        self.closing = False
+        self._options = options
+        self._dispatcher = dispatcher
+        self._registry = registry
+        name = f"natsync-{options.name or options.servers[0]}"
+        self.loop = Loop(f"{name}-io", self._run)
+        self.outbox = Outbox(
+            self.loop.wake, options.write_buffer, options.write_timeout, options.reconnect_buffer
+        )
+        shuffle = random.shuffle if options.randomize else None
+        self._pool = ServerPool(options.servers, shuffle, options.max_reconnects)
+        self.desk = Desk(registry, dispatcher, self._pool, options.discover)
+        self._backoff = Backoff(options.reconnect_wait, options.reconnect_max_wait, _JITTER)
+        self._link: Link | None = None
+        self._past = [0, 0, 0]  # of links that are gone: messages out, bytes in, bytes out
+        self._broken: Exception | None = None
+        self._connected = False  # ever
+        self._forced = False
+        self._step = ""
+
+    def counts(self) -> tuple[int, int, int]:
+        """Messages out, bytes in, bytes out."""
+        link = self._link
+        if link is None:
+            return self._past[0], self._past[1], self._past[2]
+        out_msgs, in_bytes, out_bytes = self._past
+        return out_msgs + link.engine.sent, in_bytes + link.in_bytes, out_bytes + link.out_bytes
+
+    def drive(self, done: Callable[[], object], until: float) -> None:
+        """Moves bytes until `done()` or the time `until`, if nobody else does; for a thread that would
+        only wait. Returns early whenever somebody else has to go on."""
+        guest = object()
+        loop = self.loop
+        try:
+            if loop.claim(guest):
+                self._turns(done, until)
+            elif self.outbox.waiting:
+                loop.wake()
+        except Exception as error:
+            self._break(error)
+        except BaseException:
+            if self._link and self._link.busy:
+                self._break(ConnectionClosedError("interrupted while reading"))
+            else:
+                loop.wake()
+            raise
+        finally:
+            try:
+                loop.release(guest)
+            except BaseException:  # an interrupt: again, since nobody else can
+                loop.release(guest)
+                raise
+
+    def _turns(self, done: Callable[[], object], until: float) -> None:
+        link = self._link
+        if link is None:
+            return
+        while not (done() or self._is_disturbed) and monotonic() < until:
+            link.turn(until)
+        if self._is_disturbed or link.is_behind or self.outbox.waiting:
+            self.loop.wake()  # the byte of who left that may be taken already
+
+    @property
+    def _is_disturbed(self) -> bool:
+        """Whether the I/O thread has something to decide."""
+        return self.closing or self._forced or self._broken is not None
+
+    def reconnect(self) -> None:
+        """Gives the connection up for another one. For any thread."""
+        self._forced = True
+        self.loop.wake()
+
+    def _break(self, error: Exception) -> None:
+        """Leaves a loss, met by a guest, to the I/O thread."""
+        self._broken = error
+        self.loop.wake()
+
+    # From here on: the I/O thread.
+
+    def _run(self) -> None:
+        failure: Error | None = None
+        try:
+            self._establish()
+            while not self._over():
+                try:
+                    self._serve()
+                except Error as error:
+                    if self.closing:
+                        break
+                    self._tell_loss(error)
+                    if not self._options.reconnect:
+                        raise
+                    self._lose(error)
+                    if not self._restore():
+                        raise self._pool.verdict() from error
+        except Error as error:
+            failure = None if self.closing else error
+        except Exception as error:  # the rim: whatever it is, it reaches those who wait
+            logger().exception("the I/O thread failed")
+            failure = ConnectionClosedError(f"internal error: {error}")
+            failure.__cause__ = error
+        finally:
+            self._finish(failure)
+
+    def _establish(self) -> None:
+        """The first connection."""
+        until = monotonic() + self._options.timeout
+        if self._round(until):
+            return
+        verdict = self._pool.verdict()
+        if not self._options.retry_first or not self._pool.servers:
+            raise verdict
+        logger().info("not connected: %s", verdict)
+        self.settled.set()
+        if not self._restore():
+            raise self._pool.verdict()
+
+    def _restore(self) -> bool:
+        """Tries all servers again and again; whether it is connected. False: there is none left to try,
+        or the credentials were refused twice."""
+        while self._pool.servers:
+            delay = self._backoff.delay(self._pool.rounds, random.random())
+            self.loop.pause(monotonic() + delay, self._check_closing)
+            if self._round(monotonic() + self._options.timeout * len(self._pool.servers)):
+                return True
+        return False
+
+    def _round(self, deadline: float) -> bool:
+        """Tries every server once; whether one of them is connected to."""
+        pool = self._pool
+        pool.begin()
+        while found := pool.next(monotonic(), deadline):
+            server, until = found
+            try:
+                self._connect(server, until)
+                pool.succeeded()
+                return True
+            except (Error, OSError) as error:
+                self.loop.drop()
+                self._check_closing()
+                stop = isinstance(error, Error) and self._is_hopeless(error)
+                told = pool.failed(server, self._step, error)
+                if self._connected:
+                    logger().info("reconnecting: %s", told)
+                if stop:
+                    raise told
+        return False
+
+    def _is_hopeless(self, error: Error) -> bool:
+        return self._pool.refused_again(error) and not self._options.ignore_auth_errors
+
+    def _connect(self, server: Server, deadline: float) -> None:
+        """Goes through all steps with one server."""
+        self._broken = None
+        self._forced = False
+        self.server = server
+        options = self._options
+        connect = partial(connect_options, options, server)
+        engine = Engine(str(server), connect, options.ping_interval, options.max_pings_out)
+        self._link = Link(self.loop, self.outbox, engine, self._act, lambda: self.desk.paused)
+        self._step = "dns"
+        addresses = self.loop.look_up(server.host, server.port, deadline, self._check_closing)
+        self._step = "tcp"
+        self.loop.dial(addresses, deadline, self._check_closing)
+        while engine.phase is not Phase.OPEN:
+            self._step = engine.phase.value
+            self._check_closing()
+            if monotonic() >= deadline:
+                raise TimeoutError
+            self._link.turn(deadline)
+
+    def _serve(self) -> None:
+        """Until the connection is lost or done with. Guests drive when nothing happens here."""
+        link = self._link
+        assert link
+        while not self._over():
+            # What came while the last turn read had no need to wake anybody.
+            due = self.outbox.waiting or self._is_disturbed
+            until = 0.0 if due else min(link.engine.deadline, self.close_by)
+            until = self.loop.park(until, link.is_behind, not self.desk.paused)
+            if self._broken:
+                raise self._broken
+            if self._forced:
+                raise ConnectionClosedError("reconnect was asked for")
+            link.turn(until)
+
+    def _check_closing(self) -> None:
+        if self.closing:
+            raise ConnectionClosedError
+
+    def _over(self) -> bool:
+        return self.closing and (self.desk.farewell_said or monotonic() >= self.close_by)
+
+    def _tell_loss(self, error: Error) -> None:
+        assert self._link
+        logger().info("disconnected from %s: %s", self.server, error)
+        if self._link.unconfirmed:
+            logger().info("%d messages were sent and not confirmed", self._link.unconfirmed)
+        self._dispatcher.disconnected(error)
+
+    def _lose(self, error: Error) -> None:
+        """The connection is lost: those who wait for it hear of it, what was not sent is kept."""
+        link = self._link
+        assert link
+        self._link = None
+        self.loop.drop()
+        self.status = Status.RECONNECTING
+        self.connected.clear()
+        self._pool.lost(error)
+        reason = error.reason if isinstance(error, ConnectionClosedError) else str(error)
+        lost = ConnectionReconnectingError(reason)
+        lost.__cause__ = error
+        waiting = [flush.token for flush in self.outbox.leave(link.unsent())]
+        for token in waiting + link.engine.abandon():
+            if isinstance(token, Waiter):
+                token.fail(lost)
+        self._add_up(link)
+        if self.desk.inbox:
+            self.desk.inbox.lose(lost)
+
+    def _add_up(self, link: Link) -> None:
+        self._past[0] += link.engine.sent
+        self._past[1] += link.in_bytes
+        self._past[2] += link.out_bytes
+
+    def _act(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, Opened):
+                self._opened(event.info)
+            else:
+                self.desk.act(event)
+
+    def _opened(self, info: ServerInfo) -> None:
+        """There is a connection: interest first, then what was published meanwhile."""
+        assert self._link
+        self.outbox.arrive()
+        self._link.engine.send(
+            self._registry.wire()
+        )  # after it: who subscribes in between is told twice
+        if not self.closing:
+            self.status = Status.CONNECTED
+        again, self._connected = self._connected, True
+        self.desk.greet(info, self.server, again)
+        if again:
+            self.reconnects += 1
+            logger().info("reconnected to %s", self.server)
+            self._dispatcher.reconnected()
+        self.connected.set()
+        self.settled.set()
+
+    def _finish(self, failure: Error | None) -> None:
+        closing, link = self.closing, self._link
+        closed = failure if isinstance(failure, ConnectionClosedError) else _closed(failure)
+        self.status = Status.CLOSED
+        self.failure = failure
+        self.outbox.close(lambda: fresh(closed))
+        unsent = link.unsent() if link else []
+        tokens = [flush.token for flush in self.outbox.leave(unsent)]
+        left = sum(len(item) for item in self.outbox.take() if isinstance(item, bytes))
+        if left and self._connected:
+            logger().warning("connection closed with %d bytes not sent", left)
+        if link:
+            tokens += link.engine.abandon()
+            self._add_up(link)
+            self._link = None
+        for token in tokens:
+            if isinstance(token, Waiter):
+                token.fail(closed)
+        for _, sub in self._registry.all():
+            sub.end(closed, discard=closing, quiet=closing)
+        self.ended.set()
+        self.connected.set()
+        self.settled.set()
+        if self._connected or self._options.retry_first:
+            self._dispatcher.end(failure)
+
+
+def _closed(failure: Error | None) -> ConnectionClosedError:
+    closed = ConnectionClosedError(str(failure) if failure else "")
+    closed.__cause__ = failure
+    return closed

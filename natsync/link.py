@@ -1,0 +1,147 @@
+"""One connection to one server: the engine's conversation, on the loop's transport.
+
+For who drives. It moves bytes both ways, hands the engine's events to `act`, and knows at any time what
+was handed over and did not reach the network, and how many messages the server has not confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from time import monotonic
+
+from .engine import Engine, Event
+from .errors import ConnectionClosedError, Error
+from .loop import Loop
+from .outbox import Flush, Interest, Item, Outbox
+
+__all__ = ["Link"]
+
+
+class Link:
+    """`busy` is true while a turn does more than wait: an exception from outside, such as an interrupt,
+    leaves it true, and then nobody knows what was done. `paused` says whether reading has to wait.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        outbox: Outbox,
+        engine: Engine,
+        act: Callable[[list[Event]], None],
+        paused: Callable[[], bool],
+    ) -> None:
+        self.engine = engine
+        self.busy = False
+        self.in_bytes = 0
+        self.out_bytes = 0
+        self._loop = loop
+        self._outbox = outbox
+        self._act = act
+        self._paused = paused
+        self._parts: list[bytes] = []  # of what is being sent
+        self._unsent = memoryview(b"")
+        self._more = False  # whether the last read left something for sure
+
+    def turn(self, until: float) -> None:
+        """One round: sends what there is, waits for more to do, reads, and acts on it."""
+        self.busy = True
+        self._write()
+        self.busy = False
+        paused = self._paused()
+        until = 0.0 if self._more and not paused else min(until, self.engine.deadline)
+        ready = self._loop.wait(until, bool(self._unsent), not paused)
+        self.busy = True
+        if ready and not paused:
+            self._read()
+        else:
+            self._more = False
+        events = self.engine.tick(monotonic())
+        if events:
+            self._act(events)
+        if self.engine.has_output:
+            self._write()
+        self.busy = False
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the network did not take all there was to send."""
+        return bool(self._unsent)
+
+    @property
+    def unconfirmed(self) -> int:
+        """Messages that went out, and of which the server has not said that it has them."""
+        unsent = sum(not isinstance(part, Interest) for part in self._left())
+        return self.engine.sent - self.engine.confirmed - unsent
+
+    def unsent(self) -> Sequence[Item]:
+        """What did not reach the network as a whole: no server has made anything of it."""
+        return [*self._left()][::-1]
+
+    def _left(self) -> Iterator[bytes]:
+        """The parts that are not sent, the last one first."""
+        left = self._unsent.nbytes
+        for part in reversed(self._parts):
+            if left <= 0:
+                return
+            left -= len(part)
+            yield part
+
+    def _gather(self) -> None:
+        """Takes what is to be sent next: of the engine, and what other threads left."""
+        engine = self.engine
+        parts: list[bytes] = []
+        own = engine.take()
+        if own:
+            parts.append(Interest(own))
+        if engine.is_open:
+            for item in self._outbox.take():
+                if isinstance(item, Flush):
+                    engine.ping(item.token)
+                    parts.append(Interest(engine.take()))
+                else:
+                    parts.append(item)
+                    if item.__class__ is not Interest:
+                        engine.sent += 1
+        self._parts = parts
+        self._unsent = memoryview(b"".join(parts))
+
+    def _write(self) -> None:
+        """Sends what is left over, then what has come since, as far as it goes now."""
+        try:
+            if self._send():
+                self._gather()
+                self._send()
+        except OSError as error:
+            while self._read():  # the server may have said why
+                pass
+            raise self._hung_up(error) from error
+
+    def _send(self) -> bool:
+        while self._unsent:
+            sent = self._loop.write(self._unsent)
+            if not sent:
+                return False
+            self._unsent = self._unsent[sent:]
+            self.out_bytes += sent
+        return True
+
+    def _read(self) -> bool:
+        """Reads once; whether anything was there. The end of the stream is an error."""
+        try:
+            data = self._loop.read()
+        except OSError as error:
+            raise self._hung_up(error) from error
+        if data is None:
+            self._more = False
+            return False
+        if not data:
+            raise self._hung_up(None)
+        self._more = len(data) >= self._loop.read_bytes
+        self.in_bytes += len(data)
+        self._act(self.engine.receive(data, monotonic()))
+        return True
+
+    def _hung_up(self, error: OSError | None) -> Error:
+        """Why the server is gone: the last thing it said, or else what the system says."""
+        reason = error.strerror if error and error.strerror else "the server closed the connection"
+        return self.engine.reason or ConnectionClosedError(reason)

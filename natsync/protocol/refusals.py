@@ -1,0 +1,90 @@
+"""What the text of an -ERR says: whether the connection ends, and what a permission violation is about.
+
+The texts are those of nats-server (server/errors.go, client.go, leafnode.go, route.go), Capitalised before
+1.4.0 and lower case since, so they are compared without case.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .frames import Kind
+
+__all__ = ["Violation", "closes", "read_violation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What was not permitted: `operation` is publish or subscription. `sid` is given only where a
+    subscription that was live is taken away (a reload of the server's configuration)."""
+
+    operation: str
+    subject: bytes
+    queue: bytes = b""
+    sid: bytes = b""
+
+
+# After any other text its sender closes the connection. On routes and gateways the receiver does, whatever
+# the text is; a leafnode's violations close the link, unlike a client's.
+_VIOLATION_TEXT = "permissions violation"
+_OPEN_TO_SERVERS = frozenset(
+    {"maximum subscriptions exceeded", "failed account registration", "invalid subscription"}
+)
+_OPEN_TO_CLIENTS = frozenset(
+    {
+        "invalid subject",
+        "invalid publish subject",
+        "maximum subscriptions exceeded",
+        "failed account registration",
+    }
+)
+
+
+def closes(text: bytes, kind: Kind | None = Kind.CLIENT) -> bool:
+    """Whether a connection of `kind` (None: as a client's) ends after an -ERR with this text."""
+    lower = text.decode("utf-8", "replace").lower()
+    if kind in (Kind.ROUTE, Kind.GATEWAY):
+        return True
+    if kind is Kind.LEAFNODE:
+        return lower not in _OPEN_TO_SERVERS
+    return lower not in _OPEN_TO_CLIENTS and not lower.startswith(_VIOLATION_TEXT)
+
+
+_QUOTED = rb'"((?:[^"\\]|\\.)*)"'
+_VIOLATION = re.compile(
+    rb"permissions violation for (publish|subscription)(?: with reply of| to) "
+    + _QUOTED
+    + rb"(?: using queue "
+    + _QUOTED
+    + rb")?(?: \(sid "
+    + _QUOTED
+    + rb"\))?",
+    re.IGNORECASE,
+)
+_ESCAPE = re.compile(rb"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))", re.DOTALL)
+_ESCAPED = dict(zip(b"abfnrtv", b"\a\b\f\n\r\t\v"))
+
+
+def read_violation(text: bytes) -> Violation | None:
+    """What a permission violation is about; None for any other text."""
+    found = _VIOLATION.match(text)
+    if not found:
+        return None
+    operation, subject, queue, sid = (_unquote(group or b"") for group in found.groups())
+    return Violation(operation.decode().lower(), subject, queue, sid)
+
+
+def _unquote(quoted: bytes) -> bytes:
+    """The bytes that Go's %q has quoted (strconv.Quote)."""
+    return _ESCAPE.sub(_unescape, quoted)
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    byte, short, long, other = found.groups()
+    if byte:
+        return bytes([int(byte, 16)])
+    if short or long:
+        number = int(short or long, 16)
+        return chr(number).encode("utf-8", "surrogatepass") if number < 0x110000 else found[0]
+    return bytes([_ESCAPED.get(other[0], other[0])])

@@ -1,0 +1,160 @@
+"""TLS as it was asked for, made into a context; and what goes wrong with it, in one line.
+
+The server's certificate and host name are checked unless told otherwise; TLS 1.2 is the least. Files
+are read at every connect, so that renewed ones are used. No text and no `repr` here shows the password
+of a key. `ssl` is imported where it is used: it would take a fifth of what `import natsync` does.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .errors import OptionError
+
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["TLS", "explain"]
+
+_ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_(\w+)")
+# Different servers, the same cause: TLS 1.3 has an alert for it, 1.2 has not.
+_NO_CERTIFICATE = {"CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "HANDSHAKE_FAILURE"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TLS:
+    """How to talk TLS. Files are PEM; `key_file` may be left out where `cert_file` holds the key too.
+
+    `ca_file` replaces the system's authorities, `hostname` the name of the server that its certificate
+    must have. `first` is for servers that expect TLS before they say anything (handshake_first). A
+    ready `context` takes the place of files and `verify`, and is used as it is.
+    """
+
+    ca_file: str | os.PathLike[str] = ""
+    cert_file: str | os.PathLike[str] = ""
+    key_file: str | os.PathLike[str] = ""
+    key_password: str | bytes = field(default="", repr=False)
+    hostname: str = ""
+    verify: bool = True
+    context: ssl.SSLContext | None = None
+    first: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("ca_file", "cert_file", "key_file"):
+            if not isinstance(getattr(self, name), (str, os.PathLike)):
+                raise TypeError(f"{name} must be a path, not {type(getattr(self, name)).__name__}")
+        files = self.ca_file or self.cert_file or self.key_file or self.key_password
+        if self.context and (files or not self.verify):
+            raise OptionError("context", "excludes ca_file, cert_file, key_file and verify")
+        if (self.key_file or self.key_password) and not self.cert_file:
+            raise OptionError("key_file", "needs cert_file")
+        if self.ca_file and not self.verify:
+            raise OptionError("ca_file", "is of no use without verify")
+
+    def name_of(self, host: str) -> str:
+        """The name that the certificate of `host` must have. Raises OptionError if none can have it."""
+        # The scope of an address is this machine's; the dot that ends a full name is the resolver's.
+        name = self.hostname or host.partition("%")[0].removesuffix(".")
+        try:
+            wire = name.encode("idna")
+        except UnicodeError:  # an empty label, one of over 63 bytes
+            wire = b""
+        if not wire or wire.startswith(b".") or b"\0" in wire:
+            raise OptionError("hostname", f"{name!r} is no host name")
+        return name
+
+    def make_context(self) -> ssl.SSLContext:
+        """What the options ask for. Reads the files; raises OptionError, which names the file."""
+        import ssl
+
+        if self.context:
+            return self.context
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # Whoever renegotiates can make a write wait for a read; NATS servers never do.
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif self.ca_file:
+            _check_pem("ca_file", self.ca_file, b"CERTIFICATE-----")
+            try:
+                context.load_verify_locations(self.ca_file)
+            except ssl.SSLError as error:
+                raise _unusable("ca_file", self.ca_file, error) from error
+        else:
+            context.load_default_certs()
+        if self.cert_file:
+            self._load_certificate(context)
+        return context
+
+    def _load_certificate(self, context: ssl.SSLContext) -> None:
+        import ssl
+
+        key_option = "key_file" if self.key_file else "cert_file"
+        key_file = self.key_file or self.cert_file
+        _check_pem("cert_file", self.cert_file, b"CERTIFICATE-----")
+        _check_pem(key_option, key_file, b"PRIVATE KEY-----")
+        asked = False
+
+        def password() -> str | bytes:  # without this one, OpenSSL asks the terminal
+            nonlocal asked
+            asked = True
+            return self.key_password
+
+        try:
+            context.load_cert_chain(self.cert_file, key_file, password)
+        except (ssl.SSLError, ValueError) as error:  # ValueError: a password of over 1024 bytes
+            if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
+                told = f"{os.fspath(key_file)!r} is not the key of cert_file"
+                raise OptionError(key_option, told) from error
+            if asked and self.key_password:
+                told = f"does not open {os.fspath(key_file)!r}"
+                raise OptionError("key_password", told) from error
+            if asked:
+                told = f"{os.fspath(key_file)!r} is encrypted, and key_password is not given"
+                raise OptionError(key_option, told) from error
+            raise _unusable(key_option, key_file, error) from error
+
+
+def explain(error: ssl.SSLError, host: str) -> OSError:
+    """`error`, met with `host`, as an OSError whose `strerror` is one line for people."""
+    import ssl
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = error.verify_message.rstrip(".")
+        return OSError(errno.EPROTO, f"the certificate of {host} is not accepted: {why}")
+    if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+        return OSError(errno.ECONNRESET, "the server closed the connection")
+    reason = error.reason or ""
+    if found := _ALERT.fullmatch(reason):
+        hint = ": it may want a client certificate" if found[1] in _NO_CERTIFICATE else ""
+        said = found[1].lower().replace("_", " ")
+        return OSError(errno.EPROTO, f"the server refused TLS ({said}){hint}")
+    return OSError(errno.EPROTO, f"TLS failed: {_words(error)}")
+
+
+def _check_pem(option: str, path: str | os.PathLike[str], wanted: bytes) -> None:
+    """Raises OptionError unless the file can be read and has such a block."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or "not a file name"
+        raise OptionError(option, f"{os.fspath(path)!r}: {reason}") from error
+    if wanted not in content:
+        kind = wanted.rstrip(b"-").decode().lower()
+        raise OptionError(option, f"{os.fspath(path)!r} holds no {kind} in PEM form")
+
+
+def _unusable(option: str, path: str | os.PathLike[str], error: Exception) -> OptionError:
+    return OptionError(option, f"{os.fspath(path)!r} cannot be used: {_words(error)}")
+
+
+def _words(error: Exception) -> str:
+    reason: str = getattr(error, "reason", None) or ""
+    return reason.lower().replace("_", " ") or str(error)

@@ -1,0 +1,78 @@
+"""One connection's bytes: see test_keeper.py for its loss."""
+
+from __future__ import annotations
+
+import pytest
+
+from natsync.engine import Engine, Event
+from natsync.errors import ConnectionClosedError
+from natsync.link import Link
+from natsync.loop import Loop
+from natsync.outbox import Ask, Interest, Outbox
+from natsync.protocol import ConnectOptions
+
+INFO = b'INFO {"server_id":"N","max_payload":100,"headers":true}\r\n'
+
+
+class ThinLoop(Loop):
+    """Takes `room` bytes in all, and never waits; gives what it is told to."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__("thin", lambda: None)
+        self.room = room
+        self.wrote = b""
+        self.inbound = [INFO + b"PONG\r\n"]
+
+    def write(self, data: memoryview) -> int:
+        fits = data[: self.room - len(self.wrote)]
+        self.wrote += fits
+        return len(fits)
+
+    def read(self) -> bytes | None:
+        return self.inbound.pop(0) if self.inbound else None
+
+    def wait(self, until: float, writing: bool = False, reading: bool = True) -> bool:
+        return True
+
+
+def linked(room: int) -> tuple[Link, ThinLoop, Outbox, list[Event]]:
+    loop, seen = ThinLoop(room), list[Event]()
+    outbox = Outbox(lambda: None, 1000, 1.0, 1000)
+    engine = Engine("h:1", lambda info: ConnectOptions(), 10.0, 2)
+    link = Link(loop, outbox, engine, seen.extend, lambda: False)
+    loop.start()
+    link.turn(0.0)
+    outbox.arrive()
+    return link, loop, outbox, seen
+
+
+def test_what_did_not_reach_the_network_is_known_to_the_message() -> None:
+    link, loop, outbox, _ = linked(10_000)
+    link.turn(0.0)
+    loop.room = len(loop.wrote) + 12
+    for item in (b"0123456789", Interest(b"SUB"), b"abcdef", Ask(b"ask")):
+        outbox.put(item)
+    link.turn(0.0)
+    assert link.is_behind
+    assert link.unsent() == [Interest(b"SUB"), b"abcdef", Ask(b"ask")]
+    assert link.unconfirmed == 1
+    loop.room = 20_000
+    link.turn(0.0)
+    assert not link.is_behind and link.unsent() == [] and link.unconfirmed == 3
+
+
+def test_the_end_of_the_stream_is_an_error() -> None:
+    link, loop, _, _ = linked(10_000)
+    loop.inbound.append(b"")
+    with pytest.raises(ConnectionClosedError, match="the server closed the connection"):
+        link.turn(0.0)
+    assert link.busy
+
+
+def test_a_paused_link_reads_nothing() -> None:
+    link, loop, _, seen = linked(10_000)
+    link._paused = lambda: True
+    loop.inbound.append(b"MSG a 1 0\r\n\r\n")
+    before = len(seen)
+    link.turn(0.0)
+    assert len(seen) == before and loop.inbound

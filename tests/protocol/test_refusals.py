@@ -1,0 +1,67 @@
+"""What -ERR texts say."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsync.protocol import Kind, Violation, closes, read_violation
+
+CLIENT, ROUTE, GATEWAY, LEAFNODE = Kind
+
+
+@pytest.mark.parametrize(
+    ("text", "open_to"),
+    [
+        (b"Invalid Subject", {CLIENT}),
+        (b"invalid publish subject", {CLIENT}),
+        (b"maximum subscriptions exceeded", {CLIENT, LEAFNODE}),
+        (b"Failed Account Registration", {CLIENT, LEAFNODE}),
+        (b"Invalid Subscription", {LEAFNODE}),
+        (b'Permissions Violation for Publish to "a"', {CLIENT}),
+        (b'permissions violation for subscription to "a" using queue "q"', {CLIENT}),
+        (b"Authorization Violation", set()),
+        (b"Authentication Timeout", set()),
+        (b"Stale Connection", set()),
+        (b"Maximum Payload Violation", set()),
+        (b"Unknown Protocol Operation", set()),
+        (b"Duplicate Remote LeafNode Connection", set()),
+        (b"\xff", set()),
+    ],
+)
+def test_which_connections_stay_open(text: bytes, open_to: set[Kind]) -> None:
+    assert {kind for kind in Kind if not closes(text, kind)} == open_to
+    assert closes(text, None) == closes(text, CLIENT)
+
+
+@pytest.mark.parametrize(
+    ("text", "violation"),
+    [
+        (b'Publish to "a.b"', Violation("publish", b"a.b")),
+        (b'Subscription to "a" using queue "q"', Violation("subscription", b"a", b"q")),
+        (b'Subscription to "a" (sid "7")', Violation("subscription", b"a", b"", b"7")),
+        (
+            b'Subscription to "a" using queue "q" (sid "7")',
+            Violation("subscription", b"a", b"q", b"7"),
+        ),
+        (b'Subscription to "a.b", too many tokens', Violation("subscription", b"a.b")),
+        (b'Publish with Reply of "_R_.x"', Violation("publish", b"_R_.x")),
+        (rb'Publish to "n\"o\\\t\x41\u00e4\xff"', Violation("publish", b'n"o\\\tA\xc3\xa4\xff')),
+        (rb'Publish to "\U0001f600"', Violation("publish", "\U0001f600".encode())),
+        (rb'Publish to "\U7fffffff"', Violation("publish", rb"\U7fffffff")),
+        (b"of a new kind", None),
+    ],
+)
+def test_what_a_violation_is_about(text: bytes, violation: Violation | None) -> None:
+    for verb in (b"Permissions Violation ", b"permissions violation "):
+        found = read_violation(verb + (b"for " if violation else b"") + text)
+        assert found == violation
+
+
+@given(st.binary(max_size=60))
+def test_any_text_is_understood(text: bytes) -> None:
+    for whole in (text, b'Permissions Violation for Publish to "%b"' % text):
+        read_violation(whole)
+        closes(whole, ROUTE)
+        closes(whole, LEAFNODE)
