@@ -7,7 +7,8 @@ b'12:00'
 
 __version__ = "0.1.0"
 
-from .client import Client, connect
+from .client import Client
+from .connecting import connect
 from .connection import Stats, Status
 from .errors import (
     AuthorizationError,

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from . import __version__
-from .client import Client, connect
+from .client import Client
+from .connecting import connect
 from .errors import Error, NextMsgTimeoutError, OptionError, PermissionsViolationError
 from .message import Msg
 from .options import DEFAULT_URL

@@ -1,4 +1,4 @@
-"""The client: `connect` to a server, then publish, subscribe and request, from any number of threads.
+"""The client: publish, subscribe and request, from any number of threads.
 
 Core NATS as in https://docs.nats.io/nats-concepts/core-nats. Every call that waits takes a timeout in
 seconds, fails at once when the connection is closed, and says what happened with a `natsync.Error`.
@@ -8,139 +8,40 @@ kept and sent then, as far as there is room.
 
 from __future__ import annotations
 
-import atexit
-import os
-import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from .connection import Connection, Stats, Status
 from .errors import (
-    ConnectError,
-    Error,
     HandlerError,
     HeadersNotSupportedError,
+    MaxMessagesError,
     MaxPayloadError,
+    NextMsgTimeoutError,
     NoRespondersError,
     OptionError,
     RequestTimeoutError,
 )
-from .message import Handler, HeadersLike, Msg, encode_headers, to_wire
+from .message import Delivered, Handler, HeadersLike, Msg, encode_headers, to_wire
 from .nuid import nuid
 from .options import (
     CLOSE_TIMEOUT,
-    DEFAULT_URL,
     FLUSH_TIMEOUT,
     PENDING_BYTES_LIMIT,
     PENDING_MSGS_LIMIT,
-    RECONNECT_BUFFER,
-    REQUEST_TIMEOUT,
-    Callbacks,
-    Options,
     check_max_msgs,
-    parse_servers,
 )
 from .outbox import Ask
-from .protocol import HMsg, ProtocolError, ServerInfo, encode_publish
+from .protocol import ProtocolError, ServerInfo, encode_publish
 from .subscription import Subscription
 
-__all__ = ["Client", "connect"]
+if TYPE_CHECKING:
+    from .replies import ReplyFuture
+
+__all__ = ["Client"]
 
 Data = bytes | bytearray | memoryview
-
-EXIT_TIMEOUT = 2.0
-_open: weakref.WeakSet[Connection] = weakref.WeakSet()
-# What a forked child has of these is not its own.
-os.register_at_fork(after_in_child=_open.clear)
-
-
-@atexit.register
-def _close_at_exit() -> None:
-    """A program that ends without `close` still gets out what it published."""
-    until = monotonic() + EXIT_TIMEOUT
-    for connection in list(_open):
-        connection.close(max(0.0, until - monotonic()))
-
-
-def connect(
-    servers: str | Iterable[str] = DEFAULT_URL,
-    *,
-    name: str = "",
-    user: str = "",
-    password: str = "",
-    token: str = "",
-    timeout: float = 2.0,
-    request_timeout: float = REQUEST_TIMEOUT,
-    write_timeout: float = 10.0,
-    ping_interval: float = 120.0,
-    max_pings_out: int = 2,
-    verbose: bool = False,
-    pedantic: bool = False,
-    echo: bool = True,
-    randomize: bool = True,
-    discover: bool = True,
-    reconnect: bool = True,
-    max_reconnects: int | None = None,
-    reconnect_wait: float = 0.1,
-    reconnect_max_wait: float = 5.0,
-    reconnect_buffer: int = RECONNECT_BUFFER,
-    retry_first: bool = False,
-    ignore_auth_errors: bool = False,
-    inbox_prefix: str = "_INBOX",
-    on_error: Callable[[Error], None] | None = None,
-    on_disconnect: Callable[[Error | None], None] | None = None,
-    on_reconnect: Callable[[], None] | None = None,
-    on_discover: Callable[[list[str]], None] | None = None,
-    on_lame_duck: Callable[[], None] | None = None,
-    on_close: Callable[[Error | None], None] | None = None,
-) -> Client:
-    """A client connected to the first of `servers` that answers, tried in order.
-
-    `servers` is one URL, several with commas, or a list: `nats://[user:password@|token@]host[:port]`.
-    `timeout` bounds all of it: name, TCP, handshake, every server. Raises ConnectError (or
-    ConnectTimeoutError) with the step that failed, AuthorizationError, NoServersError when several
-    failed, OptionError for arguments that make no sense.
-
-    `on_error` gets what no caller can: errors from the server, SlowConsumerError, HandlerError.
-    `on_close` gets why the connection was lost, or None after `close`. Both run on one thread.
-    """
-    options = Options(
-        servers=parse_servers(servers),
-        name=name,
-        user=user,
-        password=password,
-        token=token,
-        version=_version(),
-        timeout=timeout,
-        request_timeout=request_timeout,
-        write_timeout=write_timeout,
-        ping_interval=ping_interval,
-        max_pings_out=max_pings_out,
-        verbose=verbose,
-        pedantic=pedantic,
-        echo=echo,
-        randomize=randomize,
-        discover=discover,
-        reconnect=reconnect,
-        max_reconnects=max_reconnects,
-        reconnect_wait=reconnect_wait,
-        reconnect_max_wait=reconnect_max_wait,
-        reconnect_buffer=reconnect_buffer,
-        retry_first=retry_first,
-        ignore_auth_errors=ignore_auth_errors,
-        inbox_prefix=inbox_prefix,
-        callbacks=Callbacks(
-            on_error=on_error,
-            on_disconnect=on_disconnect,
-            on_reconnect=on_reconnect,
-            on_discover=on_discover,
-            on_lame_duck=on_lame_duck,
-            on_close=on_close,
-        ),
-    )
-    connection = _connection(options)
-    _open.add(connection)
-    return Client(connection)
 
 
 class Client:
@@ -183,6 +84,22 @@ class Client:
             if size > limit:
                 raise MaxPayloadError(size, limit)
         return wire
+
+    def publish_confirmed(
+        self,
+        subject: str,
+        data: Data = b"",
+        *,
+        reply: str | None = None,
+        headers: HeadersLike | None = None,
+        timeout: float = FLUSH_TIMEOUT,
+    ) -> None:
+        """As `publish`, and returns when the server has taken the message.
+
+        Raises PermissionsViolationError where it refuses it, FlushTimeoutError where it does not say so in
+        `timeout` seconds, ConnectionReconnectingError where there is no connection, or none any more.
+        """
+        self._connection.confirm(subject, self._encoded(subject, data, reply, headers), timeout)
 
     def subscribe(
         self,
@@ -250,8 +167,92 @@ class Client:
             inbox.close(reply)
         if frame is None:
             raise RequestTimeoutError(subject, timeout)
+        return self._read_reply(subject, frame)
+
+    def request_async(
+        self,
+        subject: str,
+        data: Data = b"",
+        *,
+        timeout: float | None = None,
+        headers: HeadersLike | None = None,
+    ) -> ReplyFuture:
+        """Asks, and returns at once: a `concurrent.futures.Future` with the reply, as many at a time as you
+        like. Its `result` raises what `request` does; `cancel` gives the request up. What
+        `add_done_callback` is given runs on the callback thread.
+        """
+        connection = self._connection
+        if timeout is None:
+            timeout = connection.options.request_timeout
+        reply, future = connection.inbox().open_later(
+            subject,
+            timeout,
+            lambda frame: self._read_reply(subject, frame),
+            connection.dispatcher.post,
+        )
+        try:
+            self._put(Ask(self._encoded(subject, data, reply, headers)))
+        except BaseException:
+            future.cancel()
+            raise
+        return future
+
+    def request_many(
+        self,
+        subject: str,
+        data: Data = b"",
+        *,
+        timeout: float | None = None,
+        max_msgs: int | None = None,
+        stall: float | None = None,
+        sentinel: Callable[[Msg], bool] | None = None,
+        headers: HeadersLike | None = None,
+    ) -> Iterator[Msg]:
+        """The replies to `data`, from any number of responders, as they come (ADR-47).
+
+        It ends after `timeout` seconds in all, after `max_msgs` replies, when no more came for `stall`
+        seconds after one, or at the reply for which `sentinel` is true, which is not given. Raises
+        NoRespondersError where nobody listens; no reply in time is no error, but gives nothing.
+        """
+        check_max_msgs(max_msgs)
+        if timeout is None:
+            timeout = self._connection.options.request_timeout
+        until = monotonic() + timeout
+        sub = self.subscribe(self.new_inbox(), max_msgs=max_msgs)
+        try:
+            self.publish(subject, data, reply=sub.subject, headers=headers)
+        except BaseException:
+            sub.unsubscribe()
+            raise
+        return self._replies(subject, sub, until, stall, sentinel)
+
+    def _replies(
+        self,
+        subject: str,
+        sub: Subscription,
+        until: float,
+        stall: float | None,
+        sentinel: Callable[[Msg], bool] | None,
+    ) -> Iterator[Msg]:
+        with sub:
+            wait = until - monotonic()
+            while True:
+                try:
+                    msg = sub.next_msg(max(0.0, wait))
+                except (NextMsgTimeoutError, MaxMessagesError):
+                    return
+                if _is_no_responders(msg):
+                    raise NoRespondersError(subject)
+                if sentinel and sentinel(msg):
+                    return
+                yield msg
+                wait = until - monotonic()
+                if stall is not None:
+                    wait = min(wait, stall)
+
+    def _read_reply(self, subject: str, frame: Delivered) -> Msg:
         msg = Msg(frame, self.publish)
-        if isinstance(frame, HMsg) and not frame.payload and _is_no_responders(msg):
+        if _is_no_responders(msg):
             raise NoRespondersError(subject)
         return msg
 
@@ -319,21 +320,10 @@ class Client:
         return encode_headers(headers)
 
 
-def _connection(options: Options) -> Connection:
-    try:
-        connection = Connection(options)
-        connection.open()
-    except Error:
-        raise
-    except (OSError, RuntimeError) as error:  # the system gives no more descriptors or threads
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ConnectError(str(options.servers[0]), "tcp", reason) from error
-    return connection
-
-
 def _is_no_responders(msg: Msg) -> bool:
+    """Whether it is the server's word that nobody listens; an answer of 503 with a payload is somebody's."""
     try:
-        return msg.status == 503
+        return not msg.data and msg.status == 503
     except ProtocolError:  # the caller meets it again when asking for the headers
         return False
 
@@ -349,9 +339,3 @@ def _check_text(**given: object) -> None:
     for what, value in given.items():
         if not isinstance(value, str):
             raise TypeError(f"{what} must be str, not {type(value).__name__}")
-
-
-def _version() -> str:
-    from . import __version__
-
-    return __version__

@@ -122,6 +122,20 @@ class Connection:
         if not waiter.wait(timeout):
             raise FlushTimeoutError(timeout)
 
+    def confirm(self, subject: str, data: bytes, timeout: float) -> None:
+        """Sends `data`, a message on `subject`, and returns when the server has taken it; raises what it
+        refused it with, or that it does not say."""
+        waiter: Waiter[bool] = Waiter(self.drive)
+        desk = self._keeper.desk
+        desk.confirm(subject, waiter)
+        try:
+            self.outbox.put(data, False)
+            self.outbox.flush(waiter)
+            if not waiter.wait(timeout):
+                raise FlushTimeoutError(timeout)
+        finally:
+            desk.confirmed(waiter)
+
     def subscribe(self, sub: Listener) -> bytes:
         """Makes the server send what matches `sub` to it; returns the sid."""
         if self.status is Status.DRAINING:

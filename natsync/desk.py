@@ -24,6 +24,8 @@ from .waiter import Waiter
 
 __all__ = ["Desk"]
 
+_NEVER = float("inf")
+
 
 class Desk:
     """Over all connections of a client. `info` is what the server said of itself last, `in_msgs` counts
@@ -44,6 +46,7 @@ class Desk:
         self._pool = pool
         self._discovers = discover
         self._server: Server | None = None
+        self._confirming: dict[Waiter[bool], str] = {}
 
     def act(self, event: Event) -> None:
         """Does what one event asks for. Raises what ends the connection."""
@@ -73,6 +76,24 @@ class Desk:
             case Lost(error):
                 raise error
 
+    @property
+    def deadline(self) -> float:
+        """When `expire` has something to do."""
+        return self.inbox.deadline if self.inbox else _NEVER
+
+    def expire(self, now: float) -> None:
+        """Fails what is too late."""
+        if self.inbox and self.inbox.deadline <= now:
+            self.inbox.expire(now)
+
+    def confirm(self, subject: str, waiter: Waiter[bool]) -> None:
+        """Notes that `waiter` wants to know whether the server takes a message on `subject`."""
+        self._confirming[waiter] = subject
+
+    def confirmed(self, waiter: Waiter[bool]) -> None:
+        """The end of that."""
+        self._confirming.pop(waiter, None)
+
     def greet(self, info: ServerInfo, server: Server, again: bool) -> None:
         """There is a connection to `server`; `again`: not the first one."""
         self.info = info
@@ -99,8 +120,15 @@ class Desk:
 
     def _report(self, error: Error) -> None:
         if isinstance(error, PermissionsViolationError):
-            if error.operation == "publish" and self.inbox:
-                self.inbox.deny(error)
+            if error.operation == "publish":
+                self._deny(error)
             elif error.operation == "subscription":
                 self._registry.deny(error)
         self._dispatcher.report(error)
+
+    def _deny(self, error: PermissionsViolationError) -> None:
+        if self.inbox:
+            self.inbox.deny(error)
+        for waiter, subject in list(self._confirming.copy().items()):
+            if subject == error.subject and self._confirming.pop(waiter, None) is not None:
+                waiter.fail(error)

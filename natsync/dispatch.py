@@ -55,32 +55,32 @@ class Dispatcher:
         """Logs `error` and passes it to the error callback."""
         logger().warning("%s", error, exc_info=error if isinstance(error, HandlerError) else None)
         if self._callbacks.on_error:
-            self._post(partial(self._callbacks.on_error, error))
+            self.post(partial(self._callbacks.on_error, error))
 
     def disconnected(self, error: Error | None) -> None:
         """Says that the connection was lost."""
         if self._callbacks.on_disconnect:
-            self._post(partial(self._callbacks.on_disconnect, error))
+            self.post(partial(self._callbacks.on_disconnect, error))
 
     def reconnected(self) -> None:
         """Says that there is a connection again."""
         if self._callbacks.on_reconnect:
-            self._post(self._callbacks.on_reconnect)
+            self.post(self._callbacks.on_reconnect)
 
     def discovered(self, servers: list[str]) -> None:
         """Says which servers the one at hand has told of."""
         if self._callbacks.on_discover:
-            self._post(partial(self._callbacks.on_discover, servers))
+            self.post(partial(self._callbacks.on_discover, servers))
 
     def lame_duck(self) -> None:
         """Says that the server is about to go."""
         if self._callbacks.on_lame_duck:
-            self._post(self._callbacks.on_lame_duck)
+            self.post(self._callbacks.on_lame_duck)
 
     def end(self, error: Error | None) -> None:
         """Passes `error` to the close callback; no callback runs after it."""
         if self._callbacks.on_close:
-            self._post(partial(self._callbacks.on_close, error))
+            self.post(partial(self._callbacks.on_close, error))
         with self._lock:
             self._ended = True
             if self._calls:
@@ -104,7 +104,8 @@ class Dispatcher:
                 threading.current_thread()
             }
 
-    def _post(self, call: Callback) -> None:
+    def post(self, call: Callback) -> None:
+        """Runs `call` on the callback thread, behind those before it."""
         with self._lock:
             if self._ended:
                 return

@@ -6,20 +6,34 @@ given up, are dropped, as with every NATS client.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
 
+from .deadlines import Deadlines
 from .errors import (
     ConnectionReconnectingError,
     Error,
     PermissionsViolationError,
+    RequestTimeoutError,
     fresh,
 )
-from .message import Delivered, to_wire
+from .message import Delivered, Msg, to_wire
 from .nuid import nuid
 from .waiter import Drive, Waiter
 
+if TYPE_CHECKING:
+    from .replies import ReplyFuture
+
 __all__ = ["Inbox"]
+
+
+class Answer(Protocol):
+    """Who waits for a reply; one of the two is called, once."""
+
+    def settle(self, value: Delivered, /) -> None: ...
+    def fail(self, error: Error) -> None: ...
 
 
 class Inbox:
@@ -39,7 +53,8 @@ class Inbox:
         self.received = 0
         self._numbers = count(1)
         self._start = len(self.wire_subject) - 1
-        self._waiting: dict[bytes, tuple[str, Waiter[Delivered]]] = {}
+        self._waiting: dict[bytes, tuple[str, Answer]] = {}
+        self._deadlines = Deadlines()
         self._end: Error | None = None
         self._refused: Error | None = None
 
@@ -48,16 +63,50 @@ class Inbox:
 
         Raises what the inbox's own subscription was refused with. Call `close` afterwards, in any case.
         """
-        if self._refused:
-            raise fresh(self._refused)
-        token = f"{next(self._numbers):x}"
         waiter: Waiter[Delivered] = Waiter(self._drive)
-        self._waiting[token.encode()] = subject, waiter
-        return self.prefix + token, waiter
+        return self._enter(subject, waiter), waiter
+
+    def open_later(
+        self,
+        subject: str,
+        timeout: float,
+        read: Callable[[Delivered], Msg],
+        post: Callable[[Callable[[], object]], None],
+    ) -> tuple[str, ReplyFuture]:
+        """The same for who does not wait: what `read` makes of the reply will be in the future, or that
+        there was none within `timeout` seconds."""
+        from .replies import ReplyFuture  # concurrent.futures doubles what `import natsync` takes
+
+        def give_up() -> None:
+            self.close(reply)
+
+        future = ReplyFuture(read, self._drive, post, give_up)
+        reply = self._enter(subject, future)
+        self._deadlines.add(reply[self._start :].encode(), timeout, monotonic())
+        return reply, future
 
     def close(self, reply: str) -> None:
         """Gives up on the request with this reply subject, if it still waits."""
         self._waiting.pop(reply[self._start :].encode(), None)
+
+    @property
+    def deadline(self) -> float:
+        """When `expire` has something to do."""
+        return self._deadlines.next(self._waiting.__contains__)
+
+    def expire(self, now: float) -> None:
+        """Fails the requests that are too late. For who drives."""
+        for token, timeout in self._deadlines.pop(now):
+            found = self._waiting.get(token)
+            if found:
+                self._fail(token, RequestTimeoutError(found[0], timeout))
+
+    def _enter(self, subject: str, answer: Answer) -> str:
+        if self._refused:
+            raise fresh(self._refused)
+        token = f"{next(self._numbers):x}"
+        self._waiting[token.encode()] = subject, answer
+        return self.prefix + token
 
     def deliver(self, frames: Sequence[Delivered]) -> int:
         """Hands replies to those who wait. Never drops one for being slow: returns 0."""

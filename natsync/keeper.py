@@ -179,7 +179,7 @@ class Keeper:
         or the credentials were refused twice."""
         while self._pool.servers:
             delay = self._backoff.delay(self._pool.rounds, random.random())
-            self.loop.pause(monotonic() + delay, self._check_closing)
+            self.loop.pause(monotonic() + delay, self._check)
             if self._round(monotonic() + self._options.timeout * len(self._pool.servers)):
                 return True
         return False
@@ -216,7 +216,7 @@ class Keeper:
         options = self._options
         connect = partial(connect_options, options, server)
         engine = Engine(str(server), connect, options.ping_interval, options.max_pings_out)
-        self._link = Link(self.loop, self.outbox, engine, self._act, lambda: self.desk.paused)
+        self._link = Link(self.loop, self.outbox, engine, self._act, self.desk)
         self._step = "dns"
         addresses = self.loop.look_up(server.host, server.port, deadline, self._check_closing)
         self._step = "tcp"
@@ -235,7 +235,7 @@ class Keeper:
         while not self._over():
             # What came while the last turn read had no need to wake anybody.
             due = self.outbox.waiting or self._is_disturbed
-            until = 0.0 if due else min(link.engine.deadline, self.close_by)
+            until = 0.0 if due else min(link.deadline, self.close_by)
             until = self.loop.park(until, link.is_behind, not self.desk.paused)
             if self._broken:
                 raise self._broken
@@ -246,6 +246,11 @@ class Keeper:
     def _check_closing(self) -> None:
         if self.closing:
             raise ConnectionClosedError
+
+    def _check(self) -> float:
+        self._check_closing()
+        self.desk.expire(monotonic())
+        return self.desk.deadline
 
     def _over(self) -> bool:
         return self.closing and (self.desk.farewell_said or monotonic() >= self.close_by)

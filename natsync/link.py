@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
+from typing import Protocol
 
 from .engine import Engine, Event
 from .errors import ConnectionClosedError, Error
@@ -17,9 +18,19 @@ from .outbox import Flush, Interest, Item, Outbox
 __all__ = ["Link"]
 
 
+class Schedule(Protocol):
+    """When reading has to wait, and when else there is something to do."""
+
+    paused: bool
+
+    @property
+    def deadline(self) -> float: ...
+    def expire(self, now: float) -> None: ...
+
+
 class Link:
     """`busy` is true while a turn does more than wait: an exception from outside, such as an interrupt,
-    leaves it true, and then nobody knows what was done. `paused` says whether reading has to wait.
+    leaves it true, and then nobody knows what was done.
     """
 
     def __init__(
@@ -28,7 +39,7 @@ class Link:
         outbox: Outbox,
         engine: Engine,
         act: Callable[[list[Event]], None],
-        paused: Callable[[], bool],
+        desk: Schedule,
     ) -> None:
         self.engine = engine
         self.busy = False
@@ -37,7 +48,7 @@ class Link:
         self._loop = loop
         self._outbox = outbox
         self._act = act
-        self._paused = paused
+        self._desk = desk
         self._parts: list[bytes] = []  # of what is being sent
         self._unsent = memoryview(b"")
         self._more = False  # whether the last read left something for sure
@@ -47,20 +58,27 @@ class Link:
         self.busy = True
         self._write()
         self.busy = False
-        paused = self._paused()
-        until = 0.0 if self._more and not paused else min(until, self.engine.deadline)
+        paused = self._desk.paused
+        until = 0.0 if self._more and not paused else min(until, self.deadline)
         ready = self._loop.wait(until, bool(self._unsent), not paused)
         self.busy = True
         if ready and not paused:
             self._read()
         else:
             self._more = False
-        events = self.engine.tick(monotonic())
+        now = monotonic()
+        events = self.engine.tick(now)
         if events:
             self._act(events)
+        self._desk.expire(now)
         if self.engine.has_output:
             self._write()
         self.busy = False
+
+    @property
+    def deadline(self) -> float:
+        """When there is something to do, whatever comes."""
+        return min(self.engine.deadline, self._desk.deadline)
 
     @property
     def is_behind(self) -> bool:

@@ -155,12 +155,13 @@ class Loop:
             self._transport = None
             self._mask = 0
 
-    def pause(self, until: float, check: Callable[[], None]) -> None:
-        """Waits for the time `until`; what `check` raises at a wake-up ends it."""
-        check()
+    def pause(self, until: float, check: Callable[[], float]) -> None:
+        """Waits for the time `until`. `check` is called at each wake-up and at the times that it returns;
+        what it raises ends the wait."""
+        due = check()
         while monotonic() < until:
-            self.wait(until)
-            check()
+            self.wait(min(until, due))
+            due = check()
 
     def wait(self, until: float, writing: bool = False, reading: bool = True) -> bool:
         """Waits for a readable transport (not, if not `reading`; writable too, if `writing`), a wake-up,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["TLS", "explain"]
 
 _ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_(\w+)")
+# What Python puts around the words of OpenSSL, where those name no reason.
+_PLACE = re.compile(r"^\[\w+\] | \(_ssl\.c:\d+\)$")
 # Different servers, the same cause: TLS 1.3 has an alert for it, 1.2 has not.
 _NO_CERTIFICATE = {"CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "HANDSHAKE_FAILURE"}
 
@@ -130,7 +132,7 @@ def explain(error: ssl.SSLError, host: str) -> OSError:
         return OSError(errno.EPROTO, f"the certificate of {host} is not accepted: {why}")
     if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         return OSError(errno.ECONNRESET, "the server closed the connection")
-    reason = error.reason or ""
+    reason: str = getattr(error, "reason", None) or ""  # errors that Python itself makes have none
     if found := _ALERT.fullmatch(reason):
         hint = ": it may want a client certificate" if found[1] in _NO_CERTIFICATE else ""
         said = found[1].lower().replace("_", " ")
@@ -157,4 +159,4 @@ def _unusable(option: str, path: str | os.PathLike[str], error: Exception) -> Op
 
 def _words(error: Exception) -> str:
     reason: str = getattr(error, "reason", None) or ""
-    return reason.lower().replace("_", " ") or str(error)
+    return reason.lower().replace("_", " ") or _PLACE.sub("", str(error))

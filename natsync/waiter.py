@@ -32,14 +32,16 @@ class Waiter(Generic[_T]):
         self._error: Error | None = None
 
     def settle(self, value: _T) -> None:
-        """Ends the wait with `value`. It is settled or failed once in its life."""
-        self._value.append(value)
-        self._lock.release()
+        """Ends the wait with `value`. Only the first end counts; for who drives."""
+        if not self._is_settled():
+            self._value.append(value)
+            self._lock.release()
 
     def fail(self, error: Error) -> None:
         """Ends the wait with `error`."""
-        self._error = error
-        self._lock.release()
+        if not self._is_settled():
+            self._error = error
+            self._lock.release()
 
     def wait(self, timeout: float) -> _T | None:
         """The value; None if there is none within `timeout` seconds. For one thread, once."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from natsync.engine import Engine, Event
@@ -35,11 +37,22 @@ class ThinLoop(Loop):
         return True
 
 
+@dataclass
+class Schedule:
+    """Nothing is due."""
+
+    paused: bool = False
+    deadline: float = float("inf")
+
+    def expire(self, now: float) -> None:
+        pass
+
+
 def linked(room: int) -> tuple[Link, ThinLoop, Outbox, list[Event]]:
     loop, seen = ThinLoop(room), list[Event]()
     outbox = Outbox(lambda: None, 1000, 1.0, 1000)
     engine = Engine("h:1", lambda info: ConnectOptions(), 10.0, 2)
-    link = Link(loop, outbox, engine, seen.extend, lambda: False)
+    link = Link(loop, outbox, engine, seen.extend, Schedule())
     loop.start()
     link.turn(0.0)
     outbox.arrive()
@@ -71,7 +84,7 @@ def test_the_end_of_the_stream_is_an_error() -> None:
 
 def test_a_paused_link_reads_nothing() -> None:
     link, loop, _, seen = linked(10_000)
-    link._paused = lambda: True
+    link._desk.paused = True
     loop.inbound.append(b"MSG a 1 0\r\n\r\n")
     before = len(seen)
     link.turn(0.0)

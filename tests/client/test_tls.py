@@ -153,3 +153,8 @@ def test_errors_are_one_line(reason: str, text: str) -> None:
     explained = explain(error, "h")
     assert text in (explained.strerror or "")
     assert "_ssl.c" not in str(explained)
+
+
+def test_an_error_without_a_reason_keeps_its_words() -> None:
+    explained = explain(ssl.SSLError(1, "[SSL] ASN1 lib (_ssl.c:1006)"), "h")
+    assert explained.strerror == "TLS failed: ASN1 lib"

@@ -319,3 +319,45 @@ def test_nothing_may_come_in_clear_between_info_and_tls() -> None:
     with pair() as (near, _), pytest.raises(OSError, match="more in clear: 'PING'") as caught:
         near.secure(TLS(verify=False), "localhost", b"PING\r\n")
     assert caught.value.errno == errno.EPROTO
+
+
+def flight(context: ssl.SSLContext, hello: bytes) -> bytes:
+    """What a server answers to that ClientHello."""
+    inbound, outbound = ssl.MemoryBIO(), ssl.MemoryBIO()
+    far_end = context.wrap_bio(inbound, outbound, server_side=True)
+    inbound.write(hello)
+    with pytest.raises(ssl.SSLWantReadError):
+        far_end.do_handshake()
+    return outbound.read()
+
+
+@VERSIONS
+@pytest.mark.parametrize("harm", ["cut", "changed"])
+def test_a_handshake_that_is_cut_or_changed_anywhere(
+    certificates: Certificates, version: str, harm: str
+) -> None:
+    context = server_context(certificates.server)
+    context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
+    tls = TLS(ca_file=certificates.ca)
+    size = 1
+    for place in range(0, 10_000, 37):
+        if place >= size:
+            break
+        with pair() as (near, far):
+            near.secure(tls, "localhost")
+            assert not near.handshake()
+            answer = bytearray(flight(context, far.recv(1 << 16)))
+            size = len(answer)
+            if harm == "cut":
+                del answer[place:]
+            else:
+                answer[place] ^= 0x55
+            far.sendall(answer)
+            far.shutdown(socket.SHUT_WR)
+            with pytest.raises(OSError) as caught:
+                while not near.handshake():
+                    wait(near)
+        told = str(caught.value)
+        assert caught.value.errno in (errno.EPROTO, errno.ECONNRESET), told
+        assert "\n" not in told and "_ssl.c" not in told
+    assert place > 500

@@ -1,0 +1,135 @@
+"""`connect`: all options of a connection, and what happens to open ones at exit."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections.abc import Callable, Iterable
+from time import monotonic
+
+from .client import Client
+from .connection import Connection
+from .errors import ConnectError, Error
+from .options import (
+    DEFAULT_URL,
+    RECONNECT_BUFFER,
+    REQUEST_TIMEOUT,
+    Callbacks,
+    Options,
+    parse_servers,
+)
+
+__all__ = ["connect"]
+
+EXIT_TIMEOUT = 2.0
+_open: weakref.WeakSet[Connection] = weakref.WeakSet()
+# What a forked child has of these is not its own.
+os.register_at_fork(after_in_child=_open.clear)
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """A program that ends without `close` still gets out what it published."""
+    until = monotonic() + EXIT_TIMEOUT
+    for connection in list(_open):
+        connection.close(max(0.0, until - monotonic()))
+
+
+def connect(
+    servers: str | Iterable[str] = DEFAULT_URL,
+    *,
+    name: str = "",
+    user: str = "",
+    password: str = "",
+    token: str = "",
+    timeout: float = 2.0,
+    request_timeout: float = REQUEST_TIMEOUT,
+    write_timeout: float = 10.0,
+    ping_interval: float = 120.0,
+    max_pings_out: int = 2,
+    verbose: bool = False,
+    pedantic: bool = False,
+    echo: bool = True,
+    randomize: bool = True,
+    discover: bool = True,
+    reconnect: bool = True,
+    max_reconnects: int | None = None,
+    reconnect_wait: float = 0.1,
+    reconnect_max_wait: float = 5.0,
+    reconnect_buffer: int = RECONNECT_BUFFER,
+    retry_first: bool = False,
+    ignore_auth_errors: bool = False,
+    inbox_prefix: str = "_INBOX",
+    on_error: Callable[[Error], None] | None = None,
+    on_disconnect: Callable[[Error | None], None] | None = None,
+    on_reconnect: Callable[[], None] | None = None,
+    on_discover: Callable[[list[str]], None] | None = None,
+    on_lame_duck: Callable[[], None] | None = None,
+    on_close: Callable[[Error | None], None] | None = None,
+) -> Client:
+    """A client connected to the first of `servers` that answers, tried in order.
+
+    `servers` is one URL, several with commas, or a list: `nats://[user:password@|token@]host[:port]`.
+    `timeout` bounds all of it: name, TCP, handshake, every server. Raises ConnectError (or
+    ConnectTimeoutError) with the step that failed, AuthorizationError, NoServersError when several
+    failed, OptionError for arguments that make no sense.
+
+    `on_error` gets what no caller can: errors from the server, SlowConsumerError, HandlerError.
+    `on_close` gets why the connection was lost, or None after `close`. Both run on one thread.
+    """
+    options = Options(
+        servers=parse_servers(servers),
+        name=name,
+        user=user,
+        password=password,
+        token=token,
+        version=_version(),
+        timeout=timeout,
+        request_timeout=request_timeout,
+        write_timeout=write_timeout,
+        ping_interval=ping_interval,
+        max_pings_out=max_pings_out,
+        verbose=verbose,
+        pedantic=pedantic,
+        echo=echo,
+        randomize=randomize,
+        discover=discover,
+        reconnect=reconnect,
+        max_reconnects=max_reconnects,
+        reconnect_wait=reconnect_wait,
+        reconnect_max_wait=reconnect_max_wait,
+        reconnect_buffer=reconnect_buffer,
+        retry_first=retry_first,
+        ignore_auth_errors=ignore_auth_errors,
+        inbox_prefix=inbox_prefix,
+        callbacks=Callbacks(
+            on_error=on_error,
+            on_disconnect=on_disconnect,
+            on_reconnect=on_reconnect,
+            on_discover=on_discover,
+            on_lame_duck=on_lame_duck,
+            on_close=on_close,
+        ),
+    )
+    connection = _connection(options)
+    _open.add(connection)
+    return Client(connection)
+
+
+def _connection(options: Options) -> Connection:
+    try:
+        connection = Connection(options)
+        connection.open()
+    except Error:
+        raise
+    except (OSError, RuntimeError) as error:  # the system gives no more descriptors or threads
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConnectError(str(options.servers[0]), "tcp", reason) from error
+    return connection
+
+
+def _version() -> str:
+    from . import __version__
+
+    return __version__

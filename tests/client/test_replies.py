@@ -1,0 +1,160 @@
+"""Replies that come later: futures, on a thread that never waits."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import CancelledError, as_completed
+from functools import partial
+
+import pytest
+
+import natsync
+from natsync import errors
+from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub
+
+from tests.support.fake_server import FakeServer
+
+TIMEOUT = 10.0
+
+
+def test_many_at_a_time_each_gets_its_own() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        futures = [nc.request_async("x", b"%d" % number) for number in range(50)]
+        asked = [peer.until(Pub) for _ in futures]
+        for question in reversed(asked):
+            peer.send(Msg(question.reply, b"1", b"", b"re " + question.payload))
+        assert [future.result(TIMEOUT).data for future in futures] == [
+            b"re %d" % number for number in range(50)
+        ]
+        assert len(list(as_completed(futures, TIMEOUT))) == 50
+
+
+def test_nobody_listens_or_answers() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        nobody = nc.request_async("x")
+        late = nc.request_async("y", timeout=0.05)
+        asked = peer.until(Pub)
+        peer.send(HMsg(asked.reply, b"1", b"", b"NATS/1.0 503\r\n\r\n"))
+        with pytest.raises(errors.NoRespondersError):
+            nobody.result(TIMEOUT)
+        error = late.exception(TIMEOUT)
+        assert isinstance(error, errors.RequestTimeoutError)
+        assert (error.subject, error.timeout) == ("y", 0.05)
+
+
+def test_too_late_while_there_is_no_connection() -> None:
+    connect = partial(natsync.connect, reconnect_wait=60, reconnect_max_wait=60)
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        lost = nc.request_async("x")
+        peer.until(Pub)
+        peer.close()
+        server.accept().close()
+        with pytest.raises(errors.ConnectionReconnectingError):
+            lost.result(TIMEOUT)
+        with pytest.raises(errors.RequestTimeoutError):
+            nc.request_async("x", timeout=0.05).result(TIMEOUT)
+
+
+def test_giving_up() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        future = nc.request_async("x")
+        asked = peer.until(Pub)
+        assert future.cancel() and future.cancelled()
+        with pytest.raises(CancelledError):
+            future.result(0)
+        peer.send(Msg(asked.reply, b"1", b"", b"late"), Ping())
+        peer.expect(Pong)
+        answered = nc.request_async("x")
+        peer.send(Msg(peer.until(Pub).reply, b"1"))
+        answered.result(TIMEOUT)
+        assert not answered.cancel()
+
+
+def test_callbacks_run_off_the_thread_that_reads() -> None:
+    seen: list[str] = []
+    done = threading.Event()
+
+    def note(future: object) -> None:
+        seen.append(threading.current_thread().name)
+        done.set()
+
+    with FakeServer() as server, server.client() as (nc, peer):
+        future = nc.request_async("x")
+        future.add_done_callback(note)
+        peer.send(Msg(peer.until(Pub).reply, b"1"))
+        assert done.wait(TIMEOUT)
+    assert seen[0].endswith("-callbacks")
+
+
+def test_a_timeout_of_the_wait_is_not_the_end_of_the_request() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        future = nc.request_async("x")
+        with pytest.raises(TimeoutError):
+            future.result(0.01)
+        peer.send(Msg(peer.until(Pub).reply, b"1", b"", b"here"))
+        assert future.result(TIMEOUT).data == b"here"
+
+
+def test_a_denied_request_fails_at_once() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        future = nc.request_async("x", timeout=60)
+        peer.until(Pub)
+        peer.send(Err(b'Permissions Violation for Publish to "x"'))
+        with pytest.raises(errors.PermissionsViolationError):
+            future.result(TIMEOUT)
+
+
+def test_what_cannot_be_sent_fails_at_the_caller() -> None:
+    with FakeServer() as server, server.client() as (nc, _):
+        with pytest.raises(errors.ProtocolError):
+            nc.request_async("no good")
+        assert not nc._connection.inbox()._waiting
+
+
+def test_replies_of_several() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        replies = nc.request_many("x", timeout=TIMEOUT, max_msgs=2)
+        sid = peer.subscribed()
+        reply = peer.until(Pub).reply
+        peer.send(*[Msg(reply, sid, b"", b"%d" % number) for number in range(3)])
+        assert [msg.data for msg in replies] == [b"0", b"1"]
+
+        replies = nc.request_many("x", timeout=TIMEOUT, sentinel=lambda msg: not msg.data)
+        sid = peer.subscribed()
+        reply = peer.until(Pub).reply
+        peer.send(Msg(reply, sid, b"", b"a"), Msg(reply, sid), Msg(reply, sid, b"", b"b"))
+        assert [msg.data for msg in replies] == [b"a"]
+
+        replies = nc.request_many("x", timeout=60, stall=0.02)
+        sid = peer.subscribed()
+        peer.send(Msg(peer.until(Pub).reply, sid, b"", b"only"))
+        assert [msg.data for msg in replies] == [b"only"]
+
+        assert list(nc.request_many("x", timeout=0.02)) == []
+
+
+def test_several_of_nobody() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        replies = nc.request_many("x", timeout=TIMEOUT)
+        sid = peer.subscribed()
+        peer.send(HMsg(peer.until(Pub).reply, sid, b"", b"NATS/1.0 503\r\n\r\n"))
+        with pytest.raises(errors.NoRespondersError):
+            next(replies)
+
+
+def test_a_confirmed_publish_and_a_refused_one() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        call = server.connecting(lambda url: nc.publish_confirmed("x", b"1") or nc)
+        peer.expect(Pub)
+        peer.expect(Ping)
+        assert not call.done
+        peer.send(Pong())
+        call.result()
+        call = server.connecting(lambda url: nc.publish_confirmed("x", b"2") or nc)
+        peer.expect(Pub)
+        peer.expect(Ping)
+        peer.send(Err(b'Permissions Violation for Publish to "x"'), Pong())
+        with pytest.raises(errors.PermissionsViolationError):
+            call.result()
+        with pytest.raises(errors.FlushTimeoutError):
+            nc.publish_confirmed("x", timeout=0.01)
