@@ -42,8 +42,9 @@ from .errors import (
     SyncSubRequiredError,
 )
 from .message import Headers, Msg
+from .pending import Overflow
 from .protocol import ServerInfo
-from .subscription import Subscription
+from .subscription import State, Subscription, SubStats
 
 __all__ = [
     "AuthorizationError",
@@ -70,6 +71,7 @@ __all__ = [
     "NoServersError",
     "OptionError",
     "OutboundBufferLimitError",
+    "Overflow",
     "PermissionsViolationError",
     "ProtocolError",
     "RequestTimeoutError",
@@ -78,8 +80,10 @@ __all__ = [
     "ServerInfo",
     "SlowConsumerError",
     "StaleConnectionError",
+    "State",
     "Stats",
     "Status",
+    "SubStats",
     "Subscription",
     "SyncSubRequiredError",
     "connect",

@@ -9,6 +9,7 @@ kept and sent then, as far as there is room.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -33,10 +34,14 @@ from .options import (
     check_max_msgs,
 )
 from .outbox import Ask
+from .pending import Overflow
 from .protocol import ProtocolError, ServerInfo, encode_publish
-from .subscription import Subscription
+from .subscription import Home, Subscription, check_limits
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from .errors import Error
     from .replies import ReplyFuture
 
 __all__ = ["Client"]
@@ -50,6 +55,13 @@ class Client:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._put = connection.outbox.put
+        self._home = Home(
+            self.publish,
+            connection.drive,
+            connection.unsubscribe,
+            connection.drain_subscription,
+            connection.resume,
+        )
 
     def publish(
         self,
@@ -110,34 +122,42 @@ class Client:
         max_msgs: int | None = None,
         pending_msgs_limit: int = PENDING_MSGS_LIMIT,
         pending_bytes_limit: int = PENDING_BYTES_LIMIT,
+        overflow: Overflow | str = Overflow.DROP_NEW,
+        workers: int = 1,
+        executor: Executor | None = None,
+        on_close: Callable[[Error], None] | None = None,
     ) -> Subscription:
         """A subscription to `subject`, in which `*` is any token and a last `>` any tokens.
 
         Of all with the same `queue`, one gets each message. With a `handler`, a thread of its own calls
-        it with each message, in order; without, ask the subscription. It ends after `max_msgs`. Messages
-        over a pending limit (negative: no limit) are dropped, counted and reported.
+        it with each message, in order; `workers` threads do so in any order, or those of an `executor`,
+        `workers` messages at a time. Without, ask the subscription. It ends after `max_msgs`. Messages
+        over a pending limit (negative: no limit) are dropped, counted and reported, or what `overflow`
+        says. `on_close` is told why it ended, on the callback thread.
 
         What is published after this, on this client, reaches it.
         """
         _check_text(subject=subject, queue=queue)
         check_max_msgs(max_msgs)
-        if not pending_msgs_limit or not pending_bytes_limit:
-            raise OptionError("pending limit", "must not be 0; below 0 is no limit")
+        check_limits(pending_msgs_limit, pending_bytes_limit)
+        if workers < 1:
+            raise OptionError("workers", "must be at least 1")
         connection = self._connection
+        post = connection.dispatcher.post
         sub = Subscription(
             subject,
             queue,
+            self._home,
             (pending_msgs_limit, pending_bytes_limit),
-            self.publish,
-            lambda limit: connection.unsubscribe(sid, sub, limit),
-            connection.drive,
+            _overflow(overflow),
             max_msgs,
             handled=handler is not None,
+            on_close=(lambda error: post(partial(on_close, error))) if on_close else None,
         )
-        sid = connection.subscribe(sub)
+        connection.subscribe(sub)
         if handler:
             try:
-                connection.dispatcher.handle(sub, handler)
+                connection.dispatcher.handle(sub, handler, workers, executor)
             except RuntimeError as error:  # the system gives no more threads
                 sub.unsubscribe()
                 raise HandlerError(subject) from error
@@ -289,6 +309,16 @@ class Client:
         """Gives the connection up and makes another one, as if it were lost; returns at once."""
         self._connection.reconnect()
 
+    def drain(self, timeout: float = 30.0) -> None:
+        """Ends the connection in order: no new messages, those that came are handled, what was published is
+        sent, then it is closed.
+
+        Raises DrainTimeoutError, when it is closed, with what was not handled within `timeout` seconds.
+        Handlers may publish meanwhile; `subscribe` raises ConnectionDrainingError. Called by a handler, it
+        does not wait for that one.
+        """
+        self._connection.drain(timeout)
+
     @property
     def status(self) -> Status:
         """Whether it is connected."""
@@ -318,6 +348,14 @@ class Client:
         if not self._connection.info.headers:
             raise HeadersNotSupportedError
         return encode_headers(headers)
+
+
+def _overflow(given: Overflow | str) -> Overflow:
+    try:
+        return Overflow(given)
+    except ValueError:
+        names = ", ".join(item.value for item in Overflow)
+        raise OptionError("overflow", f"is one of {names}") from None
 
 
 def _is_no_responders(msg: Msg) -> bool:

@@ -15,6 +15,7 @@ from .options import (
     DEFAULT_URL,
     RECONNECT_BUFFER,
     REQUEST_TIMEOUT,
+    Around,
     Callbacks,
     Options,
     parse_servers,
@@ -61,6 +62,7 @@ def connect(
     retry_first: bool = False,
     ignore_auth_errors: bool = False,
     inbox_prefix: str = "_INBOX",
+    around_handler: Around | None = None,
     on_error: Callable[[Error], None] | None = None,
     on_disconnect: Callable[[Error | None], None] | None = None,
     on_reconnect: Callable[[], None] | None = None,
@@ -103,6 +105,7 @@ def connect(
         retry_first=retry_first,
         ignore_auth_errors=ignore_auth_errors,
         inbox_prefix=inbox_prefix,
+        around_handler=around_handler,
         callbacks=Callbacks(
             on_error=on_error,
             on_disconnect=on_disconnect,

@@ -35,7 +35,9 @@ from .errors import (
     BadSubscriptionError,
     ConnectionClosedError,
     ConnectionDrainingError,
+    ConnectionReconnectingError,
     ConnectTimeoutError,
+    DrainTimeoutError,
     Error,
     FlushTimeoutError,
     fresh,
@@ -72,7 +74,7 @@ class Connection:
     def __init__(self, options: Options) -> None:
         self.options = options
         name = f"natsync-{options.name or options.servers[0]}"
-        self.dispatcher = Dispatcher(name, options.callbacks)
+        self.dispatcher = Dispatcher(name, options.callbacks, options.around_handler)
         self.registry = Registry()
         self._keeper = Keeper(options, self.dispatcher, self.registry)
         self.outbox = self._keeper.outbox
@@ -138,7 +140,7 @@ class Connection:
 
     def subscribe(self, sub: Listener) -> bytes:
         """Makes the server send what matches `sub` to it; returns the sid."""
-        if self.status is Status.DRAINING:
+        if self._keeper.draining:
             raise ConnectionDrainingError
         sid = self.registry.add(sub)
         try:
@@ -148,11 +150,13 @@ class Connection:
             raise
         return sid
 
-    def unsubscribe(self, sid: bytes, sub: Subscription, max_msgs: int | None) -> None:
+    def unsubscribe(self, sub: Subscription, max_msgs: int | None = None) -> None:
         """Ends `sub`; now, or when it has received `max_msgs` in all."""
+        sid = sub.sid
         if max_msgs is None:
             self.registry.remove(sid)
             sub.end(BadSubscriptionError(sub.subject), discard=True)
+            self.resume()
             wire = unsubscribe(sid)
         elif sub.limit(max_msgs):
             wire = limit(sid, sub)
@@ -163,6 +167,58 @@ class Connection:
             self.outbox.tell(wire)
         except ConnectionClosedError:
             pass  # which has ended it
+
+    def drain_subscription(self, sub: Subscription, timeout: float) -> None:
+        """Ends `sub`, and waits until all that had come is handled."""
+        left = self._drain([sub], monotonic() + min(timeout, MAX_WAIT))
+        if left:
+            raise DrainTimeoutError(timeout, left)
+
+    def drain(self, timeout: float) -> None:
+        """Ends all subscriptions, waits until what had come is handled and what was published is sent, and
+        closes; raises what was left to do at the end of the time."""
+        keeper = self._keeper
+        until = monotonic() + min(timeout, MAX_WAIT)
+        with self._lock:
+            if keeper.closing:
+                raise ConnectionClosedError
+            if keeper.draining:
+                return
+            keeper.draining = True
+        left: dict[str, int] = {}
+        try:
+            if keeper.connected.wait(max(0.0, until - monotonic())):
+                keeper.drained()
+                left = self._drain(self.registry.subscriptions(), until)
+        finally:
+            self.close(max(_GRACE, until - monotonic()))
+        if left:
+            raise DrainTimeoutError(timeout, left)
+
+    def _drain(self, subs: list[Subscription], until: float) -> dict[str, int]:
+        """Ends subscriptions behind what the server has sent; what is not handled at the time `until`."""
+        for sub in subs:
+            self.outbox.tell(unsubscribe(sub.sid))
+        try:
+            self.flush(max(0.0, until - monotonic()))
+        except (FlushTimeoutError, ConnectionReconnectingError):
+            pass  # nothing more comes, or it will be dropped
+        for sub in subs:
+            self.registry.remove(sub.sid)
+            sub.end(BadSubscriptionError(sub.subject))
+        left: dict[str, int] = {}
+        for sub in subs:
+            count = sub.wait_idle(until)
+            if count:
+                left[sub.subject] = left.get(sub.subject, 0) + count
+                sub.end(BadSubscriptionError(sub.subject), discard=True)
+        return left
+
+    def resume(self) -> None:
+        """Reads on, if a full subscription had stopped that and has room again."""
+        desk = self._keeper.desk
+        if desk.paused and desk.has_room():
+            self._keeper.loop.wake()
 
     def inbox(self) -> Inbox:
         """The inbox of all requests, subscribed to when the first one asks."""

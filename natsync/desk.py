@@ -18,7 +18,7 @@ from .log import logger
 from .options import Server, parse_servers
 from .outbox import Flush
 from .protocol import ServerInfo
-from .registry import Registry
+from .registry import Listener, Registry
 from .servers import ServerPool
 from .waiter import Waiter
 
@@ -47,6 +47,7 @@ class Desk:
         self._discovers = discover
         self._server: Server | None = None
         self._confirming: dict[Waiter[bool], str] = {}
+        self._full: dict[bytes, Listener] = {}
 
     def act(self, event: Event) -> None:
         """Does what one event asks for. Raises what ends the connection."""
@@ -57,6 +58,9 @@ class Desk:
                 if sub:
                     if dropped := sub.deliver(frames):
                         self._dispatcher.report(SlowConsumerError(sub.subject, dropped))
+                    if sub.is_full:
+                        self._full[sid] = sub
+                        self.paused = True
                     if sub.max_msgs is not None and sub.received >= sub.max_msgs:
                         self.exhausted(sid)
             case Ponged(token) if isinstance(token, Waiter):
@@ -85,6 +89,14 @@ class Desk:
         """Fails what is too late."""
         if self.inbox and self.inbox.deadline <= now:
             self.inbox.expire(now)
+
+    def has_room(self) -> bool:
+        """Whether no subscription is full any more; then reading goes on. For any thread."""
+        for sid, sub in list(self._full.copy().items()):
+            if not sub.is_full:
+                self._full.pop(sid, None)
+        self.paused = bool(self._full)
+        return not self.paused
 
     def confirm(self, subject: str, waiter: Waiter[bool]) -> None:
         """Notes that `waiter` wants to know whether the server takes a message on `subject`."""

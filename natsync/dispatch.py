@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from queue import SimpleQueue
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from .errors import Error, HandlerError
 from .log import logger
 from .message import Handler, Msg
-from .options import Callbacks
+from .options import Around, Callbacks
 from .subscription import Subscription
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 __all__ = ["Dispatcher"]
 
@@ -30,26 +35,56 @@ class Dispatcher:
         self,
         name: str,
         callbacks: Callbacks,
+        around: Around | None = None,
     ) -> None:
         self._name = name
         self._callbacks = callbacks
+        self._around = around
         self._lock = threading.Lock()
         self._threads: set[threading.Thread] = set()
         self._calls: SimpleQueue[Callback | None] | None = None
         self._ended = False
 
-    def handle(self, sub: Subscription, handler: Handler) -> None:
-        """Starts a thread that calls `handler` with each message of `sub`, in order, until it ends."""
+    def handle(
+        self,
+        sub: Subscription,
+        handler: Handler,
+        workers: int = 1,
+        executor: Executor | None = None,
+    ) -> None:
+        """Starts `workers` threads that call `handler` with the messages of `sub` until it ends; one of
+        them keeps their order. With an `executor` its threads call the handler, `workers` at a time.
+        """
+        room = threading.BoundedSemaphore(workers)
 
-        def call(msg: Msg) -> None:
+        def call(msg: Msg, token: object) -> None:
             try:
-                handler(msg)
+                with self._around(msg) if self._around else nullcontext():
+                    handler(msg)
             except Exception as error:  # the rim: whatever user code raises is reported
                 report = HandlerError(sub.subject)
                 report.__cause__ = error
                 self.report(report)
+            finally:
+                sub.handled(token)
 
-        self._start(f"{self._name}-handler-{sub.subject}", lambda: sub.handle(call))
+        def submit(msg: Msg, token: object) -> None:
+            room.acquire()
+            try:
+                task = executor.submit(call, msg, token) if executor else None
+            except RuntimeError as error:  # it was shut down
+                room.release()
+                sub.handled(token)
+                report = HandlerError(sub.subject)
+                report.__cause__ = error
+                self.report(report)
+            else:
+                if task:
+                    task.add_done_callback(lambda _: room.release())
+
+        for _ in range(1 if executor else workers):
+            body = partial(sub.handle, submit if executor else call)
+            self._start(f"{self._name}-handler-{sub.subject}", body)
 
     def report(self, error: Error) -> None:
         """Logs `error` and passes it to the error callback."""

@@ -42,12 +42,14 @@ class Inbox:
 
     max_msgs = None
     received_before = 0
+    is_full = False
 
     def __init__(self, prefix: str, drive: Drive) -> None:
         self._drive = drive
         self.prefix = f"{prefix}.{nuid()}."
         self.subject = self.prefix + "*"
         self.queue = ""
+        self.sid = b""
         self.wire_subject = to_wire(self.subject)
         self.wire_queue = b""
         self.received = 0

@@ -58,6 +58,7 @@ class Keeper:
         self.reconnects = 0
         self.close_by = _NEVER
         self.closing = False
+        self.draining = False
         self._options = options
         self._dispatcher = dispatcher
         self._registry = registry
@@ -123,6 +124,11 @@ class Keeper:
     def _is_disturbed(self) -> bool:
         """Whether the I/O thread has something to decide."""
         return self.closing or self._forced or self._broken is not None
+
+    def drained(self) -> None:
+        """Says that draining has begun."""
+        if self.status is Status.CONNECTED:
+            self.status = Status.DRAINING
 
     def reconnect(self) -> None:
         """Gives the connection up for another one. For any thread."""
@@ -302,7 +308,7 @@ class Keeper:
             self._registry.wire()
         )  # after it: who subscribes in between is told twice
         if not self.closing:
-            self.status = Status.CONNECTED
+            self.status = Status.DRAINING if self.draining else Status.CONNECTED
         again, self._connected = self._connected, True
         self.desk.greet(info, self.server, again)
         if again:

@@ -7,9 +7,11 @@ Schemes: `nats://`, `tls://`, or none. Defaults follow nats.go where it has one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from .errors import Error, OptionError
+from .message import Msg
 
 __all__ = ["DEFAULT_URL", "Options", "Server", "check_max_msgs", "parse_servers"]
 
@@ -90,6 +92,10 @@ def _parse_server(url: str) -> Server:
     return Server(host, port or DEFAULT_PORT, user, unquote(password), tls=tls)
 
 
+Around = Callable[[Msg], AbstractContextManager[object]]
+"""A context for the handling of one message: entered before a handler is called, left after it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
     """What is called when something happens to a connection, on one thread, in the order of causes."""
@@ -139,6 +145,7 @@ class Options:
     retry_first: bool = False
     ignore_auth_errors: bool = False
     inbox_prefix: str = "_INBOX"
+    around_handler: Around | None = None
     callbacks: Callbacks = field(default_factory=Callbacks)
 
     def __post_init__(self) -> None:

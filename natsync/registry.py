@@ -13,6 +13,7 @@ from .errors import Error, PermissionsViolationError
 from .message import Delivered
 from .outbox import Interest
 from .protocol import Sub, Unsub, encode
+from .subscription import Subscription
 
 __all__ = ["Listener", "Registry"]
 
@@ -20,6 +21,8 @@ __all__ = ["Listener", "Registry"]
 class Listener(Protocol):
     """A subscription, as the connection sees it. `max_msgs`, if not None, is when it ends, `received` what
     it has had, `received_before` what of that came on connections before this one."""
+
+    sid: bytes
 
     @property
     def subject(self) -> str: ...
@@ -35,6 +38,8 @@ class Listener(Protocol):
     def received_before(self) -> int: ...
     @property
     def received(self) -> int: ...
+    @property
+    def is_full(self) -> bool: ...
     def deliver(self, frames: Sequence[Delivered]) -> int: ...
     def refuse(self, error: Error) -> None: ...
     def renew(self) -> None: ...
@@ -52,6 +57,7 @@ class Registry:
     def add(self, listener: Listener) -> bytes:
         """Takes it in; returns its sid."""
         sid = b"%d" % next(self._sids)
+        listener.sid = sid
         self._listeners[sid] = listener
         return sid
 
@@ -62,6 +68,10 @@ class Registry:
     def all(self) -> list[tuple[bytes, Listener]]:
         """All at this moment."""
         return list(self._listeners.copy().items())
+
+    def subscriptions(self) -> list[Subscription]:
+        """Those of users."""
+        return [sub for _, sub in self.all() if isinstance(sub, Subscription)]
 
     def wire(self) -> bytes:
         """What tells a new connection of all interest, limits included."""

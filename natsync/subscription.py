@@ -1,75 +1,99 @@
-"""A subscription: the bounded queue between the I/O thread, which delivers, and those who take.
-
-Counts close: received = delivered + dropped + pending. When a limit is reached the *new* message is
-dropped (as nats.go does), and the first drop of an episode is told once; the next message that fits
-ends the episode.
-"""
+"""A subscription as its user sees it: messages on a subject, for one who asks or for a handler."""
 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from time import monotonic
 
 from .errors import (
     BadSubscriptionError,
     Error,
     NextMsgTimeoutError,
+    OptionError,
     SyncSubRequiredError,
-    fresh,
 )
 from .message import Delivered, Msg, Publish, to_wire
 from .options import MAX_WAIT, check_max_msgs
+from .pending import Overflow, Pending
 from .protocol import check_queue, check_subscribe
 from .waiter import Drive
 
-__all__ = ["Subscription"]
+__all__ = ["Home", "State", "SubStats", "Subscription", "check_limits"]
+
+
+class State(Enum):
+    """Names as in nats.go. SLOW_CONSUMER: messages are being dropped; CLOSED: none will come."""
+
+    ACTIVE = "active"
+    SLOW_CONSUMER = "slow consumer"
+    DRAINING = "draining"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class SubStats:
+    """Counts of one subscription at one moment: received = delivered + dropped + pending."""
+
+    received: int
+    delivered: int
+    dropped: int
+    pending_msgs: int
+    pending_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """What a subscription needs of its client. `resume`: there is room again."""
+
+    publish: Publish
+    drive: Drive
+    unsubscribe: Callable[[Subscription, int | None], None]
+    drain: Callable[[Subscription, float], None]
+    resume: Callable[[], None]
+
+
+def check_limits(msgs: int, size: int) -> None:
+    """Raises OptionError for pending limits that make no sense."""
+    if not msgs or not size:
+        raise OptionError("pending limit", "must not be 0; below 0 is no limit")
 
 
 class Subscription:
-    """Messages on a subject, for one who asks (`next_msg`, iteration) or for a handler.
+    """Messages on a subject, for one who asks (`next_msg`, iteration, `messages`) or for a handler.
 
-    Any number of threads may take messages from it; each message goes to one of them. One lock, a leaf:
-    nothing is called while it is held.
+    Any number of threads may take messages from it; each message goes to one of them. `on_close` is told
+    once why nothing more will come; it must not block.
     """
 
     def __init__(
         self,
         subject: str,
         queue: str,
+        home: Home,
         limits: tuple[int, int],
-        publish: Publish,
-        unsubscribe: Callable[[int | None], None],
-        drive: Drive,
+        overflow: Overflow = Overflow.DROP_NEW,
         max_msgs: int | None = None,
         handled: bool = False,
+        on_close: Callable[[Error], None] | None = None,
     ) -> None:
         self.subject = subject
         self.queue = queue
+        self.sid = b""
         self.wire_subject = to_wire(subject)
         self.wire_queue = to_wire(queue)
         check_subscribe(self.wire_subject)
         if queue:
             check_queue(self.wire_queue)
-        self.max_msgs = max_msgs
-        self.received_before = 0
-        self._most, self._most_bytes = (limit if limit >= 0 else float("inf") for limit in limits)
-        self._publish = publish
-        self._unsubscribe = unsubscribe
-        self._drive = drive
+        self._pending = Pending(*limits, overflow, home.drive)
+        self._pending.max_msgs = max_msgs
+        self._home = home
         self._handled = handled
-        self._lock = threading.Lock()
-        # One for each thread that waits. No Condition: an interrupt inside its wait loses its lock.
-        self._waiting: deque[threading.Lock] = deque()
-        self._pending: deque[Delivered] = deque()
-        self._pending_bytes = 0
-        self._received = 0
-        self._dropped = 0
-        self._slow = False
-        self._refused: Error | None = None
-        self._end: Error | None = None
+        self._on_close = on_close
         self._quiet = False
+        self._draining = False
 
     @property
     def pending_msgs(self) -> int:
@@ -79,28 +103,65 @@ class Subscription:
     @property
     def pending_bytes(self) -> int:
         """Bytes of headers and payloads that wait to be taken."""
-        return self._pending_bytes
+        return self._pending.size
 
     @property
     def delivered(self) -> int:
         """Messages taken by `next_msg`, iteration or the handler."""
-        with self._lock:
-            return self._received - self._dropped - len(self._pending)
+        return self._pending.delivered
 
     @property
     def dropped(self) -> int:
         """Messages that came and were never taken: over a limit, or pending when it was ended."""
-        return self._dropped
+        return self._pending.dropped
 
     @property
     def received(self) -> int:
         """Messages that came from the server."""
-        return self._received
+        return self._pending.received
+
+    @property
+    def stats(self) -> SubStats:
+        """All counts at one moment."""
+        pending = self._pending
+        return SubStats(
+            pending.received, pending.delivered, pending.dropped, len(pending), pending.size
+        )
+
+    @property
+    def max_msgs(self) -> int | None:
+        """The number of messages it ends with, if there is one."""
+        return self._pending.max_msgs
+
+    @property
+    def received_before(self) -> int:
+        """What of `received` came on connections before this one."""
+        return self._pending.received_before
+
+    @property
+    def pending_limits(self) -> tuple[int, int]:
+        """The most messages and bytes that may be pending; below 0 is no limit. May be set."""
+        return self._pending.most, self._pending.most_bytes
+
+    @pending_limits.setter
+    def pending_limits(self, limits: tuple[int, int]) -> None:
+        check_limits(*limits)
+        self._pending.most, self._pending.most_bytes = limits
+        self._home.resume()
 
     @property
     def closed(self) -> bool:
         """Whether nothing more will come; messages may still be pending."""
-        return self._end is not None
+        return self._pending.end is not None
+
+    @property
+    def state(self) -> State:
+        """What it is doing."""
+        if self.closed:
+            return State.CLOSED
+        if self._draining:
+            return State.DRAINING
+        return State.SLOW_CONSUMER if self._pending.slow else State.ACTIVE
 
     def next_msg(self, timeout: float | None = None) -> Msg:
         """The next message; waits for it up to `timeout` seconds, or as long as it takes.
@@ -110,15 +171,24 @@ class Subscription:
         MaxMessagesError or ConnectionClosedError.
         """
         self._check_sync()
-        return Msg(self._take(timeout), self._publish)
+        frame = self._take(timeout)
+        if frame is None:
+            raise NextMsgTimeoutError(self.subject, timeout or 0.0)
+        return Msg(frame, self._home.publish)
 
     def __iter__(self) -> Iterator[Msg]:
         """The messages as they come, until it is unsubscribed, has its `max_msgs`, or the client closes.
 
-        Raises ConnectionClosedError if the connection is lost, PermissionsViolationError if refused.
+        Raises ConnectionClosedError if the connection is lost for good, PermissionsViolationError if refused.
         """
         self._check_sync()
         return self._messages()
+
+    def messages(self, timeout: float | None = None, limit: int | None = None) -> Iterator[Msg]:
+        """The messages as they come, until none came for `timeout` seconds or `limit` were given; else as
+        iteration."""
+        self._check_sync()
+        return self._messages(timeout=timeout, limit=limit)
 
     def unsubscribe(self, max_msgs: int | None = None) -> None:
         """Ends it now, dropping what is pending; or once `max_msgs` have come since it began.
@@ -127,7 +197,16 @@ class Subscription:
         """
         check_max_msgs(max_msgs)
         if not self.closed:
-            self._unsubscribe(max_msgs)
+            self._home.unsubscribe(self, max_msgs)
+
+    def drain(self, timeout: float = 30.0) -> None:
+        """Ends it, and returns when everything that had come was taken, and handled.
+
+        Raises DrainTimeoutError where that takes longer than `timeout` seconds; then what is left is dropped.
+        Called by its own handler, it does not wait for that one.
+        """
+        self._draining = True
+        self._home.drain(self, timeout)
 
     def __enter__(self) -> Subscription:
         return self
@@ -135,132 +214,80 @@ class Subscription:
     def __exit__(self, *_: object) -> None:
         self.unsubscribe()
 
-    def handle(self, call: Callable[[Msg], None]) -> None:
-        """Calls `call` with each message until the end. For the thread that runs the handler."""
+    def handle(self, call: Callable[[Msg, object], None]) -> None:
+        """Calls `call` with each message and a token until the end; `handled` is due for each token. For
+        the thread that runs the handler."""
+        me = threading.get_ident()
         for msg in self._messages(refusal=False):
-            call(msg)
+            token = object()
+            self._pending.begin(token, me)
+            call(msg, token)
+
+    def handled(self, token: object) -> None:
+        """The handler has returned."""
+        self._pending.finish(token)
+
+    def wait_idle(self, until: float) -> int:
+        """Waits for everything to be taken and handled; how many messages are not at the time `until`."""
+        return self._pending.wait_idle(until)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the connection has to wait for room here."""
+        return self._pending.is_full
 
     def deliver(self, frames: Sequence[Delivered]) -> int:
         """Takes messages in. Returns how many were dropped so far if an episode of dropping begins."""
-        began = False
-        with self._lock:
-            if self._end:
-                return 0
-            if self.max_msgs is not None:
-                frames = frames[: self.max_msgs - self._received]
-            self._received += len(frames)
-            for frame in frames:
-                size = self._pending_bytes + frame.header_bytes + frame.payload_bytes
-                if len(self._pending) < self._most and size <= self._most_bytes:
-                    self._pending.append(frame)
-                    self._pending_bytes = size
-                    self._slow = False
-                else:
-                    self._dropped += 1
-                    began = began or not self._slow
-                    self._slow = True
-            if self._waiting:
-                self._wake(len(frames))
-        return self._dropped if began else 0
+        return self._pending.put(frames)
 
     def limit(self, max_msgs: int) -> bool:
         """Says that it ends with so many messages in all; whether any of them are still to come."""
-        with self._lock:
-            self.max_msgs = max_msgs
-            return self._received < max_msgs
+        return self._pending.limit(max_msgs)
 
     def renew(self) -> None:
         """Another connection is told of this subscription: what the server refused before may work now."""
-        with self._lock:
-            self.received_before = self._received
-            self._refused = None
+        self._pending.renew()
 
     def refuse(self, error: Error) -> None:
         """Tells those who wait that the server refused the subscription."""
-        with self._lock:
-            self._refused = error
-            self._wake(len(self._waiting))
+        self._pending.refuse(error)
 
     def end(self, error: Error, *, discard: bool = False, quiet: bool = True) -> None:
         """Nothing will come any more, for the reason `error`. The first call counts.
 
         With `discard` pending messages are dropped; unless `quiet`, iteration raises `error`.
         """
-        with self._lock:
-            if discard:
-                self._dropped += len(self._pending)
-                self._pending.clear()
-                self._pending_bytes = 0
-            if not self._end:
-                self._end = error
-                self._quiet = quiet
-            self._wake(len(self._waiting))
+        if not self.closed:
+            self._quiet = quiet
+        if self._pending.close(error, discard) and self._on_close:
+            self._on_close(error)
 
-    def _wake(self, most: int) -> None:
-        """Lets up to `most` threads go on; with the lock held."""
-        for _ in range(min(most, len(self._waiting))):
-            self._waiting.popleft().release()
-
-    def _messages(self, refusal: bool = True) -> Iterator[Msg]:
-        while True:
+    def _messages(
+        self, refusal: bool = True, timeout: float | None = None, limit: int | None = None
+    ) -> Iterator[Msg]:
+        given = 0
+        while limit is None or given < limit:
             try:
-                frame = self._take(None, refusal)
+                frame = self._take(timeout, refusal)
             except Error as error:
                 if self._quiet or isinstance(error, BadSubscriptionError) or not refusal:
                     return
                 raise
-            yield Msg(frame, self._publish)
-
-    def _take(self, timeout: float | None, refusal: bool = True) -> Delivered:
-        until = None
-        while True:
-            with self._lock:
-                if self._pending:
-                    frame = self._pending.popleft()
-                    self._pending_bytes -= frame.header_bytes + frame.payload_bytes
-                    return frame
-                if self._end:
-                    raise fresh(self._end)
-                if self._refused and refusal:
-                    raise fresh(self._refused)
-            now = monotonic()
-            if until is None:
-                until = now + (MAX_WAIT if timeout is None else min(timeout, MAX_WAIT))
-            elif now >= until and timeout is not None:
-                raise NextMsgTimeoutError(self.subject, timeout)
-            self._await(self._is_told if refusal else self._has_more, until)
-
-    def _await(self, changed: Callable[[], bool], until: float) -> None:
-        """Waits for a change, up to the time `until`."""
-        self._drive(changed, until)
-        turn = threading.Lock()
-        turn.acquire()
-        with self._lock:
-            if changed():
+            if frame is None:
                 return
-            self._waiting.append(turn)
-        try:
-            turn.acquire(timeout=max(0.0, until - monotonic()))
-        except BaseException:
-            if not self._leave(turn):  # let go, but this thread takes nothing: another one may
-                with self._lock:
-                    self._wake(1)
-            raise
-        self._leave(turn)
+            given += 1
+            yield Msg(frame, self._home.publish)
 
-    def _leave(self, turn: threading.Lock) -> bool:
-        """Waits no longer; whether it still did."""
-        with self._lock:
-            waited = turn in self._waiting
-            if waited:
-                self._waiting.remove(turn)
-        return waited
-
-    def _has_more(self) -> bool:
-        return bool(self._pending or self._end)
-
-    def _is_told(self) -> bool:
-        return bool(self._pending or self._end or self._refused)
+    def _take(self, timeout: float | None, refusal: bool = True) -> Delivered | None:
+        forever = timeout is None
+        while True:
+            until = monotonic() + (MAX_WAIT if timeout is None else min(timeout, MAX_WAIT))
+            frame = self._pending.take(until, refusal)
+            if frame is not None or not forever:
+                break
+        if self._pending.overflow is Overflow.BLOCK:
+            self._home.resume()
+        return frame
 
     def _check_sync(self) -> None:
         if self._handled:

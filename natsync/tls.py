@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["TLS", "explain"]
 
 _ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_(\w+)")
+# What OpenSSL says of bytes that are no TLS record.
+_NOT_TLS = {"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG"}
 # What Python puts around the words of OpenSSL, where those name no reason.
 _PLACE = re.compile(r"^\[\w+\] | \(_ssl\.c:\d+\)$")
 # Different servers, the same cause: TLS 1.3 has an alert for it, 1.2 has not.
@@ -133,6 +135,8 @@ def explain(error: ssl.SSLError, host: str) -> OSError:
     if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         return OSError(errno.ECONNRESET, "the server closed the connection")
     reason: str = getattr(error, "reason", None) or ""  # errors that Python itself makes have none
+    if reason in _NOT_TLS:
+        return OSError(errno.EPROTO, "the server does not talk TLS, or a version too old")
     if found := _ALERT.fullmatch(reason):
         hint = ": it may want a client certificate" if found[1] in _NO_CERTIFICATE else ""
         said = found[1].lower().replace("_", " ")

@@ -80,6 +80,7 @@ class Transport:
         self._secured: ssl.SSLSocket | None = None  # the socket again, where TLS is on it
         self._write_bytes: int | None = None
         self._name = ""
+        self._process = 0
         self._answered = False
         try:
             self._socket.setblocking(False)
@@ -104,6 +105,7 @@ class Transport:
         if surplus:
             raise OSError(errno.EPROTO, f"the server said more in clear: {_shown(surplus)}")
         self._name = tls.name_of(host)
+        self._process = os.getpid()
         context = tls.make_context()
         self._blocked += (ssl.SSLWantReadError, ssl.SSLWantWriteError)
         self._blocked_writing = (ssl.SSLWantWriteError,)
@@ -158,18 +160,20 @@ class Transport:
             raise explain(error, self._name) from error
 
     def close(self) -> None:
-        """Ends it, with a word of farewell where TLS is talked; what the server made of it is not read."""
-        if self._secured:
+        """Ends it. Where TLS is talked, says so first; what the server answers to that is not read.
+
+        A forked process says nothing: it shares the connection with its parent, which goes on talking.
+        """
+        if self._secured and self._process == os.getpid():
             with suppress(OSError, ValueError):
                 self._secured.unwrap()
         self._socket.close()
 
-    def abandon(self) -> None:
-        """Closes the descriptor alone: for a forked process, whose parent goes on talking."""
-        self._socket.close()
-
     def _check_answer(self) -> None:
-        """Raises OSError if what the server says first is no TLS."""
+        """Raises OSError if what the server says first is no TLS, and shows it.
+
+        It may come a moment too late for this look: `explain` then has less to show.
+        """
         if self._answered:
             return
         try:

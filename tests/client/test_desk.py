@@ -15,8 +15,7 @@ from natsync.servers import ServerPool
 from natsync.subscription import Subscription
 from natsync.waiter import Waiter
 
-from tests.client.test_subscription import publish
-from tests.support.driving import idle
+from tests.support.driving import home, idle
 
 HERE = Server("here", user="u", password="p", tls=True)
 
@@ -28,7 +27,7 @@ def new_desk(discover: bool = True) -> tuple[Desk, Registry, ServerPool]:
 
 def test_messages_go_to_their_subscription_and_its_limit_ends_it() -> None:
     desk, registry, _ = new_desk()
-    sub = Subscription("a", "", (10, 100), publish, print, idle, max_msgs=2)
+    sub = Subscription("a", "", home(), (10, 100), max_msgs=2)
     sid = registry.add(sub)
     desk.act(Delivery(sid, [Msg(b"a", sid)] * 3))
     desk.act(Delivery(b"99", [Msg(b"a", b"99")]))

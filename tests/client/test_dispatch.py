@@ -14,8 +14,8 @@ from natsync.message import Msg
 from natsync.options import Callbacks
 from natsync.subscription import Subscription
 
-from tests.client.test_subscription import frames, publish
-from tests.support.driving import idle
+from tests.client.test_subscription import frames
+from tests.support.driving import home
 
 
 def until() -> float:
@@ -24,7 +24,7 @@ def until() -> float:
 
 def handled_sub(*payloads: bytes) -> Subscription:
     """A subscription that has ended with these messages pending."""
-    sub = Subscription("a", "", (100, 1000), publish, print, idle, handled=True)
+    sub = Subscription("a", "", home(), (100, 1000), handled=True)
     sub.deliver(frames(*payloads))
     sub.end(MaxMessagesError("a"))
     return sub

@@ -20,6 +20,8 @@ class Listening:
     received: int = 0
     received_before: int = 0
     refused: Error | None = None
+    sid: bytes = b""
+    is_full: bool = False
 
     @property
     def wire_subject(self) -> bytes:

@@ -18,28 +18,20 @@ from natsync.errors import (
     ProtocolError,
     SyncSubRequiredError,
 )
-from natsync.message import HeadersLike
 from natsync.protocol import HMsg
 from natsync.protocol import Msg as MsgFrame
 from natsync.subscription import Subscription
 
-from tests.support.driving import idle
+from tests.support.driving import home
 from tests.support.fake_server import Background
 
 DENIED = PermissionsViolationError("Permissions Violation ...", "subscription", "a")
 
 
-def publish(
-    subject: str, data: bytes | bytearray | memoryview, *, headers: HeadersLike | None
-) -> None:
-    raise AssertionError("nothing is published here")
-
-
 def new_sub(
     msgs: int = 100, size: int = 1000, handled: bool = False, ended: list[int | None] | None = None
 ) -> Subscription:
-    calls: list[int | None] = [] if ended is None else ended
-    return Subscription("a", "", (msgs, size), publish, calls.append, idle, handled=handled)
+    return Subscription("a", "", home(ended), (msgs, size), handled=handled)
 
 
 def frames(*payloads: bytes) -> list[MsgFrame | HMsg]:
@@ -174,7 +166,7 @@ def test_a_handler_takes_all_and_outlives_a_refusal() -> None:
     sub = new_sub(handled=True)
     got: list[bytes] = []
     sub.refuse(DENIED)
-    call = Background(lambda: sub.handle(lambda msg: got.append(msg.data)))
+    call = Background(lambda: sub.handle(lambda msg, _: got.append(msg.data)))
     sub.deliver(frames(b"1", b"2"))
     sub.end(ConnectionClosedError("reset"), quiet=False)
     call.result()
@@ -204,7 +196,7 @@ def test_unsubscribe_is_passed_on_until_the_end() -> None:
 )
 def test_what_the_server_would_refuse_is_refused_here(subject: str, queue: str) -> None:
     with pytest.raises(ProtocolError):
-        Subscription(subject, queue, (1, 1), publish, print, idle)
+        Subscription(subject, queue, home(), (1, 1))
 
 
 def test_every_message_reaches_one_of_many_threads() -> None:

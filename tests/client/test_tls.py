@@ -144,6 +144,7 @@ def test_names_that_no_certificate_has(hostname: str) -> None:
     [
         ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "refused TLS (certificate required): it may want"),
         ("TLSV1_ALERT_PROTOCOL_VERSION", "the server refused TLS (protocol version)"),
+        ("WRONG_VERSION_NUMBER", "the server does not talk TLS"),
         ("NO_CIPHERS_AVAILABLE", "TLS failed: no ciphers available"),
     ],
 )

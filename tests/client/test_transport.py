@@ -110,7 +110,7 @@ def test_ipv6() -> None:
             assert ready(near, selectors.EVENT_WRITE)
             near.finish()
             assert near.write(memoryview(b"x")) == 1 and far.recv(10) == b"x"
-            near.abandon()
+            near.close()
             assert far.recv(10) == b""
 
 

@@ -178,16 +178,21 @@ def test_a_reset_is_an_end(certificates: Certificates) -> None:
             pass
 
 
-def test_closing_says_farewell_and_abandoning_does_not(certificates: Certificates) -> None:
+def test_closing_says_farewell_but_not_in_a_forked_process(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
     context = server_context(certificates.server)
     with secured(context, TLS(ca_file=certificates.ca)) as (near, far):
         far.suppress_ragged_eofs = False
+        assert near.read() is None  # takes the session tickets: what is unread turns FIN into RST
         near.close()
         near.close()
         assert far.recv(10) == b""
     with secured(context, TLS(ca_file=certificates.ca)) as (near, far):
         far.suppress_ragged_eofs = False
-        near.abandon()
+        assert near.read() is None
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        near.close()
         with pytest.raises(ssl.SSLEOFError):
             far.recv(10)
 
@@ -351,7 +356,7 @@ def test_a_handshake_that_is_cut_or_changed_anywhere(
             if harm == "cut":
                 del answer[place:]
             else:
-                answer[place] ^= 0x55
+                answer[min(place, size - 1)] ^= 0x55  # signatures differ in length
             far.sendall(answer)
             far.shutdown(socket.SHUT_WR)
             with pytest.raises(OSError) as caught:
