@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from .connection import Connection, Stats, Status
 from .errors import (
@@ -24,6 +24,7 @@ from .errors import (
     OptionError,
     RequestTimeoutError,
 )
+from .forks import Inherited
 from .message import Delivered, Handler, HeadersLike, Msg, encode_headers, to_wire
 from .nuid import nuid
 from .options import (
@@ -52,7 +53,11 @@ Data = bytes | bytearray | memoryview
 class Client:
     """A connection to a NATS server, for any number of threads. Made by `connect`."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, renew: Callable[[Connection], Connection]) -> None:
+        self._renew = renew
+        self._adopt(connection)
+
+    def _adopt(self, connection: Connection) -> Connection:
         self._connection = connection
         self._put = connection.outbox.put
         self._home = Home(
@@ -62,6 +67,13 @@ class Client:
             connection.drain_subscription,
             connection.resume,
         )
+        return connection
+
+    def inherit(self) -> None:
+        """This process was forked: its connection is the parent's. The next call makes a new one."""
+        inherited = Inherited(self._connection, lambda parents: self._adopt(self._renew(parents)))
+        self._connection = cast(Connection, inherited)
+        self._put = lambda data, wake=True: inherited.own().outbox.put(data, wake)
 
     def publish(
         self,
@@ -142,8 +154,8 @@ class Client:
         check_limits(pending_msgs_limit, pending_bytes_limit)
         if workers < 1:
             raise OptionError("workers", "must be at least 1")
-        connection = self._connection
-        post = connection.dispatcher.post
+        post = self._connection.dispatcher.post
+        connection = self._connection  # behind the line before: a forked child has another one then
         sub = Subscription(
             subject,
             queue,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import atexit
-import os
 import weakref
 from collections.abc import Callable, Iterable
 from time import monotonic
 
 from .client import Client
 from .connection import Connection
-from .errors import ConnectError, Error
+from .errors import ConnectError, Error, ForkedError
+from .forks import watch
 from .options import (
     DEFAULT_URL,
     RECONNECT_BUFFER,
@@ -25,15 +25,13 @@ __all__ = ["connect"]
 
 EXIT_TIMEOUT = 2.0
 _open: weakref.WeakSet[Connection] = weakref.WeakSet()
-# What a forked child has of these is not its own.
-os.register_at_fork(after_in_child=_open.clear)
 
 
 @atexit.register
 def _close_at_exit() -> None:
     """A program that ends without `close` still gets out what it published."""
     until = monotonic() + EXIT_TIMEOUT
-    for connection in list(_open):
+    for connection in list(_open):  # of a parent process nothing is left to close
         connection.close(max(0.0, until - monotonic()))
 
 
@@ -61,6 +59,7 @@ def connect(
     reconnect_buffer: int = RECONNECT_BUFFER,
     retry_first: bool = False,
     ignore_auth_errors: bool = False,
+    reconnect_after_fork: bool = True,
     inbox_prefix: str = "_INBOX",
     around_handler: Around | None = None,
     on_error: Callable[[Error], None] | None = None,
@@ -104,6 +103,7 @@ def connect(
         reconnect_buffer=reconnect_buffer,
         retry_first=retry_first,
         ignore_auth_errors=ignore_auth_errors,
+        reconnect_after_fork=reconnect_after_fork,
         inbox_prefix=inbox_prefix,
         around_handler=around_handler,
         callbacks=Callbacks(
@@ -115,9 +115,9 @@ def connect(
             on_close=on_close,
         ),
     )
-    connection = _connection(options)
-    _open.add(connection)
-    return Client(connection)
+    client = Client(_connection(options), _renewed)
+    watch(client)
+    return client
 
 
 def _connection(options: Options) -> Connection:
@@ -129,7 +129,16 @@ def _connection(options: Options) -> Connection:
     except (OSError, RuntimeError) as error:  # the system gives no more descriptors or threads
         reason = getattr(error, "strerror", None) or str(error)
         raise ConnectError(str(options.servers[0]), "tcp", reason) from error
+    _open.add(connection)
     return connection
+
+
+def _renewed(parents: Connection) -> Connection:
+    """A forked child's own connection, in place of its parent's."""
+    _open.discard(parents)
+    if not parents.options.reconnect_after_fork:
+        raise ForkedError
+    return _connection(parents.options)
 
 
 def _version() -> str:

@@ -241,6 +241,14 @@ class Connection:
             raise fresh(self._keeper.failure or ConnectionClosedError())
         return True
 
+    def abandon(self) -> None:
+        """Leaves everything as it is, in a forked child: closes descriptors, and tells subscriptions."""
+        self._keeper.closing = True
+        self._keeper.ended.set()
+        self._keeper.loop.abandon()
+        for sub in self.registry.subscriptions():
+            sub.abandon()
+
     def reconnect(self) -> None:
         """Gives the connection up for another one."""
         self._keeper.reconnect()

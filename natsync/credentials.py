@@ -55,8 +55,16 @@ class Login:
         self._check_conflicts()
         if isinstance(self.nkey, (str, bytes)) and self.nkey:
             check_nkey(self.nkey, self.sign)
-        if isinstance(self.credentials, (str, bytes)) and _is_content(self.credentials):
+        if self.credentials and not (callable(self.credentials) or _is_path(self.credentials)):
             KeyPair(read_credentials(self.credentials)[1], "credentials")
+
+    @property
+    def may_block(self) -> bool:
+        """Whether to ask for these calls what the program gave, or reads a file."""
+        given = (self.user, self.password, self.token, self.credentials, self.nkey, self.jwt)
+        if any(callable(value) for value in given):
+            return True
+        return not callable(self.credentials) and _is_path(self.credentials)
 
     def _check_type(self, name: str, types: type | tuple[type, ...], told: str) -> None:
         value = getattr(self, name)
@@ -84,19 +92,20 @@ def check_nkey(nkey: str | bytes, sign: Callable[[bytes], bytes] | None) -> None
 
 def read_credentials(source: Source) -> tuple[str, str]:
     """The JWT and the seed in `source`, read now. Raises OptionError."""
-    if isinstance(source, bytes):
-        return _parse(source)
-    if isinstance(source, str) and _is_content(source):
-        return _parse(source.encode("utf-8", "replace"))
-    return _parse(_read(os.fspath(source)))
+    if _is_path(source):
+        source = _read(os.fspath(source))
+    return _parse(source if isinstance(source, bytes) else str(source).encode("utf-8", "replace"))
 
 
-def _is_content(source: str | bytes) -> bool:
+def _is_path(source: Source) -> bool:
     if isinstance(source, bytes):
-        return bool(source)
-    if _NAKED.fullmatch(source):
+        return False
+    text = os.fspath(source)
+    if _NAKED.fullmatch(text):
         raise OptionError("credentials", "must be a .creds file or its content, not a seed or JWT")
-    return "\n" in source or "BEGIN " in source
+    return (
+        isinstance(source, os.PathLike) or bool(text) and "\n" not in text and "BEGIN " not in text
+    )
 
 
 def _parse(content: bytes) -> tuple[str, str]:
@@ -110,7 +119,7 @@ def _parse(content: bytes) -> tuple[str, str]:
     return jwt, seed
 
 
-def _read(path: str) -> bytes:
+def _read(path: str | bytes) -> bytes:
     try:
         with open(os.path.expanduser(path), "rb") as file:
             content = file.read(_LARGEST + 1)

@@ -25,6 +25,7 @@ __all__ = [
     "DrainTimeoutError",
     "Error",
     "FlushTimeoutError",
+    "ForkedError",
     "HandlerError",
     "HeadersNotSupportedError",
     "MaxMessagesError",
@@ -189,6 +190,14 @@ class ConnectionReconnectingError(_Facts, ConnectionError):
         return (
             f"connection reconnecting: {self.reason}" if self.reason else "connection reconnecting"
         )
+
+
+@dataclass(eq=False, repr=False)
+class ForkedError(_Facts):
+    """Something that belongs to the process that forked this one."""
+
+    def __str__(self) -> str:
+        return "made before a fork, it belongs to the parent process: connect after the fork"
 
 
 @dataclass(eq=False, repr=False)

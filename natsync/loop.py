@@ -194,6 +194,18 @@ class Loop:
             self._selector.unregister(transport)
         self._mask = mask
 
+    def abandon(self) -> None:
+        """Closes the descriptors, and nothing else: this is a forked child, and they are copies. What is
+        registered is the parent's, too, so nothing is unregistered."""
+        self._driver["driver"] = _OWN
+        self._open = False
+        if self._transport:
+            self._transport.close()
+        if self._gate:
+            self._gate.close()
+        self._selector.close()
+        self._pair.close()
+
     def _aside(self, call: Callable[[], _T], until: float, check: Callable[[], None]) -> _T:
         """What `call` returns, which may block and so is made on a thread of its own.
 

@@ -144,6 +144,7 @@ class Options:
     reconnect_buffer: int = RECONNECT_BUFFER
     retry_first: bool = False
     ignore_auth_errors: bool = False
+    reconnect_after_fork: bool = True
     inbox_prefix: str = "_INBOX"
     around_handler: Around | None = None
     callbacks: Callbacks = field(default_factory=Callbacks)

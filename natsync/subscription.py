@@ -11,6 +11,7 @@ from time import monotonic
 from .errors import (
     BadSubscriptionError,
     Error,
+    ForkedError,
     NextMsgTimeoutError,
     OptionError,
     SyncSubRequiredError,
@@ -261,6 +262,11 @@ class Subscription:
             self._quiet = quiet
         if self._pending.close(error, discard) and self._on_close:
             self._on_close(error)
+
+    def abandon(self) -> None:
+        """Ends it in a forked child, whatever state a thread that is not there left it in."""
+        self._pending = Pending(*self.pending_limits, self._pending.overflow, self._home.drive)
+        self._pending.close(ForkedError(), discard=True)
 
     def _messages(
         self, refusal: bool = True, timeout: float | None = None, limit: int | None = None

@@ -28,7 +28,7 @@ FENCES = {
     "selectors": {"natsync/loop.py"},
     "threading": {
         f"natsync/{file}.py"
-        for file in "cli connection deadlines dispatch keeper loop outbox pending subscription waiter".split()
+        for file in "cli connection deadlines dispatch forks keeper loop outbox pending subscription waiter".split()
     },
 }
 

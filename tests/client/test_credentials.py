@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import binary, tuples
 
 from natsync.credentials import Login, read_credentials
 from natsync.errors import OptionError
@@ -47,6 +49,15 @@ def test_other_ways_to_write_it(content: str) -> None:
     assert read_credentials(content) == (JWT, ALICE.seed)
 
 
+@given(binary() | tuples(binary(), binary()).map(CONTENT.encode().join))
+def test_any_bytes_are_read_or_refused(content: bytes) -> None:
+    try:
+        jwt, seed = read_credentials(content)
+    except OptionError:
+        return
+    assert jwt and seed and (JWT, ALICE.seed) == (jwt, seed)
+
+
 HALF = CONTENT.index("-----BEGIN USER")
 
 
@@ -86,13 +97,14 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("secret", [ALICE.seed, JWT, f" {ALICE.seed} "])
 def test_a_secret_taken_for_a_path_is_not_shown(secret: str) -> None:
-    with pytest.raises(OptionError, match="not a seed or JWT") as caught:
-        Login(credentials=secret)
-    assert secret.strip() not in str(caught.value)
+    for source in (secret, Path(secret)):
+        with pytest.raises(OptionError, match="not a seed or JWT") as caught:
+            Login(credentials=source)
+        assert secret.strip() not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "option"),
+    ("options", "option"),
     [
         ({"token": "t", "user": "u"}, "token"),
         ({"token": lambda: "t", "password": "p"}, "token"),
@@ -109,15 +121,15 @@ def test_a_secret_taken_for_a_path_is_not_shown(secret: str) -> None:
         ({"credentials": creds(JWT, ACCOUNT.seed)}, "credentials"),
     ],
 )
-def test_what_does_not_go_together(given: dict[str, object], option: str) -> None:
+def test_what_does_not_go_together(options: dict[str, object], option: str) -> None:
     with pytest.raises(OptionError) as caught:
-        Login(**given)  # type: ignore[arg-type]  # wrong on purpose
+        Login(**options)  # type: ignore[arg-type]  # wrong on purpose
     assert caught.value.option == option
     assert SEED[5:] not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "options",
     [
         {},
         {"user": "u", "password": "p", "jwt": JWT, "sign": sign},  # what an auth callout decides by
@@ -129,14 +141,32 @@ def test_what_does_not_go_together(given: dict[str, object], option: str) -> Non
         {"credentials": Path("not there yet")},
     ],
 )
-def test_what_goes_together(given: dict[str, object]) -> None:
-    shown = repr(Login(**given))  # type: ignore[arg-type]  # of many kinds
+def test_what_goes_together(options: dict[str, object]) -> None:
+    shown = repr(Login(**options))  # type: ignore[arg-type]  # of many kinds
     assert not any(secret in shown for secret in (SEED, ALICE.seed, JWT, "'p'", "'t'"))
 
 
 @pytest.mark.parametrize(
-    "given", [{"user": 1}, {"nkey": None}, {"jwt": 1.5}, {"credentials": 3}, {"sign": "x"}]
+    "options", [{"user": 1}, {"nkey": None}, {"jwt": 1.5}, {"credentials": 3}, {"sign": "x"}]
 )
-def test_types(given: dict[str, object]) -> None:
-    with pytest.raises(TypeError, match=f"^{next(iter(given))} must be "):
-        Login(**given)  # type: ignore[arg-type]  # wrong on purpose
+def test_types(options: dict[str, object]) -> None:
+    with pytest.raises(TypeError, match=f"^{next(iter(options))} must be "):
+        Login(**options)  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize(
+    ("login", "may_block"),
+    [
+        (Login(), False),
+        (Login(user="u", password="p"), False),
+        (Login(nkey=SEED), False),
+        (Login(credentials=CONTENT), False),
+        (Login(credentials=CONTENT.encode()), False),
+        (Login(credentials="user.creds"), True),
+        (Login(credentials=Path("user.creds")), True),
+        (Login(token=lambda: "t"), True),
+        (Login(jwt=lambda: JWT), True),
+    ],
+)
+def test_what_may_block_to_ask_for(login: Login, may_block: bool) -> None:
+    assert login.may_block is may_block

@@ -27,6 +27,7 @@ SAMPLES: list[Error] = [
     errors.ConnectionClosedError("reset"),
     errors.ConnectionReconnectingError("reset"),
     errors.ConnectionDrainingError(),
+    errors.ForkedError(),
     errors.DrainTimeoutError(0.5, {"a": 3}),
     errors.RequestTimeoutError("a", 0.5),
     errors.NextMsgTimeoutError("a", 0.5),

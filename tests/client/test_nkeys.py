@@ -7,6 +7,8 @@ import sys
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from hypothesis import given
+from hypothesis.strategies import binary, from_regex, text
 
 from natsync.errors import OptionError
 from natsync.nkeys import KeyPair, is_public_key
@@ -60,6 +62,12 @@ def test_every_mistyped_letter_is_noticed() -> None:
         wrong = "B" if SEED[place] != "B" else "C"
         with pytest.raises(OptionError):
             KeyPair(SEED[:place] + wrong + SEED[place + 1 :])
+
+
+@given(text() | binary() | from_regex("[A-Z2-7]{58}", fullmatch=True))
+def test_anything_else_is_refused(seed: str | bytes) -> None:
+    with pytest.raises(OptionError):
+        KeyPair(seed)
 
 
 def test_public_keys() -> None:
