@@ -125,6 +125,11 @@ class Peer:
                 self.send(Pong())
         return frame
 
+    def answer(self) -> None:
+        """Waits for a PING, and answers it."""
+        self.expect(Ping)
+        self.send(Pong())
+
     def expect_end(self) -> None:
         """The client closes; what it still sends is passed over, PINGs are answered."""
         try:
