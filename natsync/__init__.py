@@ -46,8 +46,10 @@ from .message import Headers, Msg
 from .pending import Overflow
 from .protocol import ServerInfo
 from .subscription import State, Subscription, SubStats
+from .tls import TLS
 
 __all__ = [
+    "TLS",
     "AuthorizationError",
     "BadSubscriptionError",
     "Client",

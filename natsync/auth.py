@@ -19,7 +19,7 @@ from .nkeys import KeyPair
 from .options import Options, Server
 from .protocol import ConnectOptions, ServerInfo
 
-__all__ = ["Proof", "answer", "ask", "connect_options"]
+__all__ = ["Proof", "answer", "ask"]
 
 _T = TypeVar("_T")
 _Given = TypeVar("_Given", str, "str | bytes", Source)
@@ -37,12 +37,6 @@ class Proof:
     nkey: str = ""
     jwt: str = field(default="", repr=False)
     sign: Callable[[bytes], bytes] | None = None
-
-
-def connect_options(options: Options, server: Server, info: ServerInfo) -> ConnectOptions:
-    """The CONNECT for `server`, which introduced itself with `info`. May block; see `ask`."""
-    login = Login(user=options.user, password=options.password, token=options.token)
-    return answer(options, ask(login, server), info)
 
 
 def ask(login: Login, server: Server) -> Proof:

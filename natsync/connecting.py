@@ -9,6 +9,7 @@ from time import monotonic
 
 from .client import Client
 from .connection import Connection
+from .credentials import Login, Source
 from .errors import ConnectError, Error, ForkedError
 from .forks import watch
 from .options import (
@@ -20,6 +21,7 @@ from .options import (
     Options,
     parse_servers,
 )
+from .tls import TLS
 
 __all__ = ["connect"]
 
@@ -39,9 +41,14 @@ def connect(
     servers: str | Iterable[str] = DEFAULT_URL,
     *,
     name: str = "",
-    user: str = "",
-    password: str = "",
-    token: str = "",
+    user: str | Callable[[], str] = "",
+    password: str | Callable[[], str] = "",
+    token: str | Callable[[], str] = "",
+    credentials: Source | Callable[[], Source] = "",
+    nkey: str | bytes | Callable[[], str | bytes] = "",
+    jwt: str | bytes | Callable[[], str | bytes] = "",
+    sign: Callable[[bytes], bytes] | None = None,
+    tls: TLS | bool = False,
     timeout: float = 2.0,
     request_timeout: float = REQUEST_TIMEOUT,
     write_timeout: float = 10.0,
@@ -82,9 +89,16 @@ def connect(
     options = Options(
         servers=parse_servers(servers),
         name=name,
-        user=user,
-        password=password,
-        token=token,
+        login=Login(
+            user=user,
+            password=password,
+            token=token,
+            credentials=credentials,
+            nkey=nkey,
+            jwt=jwt,
+            sign=sign,
+        ),
+        tls=(TLS() if tls is True else tls) or None,
         version=_version(),
         timeout=timeout,
         request_timeout=request_timeout,
@@ -115,6 +129,8 @@ def connect(
             on_close=on_close,
         ),
     )
+    if options.tls:
+        options.tls.make_context()  # what is wrong with its files is the caller's to hear
     client = Client(_connection(options), _renewed)
     watch(client)
     return client

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .dispatch import Dispatcher
-from .engine import Delivery, Event, InfoChanged, Lost, Ponged, Reported, Secure
+from .engine import Delivery, Event, InfoChanged, Lost, Ponged, Reported
 from .errors import (
-    ConnectionClosedError,
     Error,
     MaxMessagesError,
     PermissionsViolationError,
@@ -75,8 +74,6 @@ class Desk:
                 if info.ldm and not before.ldm:
                     logger().info("server %s is in lame duck mode", self._server)
                     self._dispatcher.lame_duck()
-            case Secure():
-                raise ConnectionClosedError("TLS is not supported")
             case Lost(error):
                 raise error
 

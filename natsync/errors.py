@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 STEPS = {
+    "auth": "asking for credentials",
     "dns": "looking up the name",
     "tcp": "opening the TCP connection",
     "tls": "the TLS handshake",
@@ -101,7 +102,8 @@ class CredentialsError(_Facts):
 
 @dataclass(eq=False, repr=False)
 class ConnectError(_Facts, ConnectionError):
-    """No connection to `server` (host:port), and why. `step` is `dns`, `tcp`, `tls`, `info` or `connect`."""
+    """No connection to `server` (host:port), and why. `step` is `auth`, `dns`, `tcp`, `tls`, `info` or
+    `connect`."""
 
     server: str
     step: str

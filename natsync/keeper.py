@@ -14,10 +14,10 @@ from enum import Enum
 from functools import partial
 from time import monotonic
 
-from .auth import connect_options
+from .auth import Proof, answer, ask
 from .desk import Desk
 from .dispatch import Dispatcher
-from .engine import Engine, Event, Opened, Phase
+from .engine import Engine, Event, Opened, Phase, Secure
 from .errors import ConnectionClosedError, ConnectionReconnectingError, Error, fresh
 from .link import Link
 from .log import logger
@@ -27,6 +27,7 @@ from .outbox import Outbox
 from .protocol import ServerInfo
 from .registry import Registry
 from .servers import Backoff, ServerPool
+from .tls import TLS
 from .waiter import Waiter
 
 __all__ = ["Keeper", "Status"]
@@ -72,6 +73,7 @@ class Keeper:
         self.desk = Desk(registry, dispatcher, self._pool, options.discover)
         self._backoff = Backoff(options.reconnect_wait, options.reconnect_max_wait, _JITTER)
         self._link: Link | None = None
+        self._greeting: ServerInfo | None = None  # that TLS comes behind
         self._past = [0, 0, 0]  # of links that are gone: messages out, bytes in, bytes out
         self._broken: Exception | None = None
         self._connected = False  # ever
@@ -220,19 +222,44 @@ class Keeper:
         self._forced = False
         self.server = server
         options = self._options
-        connect = partial(connect_options, options, server)
-        engine = Engine(str(server), connect, options.ping_interval, options.max_pings_out)
-        self._link = Link(self.loop, self.outbox, engine, self._act, self.desk)
+        tls = options.tls or TLS()
+        self._step = "auth"
+        proof = self._proof(server, deadline)
         self._step = "dns"
         addresses = self.loop.look_up(server.host, server.port, deadline, self._check_closing)
         self._step = "tcp"
         self.loop.dial(addresses, deadline, self._check_closing)
+        if tls.first:
+            self._secure(tls, server, deadline)
+        engine = Engine(
+            str(server),
+            partial(answer, options, proof),
+            options.ping_interval,
+            options.max_pings_out,
+            options.wants_tls,
+            tls.first,
+        )
+        self._link = Link(self.loop, self.outbox, engine, self._act, self.desk)
         while engine.phase is not Phase.OPEN:
             self._step = engine.phase.value
             self._check_closing()
             if monotonic() >= deadline:
                 raise TimeoutError
             self._link.turn(deadline)
+            if engine.phase is Phase.SECURING and self._greeting:
+                self._secure(tls, server, deadline)
+                engine.secured(self._greeting)
+
+    def _proof(self, server: Server, deadline: float) -> Proof:
+        """What shows who we are: asked for again at every connect."""
+        login = self._options.login
+        if not login.may_block:
+            return ask(login, server)
+        return self.loop.aside(lambda: ask(login, server), deadline, self._check_closing)
+
+    def _secure(self, tls: TLS, server: Server, deadline: float) -> None:
+        self._step = "tls"
+        self.loop.secure(tls, server.tls_name or server.host, deadline, self._check_closing)
 
     def _serve(self) -> None:
         """Until the connection is lost or done with. Guests drive when nothing happens here."""
@@ -297,6 +324,8 @@ class Keeper:
         for event in events:
             if isinstance(event, Opened):
                 self._opened(event.info)
+            elif isinstance(event, Secure):
+                self._greeting = event.info
             else:
                 self.desk.act(event)
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
+from .tls import TLS
 from .transport import READ_BYTES, Address, Transport, WakePair, is_numeric, resolve
 
 __all__ = ["Loop"]
@@ -110,7 +111,7 @@ class Loop:
         """The addresses of `host`. Raises as `dial` does."""
         if is_numeric(host):
             return resolve(host, port, numeric=True)
-        return self._aside(lambda: resolve(host, port), until, check)
+        return self.aside(lambda: resolve(host, port), until, check)
 
     def dial(self, addresses: list[Address], until: float, check: Callable[[], None]) -> None:
         """Connects to the first address that answers; each gets an equal share of the time left.
@@ -135,6 +136,18 @@ class Loop:
             if monotonic() >= until:
                 raise TimeoutError
         self._transport.finish()
+
+    def secure(self, tls: TLS, host: str, until: float, check: Callable[[], None]) -> None:
+        """Puts TLS on the connection to `host`. Raises as `dial` does, and OptionError for files."""
+        transport = self._transport
+        assert transport
+        transport.secure(tls, host)
+        self._watch(False, False)  # the selector knows the socket from before
+        while not transport.handshake():
+            check()
+            if monotonic() >= until:
+                raise TimeoutError
+            self.wait(until, transport.wants_write)
 
     read_bytes = READ_BYTES
 
@@ -182,9 +195,13 @@ class Loop:
         return ready
 
     def _watch(self, writing: bool, reading: bool) -> None:
-        mask = (selectors.EVENT_READ if reading else 0) | (selectors.EVENT_WRITE if writing else 0)
         transport = self._transport
-        if transport is None or mask == self._mask:
+        if transport is None:
+            return
+        mask = selectors.EVENT_READ if reading else 0
+        if writing or transport.wants_write:
+            mask |= selectors.EVENT_WRITE
+        if mask == self._mask:
             return
         if not self._mask:
             self._selector.register(transport, mask)
@@ -206,7 +223,7 @@ class Loop:
         self._selector.close()
         self._pair.close()
 
-    def _aside(self, call: Callable[[], _T], until: float, check: Callable[[], None]) -> _T:
+    def aside(self, call: Callable[[], _T], until: float, check: Callable[[], None]) -> _T:
         """What `call` returns, which may block and so is made on a thread of its own.
 
         If it still blocks when this raises, it keeps that thread, a daemon: nothing can interrupt the

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+from .credentials import Login
 from .errors import Error, OptionError
 from .message import Msg
+from .tls import TLS
 
 __all__ = ["DEFAULT_URL", "Options", "Server", "check_max_msgs", "parse_servers"]
 
@@ -117,14 +119,13 @@ class Options:
     unanswered the connection is stale. After a loss every server is tried at once, then again after
     `reconnect_wait`, twice as long each time, up to `reconnect_max_wait`, and up to a quarter longer by
     chance. A server is given up after `max_reconnects` failures in a row (None: never). Meanwhile
-    `reconnect_buffer` bytes of messages are kept.
+    `reconnect_buffer` bytes of messages are kept. `tls` demands TLS; a server that demands it gets it anyway.
     """
 
     servers: tuple[Server, ...]
     name: str = ""
-    user: str = ""
-    password: str = field(default="", repr=False)
-    token: str = field(default="", repr=False)
+    login: Login = field(default_factory=Login)
+    tls: TLS | None = None
     version: str = ""
     verbose: bool = False
     pedantic: bool = False
@@ -150,7 +151,7 @@ class Options:
     callbacks: Callbacks = field(default_factory=Callbacks)
 
     def __post_init__(self) -> None:
-        for name in ("name", "user", "password", "token", "inbox_prefix"):
+        for name in ("name", "inbox_prefix"):
             if not isinstance(getattr(self, name), str):
                 raise TypeError(f"{name} must be str, not {type(getattr(self, name)).__name__}")
         for name in _TIMES:
@@ -164,8 +165,11 @@ class Options:
             raise OptionError(
                 "inbox_prefix", "must be a subject without wildcards and empty tokens"
             )
-        if self.token and (self.user or self.password):
-            raise OptionError("token", "excludes user and password")
+
+    @property
+    def wants_tls(self) -> bool:
+        """Whether no server may be talked to without TLS: one tls:// URL is enough."""
+        return self.tls is not None or any(server.tls for server in self.servers)
 
 
 _TIMES = (

@@ -94,16 +94,14 @@ class Transport:
         """Raises the OSError that connecting has ended with, if it did."""
         self._check(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
 
-    def secure(self, tls: TLS, host: str, surplus: bytes = b"") -> None:
-        """Begins to talk TLS with `host`; `handshake` does the rest.
+    def secure(self, tls: TLS, host: str) -> None:
+        """Begins to talk TLS with `host`; `handshake` does the rest. Raises OptionError for what `tls` says.
 
-        `surplus` is what was read in clear and not used: there must be none, or whoever sits between
-        could have put it there (as with STARTTLS, CVE-2011-0411). Raises OptionError for files and names.
+        The caller has used all that was read so far, or refuses it: what came in clear may be from
+        whoever sits between, and must not be taken for what comes in TLS (CVE-2011-0411).
         """
         import ssl
 
-        if surplus:
-            raise OSError(errno.EPROTO, f"the server said more in clear: {_shown(surplus)}")
         self._name = tls.name_of(host)
         self._process = os.getpid()
         context = tls.make_context()
@@ -182,16 +180,13 @@ class Transport:
             return
         self._answered = True
         if first and first[0] not in _RECORDS:
-            raise OSError(errno.EPROTO, f"the server does not talk TLS, it said {_shown(first)}")
+            said = first.partition(b"\r\n")[0].decode("latin-1")
+            raise OSError(errno.EPROTO, f"the server does not talk TLS, it said {said!r}")
 
     @staticmethod
     def _check(code: int, fine: frozenset[int] | set[int] = frozenset()) -> None:
         if code and code not in fine:
             raise OSError(code, os.strerror(code))
-
-
-def _shown(data: bytes) -> str:
-    return repr(data[:64].partition(b"\r\n")[0].decode("latin-1"))
 
 
 class WakePair:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from natsync.auth import Proof, answer, ask, connect_options
+from natsync.auth import Proof, answer, ask
 from natsync.credentials import Login
 from natsync.errors import CredentialsError
 from natsync.options import Options, Server
@@ -57,7 +57,7 @@ def said(login: Login, server: Server = HERE, info: ServerInfo = INFO) -> Connec
 
 
 def test_without_credentials() -> None:
-    connect = connect_options(OPTIONS, HERE, ServerInfo(headers=True))
+    connect = said(Login(), info=ServerInfo(headers=True))
     assert json.loads(connect.to_json()) == {
         "verbose": False,
         "pedantic": False,
@@ -76,12 +76,12 @@ def test_a_server_without_headers_is_not_asked_for_what_needs_them() -> None:
 
 
 def test_credentials_in_the_url_come_first() -> None:
-    options = Options(servers=(HERE,), user="opt", password="secret")
-    plain = connect_options(options, HERE, ServerInfo())
+    login = Login(user="opt", password="secret")
+    plain = said(login)
     assert (plain.user, plain.password, plain.auth_token) == ("opt", "secret", "")
-    by_user = connect_options(options, IN_URL, ServerInfo())
+    by_user = said(login, IN_URL)
     assert (by_user.user, by_user.password, by_user.auth_token) == ("url", "p", "")
-    by_token = connect_options(options, Server("h", token="tok"), ServerInfo())
+    by_token = said(login, Server("h", token="tok"))
     assert (by_token.user, by_token.password, by_token.auth_token) == ("", "", "tok")
 
 

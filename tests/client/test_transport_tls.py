@@ -320,12 +320,6 @@ def test_a_handshake_of_single_bytes(certificates: Certificates) -> None:
         assert steps > 500
 
 
-def test_nothing_may_come_in_clear_between_info_and_tls() -> None:
-    with pair() as (near, _), pytest.raises(OSError, match="more in clear: 'PING'") as caught:
-        near.secure(TLS(verify=False), "localhost", b"PING\r\n")
-    assert caught.value.errno == errno.EPROTO
-
-
 def flight(context: ssl.SSLContext, hello: bytes) -> bytes:
     """What a server answers to that ClientHello."""
     inbound, outbound = ssl.MemoryBIO(), ssl.MemoryBIO()
