@@ -173,6 +173,10 @@ class Engine:
             self._decoder.feed(data)
             while self.phase is not Phase.OVER and (frames := self._decoder.read()):
                 self._read(frames, now, events)
+            if self.phase is Phase.SECURING:
+                if not self._decoder.idle:
+                    raise ProtocolError("bytes behind an INFO that demands TLS", 0)
+                events.append(Secure(self._info))
         except ProtocolError as error:
             self._lose(error, events)
         return events
@@ -250,6 +254,8 @@ class Engine:
     def _next(self, frame: Frame, now: float, events: list[Event]) -> None:
         """Everything that is no message. A PONG nobody asked for would put all later ones out of step."""
         match self.phase, frame:
+            case Phase.SECURING, Frame() if not isinstance(frame, Err):
+                raise ProtocolError(f"{frame.op} behind an INFO that demands TLS", frame.offset)
             case _, Ping():
                 self._answer(events)
             case _, Ok():
@@ -285,9 +291,7 @@ class Engine:
             self._lose(SecureConnWantedError(self._server), events)
         elif (self._tls or info.tls_required) and not self._secured:
             self.phase = Phase.SECURING
-            if not self._decoder.idle:
-                raise ProtocolError("bytes behind an INFO that demands TLS", 0)
-            events.append(Secure(info))
+            self._info = info
         else:
             self._join(info)
 

@@ -13,6 +13,7 @@ from .errors import (
     ConnectError,
     ConnectionClosedError,
     ConnectTimeoutError,
+    CredentialsError,
     Error,
     NoServersError,
     ProtocolError,
@@ -23,6 +24,8 @@ __all__ = ["Backoff", "ServerPool"]
 
 # Errors that say nothing to the one who connects before server and step are added.
 _MEANINGLESS = (ConnectionClosedError, ProtocolError)
+# What only the caller can do something about.
+_CALLERS = (AuthorizationError, CredentialsError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,7 @@ class ServerPool:
     def verdict(self) -> Error:
         """Why there is no connection. Refused credentials come first: only they need the caller."""
         for error in self._failures:
-            if isinstance(error, AuthorizationError) or len(self._failures) == 1:
+            if isinstance(error, _CALLERS) or len(self._failures) == 1:
                 return error
         return NoServersError(tuple(self._failures))
 
@@ -161,7 +164,8 @@ class ServerPool:
 def _explained(server: Server, step: str, error: Error | OSError) -> Error:
     explained: Error
     if isinstance(error, TimeoutError):
-        explained = ConnectTimeoutError(str(server), step, "no answer in time")
+        hint = "; does it expect TLS first?" if step == "info" else ""
+        explained = ConnectTimeoutError(str(server), step, f"no answer in time{hint}")
     elif isinstance(error, Error) and not isinstance(error, _MEANINGLESS):
         return error
     else:

@@ -116,6 +116,13 @@ def test_bytes_between_info_and_tls_are_nobodys() -> None:
     assert isinstance(lost(events), ProtocolError)
 
 
+def test_a_server_that_refuses_before_tls_says_why() -> None:
+    engine = new_engine()
+    told = b"-ERR 'maximum connections exceeded'\r\n"
+    events = engine.receive(b'INFO {"tls_required":true}\r\n' + told, 0.0)
+    assert "maximum connections" in str(lost(events))
+
+
 def test_tls_is_wanted_and_not_there() -> None:
     said = ConnectOptions(name="me")
     engine = Engine("h:1", lambda info: said, 10.0, 2, tls=True)

@@ -98,7 +98,10 @@ def test_what_the_system_says_gets_server_and_step() -> None:
 def test_a_timeout_says_in_which_step() -> None:
     error = verdict(TimeoutError(), step="info")
     assert isinstance(error, ConnectTimeoutError)
-    assert str(error) == "no connection to a:4222: waiting for INFO: no answer in time"
+    assert (
+        str(error)
+        == "no connection to a:4222: waiting for INFO: no answer in time; does it expect TLS first?"
+    )
 
 
 def test_codec_and_closed_errors_get_server_and_step() -> None:

@@ -147,10 +147,8 @@ class Proxy:
 
     def _work(self) -> None:
         self._watch(self._woken, selectors.EVENT_READ)
-        until = NEVER
+        ready: list[tuple[selectors.SelectorKey, int]] = []
         while True:
-            timeout = None if until == NEVER else max(0.0, until - monotonic())
-            ready = self._selector.select(timeout)
             with self._changed:
                 if self._closing:
                     return
@@ -159,6 +157,8 @@ class Proxy:
                 until = self._settle()
                 self._turns += 1
                 self._changed.notify_all()
+            timeout = None if until == NEVER else max(0.0, until - monotonic())
+            ready = self._selector.select(timeout)
 
     def _handle(self, key: selectors.SelectorKey, events: int) -> None:
         end = key.fileobj
