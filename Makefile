@@ -62,9 +62,10 @@ bench: ## figures of speed, beside those of others
 	$(RUN) python -m pytest -m bench -s -p no:randomly --timeout=600 tests/bench
 
 fuzz: NEEDS = .[test]
-fuzz: ## feed the codec any bytes for SECONDS=60
+fuzz: ## feed the codec any bytes, and the dissector damaged captures, for SECONDS=60 each
 	$(fresh)
 	$(RUN) python -m tests.protocol.fuzz $(SECONDS)
+	$(RUN) python -m tests.dissector.fuzz $(SECONDS)
 
 captures: NEEDS = .[bench,test]
 captures: ## record samples/captures again: needs root and more, see CONTRIBUTING.md

@@ -28,12 +28,12 @@ FENCES = {
     "selectors": {"natsync/loop.py"},
     "threading": {
         f"natsync/{file}.py"
-        for file in "cli connection deadlines dispatch forks keeper loop outbox pending subscription waiter".split()
+        for file in "connection deadlines dispatch forks keeper loop outbox pending replies subscription waiter".split()
     },
 }
 
-# What natsync may import beside the standard library, where it is needed: the extras nkeys and tls.
-OPTIONAL = {"cryptography"}
+# What natsync may import beside the standard library, where it is needed: the extras nkeys, tls and otel.
+OPTIONAL = {"cryptography", "opentelemetry"}
 
 # Where the tests of a source file live; the first match counts.
 MIRROR = {

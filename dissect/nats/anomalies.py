@@ -27,6 +27,14 @@ class Anomaly(Enum):
     """Bytes behind the place where their sender had said that it was finished; left out."""
     DATA_BEFORE_START = "data_before_start"
     """Bytes from before the first byte of a stream that was joined midstream; too late to be used."""
+    LIMIT = "limit"
+    """A hole that was given up without proof of its loss: too much waited behind it (`--max-held-bytes`,
+    `--max-stream-bytes`). Its bytes are counted as lost as well."""
+    EVICTED = "evicted"
+    """A connection that was given up while it was open, because there were too many (`--max-flows`): what
+    comes later is told as another one."""
+    RST_OUT_OF_WINDOW = "rst_out_of_window"
+    """A RST whose number is far from where its sender was: not believed by who receives it, nor here."""
 
     # NATS
     PROTOCOL_ERROR = "protocol_error"
@@ -39,3 +47,16 @@ class Anomaly(Enum):
     """A header block that is none."""
     BAD_JSON = "bad_json"
     """An INFO or CONNECT whose JSON cannot be read."""
+    MAX_PAYLOAD_EXCEEDED = "max_payload_exceeded"
+    """A client's message that is larger than the server's INFO allows."""
+    INVALID_SUBJECT = "invalid_subject"
+    """A client subscribed to what is no subject, or published to a wildcard or an empty token."""
+    SID_IN_USE = "sid_in_use"
+    """A SUB whose sid already has a subscription; servers ignore it."""
+    UNASKED_OK = "unasked_ok"
+    """More +OK than operations that a verbose client waits for, in a session without holes."""
+    UNASKED_PONG = "unasked_pong"
+    """More PONGs than PINGs, in a session without holes."""
+    FORGOTTEN = "forgotten"
+    """Subscriptions that were given up because there were too many to remember; the text says how many.
+    Messages for them count as for one whose SUB was not captured."""

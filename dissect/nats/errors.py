@@ -1,13 +1,20 @@
-"""What the dissector raises: `CaptureError`, and nothing else. Everything else that is strange is data."""
+"""What the dissector raises: a `DissectError`, and nothing else. Everything else that is strange is data.
+
+The text of each is one line, the facts are attributes, and all of them can be pickled.
+"""
 
 from __future__ import annotations
 
 
-class CaptureError(Exception):
+class DissectError(Exception):
+    """What keeps the dissector from doing what it was asked for."""
+
+
+class CaptureError(DissectError):
     """An input that cannot be read as a capture at all.
 
     `path` is the input as the user named it, `reason` one lower-case sentence without a full stop,
-    `remedy` what the user can do about it, or nothing. The text is one line.
+    `remedy` what the user can do about it, or nothing.
     """
 
     def __init__(self, path: str, reason: str, remedy: str = "") -> None:
@@ -19,3 +26,38 @@ class CaptureError(Exception):
     def __str__(self) -> str:
         text = f"{self.path}: {self.reason}" + (f"; {self.remedy}" if self.remedy else "")
         return " ".join(text.split())
+
+
+class MissingLibrary(DissectError):
+    """A library that this needs and that is not installed. `extra` is what brings it."""
+
+    def __init__(self, library: str, extra: str) -> None:
+        self.library = library
+        self.extra = extra
+        super().__init__(library, extra)
+
+    def __str__(self) -> str:
+        return f"{self.library} is not installed; pip install 'natsync[{self.extra}]'"
+
+
+class QueryError(DissectError):
+    """SQL that cannot be run. `query` is the SQL, `reason` what is wrong with it."""
+
+    def __init__(self, query: str, reason: str) -> None:
+        self.query = query
+        self.reason = reason
+        super().__init__(query, reason)
+
+    def __str__(self) -> str:
+        return " ".join(f"SQL: {self.reason}".split())
+
+
+class WorkerError(DissectError):
+    """A worker process that ended before its work was done."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return " ".join(f"a worker process {self.reason}".split())

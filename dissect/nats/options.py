@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from natsync.protocol import Kind
 
@@ -22,3 +22,13 @@ class Options:
     redact: bool = True
     stream_limits: Limits = field(default_factory=Limits)
     flow_limits: FlowLimits = field(default_factory=FlowLimits)
+
+    def share(self, processes: int) -> Options:
+        """The same for one of several processes: what limits a capture as a whole is divided."""
+        whole = self.flow_limits
+        limits = replace(
+            whole,
+            max_flows=max(1, whole.max_flows // processes),
+            held_bytes=whole.held_bytes // processes,
+        )
+        return replace(self, flow_limits=limits)

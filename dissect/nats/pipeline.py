@@ -9,11 +9,11 @@ Paths in, records out. CaptureError is raised where an input is no capture; what
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import TypeVar
 
-from .capture import CaptureReport, read_packets
+from .capture import CaptureReport, read_runs
 from .folds import Rows, fold
 from .layers import Layers
 from .options import Options
@@ -28,10 +28,21 @@ from .records import (
     SubscriptionRecord,
 )
 from .talks import Clock, talks
-from .timeline import REACH, Timeline
-from .wire import Segment
+from .timeline import REACH, Timeline, payload_bytes, placed
+from .wire import Packets, Segment
+
+Keep = Callable[[list[Record]], list[Record]]
+"""Picks records out of a list, in their order: `sql.Where(...).kept`."""
+
+Beat = Callable[[int], None]
+"""Is told now and then how many packets were read, when all that they release was taken."""
+
+Share = tuple[int, int]
+"""Number k of n processes: every flow belongs to one."""
 
 _DEFAULTS = Options()
+_ASKED_ROWS = 4096
+_ASKED_BYTES = 16 << 20
 
 _R = TypeVar("_R", bound=Record)
 
@@ -41,15 +52,20 @@ def segments(
     report: CaptureReport | None = None,
     layers: Layers | None = None,
     clock: Clock | None = None,
+    beat: Beat | None = None,
 ) -> Iterator[Segment]:
     """The TCP segments in the captures, in order of their times."""
-    segment_of = (layers or Layers()).segment_of
     clock = clock or Clock()
-    for packet in read_packets(paths, CaptureReport() if report is None else report):
-        clock.packets += 1
-        segment = segment_of(packet)
-        if segment:
-            yield segment
+    runs = read_runs(paths, CaptureReport() if report is None else report)
+    if beat:
+        runs = _told(runs, clock, beat)
+    return (layers or Layers()).segments(runs, clock)
+
+
+def _told(runs: Iterable[Packets], clock: Clock, beat: Beat) -> Generator[Packets, None, None]:
+    for run in runs:
+        yield run
+        beat(clock.packets)
 
 
 def released(
@@ -57,11 +73,42 @@ def released(
     tables: Collection[str],
     options: Options = _DEFAULTS,
     report: CaptureReport | None = None,
+    share: Share | None = None,
+    beat: Beat | None = None,
 ) -> Iterator[Rows]:
-    """The records of several tables in one pass, as they become complete."""
-    clock = Clock()
-    source = segments(paths, report, clock=clock)
+    """The records of several tables in one pass, as they become complete: of all flows, or of a share."""
+    clock, layers = Clock(), Layers()
+    if share is not None:
+        number, processes = share
+        layers = Layers(lambda flow: flow % processes == number)
+        options = options.share(processes)
+    source = segments(paths, report, layers, clock, beat)
     return fold(talks(source, options, clock), tables, options)
+
+
+def narrowed(source: Iterable[Rows], keep: Keep, live: bool = False) -> Iterator[Rows]:
+    """Only the records that `keep` picks out of a list. It is asked about many at a time; with `live`
+    about those that came together."""
+    waiting: list[Rows] = []
+    records = size = 0
+    for rows in source:
+        waiting.append(rows)
+        records += len(rows.records)
+        size += payload_bytes(rows.records)
+        if live or records >= _ASKED_ROWS or size >= _ASKED_BYTES:
+            yield from narrow(waiting, keep)
+            waiting = []
+            records = size = 0
+    yield from narrow(waiting, keep)
+
+
+def narrow(some: Sequence[Rows], keep: Keep) -> Iterator[Rows]:
+    """`narrowed` for those that are there, at once."""
+    kept = set(map(id, keep([record for rows in some for record in rows.records])))
+    for release, records in some:
+        left = [record for record in records if id(record) in kept]
+        if left:
+            yield Rows(release, left)
 
 
 def records(
@@ -70,13 +117,20 @@ def records(
     options: Options = _DEFAULTS,
     report: CaptureReport | None = None,
     live: bool = False,
+    keep: Keep | None = None,
 ) -> Generator[Record, None, None]:
-    """The records of several tables in one pass. Each table is in order of time, as far as `REACH` says;
-    with `live` its rows come as soon as they are complete."""
-    lines = {ROWS[name]: Timeline(0 if live else REACH[name]) for name in tables}
-    for _, rows in released(paths, tables, options, report):
+    """The records of several tables in one pass, all or those that `keep` picks out of a list. Each table
+    is in order of time, as far as `REACH` says; with `live` its rows come as soon as they are complete.
+    """
+    source = released(paths, tables, options, report)
+    if keep:
+        source = narrowed(source, keep, live)
+    lines = {ROWS[name]: Timeline[Record](0 if live else REACH[name]) for name in tables}
+    alone = len(lines) == 1
+    for _, together in source:
         for kind, line in lines.items():
-            yield from line.put([row for row in rows if row.__class__ is kind])
+            rows = together if alone else [row for row in together if row.__class__ is kind]
+            yield from line.put(placed(rows), payload_bytes(rows))
     for line in lines.values():
         yield from line.rest()
 

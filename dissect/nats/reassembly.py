@@ -9,29 +9,32 @@ chunk.
 A hole may still be filled by a late packet. It is declared a `Gap` when
 - the receiver acknowledged bytes behind it, which proves that it was sent, and it stayed open for a
   little longer (captures swap neighbours, also between directions); or
-- too much waits behind it (`Limits`); or
+- too much waits behind it (`Limits`), or behind all holes of all streams (`relieve`): then an `Oddity`
+  says so; or
 - nothing more comes.
 
 Where the start is unknown, the first segments wait in the same way, so that neighbours that changed
 places are not cut off: until the receiver acknowledges them, until there are some, or for a moment.
 
-Positions are sequence numbers unwrapped to 64 bits, counted from the start of the stream.
+Positions are sequence numbers unwrapped to 64 bits, counted from the start of the stream: at most one
+window behind the present, where repetitions come from, and otherwise ahead of it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import NamedTuple
 
 from .anomalies import Anomaly
-from .wire import Chunk, Gap, Item, Oddity, Segment
+from .pieces import Piece, Run, compare_bytes, end_of, report
+from .wire import Chunk, Gap, Item, Segment
 
 _FIN, _SYN = 1, 2
 _MASK = 0xFFFFFFFF
-_HALF = 1 << 31
 _NEVER = -1  # no sequence number
+_WINDOW = 1 << 30  # the largest that TCP knows (RFC 7323)
+_NEAR = 64 << 20  # above what hosts really use
+_PIECE_BYTES = 512  # what a piece costs besides its payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,54 +48,11 @@ class Limits:
     held_bytes: int = 16 << 20
     held_segments: int = 8192
     patience_packets: int = 16
-    patience_ns: int = 100_000_000
+    patience_ns: int = 1_000_000_000
     start_segments: int = 16
 
 
 _DEFAULTS = Limits()
-
-
-class _Piece(NamedTuple):
-    """Bytes that wait: those of `segment` from `start` to `end`, as far as they were captured."""
-
-    start: int
-    end: int
-    payload: bytes
-    segment: Segment
-
-
-class _Run:
-    """Bytes that wait, one after the other without a hole."""
-
-    __slots__ = ("start", "end", "pieces")
-
-    def __init__(self, piece: _Piece) -> None:
-        self.start = piece.start
-        self.end = piece.end
-        self.pieces = [piece]
-
-    def append(self, piece: _Piece) -> None:
-        self.pieces.append(piece)
-        self.end = piece.end
-
-    def move(self, by: int) -> None:
-        """Count positions from somewhere else."""
-        self.start += by
-        self.end += by
-        self.pieces = [
-            piece._replace(start=piece.start + by, end=piece.end + by) for piece in self.pieces
-        ]
-
-    def compare(self, start: int, origin: int, segment: Segment, items: list[Item]) -> None:
-        """Report where a segment at `origin` differs from what is here, from `start` on."""
-        captured = origin + len(segment.payload)
-        index = bisect_right(self.pieces, start, key=_end)
-        while index < len(self.pieces) and self.pieces[index].start < captured:
-            _compare(self.pieces[index].start, self.pieces[index].payload, origin, segment, items)
-            index += 1
-
-
-_end = attrgetter("end")
 
 
 class Stream:
@@ -109,7 +69,7 @@ class Stream:
         "isn",
         "_limits",
         "_seq",
-        "_plain_seq",
+        "next_seq",
         "_base_seq",
         "_settled",
         "_held_bytes",
@@ -126,14 +86,12 @@ class Stream:
         self.missing_bytes = 0
         self.retransmitted_bytes = 0
         self.out_of_order = 0
-        self.held: list[_Run] = []  # sorted, with holes between them and before the first
+        self.held: list[Run] = []  # sorted, with holes between them and before the first
         self.ack: Segment | None = None
         self.isn: int | None = None
         self._limits = limits
         self._seq = _NEVER  # sequence number of `offset`, once any is known
-        self._plain_seq = (
-            _NEVER  # the same while nothing waits: a segment there is delivered at once
-        )
+        self.next_seq = _NEVER  # the same while nothing waits: a segment there is handed up at once
         self._base_seq = _NEVER  # sequence number of offset 0
         self._settled = False  # whether the start is final
         self._held_bytes = self._held_pieces = 0
@@ -148,11 +106,11 @@ class Stream:
         payload = segment.payload
         length = segment.length
         seq = segment.seq
-        if seq == self._plain_seq and len(payload) == length and length and not segment.flags & 3:
+        if seq == self.next_seq and len(payload) == length and length and not segment.flags & 3:
             offset = self.offset
             chunk = Chunk(segment.ts_ns, segment.number, segment.capture, offset, payload)
             self.offset = offset + length
-            self._seq = self._plain_seq = (seq + length) & _MASK
+            self._seq = self.next_seq = (seq + length) & _MASK
             self._last = chunk
             return [chunk]
         items: list[Item] = []
@@ -167,6 +125,19 @@ class Stream:
         self._judge(segment, items)
         return items
 
+    @property
+    def held_bytes(self) -> int:
+        """The memory that what waits costs."""
+        return self._held_bytes + self._held_pieces * _PIECE_BYTES
+
+    def relieve(self) -> list[Item]:
+        """Give up all holes, for the sake of other streams."""
+        items: list[Item] = []
+        self._settle(items)
+        while self.held:
+            self._give_up_hole(items, Anomaly.LIMIT)
+        return items
+
     def finish(self) -> list[Item]:
         """Nothing more comes: all that waits, and the gaps between; and the one at the end, where a FIN
         or an acknowledgement proves that more was sent."""
@@ -177,9 +148,10 @@ class Stream:
         if self._fin is not None:
             self._skip_to(*self._fin, items)
         elif self.ack is not None and self._settled:
-            end = self._position(self.ack.ack)
-            # One more than the bytes seen is the FIN, which takes a number and is not in the capture.
-            if end != self.offset + 1:
+            end = self.position(self.ack.ack)
+            # One more than the bytes seen is the FIN, which takes a number and is not in the capture. More
+            # than a window more is no ack of this connection.
+            if end != self.offset + 1 and end - self.offset <= _WINDOW:
                 self._skip_to(end, self.ack, items)
         return items
 
@@ -191,10 +163,17 @@ class Stream:
         if self._settled:
             return self._base_seq == (isn + 1) & _MASK
         lowest = self.held[0].start if self.held else 0
-        return 0 <= lowest - self._position(isn + 1) < self._limits.held_bytes
+        return 0 <= lowest - self.position(isn + 1) < self._limits.held_bytes
 
-    def _position(self, seq: int) -> int:
-        return self.offset + ((seq - self._seq + _HALF) & _MASK) - _HALF
+    def near(self, seq: int) -> bool:
+        """Whether this sequence number may be used about now."""
+        return self._seq == _NEVER or abs(self.position(seq) - self.offset) <= _NEAR
+
+    def position(self, seq: int) -> int:
+        """Where in the stream a sequence number is, once any is known; before, `offset`."""
+        if self._seq == _NEVER:
+            return self.offset
+        return self.offset + ((seq - self._seq + _WINDOW) & _MASK) - _WINDOW
 
     def _open(self, isn: int) -> None:
         """A SYN: the stream starts behind it."""
@@ -204,7 +183,7 @@ class Stream:
         if self._seq == _NEVER:
             self._seq = (isn + 1) & _MASK
         if not self._settled:
-            self._start_at(self._position(isn + 1))
+            self._start_at(self.position(isn + 1))
 
     def _settle(self, items: list[Item]) -> None:
         """The start is where the first of the waiting bytes are."""
@@ -230,21 +209,33 @@ class Stream:
         if segment.length or segment.flags & _FIN:
             if self._seq == _NEVER:
                 self._seq = seq & _MASK
-            origin = self._position(seq)
+            origin = self.position(seq)
             end = self._end(origin, segment, items)
             start = origin
-            if self._settled and start < self.offset:
+            if self._is_probe(segment, end):
+                start = end
+            elif self._settled and start < self.offset:
                 start = self._repeated(origin, end, segment, items)
             if start < end:
                 self._hold(origin, start, end, segment, items)
         self._advance(items)
+
+    def _is_probe(self, segment: Segment, end: int) -> bool:
+        """Whether it is a keep-alive: the byte before the next one, as garbage (RFC 9293, 3.8.4). Where
+        the bytes before are not known, a zero that nobody has waited for is taken for one."""
+        if segment.length != 1 or segment.flags & _FIN:
+            return False
+        if self._settled and end <= self.offset:
+            return end == self.offset
+        unknown = not self._settled or self.offset + 1 < end <= self._acked_position()
+        return segment.payload in (b"", b"\0") and unknown
 
     def _end(self, origin: int, segment: Segment, items: list[Item]) -> int:
         """Where the segment's bytes end, without those behind a FIN."""
         end = origin + segment.length
         if self._fin is not None and end > self._fin[0]:
             start, end = max(origin, self._fin[0]), max(origin, self._fin[0])
-            _report(Anomaly.DATA_AFTER_FIN, start, origin + segment.length, segment, items)
+            report(Anomaly.DATA_AFTER_FIN, start, origin + segment.length, segment, items)
         elif segment.flags & _FIN and end >= self.offset:
             self._fin = end, segment
         return end
@@ -252,19 +243,17 @@ class Stream:
     def _repeated(self, origin: int, end: int, segment: Segment, items: list[Item]) -> int:
         """Where the new bytes of a segment begin that starts with old ones."""
         known = min(end, self.offset)
-        if end - origin <= 1 and end == self.offset:
-            return end  # a keep-alive probe: one byte of garbage at most (RFC 9293, 3.8.4)
         if origin < 0 and self.isn is None:
-            _report(Anomaly.DATA_BEFORE_START, origin, min(end, 0), segment, items)
+            report(Anomaly.DATA_BEFORE_START, origin, min(end, 0), segment, items)
         self.retransmitted_bytes += max(0, known - max(0, origin))
         if self._last is not None:
-            _compare(self._last.offset, self._last.data, origin, segment, items)
+            compare_bytes(self._last.offset, self._last.data, origin, segment, items)
         return known
 
     def _hold(self, origin: int, start: int, end: int, segment: Segment, items: list[Item]) -> None:
         """Keep what is new of the bytes from `start` to `end`; the segment's first one is at `origin`."""
         held = self.held
-        index = bisect_right(held, start, key=_end)
+        index = bisect_right(held, start, key=end_of)
         late = False
         while start < end:
             run = held[index] if index < len(held) else None
@@ -277,13 +266,13 @@ class Stream:
                 continue
             hole_end = end if run is None else min(end, run.start)
             payload = segment.payload[start - origin : hole_end - origin]
-            self._fill(index, _Piece(start, hole_end, payload, segment))
+            self._fill(index, Piece(start, hole_end, payload, segment))
             late = late or run is not None
             start = hole_end
-            index = bisect_right(held, start, key=_end)
+            index = bisect_right(held, start, key=end_of)
         self.out_of_order += late
 
-    def _fill(self, index: int, piece: _Piece) -> None:
+    def _fill(self, index: int, piece: Piece) -> None:
         """Put a piece between the runs before and at `index`, and join what touches."""
         held = self.held
         self._held_bytes += len(piece.payload)
@@ -292,7 +281,7 @@ class Stream:
             index -= 1
             held[index].append(piece)
         else:
-            held.insert(index, _Run(piece))
+            held.insert(index, Run(piece))
         if index + 1 < len(held) and held[index + 1].start == piece.end:
             held[index].pieces += held[index + 1].pieces
             held[index].end = held.pop(index + 1).end
@@ -303,7 +292,7 @@ class Stream:
             for piece in self.held.pop(0).pieces:
                 self._deliver(piece, items)
 
-    def _deliver(self, piece: _Piece, items: list[Item]) -> None:
+    def _deliver(self, piece: Piece, items: list[Item]) -> None:
         start, end, payload, segment = piece
         self._held_bytes -= len(payload)
         self._held_pieces -= 1
@@ -326,11 +315,11 @@ class Stream:
                 self._settle(items)
         if self._settled:
             while self._held_bytes > limits.held_bytes or self._held_pieces > limits.held_segments:
-                self._give_up_hole(items)
+                self._give_up_hole(items, Anomaly.LIMIT)
             if self.held:
                 self._doubt(now, items)
         plain = self._settled and not self.held and self._fin is None
-        self._plain_seq = self._seq if plain else _NEVER
+        self.next_seq = self._seq if plain else _NEVER
 
     def _doubt(self, now: Segment, items: list[Item]) -> None:
         """Give up, after a while, the holes whose bytes the receiver is known to have."""
@@ -351,10 +340,12 @@ class Stream:
 
     def _acked_position(self) -> int:
         """Up to where the receiver has everything, as far as is known."""
-        return self._position(self._seq - _HALF if self.ack is None else self.ack.ack)
+        return self.offset - _WINDOW if self.ack is None else self.position(self.ack.ack)
 
-    def _give_up_hole(self, items: list[Item]) -> None:
+    def _give_up_hole(self, items: list[Item], why: Anomaly | None = None) -> None:
         first = self.held[0]
+        if why:
+            report(why, self.offset, first.start, first.pieces[0].segment, items)
         self._skip_to(first.start, first.pieces[0].segment, items)
         self._advance(items)
 
@@ -374,20 +365,3 @@ class Stream:
     def _move_to(self, offset: int) -> None:
         self._seq = (self._seq + offset - self.offset) & _MASK
         self.offset = offset
-
-
-def _report(anomaly: Anomaly, start: int, end: int, segment: Segment, items: list[Item]) -> None:
-    items.append(
-        Oddity(segment.ts_ns, segment.number, segment.capture, start, end - start, anomaly)
-    )
-
-
-def _compare(at: int, known: bytes, origin: int, segment: Segment, items: list[Item]) -> None:
-    """Report it where a segment at `origin` says something else than the bytes known from `at` on."""
-    start = max(at, origin)
-    end = min(at + len(known), origin + len(segment.payload))
-    if (
-        start < end
-        and known[start - at : end - at] != segment.payload[start - origin : end - origin]
-    ):
-        _report(Anomaly.OVERLAP_DIFFERS, start, end, segment, items)

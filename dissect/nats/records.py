@@ -69,8 +69,9 @@ class SessionRecord:
     first_ns: Annotated[int, "time of the first packet"]
     last_ns: Annotated[int, "time of the last packet"]
     start: Annotated[str, "handshake, or midstream where its beginning was not captured"]
-    end: Annotated[str, "fin, rst, error (closed after an -ERR) or open"]
+    end: Annotated[str, "fin, rst, error (closed after an -ERR), open, idle or evicted"]
     ended_by: Annotated[str | None, "originator or responder"] = None
+    proxied_for: Annotated[str | None, "ip:port for which a proxy opened it"] = None
     client_name: Annotated[str | None, "what the client calls itself"] = None
     client_lang: Annotated[str | None, "its language"] = None
     client_version: Annotated[str | None, "version of the originator's software"] = None
@@ -79,9 +80,11 @@ class SessionRecord:
     server_version: Annotated[str | None, "its version"] = None
     cluster: Annotated[str | None, "its cluster; on a gateway, its gateway name"] = None
     remote_name: Annotated[str | None, "name of the originator's server, on server links"] = None
+    remote_cluster: Annotated[str | None, "its cluster; on a gateway, its gateway name"] = None
     account: Annotated[str | None, "account that the connection is bound to"] = None
     auth: Annotated[str | None, "none, token, user_password, nkey or jwt"] = None
     user: Annotated[str | None, "user, or public nkey"] = None
+    user_name: Annotated[str | None, "name in the user's JWT"] = None
     frames_originator: Annotated[Counts | None, "op to count, sent by the originator"] = None
     frames_responder: Annotated[Counts | None, "op to count, sent by the responder"] = None
     messages_originator: Annotated[int, "messages the originator sent"] = 0
@@ -93,9 +96,13 @@ class SessionRecord:
     replies: Annotated[int | None, "messages that came back on those reply subjects"] = None
     no_responders: Annotated[int | None, "requests answered 503: nobody listens"] = None
     rtt_ns: Annotated[int | None, "smallest time from a PING to its PONG"] = None
-    errors: Annotated[list[str] | None, "texts of -ERR, in order"] = None
+    unanswered_pings: Annotated[int | None, "PINGs without a PONG at the end, if any"] = None
+    lame_duck_ns: Annotated[int | None, "when a server said that it shuts down"] = None
+    connect_urls: Annotated[list[str] | None, "servers to connect to, by the latest INFO"] = None
+    errors: Annotated[list[str] | None, "texts of -ERR, in order, the first 64"] = None
     missing_bytes: Annotated[int, "sent, but not in the capture"] = 0
     skipped_bytes: Annotated[int, "captured, but not decoded"] = 0
+    opaque_bytes: Annotated[int | None, "those of them that are TLS, S2 or WebSocket"] = None
     retransmitted_bytes: Annotated[int, "sent again"] = 0
     anomalies: Annotated[Counts | None, "oddity to count"] = None
 
@@ -105,32 +112,41 @@ class SubscriptionRecord:
     """One subscription of a session."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    sid: Annotated[str | None, "subscription id"] = None
+    sid: Annotated[str | None, "subscription id; server links have none"] = None
     subject: Annotated[str | None, "subject, unknown where the SUB was not captured"] = None
     queue: Annotated[str | None, "queue group"] = None
     account: Annotated[str | None, "account, on server links"] = None
-    opened_ns: Annotated[int | None, "when"] = None
-    closed_ns: Annotated[int | None, "when"] = None
-    close: Annotated[str | None, "unsub, auto (all messages delivered) or session"] = None
+    opened_ns: Annotated[int | None, "when, unless it began before the capture"] = None
+    closed_ns: Annotated[int | None, "when, if it ended"] = None
+    close: Annotated[
+        str | None, "unsub, auto (all messages delivered), refused (-ERR) or session (its end)"
+    ] = None
     max_msgs: Annotated[int | None, "messages in all, where limited"] = None
-    delivered: Annotated[int, "messages"] = 0
+    delivered: Annotated[
+        int, "messages; on server links those of the other side that match, and name the queue"
+    ] = 0
     delivered_bytes: Annotated[int, "their headers and payloads"] = 0
+    sender: Annotated[str, "who subscribed: originator or responder"]
+    origin: Annotated[str | None, "cluster of the leafnode it is for, on routes"] = None
+    weight: Annotated[int | None, "members of the queue group, as last said, on server links"] = (
+        None
+    )
 
 
 @dataclass(slots=True, kw_only=True)
 class RequestRecord:
-    """One request of a session."""
+    """One request: a message of a client with a reply subject."""
 
     session: Annotated[str, "session id: 16 hex digits"]
     subject: Annotated[str, "subject of the request"]
     reply: Annotated[str, "reply subject"]
     sent_ns: Annotated[int, "when the request was sent"]
-    replied_ns: Annotated[int | None, "when the first reply came"] = None
+    replied_ns: Annotated[int | None, "when the first reply came, or that nobody listens"] = None
     latency_ns: Annotated[int | None, "from one to the other"] = None
-    status: Annotated[int | None, "inline status of the first reply"] = None
+    status: Annotated[int | None, "its inline status; 503: nobody listens"] = None
     request_bytes: Annotated[int, "headers and payload of the request"]
     reply_bytes: Annotated[int, "headers and payloads of all replies"] = 0
-    responses: Annotated[int, "replies"] = 0
+    responses: Annotated[int, "replies; that nobody listens is none"] = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -148,7 +164,8 @@ class FlowRecord:
     bytes_originator: Annotated[int, "TCP payload the originator sent"] = 0
     bytes_responder: Annotated[int, "TCP payload the responder sent"] = 0
     start: Annotated[str, "handshake or midstream"]
-    end: Annotated[str, "fin, rst or open"]
+    end: Annotated[str, "fin, rst, open, idle or evicted"]
+    ended_by: Annotated[str | None, "originator or responder"] = None
     retransmitted_originator: Annotated[int, "bytes sent again"] = 0
     retransmitted_responder: Annotated[int, "bytes sent again"] = 0
     out_of_order_originator: Annotated[int, "packets"] = 0
@@ -231,6 +248,12 @@ ROWS: dict[str, type[Record]] = {
 COLUMNS: dict[str, tuple[Column, ...]] = {name: _columns(row) for name, row in ROWS.items()}
 """The columns of each table, in their order."""
 
+
+def text_of(data: bytes) -> str:
+    """Wire bytes as text: UTF-8, with invalid bytes as `\\xNN`."""
+    return data.decode("utf-8", "backslashreplace")
+
+
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 # Line ends that are no control characters, and marks that turn the direction of the text behind them.
 _CONTROL |= {
@@ -241,4 +264,4 @@ _CONTROL |= {
 
 def printable(text: str) -> str:
     """Text that does nothing to a terminal: control characters as `\\xNN` or `\\uNNNN`."""
-    return text.translate(_CONTROL)
+    return text if text.isprintable() else text.translate(_CONTROL)

@@ -46,8 +46,6 @@ def secrets_of(text: bytes) -> frozenset[str]:
         value = _loaded(text)
     except (ValueError, RecursionError):
         return frozenset()
-    if not isinstance(value, dict):
-        return frozenset()
     return frozenset(
         item
         for key, item in value.items()
@@ -55,10 +53,17 @@ def secrets_of(text: bytes) -> frozenset[str]:
     )
 
 
-def _loaded(text: bytes) -> object:
-    """What the JSON in `text` says. Raises ValueError or RecursionError where it cannot be read."""
-    value: object = json.loads(text.decode("utf-8", "backslashreplace"))
+def _loaded(text: bytes) -> dict[str, object]:
+    """The object that the JSON in `text` says, read as the codec reads it. Raises ValueError or
+    RecursionError where it cannot be read."""
+    value: object = json.loads(text.decode("utf-8", "replace"), parse_constant=_no_constant)
+    if not isinstance(value, dict):
+        raise ValueError("no object")
     return value
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _masked(value: object) -> object:

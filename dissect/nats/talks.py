@@ -1,8 +1,16 @@
 """Segments -> talks: flows with what is said on them, in an order that is the same on every machine.
 
-What a segment releases is a `Group`: flows that it shows to be over come first, by their beginning. When
-the segments end, every flow that is left is a group, by its beginning. So the order of all groups is
-known from their releases alone, and groups of different flows that were found apart can be put together.
+What a segment releases comes in groups. First each flow that it shows to be over, as a group of its own,
+by their beginnings; then what the segment itself makes available. When the segments end, every flow that
+is left is a group, by its beginning.
+
+So the work may be spread over processes. Each reads all packets and counts them (`Clock.packets`), but
+makes segments of its own flows only, of both directions of each: what belongs together is said by
+`flows.undirected`. Of every other TCP packet later than `Clock.due_ns`, and only of those, it yields a
+`wire.moment`: the time that may end flows. Each process takes `Options.share` of the limits. Releases are
+never equal, in no two processes, and ascend in each; merged by release, the groups are those of a single
+process, one by one. Only what a limit of the whole capture drops (the number of flows, what waits) depends
+on how flows are spread; it is reported where it happens.
 """
 
 from __future__ import annotations
@@ -14,24 +22,30 @@ from typing import NamedTuple
 from natsync.protocol import Kind
 
 from .events import Event
-from .flows import Delivery, Flow, FlowTable
+from .flows import Flow
+from .flowtable import Delivery, FlowTable
 from .framing import Budget, Conversation, Payload, Verdict
 from .options import Options
 from .reassembly import Stream
+from .wire import NEVER_NS
+from .wire import Clock as Clock  # handed on: who calls `talks` makes one
 from .wire import Direction, Segment
 
-_LAST = 1 << 62  # behind every packet
+_BEHIND = NEVER_NS
 
 
 @dataclass(slots=True, eq=False)
 class Talk:
-    """A flow and what is said on it. `capture` is the file of its first byte, or of its first packet
-    where there is no byte. `over`: that was all."""
+    """A flow and what is said on it. `capture` is the file of its first packet. `over`: that was all."""
 
     flow: Flow
     conversation: Conversation
-    capture: str
     over: bool = False
+
+    @property
+    def capture(self) -> str:
+        """The file where it begins."""
+        return self.flow.capture
 
     @property
     def is_nats(self) -> bool:
@@ -40,11 +54,12 @@ class Talk:
 
 
 class Release(NamedTuple):
-    """When a group came free: with which packet of all that were read; behind the last one, in which
-    order."""
+    """When a group came free: with which packet of all that were read (what comes behind the last one, with
+    one that never was). With the same packet, flows that are over come first, each by its beginning.
+    """
 
     packet: int
-    first_ns: int = 0
+    first_ns: int = _BEHIND
     session: str = ""
 
 
@@ -56,39 +71,28 @@ class Group(NamedTuple):
     talks: list[tuple[Talk, list[Event]]]
 
 
-@dataclass(slots=True)
-class Clock:
-    """How many packets were read so far."""
-
-    packets: int = 0
-
-
 def talks(source: Iterable[Segment], options: Options, clock: Clock) -> Iterator[Group]:
-    """What every segment releases. `clock` is kept by who reads the packets."""
-    table = FlowTable(lambda: Stream(options.stream_limits), options.flow_limits)
+    """What every segment releases. `clock` is kept by who reads the packets; see above for moments."""
+    table = FlowTable(lambda: Stream(options.stream_limits), options.flow_limits, clock)
     talking = _Talks(table, options)
     alive = talking.alive
+    add = table.add
     for segment in source:
-        deliveries = table.add(segment)
+        deliveries = add(segment)
         if not deliveries:
             continue
         flow, direction, items = deliveries[0]
         talk = alive.get(flow)
-        if talk is None or len(deliveries) > 1 or flow.midstream:
-            taken = talking.take(deliveries, segment.capture)
-            if taken:
-                yield Group(Release(clock.packets), taken)
+        if talk is None or len(deliveries) > 1:
+            yield from talking.groups(deliveries, clock.packets)
             continue
-        events = talk.conversation.take(direction, items)
+        conversation = talk.conversation
+        events = conversation.take(direction, items)
+        if conversation.turned:
+            talking.turn(talk)
         if events:
             yield Group(Release(clock.packets), [(talk, events)])
-    last: list[Delivery] = []
-    for delivery in table.finish():
-        last.append(delivery)
-        flow, direction, _ = delivery
-        if direction is Direction.RESPONDER:
-            yield Group(Release(_LAST, flow.first_ns, flow.id), talking.take(last, ""))
-            last = []
+    yield from talking.groups(table.finish(), _BEHIND)
 
 
 class _Talks:
@@ -100,39 +104,52 @@ class _Talks:
         self._budget = Budget()
         self.alive: dict[Flow, Talk] = {}
 
-    def take(self, deliveries: Iterable[Delivery], capture: str) -> list[tuple[Talk, list[Event]]]:
-        """What the deliveries complete; `capture` is the file they come from. Flows are turned round when
-        all of them were taken: their labels are those from before."""
+    def groups(self, deliveries: Iterable[Delivery], packet: int) -> Iterator[Group]:
+        """What the deliveries complete: every flow that is over by itself, then the rest."""
+        some: list[Delivery] = []
+        for delivery in deliveries:
+            some.append(delivery)
+            flow, direction, _ = delivery
+            if flow.over and direction is Direction.RESPONDER:
+                yield Group(Release(packet, flow.first_ns, flow.id), self._take(some))
+                some = []
+        taken = self._take(some)
+        if taken:
+            yield Group(Release(packet), taken)
+
+    def _take(self, deliveries: Iterable[Delivery]) -> list[tuple[Talk, list[Event]]]:
+        """What the deliveries complete. Flows are turned round when all of them were taken: their labels
+        are those from before."""
         taken: dict[Talk, list[Event]] = {}
-        turned = []
+        touched: dict[Talk, None] = {}
         for flow, direction, items in deliveries:
             talk = self.alive.get(flow)
             if talk is None:
-                over = flow.over and direction is Direction.RESPONDER
-                if not items and not over:
-                    continue
-                talk = self.alive[flow] = self._talk(flow, items[0].capture if items else capture)
+                talk = self.alive[flow] = self._talk(flow)
+            touched[talk] = None
             conversation = talk.conversation
             events = conversation.take(direction, items) if items else []
             if flow.over and direction is Direction.RESPONDER:
                 events += conversation.finish()
                 talk.over = True
                 del self.alive[flow]
-            if conversation.turned and talk not in turned:
-                turned.append(talk)
-            if talk.over or (events and conversation.verdict is Verdict.NATS):
+            if events or talk.over:
                 taken[talk] = taken[talk] + events if talk in taken else events
-        for talk in turned:
+        for talk in touched:
             if talk.conversation.turned:
-                talk.conversation.turned = False
-                self._table.swap(talk.flow)
+                self.turn(talk)
         return list(taken.items())
 
-    def _talk(self, flow: Flow, capture: str) -> Talk:
+    def turn(self, talk: Talk) -> None:
+        """Exchange who opened it, as the conversation has found out."""
+        talk.conversation.turned = False
+        self._table.swap(talk.flow)
+
+    def _talk(self, flow: Flow) -> Talk:
         options = self._options
         hint = self._hint(flow)
         payloads = options.payload is not Payload.NONE
-        return Talk(flow, Conversation(flow.midstream, payloads, self._budget, hint), capture)
+        return Talk(flow, Conversation(flow.midstream, payloads, self._budget, hint))
 
     def _hint(self, flow: Flow) -> Kind | None:
         """What the user says about the flow's ports. Who listens there is the responder."""

@@ -8,7 +8,9 @@ how the work was spread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import attrgetter, itemgetter
+from typing import Generic, TypeVar
 
 from .records import (
     AnomalyRecord,
@@ -21,6 +23,8 @@ from .records import (
 )
 
 Place = tuple[int | str, ...]
+_Row = TypeVar("_Row")
+Placed = tuple[Place, _Row]
 
 # How many rows are kept back; the older half goes when there are as many.
 REACH = {
@@ -40,8 +44,8 @@ def place_of(record: Record) -> Place:
 
 
 _PLACES: dict[type[Record], Callable[..., Place]] = {
-    FrameRecord: lambda row: (row.ts_ns, row.session, row.number),
-    SessionRecord: lambda row: (row.first_ns, row.session),
+    FrameRecord: attrgetter("ts_ns", "session", "number"),
+    SessionRecord: attrgetter("first_ns", "session"),
     SubscriptionRecord: lambda row: (
         row.opened_ns or 0,
         row.session,
@@ -51,7 +55,7 @@ _PLACES: dict[type[Record], Callable[..., Place]] = {
         row.sid or "",
     ),
     RequestRecord: lambda row: (row.sent_ns, row.session, row.reply, row.subject),
-    FlowRecord: lambda row: (row.first_ns, row.session),
+    FlowRecord: attrgetter("first_ns", "session"),
     AnomalyRecord: lambda row: (
         row.ts_ns,
         row.session,
@@ -63,41 +67,52 @@ _PLACES: dict[type[Record], Callable[..., Place]] = {
 }
 
 
-class Timeline:
-    """Takes what is released together with `put`, which gives the rows that may go; then `rest`.
+def placed(records: Iterable[Record]) -> list[Placed[Record]]:
+    """Records with their places, as a `Timeline` takes them."""
+    return [(_PLACES[record.__class__](record), record) for record in records]
+
+
+def payload_bytes(records: Iterable[Record]) -> int:
+    """How much of the records' size comes from payloads."""
+    size = 0
+    for record in records:
+        if record.__class__ is FrameRecord and record.payload is not None:
+            size += len(record.payload)
+    return size
+
+
+_place = itemgetter(0)
+
+
+class Timeline(Generic[_Row]):
+    """Takes rows with their places, those released together in one `put`, which gives the rows that may
+    go; then `rest`. A row is whatever stands for a record.
 
     `reach` is how many are kept back; with 0 they go as they come.
     """
 
     def __init__(self, reach: int) -> None:
         self._reach = reach
-        self._rows: list[tuple[Place, Record]] = []
+        self._rows: list[Placed[_Row]] = []
         self._payload_bytes = 0
 
-    def put(self, records: list[Record]) -> list[Record]:
-        """Takes records that came free at once."""
+    def put(self, rows: list[Placed[_Row]], payload_bytes: int = 0) -> list[_Row]:
+        """Takes rows that came free at once."""
         if not self._reach:
-            return records
-        rows = self._rows
-        for record in records:
-            rows.append((place_of(record), record))
-            if isinstance(record, FrameRecord) and record.payload:
-                self._payload_bytes += len(record.payload)
-        if len(rows) < self._reach and self._payload_bytes < _PAYLOAD_BYTES:
+            return [row for _, row in rows]
+        self._rows += rows
+        self._payload_bytes += payload_bytes
+        if len(self._rows) < self._reach and self._payload_bytes < _PAYLOAD_BYTES:
             return []
         self._payload_bytes = 0
-        return self._given(len(rows) // 2)
+        return self._given(len(self._rows) // 2)
 
-    def rest(self) -> list[Record]:
+    def rest(self) -> list[_Row]:
         """Nothing more comes."""
         return self._given(len(self._rows))
 
-    def _given(self, count: int) -> list[Record]:
+    def _given(self, count: int) -> list[_Row]:
         rows = self._rows
         rows.sort(key=_place)
         self._rows = rows[count:]
-        return [record for _, record in rows[:count]]
-
-
-def _place(row: tuple[Place, Record]) -> Place:
-    return row[0]
+        return [row for _, row in rows[:count]]

@@ -9,10 +9,13 @@ changes one that was handed on.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from .anomalies import Anomaly
+
+NEVER_NS = 1 << 128  # later than any packet: pcapng has 64 bits for seconds
 
 
 class Direction(Enum):
@@ -40,6 +43,27 @@ class Packet:
 
 
 @dataclass(slots=True)
+class Packets:
+    """Packets of one file that follow each other, still in the block of the file where they stand.
+
+    A whole block is handed on at once, since making an object of every packet costs more than taking the
+    packet apart. Each of `places` is the packet's ts_ns, where it begins and ends in `block`, and its
+    wire_bytes; the first one's number is `first`.
+    """
+
+    capture: str
+    linktype: int
+    block: bytes
+    first: int
+    places: list[tuple[int, int, int, int]]
+
+    def __iter__(self) -> Iterator[Packet]:
+        capture, linktype, block = self.capture, self.linktype, self.block
+        for number, (ts_ns, start, end, wire_bytes) in enumerate(self.places, self.first):
+            yield Packet(ts_ns, number, capture, linktype, block[start:end], wire_bytes)
+
+
+@dataclass(slots=True)
 class Segment:
     """The TCP part of one packet.
 
@@ -57,6 +81,22 @@ class Segment:
     flags: int
     payload: bytes
     length: int
+
+
+@dataclass(slots=True)
+class Clock:
+    """How far a capture was read: `packets` is kept by who reads it. A packet that is later than `due_ns`
+    ends flows, whosever it is: what no segment is made of, is told as a `moment`. No packet makes
+    `due_ns` earlier than its own time and `soonest_ns`."""
+
+    packets: int = 0
+    due_ns: int = NEVER_NS
+    soonest_ns: int = NEVER_NS
+
+
+def moment(ts_ns: int, number: int = 0) -> Segment:
+    """The time of a TCP packet whose flow is somebody else's business: a segment without a key."""
+    return Segment(ts_ns, number, "", b"", 0, 0, 0, b"", 0)
 
 
 @dataclass(slots=True)

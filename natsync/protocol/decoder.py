@@ -92,7 +92,8 @@ class Decoder:
         if self._unread or not self._body or not 0 <= size <= self._body.left:
             raise ValueError("a decoder can skip only within the body in progress")
         self._body.miss(size)
-        self._finish_body(self._done)
+        if not self._body.left:
+            self._finish_body(self._body, self._done)
 
     def read(self) -> list[Frame]:
         """The next whole frames, in order; an empty list when more bytes are needed.
@@ -103,6 +104,8 @@ class Decoder:
         if self._error:
             raise self._error
         frames, self._done = self._done, []
+        if not self._unread:
+            return frames
         try:
             self._read_into(frames)
         except ProtocolError as error:
@@ -116,19 +119,21 @@ class Decoder:
     def _read_into(self, frames: list[Frame]) -> None:
         data, start = self._unread, self._start
         self._unread, self._start = b"", 0
-        if self._line or self._body:
+        if self._body is not None or self._line:
             start = self._continue(data, start, frames)
-        if start == len(data):
-            return
+            if start == len(data):
+                return
         if not _paused(frames):
             try:
                 start = scan(
                     data, start, self._offset - start, self._grammar, self._payloads, frames
                 )
             finally:
-                self._offset = _end(frames, self._offset)
-        if start == len(data):
-            return
+                if frames:
+                    last = frames[-1]
+                    self._offset = last.offset + last.total_bytes
+            if start == len(data):
+                return
         if _paused(frames):
             self._unread, self._start = data, start  # no copy: there may be a stop every few bytes
         else:
@@ -136,11 +141,13 @@ class Decoder:
 
     def _continue(self, data: bytes, start: int, frames: list[Frame]) -> int:
         """Goes on with the frame in progress, or begins one; returns how far into `data` it reaches."""
-        if not self._body:
+        if self._body is None:
             start = self._begin(data, start, frames)
-        if self._body:
-            start += self._body.feed(data, start)
-            self._finish_body(frames)
+        body = self._body
+        if body is not None:
+            start += body.feed(data, start)
+            if not body.left:
+                self._finish_body(body, frames)
         return start
 
     def _begin(self, data: bytes, start: int, frames: list[Frame]) -> int:
@@ -150,8 +157,10 @@ class Decoder:
             self._line += data[start:]
             self._grammar.check_start(self._line, self._offset)
             return len(data)
-        line = bytes(self._line) + data[start:end]
-        self._line.clear()
+        line = data[start:end]
+        if self._line:
+            line = bytes(self._line) + line
+            self._line.clear()
         frame, size, header_size, total = self._grammar.seen.get(line) or self._grammar.read_at(
             line, self._offset
         )
@@ -162,11 +171,11 @@ class Decoder:
             self._body = _Body(frame, self._offset, total, size, header_size, self._payloads)
         return end
 
-    def _finish_body(self, frames: list[Frame]) -> None:
-        if self._body and not self._body.left:
-            frames.append(self._body.finish())
-            self._offset = _end(frames, self._offset)
-            self._body = None
+    def _finish_body(self, body: _Body, frames: list[Frame]) -> None:
+        frame = body.finish()
+        frames.append(frame)
+        self._offset = frame.offset + frame.total_bytes
+        self._body = None
 
 
 def _paused(frames: list[Frame]) -> bool:
@@ -174,12 +183,20 @@ def _paused(frames: list[Frame]) -> bool:
     return bool(frames) and isinstance(frames[-1], (Info, Connect))
 
 
-def _end(frames: list[Frame], offset: int) -> int:
-    return frames[-1].offset + frames[-1].total_bytes if frames else offset
-
-
 class _Body:
     """The body in progress: what of it is kept, and how much is still to come, CR LF included."""
+
+    __slots__ = (
+        "left",
+        "_frame",
+        "_offset",
+        "_total",
+        "_payload_bytes",
+        "_wanted",
+        "_kept",
+        "_missing",
+        "_missing_headers",
+    )
 
     def __init__(
         self, frame: Frame, offset: int, total: int, size: int, header_size: int, keep: bool
@@ -205,9 +222,11 @@ class _Body:
             self._wanted -= taken
         self.left = left = left - taken
         if left < 2:
-            first = 0 if left + taken >= 2 else 1  # of the CR LF, in this piece
-            end = data[start + taken + left - 2 + first : start + taken]
-            check_end(b"\r\n"[:first] + end, self._offset + self._total - 2)
+            stop = start + taken
+            end = data[stop + left - 2 : stop] if left + taken > 1 else data[start:stop]
+            if end != b"\r\n":
+                first = b"" if left + taken > 1 else b"\r"
+                check_end(first + end, self._offset + self._total - 2)
         return taken
 
     def miss(self, size: int) -> None:

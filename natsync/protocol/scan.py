@@ -47,7 +47,8 @@ def scan(data: bytes, start: int, base: int, grammar: Grammar, keep: bool, out: 
             stream.seek(size - header_size, 1)
         end = read(2)
         if end != b"\r\n":
-            check_end(end, offset + total - 2)
+            if end:
+                check_end(end, offset + total - 2)
             break
         append(frame.placed(offset, total, body))
         offset += total

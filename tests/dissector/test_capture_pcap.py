@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import dpkt
@@ -27,7 +28,7 @@ def read(data: bytes, pieces: Iterable[bytes] | None = None) -> tuple[list[Packe
     report = FileReport("in/t.pcap", "t.pcap")
     blocks = Blocks(iter(pieces or [data]))
     assert blocks.fill(HEADER)
-    return list(read_pcap(blocks, report)), report
+    return list(chain.from_iterable(read_pcap(blocks, report))), report
 
 
 def contents(packets: Iterable[Packet]) -> list[tuple[int, bytes, int]]:
@@ -62,11 +63,15 @@ def test_both_byte_orders_and_both_units(order: str, nanoseconds: bool) -> None:
         "t.pcap",
         packets=2,
         captured_bytes=6,
+        wire_bytes=3 + 99,
+        cut_packets=1,
         first_ns=records[0].ts_ns,
         last_ns=records[1].ts_ns,
         linktypes=report.linktypes,
+        snaplens=report.snaplens,
     )
     assert report.linktypes == {RAW: 2}
+    assert report.snaplens == {262144: 2}
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -178,24 +183,21 @@ def test_packets_come_out_before_the_file_goes_on() -> None:
     report = FileReport("t", "t")
     blocks = Blocks(iter(pieces()))
     blocks.fill(HEADER)
-    for packet in read_pcap(blocks, report):
-        given_out.append(packet)
+    for packets in read_pcap(blocks, report):
+        given_out += packets
     assert len(given_out) == 2
 
 
 def test_a_reader_that_is_closed_early_has_told_what_it_read() -> None:
     report = FileReport("t", "t")
-    blocks = Blocks(iter([pcap_file(RECORDS)]))
+    half = len(pcap_file(RECORDS[:2]))
+    blocks = Blocks(iter([pcap_file(RECORDS)[:half], pcap_file(RECORDS)[half:]]))
     blocks.fill(HEADER)
     packets = read_pcap(blocks, report)
-    next(packets)
-    next(packets)
+    assert next(packets).first == 1
     packets.close()
-    assert (report.packets, report.first_ns, report.last_ns) == (
-        2,
-        RECORDS[0].ts_ns,
-        RECORDS[1].ts_ns,
-    )
+    assert report.packets == 2
+    assert (report.first_ns, report.last_ns) == (RECORDS[0].ts_ns, RECORDS[1].ts_ns)
     assert report.damage is None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import dpkt
 import pytest
@@ -41,7 +42,7 @@ def read(data: bytes, pieces: Iterable[bytes] | None = None) -> tuple[list[Packe
     report = FileReport("in/t.pcapng", "t.pcapng")
     blocks = Blocks(iter(pieces or [data]))
     assert blocks.fill(HEADER)
-    return list(read_pcapng(blocks, report)), report
+    return list(chain.from_iterable(read_pcapng(blocks, report))), report
 
 
 def contents(packets: Iterable[Packet]) -> list[tuple[int, bytes, int]]:
@@ -165,6 +166,13 @@ def test_other_blocks_and_options_are_passed_over() -> None:
     assert contents(packets) == expected([ONE])
     assert report.packets == 1
     assert report.damage is None
+    assert report.comments == 2
+    assert report.blocks == {
+        "custom": 1,
+        "decryption secrets": 1,
+        "interface statistics": 1,
+        "name resolution": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -249,7 +257,8 @@ def test_the_size_of_the_pieces_does_not_matter(size: int) -> None:
 
 def test_a_reader_that_is_closed_early_has_told_what_it_read() -> None:
     report = FileReport("t", "t")
-    blocks = Blocks(iter([pcapng_file(RECORDS)]))
+    half = len(pcapng_file(RECORDS[:1]))
+    blocks = Blocks(iter([pcapng_file(RECORDS)[:half], pcapng_file(RECORDS)[half:]]))
     blocks.fill(HEADER)
     packets = read_pcapng(blocks, report)
     next(packets)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import os
+import random
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +22,18 @@ from dissect.nats.capture import CaptureReport, read_packets
 from dissect.nats.errors import CaptureError
 
 from tests.support.pcapwriter import START_NS, Record, Talk, pcap_file, pcapng_file
+from tests.support.requirements import missing
+
+try:
+    import zstandard
+except ImportError:
+    missing("zstandard", "pip install 'natsync[zstd]'")
 
 RECORDS = Talk().handshake().from_client(b"PING\r\n").records
+
+
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
 
 
 def at(seconds: int) -> bytes:
@@ -57,10 +71,14 @@ def stdin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("data", "name"),
     [
-        (pcap_file(RECORDS), "pcap"),
+        (pcap_file(RECORDS), "pcap, microseconds"),
+        (pcap_file(RECORDS, nanoseconds=True), "pcap, nanoseconds"),
         (pcapng_file(RECORDS), "pcapng"),
-        (gzip.compress(pcap_file(RECORDS)), "gzip pcap"),
+        (gzip.compress(pcap_file(RECORDS)), "gzip pcap, microseconds"),
         (gzip.compress(pcapng_file(RECORDS)), "gzip pcapng"),
+        (zstd(pcap_file(RECORDS)), "zstd pcap, microseconds"),
+        (lzma.compress(pcapng_file(RECORDS)), "xz pcapng"),
+        (bz2.compress(pcapng_file(RECORDS)), "bzip2 pcapng"),
     ],
 )
 def test_a_format_is_known_by_its_first_bytes(tmp_path: Path, data: bytes, name: str) -> None:
@@ -71,6 +89,8 @@ def test_a_format_is_known_by_its_first_bytes(tmp_path: Path, data: bytes, name:
     (file,) = report.files
     assert (file.path, file.capture, file.format) == (str(path), "misleading.txt", name)
     assert (file.packets, file.damage) == (len(RECORDS), None)
+    assert file.size == file.position == report.size == report.position == len(data)
+    assert file.finished
 
 
 @pytest.mark.parametrize("data", [pcap_file([]), pcapng_file([]), gzip.compress(pcap_file([]))])
@@ -143,6 +163,69 @@ def test_more_files_than_a_process_may_open(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert packets == [str(number).encode() for number in range(60)]
+
+
+def test_captures_that_overlap_are_merged_by_time(tmp_path: Path) -> None:
+    both = RECORDS, [replace(record, ts_ns=record.ts_ns + 1000) for record in RECORDS]
+    for name, records in zip("ba", both, strict=True):
+        (tmp_path / name).write_bytes(pcapng_file(records) if name == "a" else pcap_file(records))
+    report = CaptureReport()
+    packets = list(read_packets([str(tmp_path)], report))
+    expected = [(name, number + 1) for number in range(len(RECORDS)) for name in "ba"]
+    assert [(packet.capture, packet.number) for packet in packets] == expected
+    assert [file.capture for file in report.files] == ["b", "a"]
+
+
+def test_too_many_captures_that_overlap_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dissect.nats.capture.merge.MOST_OPEN", 3)
+    for name in "abcd":
+        (tmp_path / name).write_bytes(pcap_file(RECORDS))
+    error = refused(tmp_path)
+    assert "captures overlap in time; put some of them together with mergecap" in str(error)
+    (tmp_path / "d").write_bytes(at(10**6))
+    assert len(read(tmp_path)[0]) == 3 * len(RECORDS) + 1
+
+
+def test_more_files_that_overlap_than_a_process_may_open(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    for number in range(60):
+        (tmp_path / str(number)).write_bytes(pcap_file(RECORDS))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (50, hard))
+    try:
+        error = refused(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert error.reason == "cannot be opened (Too many open files)"
+    assert "mergecap" in error.remedy
+
+
+def test_the_size_of_all_inputs_is_known_before_they_are_read(tmp_path: Path) -> None:
+    for seconds in range(3):
+        (tmp_path / str(seconds)).write_bytes(at(seconds))
+    report = CaptureReport()
+    packets = read_packets([str(tmp_path)], report)
+    next(packets)
+    assert report.size == 3 * len(at(1))
+    assert report.position == len(at(1))
+    assert [(file.capture, file.finished) for file in report.files] == [("0", False)]
+
+
+def test_without_the_library_zstd_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.zst"
+    path.write_bytes(zstd(pcap_file(RECORDS)))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    error = refused(path)
+    assert error.reason == "the file is compressed with zstd"
+    assert "pip install 'natsync[zstd]'" in error.remedy
+    (tmp_path / "good").write_bytes(at(1))
+    packets, report = read(tmp_path)
+    assert packets == [b"1"]
+    assert [str(error) in reason for reason in report.unreadable] == [True]
 
 
 # Standard input
@@ -219,7 +302,8 @@ def test_a_named_pipe(tmp_path: Path, alone: bool) -> None:
             b"\x0a\x0d\x0d\x0a" + bytes(30),
             "not a capture: it begins with b'\\n\\r\\r\\n\\x00\\x00\\x00\\x00'",
         ),
-        (b"\x28\xb5\x2f\xfd" + bytes(30), "the file is compressed with zstd"),
+        (b"\x28\xb5\x2f\xfd" + bytes(30), "the zstd data ends early"),
+        (b"\x04\x22\x4d\x18" + bytes(30), "the file is compressed with lz4"),
         (b"PK\x03\x04" + bytes(30), "the file is a zip archive"),
         (gzip.compress(b""), "the file is empty"),
         (gzip.compress(b"hello"), "not a capture: it begins with b'hello'"),
@@ -269,15 +353,19 @@ def test_one_that_is_no_capture_is_refused_before_any_packet(tmp_path: Path) -> 
 # Damage
 
 
-def test_gzip_that_ends_early_gives_what_is_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "pack"), [("gzip", gzip.compress), ("zstd", zstd)])
+def test_packed_data_that_ends_early_gives_what_is_there(
+    tmp_path: Path, name: str, pack: Callable[[bytes], bytes]
+) -> None:
     records = [replace(RECORDS[0], ts_ns=START_NS + count) for count in range(1000)]
-    packed = gzip.compress(pcap_file(records))
-    (tmp_path / "t").write_bytes(packed[:-4])
+    records += [Record(START_NS + 1000, random.Random(1).randbytes(200_000))]
+    packed = pack(pcap_file(records))
+    (tmp_path / "t").write_bytes(packed[:-1000])
     packets, report = read(tmp_path / "t")
     assert len(packets) == 1000
     (file,) = report.damaged
     assert file.damage is not None
-    assert file.damage.startswith("the gzip data ends early in packet 1001, at byte ")
+    assert file.damage.startswith(f"the {name} data ends early in packet 1001, at byte ")
 
 
 @settings(deadline=None)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import shlex
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,24 @@ CORE = str(CAPTURES / "core-2.15.1.pcap")
 
 def run(*args: str, data: bytes | None = None) -> Result:
     return CliRunner().invoke(cli, list(args), input=data)
+
+
+TABLES = ["sessions", "frames", "subscriptions", "requests", "anomalies", "flows"]
+
+
+def on_a_terminal(columns: int, *args: str) -> str:
+    """What a person sees."""
+    ours, theirs = pty.openpty()
+    here = {"COLUMNS": str(columns), "TERM": "xterm", "PYTHONPATH": str(ROOT)}
+    program = [sys.executable, "-m", "dissect.nats", *args]
+    seen = b""
+    with subprocess.Popen(program, stdout=theirs, stderr=theirs, env={**os.environ, **here}):
+        os.close(theirs)
+        with suppress(OSError):  # Linux says EIO where the other end is closed
+            while data := os.read(ours, 1 << 16):
+                seen += data
+    os.close(ours)
+    return seen.decode()
 
 
 def process(*args: str) -> subprocess.Popen[bytes]:
@@ -51,6 +72,67 @@ def test_frames_for_a_program() -> None:
     assert rows[0]["op"] == "INFO"
     assert done.stderr == ""
     assert [row["ts_ns"] for row in rows] == sorted(row["ts_ns"] for row in rows)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_table_in_every_format(table: str) -> None:
+    path = str(CAPTURES / "snap96.pcap" if table == "anomalies" else CORE)
+    rows = [json.loads(line) for line in run(table, "--format", "jsonl", path).stdout.splitlines()]
+    assert rows and all(row["session"] for row in rows)
+    assert len(run(table, "--format", "csv", path).stdout.splitlines()) == len(rows) + 1
+    text = run(table, path)
+    assert len(text.stdout.splitlines()) == len(rows) + (table != "frames")
+    assert text.stderr.startswith(f"nats-dissect: {len(rows)} ")
+    assert rows[0]["session"] in text.stdout
+    fields = run(table, "--columns", "session", path).stdout.splitlines()
+    assert fields == ["session", *(row["session"] for row in rows)]
+
+
+def test_a_terminal_gets_colours_and_its_width() -> None:
+    seen = on_a_terminal(90, "sessions", CORE)
+    assert "\x1b[1msession" in seen and "\x1b[31mfc207271" in seen
+    assert "not shown in 90 columns: " in seen
+    assert "\x1b[36m" in on_a_terminal(90, "frames", "--limit", "3", CORE)
+    assert "client session 7294" in on_a_terminal(90, "follow", "7294", CORE)
+
+
+def test_a_bar_when_it_is_asked_for() -> None:
+    done = run("sessions", "--progress", CORE)
+    assert done.exit_code == 0 and "7 sessions" in done.stderr
+    assert done.stdout == run("sessions", "--no-progress", CORE).stdout
+
+
+def test_a_conversation() -> None:
+    done = run("follow", "7294", CORE)
+    assert done.exit_code == 0 and "Station: north" in done.stdout and done.stderr == ""
+    done = run("follow", "7294", "--payload", "none", "--format", "jsonl", CORE)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {row["session"] for row in rows} == {"729480e87f22a93d"}
+    assert not any("payload" in row for row in rows)
+    assert run("follow", "7294", "--columns", "op", "--limit", "1", CORE).stdout == "op\nINFO\n"
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl", "csv"])
+@pytest.mark.parametrize("command", [("follow",), ("sessions", "--session")])
+def test_an_id_that_is_not_clear(command: tuple[str, ...], form: str) -> None:
+    for start, said in (
+        ("", "7 sessions begin with : e6a840a4fdcb5c2c, "),
+        ("zz", "no session zz"),
+    ):
+        done = run(*command, start, "--format", form, CORE)
+        assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert said in done.stderr
+
+
+def test_what_is_in_the_files(tmp_path: Path) -> None:
+    done = run("info", CORE)
+    assert done.exit_code == 0 and "TCP connections     nats 7" in done.stdout
+    *_, total = map(json.loads, run("info", "--format", "jsonl", str(CAPTURES)).stdout.splitlines())
+    assert total["files"] > 20
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(cut(Path(CORE).read_bytes(), 60, 20))
+    done = run("info", str(path))
+    assert done.exit_code == 3 and "damage" in done.stdout and str(path) in done.stderr
 
 
 def test_chosen_columns_and_rows() -> None:
@@ -201,6 +283,20 @@ def test_an_interruption() -> None:
     assert running.returncode == 130
 
 
+def test_an_interruption_tells_what_is_open() -> None:
+    with process("sessions", "--format", "jsonl", "-") as running:
+        assert running.stdin and running.stdout and running.stderr
+        data = Path(CORE).read_bytes()
+        assert len(data) > 65536  # more than a pipe holds: when it is written, reading has begun
+        running.stdin.write(data)
+        running.stdin.flush()
+        running.send_signal(signal.SIGINT)
+        rows = [json.loads(line) for line in running.stdout.read().splitlines()]
+        assert b"Traceback" not in running.stderr.read()
+    assert running.returncode == 130
+    assert len(rows) == 7 and [row["end"] for row in rows].count("open") == 1
+
+
 def test_a_capture_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(Path(CORE).read_bytes())
@@ -228,7 +324,7 @@ def test_an_output_is_kept_where_an_input_is_bad(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "jsonl", "csv"])
-@pytest.mark.parametrize("command", ["sessions", "frames"])
+@pytest.mark.parametrize("command", TABLES[:-2])
 def test_an_output_that_is_full(command: str, form: str) -> None:
     line = "nats-dissect: {}: cannot be written: No space left on device\n"
     done = run(command, "--format", form, "-o", "/dev/full", CORE)
@@ -261,7 +357,7 @@ def test_a_name_does_nothing_to_a_terminal() -> None:
 
 def test_help_and_version() -> None:
     assert "nats-dissect" in run("--version").stdout
-    for command in ("sessions", "frames"):
+    for command in (*TABLES, "follow", "info"):
         assert "CAPTURE..." in run(command, "--help").stdout
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.framing import Payload, RowMaker, text_of
-from dissect.nats.records import FrameRecord
+from dissect.nats.framing import Payload, RowMaker
+from dissect.nats.records import FrameRecord, text_of
 from dissect.nats.wire import Direction
 
 from tests.support.conversations import ORIGINATOR, RESPONDER, Said

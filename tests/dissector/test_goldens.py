@@ -27,6 +27,14 @@ FRAMES = [
     "snap96.pcap",
 ]
 
+# The start of a session's id, and where it is: one with requests, one with holes, one between servers.
+CONVERSATIONS = [
+    ("7294", "core-2.15.1.pcap"),
+    ("ad29", "core-2.15.1.pcap"),
+    ("cb76", "snap96.pcap"),
+    ("8646", "midstream.pcap"),
+]
+
 
 def output(*args: str) -> str:
     done = CliRunner().invoke(cli, list(args))
@@ -44,5 +52,21 @@ def test_frames(name: str, golden: Callable[[str, str], None]) -> None:
     golden(f"frames/{name}.txt", output("frames", str(CAPTURES / name)))
 
 
+@pytest.mark.parametrize("table", ["subscriptions", "requests", "anomalies", "flows"])
+@pytest.mark.parametrize("name", NAMES)
+def test_other_tables(table: str, name: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"{table}/{name}.txt", output(table, str(CAPTURES / name)))
+
+
+@pytest.mark.parametrize("start, name", CONVERSATIONS)
+def test_conversations(start: str, name: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"follow/{start}.txt", output("follow", start, str(CAPTURES / name)))
+
+
 def test_all_sessions_for_a_person(golden: Callable[[str, str], None]) -> None:
     golden("sessions.txt", output("sessions", str(CAPTURES)))
+
+
+def test_what_is_in_the_files(golden: Callable[[str, str], None]) -> None:
+    text = output("info", str(CAPTURES))
+    golden("info.txt", text.replace(f"{CAPTURES}/", ""))

@@ -50,4 +50,5 @@ def test_headers_that_are_cut_off_are_no_ip() -> None:
     for linktype in (ETHERNET, SLL, SLL2, NULL):
         for kept in range(4):
             assert isinstance(find_ip(linktype, link(PACKET, linktype)[:kept]), (str, int))
-    assert find_ip(ETHERNET, link(b"", ETHERNET, [(0x8100, 1)] * 3)[:-2]) == "not ip"
+    for data in (b"", bytes(13), link(b"", ETHERNET, [(0x8100, 1)] * 3)[:-2]):
+        assert find_ip(ETHERNET, data) == "header cut off"

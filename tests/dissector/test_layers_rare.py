@@ -28,13 +28,26 @@ SIX = ip("fd00::1", "fd00::2", BODY)
         (9, b"\xff\x03\x00\x21", FOUR),
         (9, b"\xff\x03\x21", FOUR),
         (50, b"\xff\x03\x00\x57", SIX),
+        (51, b"\x11\x00\x00\x01\x00\x00\x00\x21", FOUR),
+        (104, b"\x0f\x00\x08\x00", FOUR),
         (ETHERNET, MACS + b"\x88\x64\x11\x00\x00\x01\x00\x00\x00\x21", FOUR),
         (ETHERNET, MACS + b"\x81\x00\x00\x05\x88\x64\x11\x00\x00\x01\x00\x00\x00\x57", SIX),
         (ETHERNET, MACS + b"\x88\x47" + struct.pack("!II", 5 << 12, 6 << 12 | 0x100), FOUR),
         (ETHERNET, MACS + b"\x88\x47" + struct.pack("!I", 6 << 12 | 0x100), SIX),
         (ETHERNET, MACS + struct.pack("!H", 8 + len(FOUR)) + b"\xaa\xaa\x03\0\0\0\x08\x00", FOUR),
     ],
-    ids=["ppp", "ppp short", "ppp ipv6", "pppoe", "pppoe vlan", "mpls", "mpls ipv6", "snap"],
+    ids=[
+        "ppp",
+        "ppp short",
+        "ppp ipv6",
+        "pppoe alone",
+        "cisco hdlc",
+        "pppoe",
+        "pppoe vlan",
+        "mpls",
+        "mpls ipv6",
+        "snap",
+    ],
 )
 def test_the_ip_header_is_found(linktype: int, header: bytes, packet: bytes) -> None:
     assert find_ip(linktype, header + packet) == len(header)

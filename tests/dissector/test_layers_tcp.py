@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import dpkt
@@ -9,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissect.nats.capture import CaptureReport, read_packets
-from dissect.nats.layers import Layers
-from dissect.nats.wire import Packet, Segment
+from dissect.nats.capture import CaptureReport, read_packets, read_runs
+from dissect.nats.layers import Layers, flow_hash
+from dissect.nats.wire import Clock, Packet, Packets, Segment, moment
 
 from tests.support.pcapwriter import (
     ACK,
@@ -24,6 +25,7 @@ from tests.support.pcapwriter import (
     SLL2,
     START_NS,
     UDP,
+    fragments,
     ip,
     link,
     tcp,
@@ -193,6 +195,7 @@ def test_what_is_not_tcp_is_counted_by_what_it_is() -> None:
 def test_any_bytes_give_a_segment_or_a_reason(data: bytes, linktype: int) -> None:
     layers = Layers()
     segment = layers.segment_of(packet(data, linktype))
+    layers.finish()
     assert (segment is None) == (sum(layers.passed_over.values()) == 1)
     if segment is not None:
         assert len(segment.payload) <= segment.length
@@ -208,4 +211,142 @@ def test_flipped_bytes_give_a_segment_or_a_reason(
         good[data.draw(st.integers(0, len(good) - 1))] = data.draw(st.integers(0, 255))
     layers = Layers()
     segment = layers.segment_of(packet(bytes(good), linktype))
+    layers.finish()  # a fragment that waits is passed over at the end
     assert (segment is None) == (sum(layers.passed_over.values()) == 1)
+
+
+# Runs of packets
+
+
+def run_of(*packets: Packet, first: int = 1) -> Packets:
+    """They stand in a block with other bytes between them."""
+    block, places = b"", []
+    for each in packets:
+        block += b"----"
+        places.append((each.ts_ns, len(block), len(block) + len(each.data), each.wire_bytes))
+        block += each.data
+    return Packets("t.pcap", packets[0].linktype, block + b"behind", first, places)
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_a_run_gives_the_segments_of_its_packets(path: Path) -> None:
+    one_by_one, together = Layers(), Layers()
+    packets = list(read_packets([str(path)], CaptureReport()))
+    wanted = [one_by_one.segment_of(each) for each in packets]
+    clock = Clock()
+    found = list(together.segments(read_runs([str(path)], CaptureReport()), clock))
+    assert found == [segment for segment in wanted if segment is not None]
+    assert clock.packets == len(packets)
+    one_by_one.finish()
+    assert together.passed_over == one_by_one.passed_over
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 80), st.integers(0, 255), st.integers(0, 60)), max_size=4),
+    st.sampled_from([ETHERNET, SLL, SLL2, RAW, 12, 228, NULL, LOOP]),
+    st.integers(0, 5),
+)
+def test_the_short_way_and_the_long_way_agree(
+    flips: list[tuple[int, int, int]], linktype: int, words: int
+) -> None:
+    """Any packet in a run gives what it gives when options put it on the long way."""
+    good = bytearray(link(ip(*FOUR, tcp(PORTS, 1, 2, ACK, b"x" * 30, bytes(4 * words))), linktype))
+    for place, value, _ in flips:
+        good[place % len(good)] = value
+    kept = min([len(good), *(len(good) - cut for _, _, cut in flips)])
+    made = packet(bytes(good[:kept]), linktype, len(good))
+    one, other = Layers(), Layers()
+    segment = one.segment_of(made)
+    one.finish()
+    found = list(other.segments([run_of(made, first=7)], Clock()))
+    assert found == ([] if segment is None else [segment])
+    assert other.passed_over == one.passed_over
+
+
+def test_packets_are_counted_up_to_the_segment() -> None:
+    udp = packet(link(ip(*FOUR, b"x" * 20, proto=UDP)))
+    good = packet(link(ip(*FOUR, tcp(PORTS, 1, 2, ACK))))
+    clock = Clock()
+    runs = [run_of(udp, good, udp), run_of(udp, good, first=9), run_of(udp, first=3)]
+    counted = [(clock.packets, segment.number) for segment in Layers().segments(iter(runs), clock)]
+    assert counted == [(2, 2), (5, 10)]
+    assert clock.packets == 6
+
+
+# Shares
+
+
+def hosts_of(number: int) -> tuple[str, str]:
+    return (f"10.0.{number}.1", f"10.0.{number}.2")
+
+
+def traffic() -> list[Packet]:
+    """Both directions of some flows: plain, with options, IPv6, in a tunnel, in fragments."""
+    made = []
+    for number in range(40):
+        one, other = hosts_of(number)
+        six = (f"fd00::{number}:1", f"fd00::{number}:2")
+        for a, b, ports in ((one, other, PORTS), (other, one, PORTS[::-1])):
+            body = tcp(ports, number, 2, ACK, b"x" * 40)
+            made += [ip(a, b, body), ip(a, b, body, options=bytes(4))]
+            made += fragments(a, b, body, 24)
+            made.append(ip("192.0.2.1", "192.0.2.2", ip(a, b, body), proto=4))
+        for a, b, ports in ((*six, PORTS), (*six[::-1], PORTS[::-1])):
+            made.append(ip(a, b, tcp(ports, number, 2, ACK, b"y")))
+        made.append(ip(one, other, b"x" * 20, proto=UDP))
+    return [replace(packet(link(data)), ts_ns=START_NS + at) for at, data in enumerate(made)]
+
+
+@pytest.mark.parametrize("shares", [1, 2, 5])
+def test_every_segment_is_in_one_share(shares: int) -> None:
+    whole = Layers()
+    expected = list(whole.segments([run_of(*traffic())], Clock()))
+    assert len(expected) == 40 * (2 * 4 + 2)
+    found: list[Segment] = []
+    for own in range(shares):
+        layers = Layers(lambda value: value % shares == own)
+        mine = list(layers.segments([run_of(*traffic())], Clock()))
+        keys = {segment.key for segment in mine}
+        assert {key[4:8] + key[:4] + key[10:] + key[8:10] for key in keys if len(key) == 12} <= keys
+        assert layers.passed_over == whole.passed_over
+        assert len(mine) + layers.foreign == len(expected)
+        found += mine
+    assert sorted(found, key=lambda segment: segment.number) == expected
+
+
+def test_both_directions_have_one_hash() -> None:
+    for size in (4, 16):
+        a, b = b"a" * size, b"b" * size
+        assert flow_hash(a + b + b"ppqq") == flow_hash(b + a + b"qqpp")
+        assert flow_hash(a + b + b"ppqq") != flow_hash(a + b + b"qqpp")
+        assert flow_hash(a + a + b"ppqq") == flow_hash(a + a + b"qqpp")
+
+
+def test_of_foreign_packets_only_late_ones_are_told() -> None:
+    clock = Clock(due_ns=START_NS + 10)
+    moments = []
+    for segment in Layers(lambda value: False).segments([run_of(*traffic())], clock):
+        moments.append((segment, clock.packets))
+        clock.due_ns = max(segment.ts_ns + 100, clock.due_ns)
+    assert [segment for segment, _ in moments] == [moment(segment.ts_ns) for segment, _ in moments]
+    times = [segment.ts_ns - START_NS for segment, _ in moments]
+    assert times[0] == 11 and len(times) > 4
+    assert all(late - early > 100 for early, late in zip(times, times[1:]))
+    assert [count - 1 for _, count in moments] == times
+
+
+def test_keys_without_end_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("dissect.nats.layers.tcp._MOST_KEYS", 10)
+
+    def wanted(value: int) -> bool:
+        asked.append(value)
+        return value % 2 == 0
+
+    layers = Layers(wanted)
+    made = [packet(link(ip(*hosts_of(number), tcp(PORTS, 1, 2, ACK)))) for number in range(25)]
+    found = list(layers.segments([run_of(*made * 2)], Clock()))
+    assert {flow_hash(segment.key) % 2 for segment in found} == {0}
+    assert 25 <= len(asked) <= 50
+    assert len(found) + layers.foreign == 50

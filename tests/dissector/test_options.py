@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from dissect.nats import Options, Payload
+from dissect.nats.flows import FlowLimits
+from dissect.nats.reassembly import Limits
 
 
 def test_by_default_secrets_are_masked_and_payloads_left_out() -> None:
     options = Options()
     assert options.redact and options.payload is Payload.NONE and not options.hints
+
+
+def test_processes_share_what_limits_a_capture_as_a_whole() -> None:
+    streams, flows = Limits(held_bytes=10), FlowLimits(5, idle_ns=7, linger_ns=3, held_bytes=90)
+    options = Options(payload=Payload.TEXT, stream_limits=streams, flow_limits=flows)
+    assert options.share(1) == options
+    shared = options.share(3)
+    assert shared.flow_limits == FlowLimits(1, idle_ns=7, linger_ns=3, held_bytes=30)
+    assert (shared.payload, shared.stream_limits) == (Payload.TEXT, streams)
+    assert options.share(9).flow_limits.max_flows == 1

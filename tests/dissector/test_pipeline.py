@@ -10,8 +10,10 @@ import pytest
 
 from dissect.nats import CaptureReport, FrameRecord, Options, SessionRecord, frames, sessions
 from dissect.nats.events import Batch
-from dissect.nats.pipeline import segments
-from dissect.nats.talks import Clock, talks
+from dissect.nats.folds import Rows
+from dissect.nats.pipeline import narrowed, released, segments
+from dissect.nats.records import AnomalyRecord, Record
+from dissect.nats.talks import Clock, Release, talks
 from dissect.nats.wire import Direction
 from natsync.protocol import Kind
 
@@ -247,3 +249,52 @@ def test_a_report_tells_what_was_read() -> None:
     list(sessions([str(CAPTURES / "core-2.15.1.pcap")], report=report))
     (file,) = report.files
     assert file.packets == TRUTH["core-2.15.1.pcap"]["packets"]
+
+
+def some_rows(times: list[int]) -> list[Rows]:
+    """A row a time, each released by itself."""
+    return [
+        Rows(
+            Release(ts_ns),
+            [
+                AnomalyRecord(
+                    session="s",
+                    ts_ns=ts_ns,
+                    packet=ts_ns,
+                    sender="responder",
+                    anomaly="loss",
+                    offset=0,
+                    bytes=1,
+                )
+            ],
+        )
+        for ts_ns in times
+    ]
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_narrowed_rows_stay_in_their_releases(live: bool) -> None:
+    asked: list[int] = []
+
+    def keep(rows: list[Record]) -> list[Record]:
+        asked.append(len(rows))
+        return [row for row in rows if isinstance(row, AnomalyRecord) and row.ts_ns % 2]
+
+    source = some_rows([*range(5000)])
+    assert list(narrowed(source, keep, live)) == source[1::2]
+    assert sum(asked) == 5000 and (max(asked) == 1) == live
+
+
+def test_live_rows_are_narrowed_as_they_come() -> None:
+    source = iter(some_rows([1, 2]))
+    found = narrowed(source, lambda rows: rows, live=True)
+    assert next(found).release.packet == 1
+    assert next(source).release.packet == 2
+
+
+def test_shares_are_the_whole() -> None:
+    path = str(CAPTURES / "core-2.15.1.pcap")
+    beats: list[int] = []
+    parts = [list(released([path], ["flows"], share=(k, 3), beat=beats.append)) for k in range(3)]
+    assert sorted(row for part in parts for row in part) == list(released([path], ["flows"]))
+    assert max(beats) == TRUTH["core-2.15.1.pcap"]["packets"]

@@ -105,6 +105,21 @@ def test_keep_alive_probes_are_no_repetition() -> None:
     assert stream.retransmitted_bytes == 0
 
 
+def test_a_zero_where_nothing_is_missing_for_the_receiver_is_a_probe() -> None:
+    stream = opened()
+    stream.acked(acking(10))
+    assert stream.push(segment(BASE + 9, b"\0")) == []
+    assert stream.held == []
+    assert stream.push(segment(BASE + 10, b"\0")) == []
+    assert len(stream.held) == 1
+
+
+def test_a_last_byte_with_a_fin_is_no_probe() -> None:
+    stream = Stream()
+    stream.push(segment(BASE, b"\0", FIN | ACK))
+    assert said(stream.finish()) == b"\0"
+
+
 def test_a_segment_across_several_holes_fills_them_all() -> None:
     stream = opened()
     assert stream.push(segment(BASE + 8, b"ij")) == []
@@ -184,6 +199,28 @@ def test_no_more_waits_than_the_limits_allow(limits: Limits) -> None:
     assert len(stream.held) == 2
 
 
+def test_holes_that_are_given_up_for_a_limit_say_so() -> None:
+    stream = opened(Limits(held_segments=1))
+    stream.push(segment(BASE + 10, b"x"))
+    items = stream.push(segment(BASE + 20, b"y"))
+    assert oddities(items) == [(Anomaly.LIMIT, 0, 10)]
+    assert gaps(items) == [(0, 10, False)]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_stream_can_be_relieved_of_all_that_waits(known: bool) -> None:
+    stream = opened() if known else Stream()
+    stream.push(segment(BASE + 5, b"xx"))
+    stream.push(segment(BASE + 10, b"y"))
+    assert stream.held_bytes > 2 * 100
+    items = stream.relieve()
+    assert said(items) == b"xxy"
+    assert gaps(items) == ([(0, 5, False), (7, 3, False)] if known else [(2, 3, False)])
+    assert [name for name, _, _ in oddities(items)] == [Anomaly.LIMIT] * len(gaps(items))
+    assert stream.held_bytes == 0
+    assert stream.relieve() == []
+
+
 def test_the_end_of_the_capture_closes_the_holes() -> None:
     _, items = run([segment(BASE + 2, b"cd"), segment(BASE + 6, b"gh")])
     assert gaps(items) == [(0, 2, False), (4, 2, False)]
@@ -201,6 +238,25 @@ def test_the_number_of_an_unseen_fin_is_no_missing_byte() -> None:
     stream.push(segment(BASE, b"abcd"))
     stream.ack = acking(5)
     assert stream.finish() == []
+
+
+# Where a number is
+
+
+def test_numbers_are_ahead_unless_they_lie_a_window_behind() -> None:
+    stream = opened()
+    stream.push(segment(BASE, b"abcd"))
+    window = 1 << 30
+    assert stream.position(BASE + 4) == 4
+    assert stream.position(BASE + 4 - window) == 4 - window
+    assert stream.position(BASE + 3 - window) == (1 << 32) + 3 - window
+
+
+def test_a_number_is_near_within_what_hosts_use() -> None:
+    stream = opened()
+    assert stream.near(BASE + (64 << 20)) and stream.near(BASE - (64 << 20))
+    assert not stream.near(BASE + (64 << 20) + 1) and not stream.near(BASE - (64 << 20) - 1)
+    assert Stream().near(77) and Stream().position(77) == 0
 
 
 # The end of the stream
@@ -261,7 +317,7 @@ def test_midstream_an_ack_settles_the_start() -> None:
 def test_midstream_a_moment_settles_the_start() -> None:
     stream = Stream()
     assert stream.push(segment(BASE, b"ab")) == []
-    assert said(stream.push(segment(BASE + 2, b"cd", ms=100))) == b"abcd"
+    assert said(stream.push(segment(BASE + 2, b"cd", ms=1000))) == b"abcd"
 
 
 def test_midstream_what_comes_too_late_is_reported() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from dissect.nats.records import COLUMNS, AnomalyRecord, FrameRecord, SessionRecord, Type
+from dissect.nats.records import COLUMNS, AnomalyRecord, FrameRecord, SessionRecord, Type, text_of
 
 
 def test_every_field_is_a_column_with_a_meaning() -> None:
@@ -41,3 +41,7 @@ def test_what_is_absent_is_none() -> None:
     )
     assert record.text is None
     assert SessionRecord.__slots__
+
+
+def test_wire_bytes_as_text() -> None:
+    assert text_of("Grüße".encode() + b"\xff") == "Grüße\\xff"

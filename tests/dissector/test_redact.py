@@ -7,6 +7,7 @@ import json
 import pytest
 
 from dissect.nats.redact import MASK, masked_json, masked_text, secrets_of
+from natsync.protocol import ConnectOptions, ProtocolError
 
 SEED = "SUA" + "B" * 55
 
@@ -82,3 +83,15 @@ def test_secrets_that_are_repeated_elsewhere() -> None:
     assert secrets == {"t0ken-for-all"}
     assert masked_text("bad token t0ken-for-all of bob", secrets) == "bad token *** of bob"
     assert secrets_of(b"[1]") == frozenset()
+
+
+@pytest.mark.parametrize("text", [b"[1]", b"7", b'{"a":NaN}', b"{", b"\xff"])
+def test_what_the_codec_cannot_read_is_masked_whole(text: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        ConnectOptions.parse(text)
+    assert masked_json(text) == MASK
+
+
+def test_what_the_codec_can_read_is_shown() -> None:
+    text = b'{"name":"\xff"}'
+    assert ConnectOptions.parse(text).name == json.loads(masked_json(text))["name"]

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import io
-import re
-
-import pytest
-
 from dissect.nats.capture import CaptureReport, FileReport
-from dissect.nats.reports import (
-    FrameLines,
-    SessionTable,
-    frame_line,
-    story_text,
-    time_text,
-    totals,
-)
+from dissect.nats.records import AnomalyRecord
+from dissect.nats.reports import anomaly_line, frame_line, frame_lines, story_text, totals
 
 from tests.dissector.test_sessions_identity import blank
 from tests.dissector.test_writers import record
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+def odd() -> AnomalyRecord:
+    return AnomalyRecord(
+        session="s", ts_ns=2, packet=1, sender="responder", anomaly="lost", offset=0, bytes=9
+    )
 
 
 def test_a_frame_on_a_line() -> None:
@@ -35,72 +25,38 @@ def test_a_frame_on_a_line() -> None:
     )
 
 
+def test_long_json_is_cut() -> None:
+    frame = record()
+    frame.op, frame.subject, frame.json = "INFO", None, "x" * 200
+    assert frame_line(frame).endswith(" INFO    " + "x" * 120 + "...")
+
+
 def test_frames_elsewhere_are_plain_and_on_a_terminal_coloured() -> None:
-    plain, terminal = io.StringIO(), Terminal()
-    for output in (plain, terminal):
-        lines = FrameLines(output)
-        frame = record()
-        frame.op, frame.error = "-ERR", "x"
-        lines.write(frame)
-        lines.close()
-    assert plain.getvalue() == frame_line(frame) + "\n"
-    assert "-ERR" in terminal.getvalue()
+    frame = record()
+    frame.op, frame.error = "-ERR", "x"
+    assert frame_lines(False)(frame) == frame_line(frame) + "\n"
+    assert frame_lines(True)(frame) == f"\x1b[1;31m{frame_line(frame)}\x1b[0m\n"
+    frame.op, frame.error = "PUB", None
+    assert frame_lines(True)(frame) == frame_line(frame) + "\n"
+    frame.anomalies = ["lost"]
+    assert frame_lines(True)(frame).startswith("\x1b[31m")
 
 
-@pytest.mark.parametrize("columns", [60, 80, 100, 130, 200])
-def test_a_terminal_shows_a_session_a_line(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setenv("NO_COLOR", "1")
-    output = Terminal()
-    table = SessionTable(output)
-    for name in ("warehouse of the east", "shop"):
-        session = blank()
-        session.client_name, session.errors = name, ["Permissions Violation for Publish"] * 9
-        session.end, session.ended_by = "fin", "originator"
-        table.write(session)
-    table.close()
-    head, rule, *lines = re.sub("\x1b\\[[0-9;]*m", "", output.getvalue()).splitlines()
-    hidden = [line for line in lines if line.startswith("not shown in")]
-    assert len(lines) - len(hidden) == 2 and all(len(line) <= columns for line in lines[:2])
-    for name in ("began", "user", "end"):
-        assert (name in head) or name == "user" or name in hidden[0]
-    assert bool(hidden) == (columns < 125)
-    assert ("fin >" if columns < 190 else "fin by originator") in lines[0] or columns < 95
-
-
-def test_sessions_are_a_table() -> None:
-    session = blank()
-    session.client_name, session.errors, session.missing_bytes = "c[bold]\x1b", ["x", "y"], 7
-    session.user = "U" * 56
-    output = io.StringIO()
-    table = SessionTable(output)
-    table.write(session)
-    table.close()
-    head, line = output.getvalue().splitlines()
-    assert head.split() == (
-        "session began originator responder kind name user sent received lost end errors".split()
-    )
-    assert "c[bold]\\x1b" in line and "7 B" in line and "x; y" in line
-    assert "U" * 21 + "..." in line
-
-
-def test_columns_without_values_are_left_out() -> None:
-    output = io.StringIO()
-    table = SessionTable(output)
-    table.write(blank())
-    table.close()
-    assert output.getvalue().splitlines()[0].split()[-3:] == ["sent", "received", "end"]
-    empty = io.StringIO()
-    SessionTable(empty).close()
-    assert empty.getvalue() == ""
+def test_an_oddity_on_a_line() -> None:
+    assert anomaly_line(odd()) == "1970-01-01T00:00:00.000000002Z < !lost 9 bytes"
 
 
 def test_one_session_in_full() -> None:
-    text = story_text(blank(), [record()])
-    assert "originator           a:1\n" in text
-    assert "first_ns             1970-01-01T00:00:00.000000001Z\n" in text
-    assert text.endswith('  1970-01-01T00:00:00.000000002Z > HPUB    a\\x1b"\\u2028\n')
-    assert "timeline" not in story_text(blank(), [])
+    row = blank()
+    row.rtt_ns = 56_000
+    text = story_text(row, [record(), odd()])
+    assert "  a:1\n" in text and "  56.0 us\n" in text
+    assert "  1970-01-01T00:00:00.000000001Z\n" in text
+    assert text.endswith(
+        '  1970-01-01T00:00:00.000000002Z > HPUB    a\\x1b"\\u2028\n'
+        "  1970-01-01T00:00:00.000000002Z < !lost 9 bytes\n"
+    )
+    assert "timeline" not in story_text(row, [])
 
 
 def test_totals() -> None:
@@ -108,10 +64,7 @@ def test_totals() -> None:
     assert totals("sessions", 1, 5, report) == "1 session, 5 messages in 8 packets of 2 files"
     assert totals("frames", 2, 0, report) == "2 frames in 8 packets of 2 files"
     assert totals("frames", 0, 0, report) == "no NATS found in 8 packets of 2 files"
+    assert totals("requests", 0, 0, report) == "no requests in 8 packets of 2 files"
     report.passed_over.append("notes.txt: not a capture")
     assert totals("frames", 2, 0, report).endswith("of 2 files; 1 other file no capture")
-
-
-def test_times_of_any_size() -> None:
-    assert time_text(1_700_000_000_123_456_789) == "2023-11-14T22:13:20.123456789Z"
-    assert time_text(10**30).endswith(".000000000")
+    assert totals("anomalies", 1, 0, report).startswith("1 anomaly in ")

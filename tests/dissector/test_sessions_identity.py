@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from base64 import urlsafe_b64encode
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dissect.nats.records import SessionRecord
-from dissect.nats.sessions.identity import Identity, auth_of
+from dissect.nats.sessions.identity import Identity, UserToken, auth_of, read_token
 from dissect.nats.wire import Direction
 from natsync.protocol import ConnectOptions, Kind, ServerInfo
 
@@ -62,6 +67,7 @@ def test_news_about_other_servers_are_not_about_the_sender() -> None:
     record = blank()
     identity.fill(record, Kind.ROUTE)
     assert (record.server_name, record.remote_name, record.cluster) == ("s", "t", "C")
+    assert record.remote_cluster == "C"
     assert record.client_name is None
 
 
@@ -71,3 +77,67 @@ def test_a_leafnode_is_named_by_its_connect() -> None:
     record = blank()
     identity.fill(record, Kind.LEAFNODE)
     assert (record.remote_name, record.client_version) == ("spoke", "2.15.1")
+
+
+def test_gossip_before_anything_else_names_nobody() -> None:
+    identity = Identity()
+    identity.learn_info(RESPONDER, ServerInfo(server_id="NX", ip="nats-route://10.0.0.9:6222/"))
+    identity.learn_info(RESPONDER, ServerInfo(server_id="GWNX", gateway="west", gateway_cmd=1))
+    identity.learn_info(ORIGINATOR, ServerInfo(server_id="", gateway="east", gateway_cmd=2))
+    record = blank()
+    identity.fill(record, Kind.ROUTE)
+    assert (record.server_id, record.cluster, record.remote_cluster) == (None, None, None)
+
+
+def test_gateways_are_named_by_their_clusters() -> None:
+    identity = Identity()
+    identity.learn_info(RESPONDER, ServerInfo(server_id="NS", gateway="east", cluster="e"))
+    identity.learn_connect(ConnectOptions(name="NT", cluster="", gateway="west"))
+    record = blank()
+    identity.fill(record, Kind.GATEWAY)
+    assert (record.cluster, record.remote_cluster) == ("east", "west")
+
+
+def test_later_news_of_the_server_itself() -> None:
+    identity = Identity()
+    identity.learn_info(
+        RESPONDER, ServerInfo(server_id="NS", cluster="x", connect_urls=("a:1",)), 1
+    )
+    identity.learn_info(RESPONDER, ServerInfo(server_id="NS", cluster="y"), 2)
+    urls = ("a:1", "b:2")
+    identity.learn_info(RESPONDER, ServerInfo(server_id="NS", connect_urls=urls, ldm=True), 3)
+    identity.learn_info(RESPONDER, ServerInfo(server_id="NS", cluster="y", ldm=True), 4)
+    record = blank()
+    identity.fill(record, Kind.CLIENT)
+    assert (record.cluster, record.lame_duck_ns) == ("y", 3)
+    assert record.connect_urls == ["a:1", "b:2"]
+
+
+def token(claims: object) -> str:
+    body = urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"head.{body}.signature"
+
+
+def test_a_jwt_says_who_it_is_for() -> None:
+    claims = {"sub": "UABC", "name": "bob", "iss": "ASIGN", "nats": {"issuer_account": "AACC"}}
+    assert read_token(token(claims)) == UserToken("UABC", "bob", "AACC")
+    del claims["nats"]
+    identity = Identity()
+    identity.learn_connect(ConnectOptions(lang="go", jwt=token(claims), sig="hush"))
+    record = blank()
+    identity.fill(record, Kind.CLIENT)
+    assert (record.auth, record.user, record.user_name) == ("jwt", "UABC", "bob")
+    assert record.account == "ASIGN"
+
+
+@pytest.mark.parametrize(
+    "jwt", ["", "a.b", "a.!.c", "a.bm9qc29u.c", token([1]), token({"sub": 7, "nats": 5})]
+)
+def test_a_jwt_that_cannot_be_read_says_nothing(jwt: str) -> None:
+    assert read_token(jwt) == UserToken()
+
+
+@given(st.text(max_size=60))
+def test_any_text_in_place_of_a_jwt(text: str) -> None:
+    read_token(text)
+    read_token(f"a.{text}.c")

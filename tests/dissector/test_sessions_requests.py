@@ -2,32 +2,166 @@
 
 from __future__ import annotations
 
-from dissect.nats.sessions.requests import Requests
-from natsync.protocol import HMsg, Msg, Pub
+from dissect.nats.records import RequestRecord
+from dissect.nats.sessions.budget import Budget
+from dissect.nats.sessions.requests import RequestRows, Requests
+from dissect.nats.sessions.subscriptions import Subscription
+from natsync.protocol import HMsg, HPub, Msg, Pub
+
+NOBODY = b"NATS/1.0 503\r\n\r\n"
 
 
-def test_replies_are_counted_by_their_subject() -> None:
-    requests = Requests()
-    requests.send(Pub(b"svc", b"_INBOX.1"))
-    requests.receive(Msg(b"_INBOX.1", b"1"))
-    requests.receive(Msg(b"_INBOX.1", b"1"))
-    requests.receive(Msg(b"news", b"2"))
-    assert (requests.sent, requests.replies, requests.no_responders) == (1, 2, 0)
+class Told:
+    """Requests with rows, and without: the counts must be the same. Time goes by one a message."""
+
+    def __init__(self, entries: int = 1 << 18) -> None:
+        self.out: list[RequestRecord] = []
+        self.budgets = Budget(entries), Budget(entries)
+        rows = RequestRows("s", self.out.append)
+        self.both = Requests(self.budgets[0], rows), Requests(self.budgets[1])
+        self.ts_ns = 0
+
+    def send(self, message: Pub | HPub) -> None:
+        self.ts_ns += 1
+        for requests in self.both:
+            size = message.header_bytes + message.payload_bytes
+            requests.send(message, self.ts_ns, size)
+
+    def receive(self, message: Msg | HMsg, pattern: bytes = b"") -> None:
+        self.ts_ns += 1
+        sub = Subscription(message.sid, pattern)
+        for requests in self.both:
+            size = message.header_bytes + message.payload_bytes
+            requests.receive(message, self.ts_ns, size, sub)
+
+    def rows(self) -> list[RequestRecord]:
+        for requests, budget in zip(self.both, self.budgets):
+            left = budget.left
+            requests.finish()
+            assert budget.left >= left
+            assert requests.sent == len(self.out)
+            assert requests.replies == sum(row.responses for row in self.out)
+            assert requests.no_responders == sum(row.status == 503 for row in self.out)
+        return self.out
+
+
+def test_replies_are_found_by_their_subject() -> None:
+    told = Told()
+    told.send(Pub(b"svc", b"_INBOX.n.1", b"ask"))
+    told.send(HPub(b"svc", b"_INBOX.n.2", b"NATS/1.0\r\n\r\n", b"x"))
+    told.receive(Msg(b"_INBOX.n.2", b"1", payload=b"one"))
+    told.receive(Msg(b"_INBOX.n.2", b"1", payload=b"three"))
+    told.receive(Msg(b"news", b"2"))
+    first, second = told.rows()
+    assert (first.subject, first.reply, first.sent_ns) == ("svc", "_INBOX.n.1", 1)
+    assert (first.replied_ns, first.latency_ns, first.responses) == (None, None, 0)
+    assert (second.replied_ns, second.latency_ns, second.responses) == (3, 1, 2)
+    assert (second.request_bytes, second.reply_bytes, second.status) == (13, 8, None)
 
 
 def test_nobody_listens() -> None:
-    requests = Requests()
-    requests.send(Pub(b"svc", b"_INBOX.1"))
-    requests.receive(HMsg(b"_INBOX.1", b"1", b"", b"NATS/1.0 503\r\n\r\n"))
-    requests.receive(HMsg(b"_INBOX.1", b"1", b"", b"no header block"))
-    assert (requests.sent, requests.replies, requests.no_responders) == (1, 1, 1)
+    told = Told()
+    told.send(Pub(b"svc", b"_INBOX.1"))
+    told.receive(HMsg(b"_INBOX.1", b"1", b"", NOBODY))
+    (row,) = told.rows()
+    assert (row.status, row.latency_ns, row.responses, row.reply_bytes) == (503, 1, 0, 0)
 
 
-def test_memory_is_bounded() -> None:
-    requests = Requests()
-    for number in range(10_000):
-        requests.send(Pub(b"svc", b"_INBOX.%d" % number))
-    requests.receive(Msg(b"_INBOX.1", b"1"))
-    assert requests.replies == 0
-    requests.receive(Msg(b"_INBOX.9000", b"1"))
-    assert requests.replies == 1
+def test_a_status_with_a_payload_and_a_block_that_is_none_are_replies() -> None:
+    told = Told()
+    for number in (b"1", b"2"):
+        told.send(Pub(b"svc", number))
+    told.receive(HMsg(b"2", b"1", b"", b"no header block"))
+    told.receive(HMsg(b"1", b"1", b"", b"NATS/1.0 409 Stop\r\n\r\n", b"x"))
+    assert [(row.status, row.responses) for row in told.rows()] == [(409, 1), (None, 1)]
+
+
+def test_copies_under_another_sid_do_not_count() -> None:
+    told = Told()
+    told.send(Pub(b"svc", b"_INBOX.1"))
+    for sid in (b"1", b"2", b"1"):
+        told.receive(Msg(b"_INBOX.1", sid))
+    assert told.rows()[0].responses == 2
+
+
+def test_a_reply_subject_that_is_used_again() -> None:
+    told = Told()
+    told.send(Pub(b"one", b"r"))
+    told.receive(Msg(b"r", b"1"))
+    told.send(Pub(b"two", b"r"))
+    told.receive(Msg(b"r", b"1"))
+    told.receive(Msg(b"r", b"1"))
+    assert [(row.subject, row.latency_ns, row.responses) for row in told.rows()] == [
+        ("one", 1, 1),
+        ("two", 1, 2),
+    ]
+
+
+ACK = b"$JS.ACK.ST.CO.1.1.1.1795213358078505028.0"
+NEXT = b"$JS.API.CONSUMER.MSG.NEXT.ST.CO"
+
+
+def test_a_pull_gets_what_comes_by_the_sid_of_its_inbox() -> None:
+    told = Told()
+    told.send(Pub(NEXT, b"_INBOX.1"))
+    told.receive(Msg(b"orders.new", b"1", ACK), b"_INBOX.1")
+    told.receive(Msg(b"orders.new", b"2", ACK), b"deliver.here")
+    told.receive(HMsg(b"_INBOX.1", b"1", b"", b"NATS/1.0 408 Request Timeout\r\n\r\n"), b"_INBOX.1")
+    (row,) = told.rows()
+    assert (row.latency_ns, row.responses, row.status) == (1, 2, None)
+
+
+def test_pulls_that_share_a_wildcard_inbox_are_told_apart_by_consumer() -> None:
+    told = Told()
+    told.send(Pub(NEXT, b"_INBOX.n.1"))
+    told.send(Pub(b"$JS.hub.API.CONSUMER.MSG.NEXT.ST.OTHER", b"_INBOX.n.2"))
+    told.receive(Msg(b"orders.new", b"1", ACK), b"_INBOX.n.*")
+    told.receive(
+        Msg(b"o", b"1", b"$JS.ACK.hub.ACCHASH.ST.OTHER.1.1.1.1795213358078505028.0"), b"_INBOX.n.*"
+    )
+    told.receive(Msg(b"orders.new", b"1", b"$JS.ACK.ST.THIRD.1.1.1.1.0"), b"_INBOX.n.*")
+    told.receive(Msg(b"orders.new", b"1", ACK), b"elsewhere.*")
+    told.receive(Msg(b"orders.new", b"1", ACK))
+    told.receive(Msg(b"orders.new", b"1", b"$JS.ACK."), b"_INBOX.n.*")
+    assert [row.responses for row in told.rows()] == [1, 1]
+
+
+def test_pulls_are_forgotten_after_many() -> None:
+    told = Told()
+    for number in range(3000):
+        told.send(Pub(NEXT + b"%d" % number, b"_INBOX.n.%d" % number))
+    told.receive(Msg(b"o", b"1", b"$JS.ACK.ST.CO7.1.1.1.1.0"), b"_INBOX.n.*")
+    assert not any(row.responses for row in told.rows())
+
+
+def test_the_window_is_bounded_and_rows_come_in_order() -> None:
+    told = Told()
+    for number in range(20_000):
+        told.send(Pub(b"svc", b"_INBOX.%d" % number))
+    assert len(told.out) >= 20_000 - 2 * 4096
+    told.receive(Msg(b"_INBOX.1", b"1"))
+    told.receive(Msg(b"_INBOX.19000", b"1"))
+    rows = told.rows()
+    assert [row.sent_ns for row in rows] == sorted(row.sent_ns for row in rows)
+    assert [row.reply for row in rows if row.responses] == ["_INBOX.19000"]
+
+
+def test_a_reply_subject_may_come_back_when_the_window_has_moved() -> None:
+    told = Told()
+    told.send(Pub(b"one", b"r"))
+    for number in range(5000):
+        told.send(Pub(b"svc", b"_INBOX.%d" % number))
+    told.send(Pub(b"two", b"r"))
+    for number in range(5000, 9000):
+        told.send(Pub(b"svc", b"_INBOX.%d" % number))
+    told.receive(Msg(b"r", b"1"))
+    assert [row.subject for row in told.rows() if row.responses] == ["two"]
+
+
+def test_without_room_only_the_latest_is_open() -> None:
+    told = Told(0)
+    for number in range(10):
+        told.send(Pub(b"svc", b"_INBOX.%d" % number))
+    told.receive(Msg(b"_INBOX.9", b"1"))
+    told.receive(Msg(b"_INBOX.1", b"1"))
+    assert [row.responses for row in told.rows()] == [0] * 9 + [1]

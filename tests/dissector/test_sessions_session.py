@@ -2,42 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.records import SessionRecord
-from dissect.nats.sessions import Session
-from dissect.nats.wire import Direction
+from dissect.nats.events import Batch, Note
+from dissect.nats.records import RequestRecord, SessionRecord, SubscriptionRecord
+from dissect.nats.sessions import Budget, Session
+from dissect.nats.wire import Chunk, Direction
 from natsync.protocol import (
     Connect,
     Err,
     Frame,
+    HMsg,
     HPub,
     Info,
     Kind,
+    LMsg,
+    LSub,
     Msg,
+    Ok,
     Ping,
     Pong,
     Pub,
+    RMsg,
     RSub,
     RUnsub,
     Sub,
+    Unsub,
 )
 
 from tests.dissector.test_sessions_identity import blank
 
 ORIGINATOR, RESPONDER = Direction
+Said = tuple[Direction, Frame]
+
+
+def tell(session: Session, *said: Said) -> None:
+    """Every frame in a packet of its own, a microsecond apart."""
+    for number, (sender, frame) in enumerate(said):
+        chunk = Chunk(number * 1000, number + 1, "t.pcap", 0, b"")
+        session.add(Batch(sender, number * 1000, chunk, chunk, [frame], None))
 
 
 def told(
-    *said: tuple[Direction, Frame], kind: Kind = Kind.CLIENT, end: str = "fin"
+    *said: Said, kind: Kind = Kind.CLIENT, end: str = "fin", handshake: bool = True
 ) -> SessionRecord:
     session = Session()
-    for number, (sender, frame) in enumerate(said):
-        session.add(sender, number * 1000, [frame])
+    tell(session, *said)
+    session.finish(None if end == "open" else 99_000, handshake)
     record = blank()
     record.end = end
     record.ended_by = "originator"
     session.fill(record, kind)
     return record
+
+
+def odd(*said: Said, budget: Budget | None = None) -> list[tuple[str, int, str]]:
+    """Name, packet and text of what the session finds odd."""
+    session = Session(budget=budget)
+    tell(session, *said)
+    session.finish(None, True)
+    return [(note.anomaly.value, note.number, note.text) for note in session.notes]
 
 
 def test_counts_messages_and_bytes() -> None:
@@ -69,9 +94,10 @@ def test_the_smallest_round_trip_counts() -> None:
 
 def test_pings_do_not_pair_across_a_hole() -> None:
     session = Session()
-    session.add(ORIGINATOR, 1, [Ping()])
-    session.note(RESPONDER, Anomaly.LOST)
-    session.add(RESPONDER, 5, [Pong()])
+    tell(session, (ORIGINATOR, Ping()))
+    session.note(Note(RESPONDER, 2, 1, "t.pcap", Anomaly.LOST, 0, 1))
+    tell(session, (RESPONDER, Pong()))
+    session.finish(None, True)
     record = blank()
     session.fill(record, Kind.CLIENT)
     assert (record.rtt_ns, record.anomalies) == (None, {"lost": 1})
@@ -105,8 +131,8 @@ def test_names_do_not_show_passwords() -> None:
         (True, "nats://bob:***@h", "nats://***@h"),
         (False, "nats://bob:hush@h", "nats://t0ken@h"),
     ):
-        session = Session(redact)
-        session.add(Direction.ORIGINATOR, 1, [connect])
+        session = Session(redact=redact)
+        tell(session, (ORIGINATOR, connect))
         record = blank()
         session.fill(record, Kind.CLIENT)
         assert (record.client_name, record.user, record.client_lang) == (name, user, "go")
@@ -126,3 +152,156 @@ def test_interest_is_one_subscription_however_often_its_weight_changes() -> None
 def test_json_that_cannot_be_read_is_an_anomaly() -> None:
     record = told((RESPONDER, Info(b"{")), (ORIGINATOR, Connect(b"[]")))
     assert record.anomalies == {"bad_json": 2}
+
+
+def test_which_errors_end_a_session_depends_on_its_kind() -> None:
+    said = (RESPONDER, Err(b'Permissions Violation for Subscription to "a"'))
+    assert told(said, kind=Kind.LEAFNODE).end == "error"
+    assert (
+        told((ORIGINATOR, Err(b"Invalid Subscription")), kind=Kind.ROUTE).ended_by == "originator"
+    )
+    assert told((ORIGINATOR, Err(b"Invalid Subscription")), kind=Kind.LEAFNODE).end == "fin"
+
+
+def test_pings_that_nobody_answers() -> None:
+    assert told((RESPONDER, Ping()), (RESPONDER, Ping())).unanswered_pings == 2
+    assert told((RESPONDER, Ping()), (ORIGINATOR, Pong())).unanswered_pings is None
+
+
+def rows(*said: Said, tables: Collection[str]) -> list[object]:
+    session = Session("s", tables)
+    tell(session, *said)
+    session.finish(99_000, True)
+    return list(session.rows)
+
+
+TALK: tuple[Said, ...] = (
+    (ORIGINATOR, Sub(b"_INBOX.n.*", b"1")),
+    (ORIGINATOR, Pub(b"svc", b"_INBOX.n.1", b"ask")),
+    (RESPONDER, HMsg(b"_INBOX.n.1", b"1", b"", b"NATS/1.0\r\n\r\n", b"x")),
+    (ORIGINATOR, Unsub(b"1")),
+)
+
+
+def test_rows_are_made_only_where_they_are_wanted() -> None:
+    assert not rows(*TALK, tables={"sessions", "frames"})
+    (sub,) = rows(*TALK, tables={"subscriptions"})
+    assert isinstance(sub, SubscriptionRecord)
+    assert (sub.subject, sub.opened_ns, sub.closed_ns, sub.close) == (
+        "_INBOX.n.*",
+        0,
+        3000,
+        "unsub",
+    )
+    assert (sub.delivered, sub.delivered_bytes, sub.sender) == (1, 13, "originator")
+    (request,) = rows(*TALK, tables={"requests"})
+    assert isinstance(request, RequestRecord)
+    assert (request.subject, request.latency_ns) == ("svc", 1000)
+    record = told(*TALK)
+    assert (record.subscriptions, record.requests, record.replies) == (1, 1, 1)
+
+
+def test_a_maximum_and_a_refusal() -> None:
+    found = rows(
+        (ORIGINATOR, Sub(b"a", b"1")),
+        (ORIGINATOR, Unsub(b"1", 1)),
+        (RESPONDER, Msg(b"a", b"1")),
+        (ORIGINATOR, Sub(b"b", b"2")),
+        (RESPONDER, Err(b'Permissions Violation for Subscription to "b"')),
+        tables={"subscriptions"},
+    )
+    assert [row.close for row in found if isinstance(row, SubscriptionRecord)] == [
+        "auto",
+        "refused",
+    ]
+
+
+def test_messages_between_servers_count_for_the_interest_of_the_other_side() -> None:
+    said: tuple[Said, ...] = (
+        (RESPONDER, LSub(b"a.*", b"A", b"leaf")),
+        (ORIGINATOR, RSub(b"a.*", b"A")),
+        (ORIGINATOR, RMsg(b"a.b", b"A", payload=b"x")),
+        (ORIGINATOR, LMsg(b"a.c", b"A", b"leaf", headers=b"no block", payload=b"y")),
+    )
+    found = [row for row in rows(*said, tables={"subscriptions"})]
+    assert [
+        (row.sender, row.origin, row.delivered, row.delivered_bytes)
+        for row in found
+        if isinstance(row, SubscriptionRecord)
+    ] == [("originator", None, 0, 0), ("responder", "leaf", 2, 10)]
+    assert told(*said, kind=Kind.ROUTE).anomalies == {"bad_headers": 1}
+
+
+def test_more_than_the_server_takes() -> None:
+    said: tuple[Said, ...] = (
+        (ORIGINATOR, Pub(b"a", payload=b"12345")),
+        (RESPONDER, Info(b'{"max_payload":4}')),
+        (ORIGINATOR, Pub(b"a", payload=b"1234")),
+        (ORIGINATOR, Pub(b"a", payload=b"12345")),
+        (ORIGINATOR, HPub(b"a", headers=b"NATS/1.0\r\n\r\n", payload=b"")),
+        (RESPONDER, Info(b'{"max_payload":100}')),
+        (ORIGINATOR, Pub(b"a", payload=b"12345")),
+    )
+    assert odd(*said) == [
+        ("max_payload_exceeded", 4, "5 bytes, where the server takes 4"),
+        ("max_payload_exceeded", 5, "12 bytes, where the server takes 4"),
+    ]
+
+
+def test_subjects_that_are_none() -> None:
+    said: tuple[Said, ...] = (
+        (ORIGINATOR, Sub(b"a.>.b", b"1")),
+        (ORIGINATOR, Sub(b"a..b", b"2")),
+        (ORIGINATOR, Sub(b"a.*.>", b"3")),
+        (ORIGINATOR, Pub(b"a.*")),
+        (ORIGINATOR, Pub(b"a.")),
+        (ORIGINATOR, Pub(b"a*.b>")),
+        (ORIGINATOR, Pub(b"$JS.API.CONSUMER.CREATE.S.c.orders.>", b"r")),
+    )
+    assert [(name, packet) for name, packet, _ in odd(*said)] == [
+        ("invalid_subject", packet) for packet in (1, 2, 4, 5)
+    ]
+
+
+def test_a_sid_that_is_in_use() -> None:
+    said: tuple[Said, ...] = ((ORIGINATOR, Sub(b"a", b"1")), (ORIGINATOR, Sub(b"b", b"1")))
+    assert odd(*said) == [("sid_in_use", 2, "the subscription that has it goes on")]
+
+
+def test_more_answers_than_questions() -> None:
+    quiet = (ORIGINATOR, Connect(b'{"verbose":false}'))
+    assert odd(quiet, (ORIGINATOR, Pub(b"a")), (RESPONDER, Ok())) == [
+        ("unasked_ok", 3, "1 more than operations")
+    ]
+    verbose = (ORIGINATOR, Connect(b"{}"))
+    assert not odd(verbose, (RESPONDER, Ok()), (ORIGINATOR, Pub(b"a")), (RESPONDER, Ok()))
+    assert odd(quiet, (RESPONDER, Pong())) == [("unasked_pong", 2, "1 more than PINGs")]
+    assert told(quiet, (RESPONDER, Pong())).anomalies == {"unasked_pong": 1}
+    assert told(quiet, (RESPONDER, Pong()), handshake=False).anomalies is None
+
+
+def test_what_is_given_up_is_said() -> None:
+    subs: list[Said] = [(ORIGINATOR, Sub(b"a", b"%d" % number)) for number in range(3)]
+    assert odd(*subs, budget=Budget(2)) == [
+        ("forgotten", 3, "1 subscriptions given up: there were too many")
+    ]
+
+
+def test_the_place_of_what_is_odd_is_that_of_its_frame() -> None:
+    session = Session()
+    first, last = (Chunk(ts_ns, ts_ns, f"{ts_ns}.pcap", 0, b"") for ts_ns in (1, 2))
+    odd = [Pub(b"a.*").placed(10, 20), Pub(b"b.*").placed(30, 21)]
+    session.add(Batch(ORIGINATOR, 2, first, last, [*odd], None))
+    assert session.notes == [
+        Note(
+            ORIGINATOR,
+            2,
+            place.number,
+            place.capture,
+            Anomaly.INVALID_SUBJECT,
+            frame.offset,
+            frame.total_bytes,
+            "published to a wildcard or an empty token",
+        )
+        for place, frame in zip((first, last), odd)
+    ]

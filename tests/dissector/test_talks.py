@@ -7,6 +7,7 @@ from pathlib import Path
 from dissect.nats import Options
 from dissect.nats.pipeline import segments
 from dissect.nats.talks import Clock, Group, talks
+from natsync.protocol import Kind
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.pcapwriter import Talk, pcap_file
@@ -36,3 +37,21 @@ def test_releases_never_go_back(tmp_path: Path) -> None:
     ]
     releases = [group.release for group in groups(tmp_path, *said)]
     assert releases == sorted(releases)
+
+
+def test_a_talk_begins_in_the_file_of_its_first_packet(tmp_path: Path) -> None:
+    ((_, [(talk, _)]),) = groups(tmp_path, Talk().handshake())[-1:]
+    assert talk.capture == talk.flow.capture == "t.pcap"
+
+
+def test_a_hint_is_about_the_port_of_who_listens(tmp_path: Path) -> None:
+    path = tmp_path / "t.pcap"
+    path.write_bytes(pcap_file(Talk().handshake().records))
+    for hints, kind in (
+        ({4222: Kind.ROUTE, 40000: Kind.GATEWAY}, Kind.ROUTE),
+        ({5: Kind.ROUTE}, None),
+    ):
+        clock = Clock()
+        source = segments([str(path)], clock=clock)
+        ((_, [(talk, _)]),) = talks(source, Options(hints=hints), clock)
+        assert talk.conversation.kind is kind

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from dissect.nats.events import Batch, Event, Note
-from dissect.nats.framing import Budget, Conversation
+from dissect.nats.framing import Budget, Conversation, Verdict
 from dissect.nats.wire import Chunk, Direction, Gap
 from natsync.protocol import Frame, Kind
+
+from tests.support.damage import read_pcap, stream_offsets
 
 ORIGINATOR, RESPONDER = Direction
 INFO = b'INFO {"server_id":"NS","server_name":"s","client_id":5,"headers":true} \r\n'
@@ -34,6 +37,17 @@ class Said:
             self.events += self.conversation.take(sender, [chunk])
         return self
 
+    def play(self, items: Sequence[tuple[Direction, Chunk | Gap]]) -> Said:
+        """What was captured, as it is."""
+        for sender, item in items:
+            size = item.length if isinstance(item, Gap) else len(item.data)
+            self.ends[sender] = item.offset + size
+            way = sender.other if self.conversation.turned else sender
+            self.events += self.conversation.take(way, [item])
+            if self.conversation.turned:
+                raise AssertionError("the capture shows who opened the connection")
+        return self
+
     def lose(self, sender: Direction, size: int, truncated: bool = False) -> Said:
         """A hole in what `sender` said."""
         gap = Gap(
@@ -50,14 +64,26 @@ class Said:
     def over(self) -> Said:
         """The end; the sums must close."""
         self.events += self.conversation.finish()
-        if self.conversation.verdict.name != "OTHER":
+        if self.conversation.verdict is Verdict.NATS:
             for sender, end in self.ends.items():
                 way = sender.other if self.conversation.turned else sender
                 ledger = self.conversation.ledger(way)
                 assert ledger.span == end, (sender, ledger)
                 parts = (ledger.framed, ledger.skipped, ledger.missing, ledger.unfinished)
-                assert min(parts) >= 0
+                assert min(parts) >= 0 and ledger.opaque <= ledger.skipped
+                assert self._noted(way, "skipped") == ledger.skipped - ledger.opaque
+                assert self._noted(way, "unfinished") == ledger.unfinished
+                assert self._noted(way, "lost", "truncated") == ledger.missing
         return self
+
+    def _noted(self, sender: Direction, *names: str) -> int:
+        """How many bytes the oddities of these names are about."""
+        notes = (event for event in self.events if isinstance(event, Note))
+        return sum(
+            note.length
+            for note in notes
+            if note.direction is sender and note.anomaly.value in names
+        )
 
     @property
     def notes(self) -> list[tuple[str, int, int]]:
@@ -78,3 +104,36 @@ class Said:
         return [
             event for event in self.events if isinstance(event, Batch) and event.direction is sender
         ]
+
+    def places(self) -> dict[tuple[Direction, int], Frame]:
+        """All frames, by sender and offset; each is there once."""
+        found: dict[tuple[Direction, int], Frame] = {}
+        for event in self.events:
+            if isinstance(event, Batch):
+                for frame in event.frames:
+                    assert (event.direction, frame.offset) not in found
+                    found[event.direction, frame.offset] = frame
+        return found
+
+
+def recorded(path: Path) -> list[list[tuple[Direction, Chunk]]]:
+    """The payload packets of each connection in a capture of whole connections, as chunks."""
+    flows: dict[frozenset[str], list[tuple[Direction, Chunk]]] = {}
+    openers: dict[frozenset[str], str] = {}
+    ends: dict[str, int] = {}
+    for position, (here, offset) in stream_offsets(read_pcap(path.read_bytes()).records).items():
+        source, _, target = here.stream.partition(">")
+        flow = frozenset((source, target))
+        # The servers of the samples listen on ports below those that clients are given.
+        opener = openers.setdefault(flow, max(source, target, key=_port))
+        new = ends.get(here.stream, 0) - offset
+        if 0 <= new < len(here.payload):
+            chunk = Chunk(position, position + 1, path.name, offset + new, here.payload[new:])
+            ends[here.stream] = offset + len(here.payload)
+            way = ORIGINATOR if source == opener else RESPONDER
+            flows.setdefault(flow, []).append((way, chunk))
+    return list(flows.values())
+
+
+def _port(endpoint: str) -> int:
+    return int(endpoint.rpartition(":")[2])

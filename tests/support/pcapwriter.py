@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 ETHERNET, NULL, RAW, LOOP, SLL, SLL2 = 1, 0, 101, 108, 113, 276
-TCP, UDP = 6, 17
+TCP, UDP, GRE = 6, 17, 47
 START_NS = 1_700_000_000_123_456_000
 STEP_NS = 1_000_000
 
@@ -53,21 +53,49 @@ def ip(
     proto: int = TCP,
     options: bytes = b"",
     total: int | None = None,
+    fragment: tuple[int, int, bool] | None = None,
 ) -> bytes:
     """An IPv4 or IPv6 header (as the addresses say) and its payload.
 
     `total` is what to write into its length field, if not the truth. `options` are IPv4 options in
-    whole words, or IPv6 extension headers (the first of which `proto` then names).
+    whole words, or IPv6 extension headers (the first of which `proto` then names). `fragment` is the
+    datagram's number, the offset in units of 8 bytes, and whether more follow.
     """
+    number, offset, more = fragment or (1, 0, False)
     a, b = ipaddress.ip_address(source), ipaddress.ip_address(target)
     body = options + payload
     if a.version == 6:
+        if fragment:
+            body = struct.pack("!BBHI", proto, 0, offset << 3 | more, number) + body
+            proto = 44
         size = len(body) if total is None else total
         return struct.pack("!IHBB", 6 << 28, size, proto, 64) + a.packed + b.packed + body
     size = 20 + len(body) if total is None else total
     first = 0x40 | (20 + len(options)) // 4
-    head = struct.pack("!BBHHHBBH", first, 0, size, 1, 0x4000, 64, proto, 0)
+    flags = 0x2000 * more if fragment else 0x4000
+    head = struct.pack("!BBHHHBBH", first, 0, size, number, flags | offset, 64, proto, 0)
     return head + a.packed + b.packed + body
+
+
+def udp(ports: tuple[int, int], payload: bytes) -> bytes:
+    """A UDP header and its payload; the checksum stays 0."""
+    return struct.pack("!4H", *ports, 8 + len(payload), 0) + payload
+
+
+def fragments(
+    source: str, target: str, payload: bytes, size: int, proto: int = TCP, number: int = 1
+) -> list[bytes]:
+    """`ip`, in fragments of `size` bytes (a multiple of 8) of the payload."""
+    return [
+        ip(
+            source,
+            target,
+            payload[at : at + size],
+            proto,
+            fragment=(number, at // 8, at + size < len(payload)),
+        )
+        for at in range(0, len(payload), size)
+    ]
 
 
 def link(packet: bytes, linktype: int = ETHERNET, vlans: Sequence[tuple[int, int]] = ()) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Generator
 
-from ..wire import Packet
+from ..wire import Packets
 from .blocks import Blocks
 from .report import FileReport
 
@@ -31,57 +31,64 @@ USUAL_SNAPLEN = 262144
 LARGEST_SNAPLEN = 128 << 20
 
 
-def read_pcap(blocks: Blocks, report: FileReport) -> Generator[Packet, None, None]:
-    """The packets of a file whose header is there as a whole. `report` is brought up to date with
-    every block of the file, and when the reader is exhausted or closed."""
+def format_name(magic: bytes) -> str:
+    """What a file that begins so is."""
+    _, unit_ns, header = MAGICS[magic]
+    return f"pcap, {'nano' if unit_ns == 1 else 'micro'}seconds" + ", modified" * (header == 24)
+
+
+def read_pcap(blocks: Blocks, report: FileReport) -> Generator[Packets, None, None]:
+    """The packets of a file whose header is there as a whole, those of a block at a time. `report` knows of
+    them when they are handed on."""
     order, unit_ns, header = MAGICS[blocks.data[blocks.at : blocks.at + 4]]
     snaplen, linktype = struct.unpack_from(order + "II", blocks.data, blocks.at + 16)
     largest = max(USUAL_SNAPLEN, min(snaplen, LARGEST_SNAPLEN))
-    linktype &= (
-        0xFFFF  # above it: how long a check sequence trails each packet; IP lengths cut that
-    )
+    linktype &= 0xFFFF  # above: how long a check sequence trails each packet; IP lengths cut that
     unpack = struct.Struct(order + "4I").unpack_from
-    capture = report.capture
-    number = second = second_ns = 0
+    second = second_ns = 0
     need = header
     blocks.at += HEADER
     while need - header <= largest and blocks.fill(need):
         data, at = blocks.data, blocks.at
-        size, need, first = len(data), header, number
-        latest_ns = report.last_ns if report.last_ns is not None else -1
-        try:
-            while at + header <= size:
-                seconds, fraction, kept, length = unpack(data, at)
-                start = at + header
-                end = start + kept
-                if end > size or kept > largest:
-                    need += kept
-                    break
-                if seconds != second:
-                    second, second_ns = seconds, seconds * 1_000_000_000
-                ts_ns = second_ns + fraction * unit_ns
-                if ts_ns > latest_ns:
-                    latest_ns = ts_ns
-                number += 1
-                at = end
-                yield Packet(
-                    ts_ns,
-                    number,
-                    capture,
-                    linktype,
-                    data[start:end],
-                    length if length > kept else kept,
-                )
-        finally:
-            if number > first and not first:
-                seconds, fraction = struct.unpack_from(order + "II", data, blocks.at)
-                report.first_ns = seconds * 1_000_000_000 + fraction * unit_ns
-            if number:
-                report.last_ns = latest_ns
-                report.linktypes[linktype] = number
-            report.packets = number
-            report.captured_bytes += at - blocks.at - (number - first) * header
-            blocks.at = at
+        size, need = len(data), header
+        last = size - header
+        latest_ns = -1
+        cut = missing = 0
+        places: list[tuple[int, int, int, int]] = []
+        place = places.append
+        while at <= last:
+            seconds, fraction, kept, length = unpack(data, at)
+            start = at + header
+            end = start + kept
+            if end > size or kept > largest:
+                need += kept
+                break
+            if seconds != second:
+                second, second_ns = seconds, seconds * 1_000_000_000
+            ts_ns = second_ns + fraction * unit_ns
+            if ts_ns > latest_ns:
+                latest_ns = ts_ns
+            if length != kept:
+                if length > kept:
+                    cut += 1
+                    missing += length - kept
+                else:
+                    length = kept
+            at = end
+            place((ts_ns, start, end, length))
+        if places:
+            count = len(places)
+            captured = at - blocks.at - count * header
+            first = report.packets + 1
+            report.packets += count
+            report.captured_bytes += captured
+            report.wire_bytes += captured + missing
+            report.cut_packets += cut
+            report.linktypes[linktype] += count
+            report.snaplens[snaplen] += count
+            report.saw(places[0][0], latest_ns)
+            yield Packets(report.capture, linktype, data, first, places)
+        blocks.at = at
     _note_damage(blocks, report, need - header, largest)
 
 

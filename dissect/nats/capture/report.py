@@ -1,6 +1,7 @@
 """What was read and what was not: one `FileReport` a capture file, all of them in a `CaptureReport`.
 
-The reader fills them in while it yields packets; they are complete when the last packet was taken.
+The reader fills them in while it hands on packets, a block of the file at a time; they are complete when the
+last packet was taken. Another thread may look at any time.
 """
 
 from __future__ import annotations
@@ -8,25 +9,86 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+# What https://www.tcpdump.org/linktypes.html calls those that one meets, without the LINKTYPE_.
+_LINKTYPES = {
+    0: "NULL",
+    1: "ETHERNET",
+    9: "PPP",
+    12: "RAW",
+    14: "RAW",
+    50: "PPP_HDLC",
+    51: "PPP_ETHER",
+    101: "RAW",
+    104: "C_HDLC",
+    105: "IEEE802_11",
+    108: "LOOP",
+    113: "LINUX_SLL",
+    127: "IEEE802_11_RADIOTAP",
+    147: "USER0",
+    189: "USB_LINUX",
+    220: "USB_LINUX_MMAPPED",
+    228: "IPV4",
+    229: "IPV6",
+    239: "NFLOG",
+    253: "NETLINK",
+    276: "LINUX_SLL2",
+}
+
+
+def linktype_name(linktype: int) -> str:
+    """What a link type is called, or its number."""
+    return _LINKTYPES.get(linktype, str(linktype))
+
+
+@dataclass(slots=True)
+class InterfaceReport:
+    """An interface that a pcapng file describes. `snaplen` 0 is no limit.
+
+    The drops are packets that this file should have and the capture program knew it missed: as its
+    last statistics say in `interface_drops` (by the network card) and `system_drops` (by the kernel),
+    and as the packets themselves say in `packet_drops`. None: not said.
+    """
+
+    linktype: int
+    snaplen: int
+    name: str = ""
+    packets: int = 0
+    interface_drops: int | None = None
+    system_drops: int | None = None
+    packet_drops: int | None = None
+
 
 @dataclass(slots=True)
 class FileReport:
     """One capture file. `path` is how it was reached, `capture` the file name that rows carry.
 
+    `format` is what it is: "pcap, microseconds", "gzip pcapng". `size` are its bytes on disk, None where
+    it is no file; `position` is how many of them were taken so far. `finished`: nothing here will change.
     `first_ns` is the time of the first packet, `last_ns` the latest of all; None without packets.
-    `linktypes` counts packets. `skipped` counts, by reason, records that are no usable packet.
-    `damage` is one sentence that says what is wrong with the file and where, if anything is: everything
-    before that place was read, nothing behind it.
+    `linktypes` and `snaplens` count packets by what the file says of their interface. `cut_packets` are
+    those of which less was captured than was on the wire. `skipped` counts, by reason, records that are
+    no usable packet; `blocks` those that are no packet at all, by what they are; `comments` are those
+    of files, interfaces and packets. `damage` is one sentence that says what is wrong with the file and
+    where, if anything is: everything before that place was read, nothing behind it.
     """
 
     path: str
     capture: str
     format: str = ""
+    size: int | None = None
+    position: int = 0
+    finished: bool = False
     packets: int = 0
     captured_bytes: int = 0
+    wire_bytes: int = 0
+    cut_packets: int = 0
     first_ns: int | None = None
     last_ns: int | None = None
     linktypes: Counter[int] = field(default_factory=Counter)
+    snaplens: Counter[int] = field(default_factory=Counter)
+    interfaces: list[InterfaceReport] = field(default_factory=list)
+    comments: int = 0
+    blocks: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     damage: str | None = None
 
@@ -36,15 +98,38 @@ class FileReport:
         where = f"in packet {self.packets + 1}, at byte {position}"
         self.damage = f"{reason} {where}; everything before it was read"
 
+    def saw(self, first_ns: int, latest_ns: int) -> None:
+        """Note packets between whose times all of them are; `first_ns` is the first one's."""
+        if self.first_ns is None:
+            self.first_ns = first_ns
+        if self.last_ns is None or latest_ns > self.last_ns:
+            self.last_ns = latest_ns
+
+    @property
+    def dropped(self) -> int:
+        """The packets that the capture program itself says it missed."""
+        return sum(
+            max((each.interface_drops or 0) + (each.system_drops or 0), each.packet_drops or 0)
+            for each in self.interfaces
+        )
+
 
 @dataclass(slots=True)
 class CaptureReport:
-    """All inputs, in the order of their first packets. `passed_over` are the files of folders that
-    are no captures, `unreadable` those that nobody could look into; each with the reason."""
+    """All inputs that were begun, in the order of their first packets. `size` are the bytes of all inputs on
+    disk, also of those that were not begun; None where not all of them are files. `passed_over` are
+    the files of folders that are no captures, `unreadable` those that nobody could look into; each with
+    the reason."""
 
     files: list[FileReport] = field(default_factory=list)
+    size: int | None = None
     passed_over: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+
+    @property
+    def position(self) -> int:
+        """How many bytes of all inputs were taken so far."""
+        return sum(file.position for file in self.files)
 
     @property
     def damaged(self) -> list[FileReport]:

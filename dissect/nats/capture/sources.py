@@ -1,57 +1,69 @@
 """Inputs as the user names them -> packets in one timeline.
 
-Formats are told by their first bytes, never by a file's name. Several inputs are read one after the
-other, in order of their first packets, as rotated captures want it.
+Formats are told by their first bytes, never by a file's name.
 """
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
+import stat
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
+from functools import partial
 from io import BufferedIOBase
 from itertools import chain, islice
 from math import inf
 from typing import cast
 
-from ..errors import CaptureError
-from ..wire import Packet
-from . import pcap, pcapng
-from .blocks import Blocks, gunzip, pieces_of
+from ..errors import CaptureError, MissingLibrary
+from ..wire import Packet, Packets
+from . import pcap, pcapng, unpack
+from .blocks import Blocks, pieces_of
+from .merge import MOST_OPEN, merge
 from .report import CaptureReport, FileReport
 
 STDIN = "-"
 
-_GZIP = b"\x1f\x8b"
 # What people do have: first bytes -> what it is, and the way to a file that can be read.
 _OTHERS = {
-    b"\x28\xb5\x2f\xfd": ("compressed with zstd", "unpack it with zstd -d"),
-    b"\xfd7zXZ\0": ("compressed with xz", "unpack it with xz -d"),
-    b"BZh": ("compressed with bzip2", "unpack it with bzip2 -d"),
     b"\x04\x22\x4d\x18": ("compressed with lz4", "unpack it with lz4 -d"),
     b"PK\3\4": ("a zip archive", "unpack it first"),
     b"snoop\0\0\0": ("a snoop capture", "convert it with editcap -F pcap"),
     b"GMBU": ("a Network Monitor capture", "convert it with editcap -F pcap"),
 }
-_REMEDY = "give pcap or pcapng, plain or gzip"
+_REMEDY = "give pcap or pcapng, plain or compressed with gzip or zstd"
+_OVERLAP = "put some of them together with mergecap first"
 
 
-def read_packets(paths: Sequence[str], report: CaptureReport) -> Iterator[Packet]:
-    """The packets of all inputs, one timeline: file after file, in order of their first packets.
+def read_runs(paths: Sequence[str], report: CaptureReport) -> Generator[Packets, None, None]:
+    """The packets of all inputs, one timeline (see merge.py), many at a time.
 
     A path is a file, a folder (its files that are captures; not its folders), a pattern, or `-` for
     standard input, whose packets come out as they arrive. A file that is named twice is read once.
     `report` fills up meanwhile. Raises CaptureError, before the first packet, where an input is
-    missing, empty or no capture.
+    missing, empty or no capture; and later, where too many captures overlap.
     """
     files = {os.path.realpath(path): path for path in _files(paths, report)}
     sources = [_Source(path) for path in files.values()]
-    if len(sources) > 1:
-        times = {source: source.first_ns() for source in sources}
-        sources.sort(key=lambda source: times[source])
-    return chain.from_iterable(source.packets(report) for source in sources)
+    sizes = [source.report.size for source in sources]
+    report.size = None if None in sizes else sum(filter(None, sizes))
+    if len(sources) == 1:
+        yield from sources[0].packets(report)
+        return
+    times = [(source.first_ns(), number) for number, source in enumerate(sources)]
+    row = [(first_ns, sources[number]) for first_ns, number in sorted(times)]
+    yield from merge(
+        [(first_ns, partial(source.packets, report)) for first_ns, source in row],
+        CaptureError(row[0][1].path, f"more than {MOST_OPEN} captures overlap in time", _OVERLAP),
+    )
+
+
+def read_packets(paths: Sequence[str], report: CaptureReport) -> Iterator[Packet]:
+    """`read_runs`, one by one."""
+    return chain.from_iterable(read_runs(paths, report))
 
 
 def is_input(path: str, paths: Sequence[str]) -> bool:
@@ -65,25 +77,39 @@ class _Source:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.report = FileReport(path, os.path.basename(path))
-        self._begun: Iterator[Packet] | None = None
+        self.report = FileReport(path, os.path.basename(path), size=_size(path))
+        self._begun: Generator[Packets, None, None] | None = None
+        self._first: list[Packets] = []
 
     def first_ns(self) -> float:
         """The time of its first packet, or infinity: found out by reading a little. A file is opened
         again later, since there may be more of them than a process can hold open."""
-        again = os.path.isfile(self.path)
-        report = FileReport(self.path, "") if again else self.report
-        packets = _read(self.path, report)
-        first = list(islice(packets, 1))
+        again = self.report.size is not None
+        reader = _read(self.path, FileReport(self.path, "") if again else self.report)
+        first = list(islice(reader, 1))
         if again:
-            packets.close()
+            reader.close()
         else:
-            self._begun = chain(first, packets)
-        return first[0].ts_ns if first else inf
+            self._first, self._begun = first, reader
+        return first[0].places[0][0] if first else inf
 
-    def packets(self, report: CaptureReport) -> Iterator[Packet]:
+    def packets(self, report: CaptureReport) -> Generator[Packets, None, None]:
+        """All of them. `report` has the file from now on."""
         report.files.append(self.report)
-        return self._begun or _read(self.path, self.report)
+        yield from self._first
+        self._first = []
+        with closing(self._begun or _read(self.path, self.report)) as reader:
+            yield from reader
+        self.report.finished = True
+
+
+def _size(path: str) -> int | None:
+    """The bytes of a regular file; None for all else."""
+    try:
+        told = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return told.st_size if path != STDIN and stat.S_ISREG(told.st_mode) else None
 
 
 def _files(paths: Sequence[str], report: CaptureReport) -> Iterator[str]:
@@ -113,7 +139,7 @@ def _captures_in(folder: str, report: CaptureReport) -> Iterator[str]:
             with closing(_read(path, FileReport(path, ""))) as packets:
                 next(packets, None)
         except CaptureError as error:
-            shut = isinstance(error.__cause__, OSError)
+            shut = isinstance(error.__cause__, (OSError, ImportError))
             (report.unreadable if shut else report.passed_over).append(str(error))
         else:
             found = True
@@ -122,23 +148,31 @@ def _captures_in(folder: str, report: CaptureReport) -> Iterator[str]:
         raise CaptureError(folder, "no file in this folder is a capture", _REMEDY)
 
 
-def _read(path: str, report: FileReport) -> Generator[Packet, None, None]:
+def _read(path: str, report: FileReport) -> Generator[Packets, None, None]:
     """The packets of a file, whatever its format. The file is closed behind the last one, and with
     the generator."""
-    pieces = pieces_of(_opened(path))
-    blocks = Blocks(pieces)
-    blocks.fill(pcap.HEADER)
-    if blocks.data.startswith(_GZIP):
-        report.format = "gzip "
-        blocks = Blocks(gunzip(chain((blocks.data,), pieces)))
+    with closing(pieces_of(_opened(path), report)) as pieces:
+        blocks = Blocks(pieces)
         blocks.fill(pcap.HEADER)
-    try:
+        for magic, (name, contents) in unpack.FORMATS.items():
+            if blocks.data.startswith(magic):
+                report.format = f"{name} "
+                blocks = Blocks(_needing(path, contents(chain((blocks.data,), pieces)), name))
+                blocks.fill(pcap.HEADER)
+                break
         kind = _format(path, blocks)
-    except CaptureError:
-        pieces.close()
-        raise
-    report.format += kind
-    return (pcap.read_pcap if kind == "pcap" else pcapng.read_pcapng)(blocks, report)
+        report.format += kind
+        yield from (pcapng.read_pcapng if kind == "pcapng" else pcap.read_pcap)(blocks, report)
+
+
+def _needing(path: str, contents: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """The contents, if the library for them is there."""
+    try:
+        yield from contents
+    except ImportError as error:
+        missing = MissingLibrary("zstandard", "zstd")
+        remedy = f"{missing}, or unpack it with {name} -d"
+        raise CaptureError(path, f"the file is compressed with {name}", remedy) from error
 
 
 def _opened(path: str) -> AbstractContextManager[BufferedIOBase]:
@@ -151,14 +185,15 @@ def _opened(path: str) -> AbstractContextManager[BufferedIOBase]:
     except FileNotFoundError as error:
         raise CaptureError(path, "no such file") from error
     except OSError as error:
-        raise CaptureError(path, f"cannot be opened ({error.strerror})") from error
+        remedy = _OVERLAP if error.errno == errno.EMFILE else ""
+        raise CaptureError(path, f"cannot be opened ({error.strerror})", remedy) from error
 
 
 def _format(path: str, blocks: Blocks) -> str:
     """The format that an input is in, by its first bytes; CaptureError if none that we read."""
     head = blocks.data
     if head[:4] in pcap.MAGICS and len(head) >= pcap.HEADER:
-        return "pcap"
+        return pcap.format_name(head[:4])
     if pcapng.is_section(head):
         return "pcapng"
     if blocks.fault:

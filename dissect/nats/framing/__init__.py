@@ -2,7 +2,7 @@
 
 from .conversation import Conversation, Verdict
 from .ledger import Ledger
-from .rows import Payload, RowMaker, text_of
+from .rows import Payload, RowMaker
 from .seeker import Budget
 
 __all__ = [
@@ -12,5 +12,4 @@ __all__ = [
     "Payload",
     "RowMaker",
     "Verdict",
-    "text_of",
 ]

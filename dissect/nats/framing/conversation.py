@@ -24,20 +24,29 @@ from natsync.protocol import (
     kind_of_info,
 )
 
-from ..events import Event
+from ..events import Batch, Event
 from ..wire import Chunk, Direction, Item
+from .evidence import Evidence, kind_of_news, sends_messages
 from .ledger import Ledger
-from .opening import HEAD_BYTES, S2_MAGIC, Opening, opening, websocket_kind
-from .readings import ALL, UNSPECIFIC, agreed, mirrored
+from .opening import (
+    HEAD_BYTES,
+    S2_MAGIC,
+    Opening,
+    greets,
+    is_http,
+    may_open,
+    opening,
+    protocol_of,
+    websocket_kind,
+)
+from .readings import ALL, mirrored
 from .seeker import Budget, Chain, Seeker
 from .stream import Stream
 
 # How much may go by before a connection that does not prove to be NATS is taken for something else.
 _FRESH_BYTES = 64 << 10
 _MIDSTREAM_BYTES = 4 << 20
-
-_INTEREST = {"RS+", "RS-", "A+", "A-"}
-_TRAFFIC = {"RMSG", "HMSG"}
+_ITEM_BYTES = 400  # that each packet or gap counts besides: what is kept of it until then
 
 
 class Verdict(Enum):
@@ -46,6 +55,9 @@ class Verdict(Enum):
     OPEN = auto()
     NATS = auto()
     OTHER = auto()
+
+
+_NATS, _OTHER = Verdict.NATS, Verdict.OTHER
 
 
 class Conversation:
@@ -66,7 +78,8 @@ class Conversation:
         self.turned = False
         self._midstream = midstream
         self._budget = budget
-        self._certain = hint is not None  # of the kind
+        self._hinted = hint is not None
+        self._certain = self._hinted  # of the kind
         self._formed = False  # whether it is known how this route's lines look
         self._lnocu: dict[Direction, bool] = {}
         self._seen_bytes = 0
@@ -75,10 +88,12 @@ class Conversation:
         self._named = False  # whether any were handed on
         self._heads = {Direction.ORIGINATOR: b"", Direction.RESPONDER: b""}
         self._headless: set[Stream] = set()
-        self._evidence: dict[Stream, tuple[tuple[Context, ...], set[str]]] = {}
+        self._connected = False  # whether a CONNECT was seen
+        self._other = "other"  # what it is, if it is not NATS
         self._streams = [
             Stream(way, self._learn, self._prove, self._seeker_for, payloads) for way in Direction
         ]
+        self._evidence = {stream: Evidence() for stream in self._streams}
         if hint:
             self._decide()
 
@@ -94,9 +109,24 @@ class Conversation:
         return "s2" if any(stream.opaque == "s2" for stream in self._streams) else None
 
     @property
+    def protocol(self) -> str:
+        """What the connection carries, to its first layer: nats, tls, websocket or other."""
+        if self.verdict is Verdict.NATS:
+            return "nats" if self.transport == "tcp" else self.transport
+        return self._other
+
+    @property
+    def proxied_for(self) -> str | None:
+        """The `ip:port` for which a proxy opened the connection, by its PROXY header."""
+        return next((stream.proxied_for for stream in self._streams if stream.proxied_for), None)
+
+    @property
     def waiting(self) -> bool:
         """Whether frames may still come whose time lies before those handed on last."""
-        return any(stream.seeker and stream.seeker.window.items for stream in self._streams)
+        for stream in self._streams:  # a plain loop: asked for every packet
+            if stream.seeker and stream.seeker.window.items:
+                return True
+        return False
 
     def ledger(self, direction: Direction) -> Ledger:
         """Where the bytes of one direction went."""
@@ -104,15 +134,20 @@ class Conversation:
 
     def take(self, direction: Direction, items: Sequence[Item]) -> list[Event]:
         """What the next items of one direction complete."""
-        if self.verdict is Verdict.OTHER:
+        verdict = self.verdict
+        if verdict is _OTHER:
             return []
-        stream = self._stream(direction)
+        first, second = self._streams
+        # Until the caller knows that they are turned, what it calls one is the other.
+        stream = first if (first.direction is direction) is not self.turned else second
         out = self._out = []
-        if stream.seeker or self._early or self.verdict is Verdict.OPEN:
+        if stream.seeker or verdict is not _NATS or self._early:
             return self._take_unsure(stream, items, out)
         for item in items:
             stream.take(item, out)
         self._named = True
+        if not self._certain and out:
+            self._hear(stream, out)
         return out
 
     def _take_unsure(self, stream: Stream, items: Sequence[Item], out: list[Event]) -> list[Event]:
@@ -120,26 +155,20 @@ class Conversation:
         for item in items:
             if self.verdict is Verdict.OPEN:
                 self._look(stream, item, out)
-            elif stream.seeker and self.compression and _is_s2(item):
+            elif stream.seeker and not stream.begun and (self.compression or _is_s2(item)):
                 stream.hide("s2", out)
             if self.verdict is not Verdict.OTHER:
                 stream.take(item, out)
         return self._given(out)
 
-    def _stream(self, direction: Direction) -> Stream:
-        """The stream of what the caller takes for `direction`."""
-        first, second = self._streams
-        expected = direction.other if self.turned else direction
-        return first if first.direction is expected else second
-
     def finish(self) -> list[Event]:
         """Nothing more comes."""
         out = self._out = []
-        if self.verdict is Verdict.OPEN and self._only_pings():
-            self.verdict = Verdict.NATS
-            for stream in self._streams:
-                if stream.seeker:
-                    stream.seeker.sure = True
+        if self.verdict is Verdict.OPEN:
+            if self._only_pings():
+                self._decide()
+            else:
+                self._other = protocol_of(*self._both_heads())
         if self.verdict is not Verdict.OTHER:
             for stream in self._streams:
                 stream.finish(out)
@@ -159,22 +188,37 @@ class Conversation:
 
     def _look(self, stream: Stream, item: Item, out: list[Event]) -> None:
         """Forms a verdict from the first bytes, as far as they go."""
+        self._seen_bytes += _ITEM_BYTES
         if not isinstance(item, Chunk):
             self._headless.add(stream)
+            self._limit_doubt()
             return
         self._seen_bytes += len(item.data)
-        if self._midstream and _is_s2(item):
-            self._decide()
-            stream.hide("s2", out)
-            return
+        joined_late = self._midstream or stream in self._headless
+        if joined_late and stream.seeker:
+            if _is_s2(item):
+                self._decide()
+                stream.hide("s2", out)
+                return
+            chain = stream.seeker.chain
+            if is_http(item.data) and not (chain and chain.stop > item.offset):
+                self._reject()
+                return
         head = self._heads[stream.direction]
         if len(head) < HEAD_BYTES and stream not in self._headless:
-            self._heads[stream.direction] = head + item.data[:HEAD_BYTES]
-            heads = self._heads[Direction.ORIGINATOR], self._heads[Direction.RESPONDER]
-            self._act(opening(*heads, self._midstream), out)
+            head = self._heads[stream.direction] = head + item.data[:HEAD_BYTES]
+            if stream.seeker and not joined_late:
+                stream.seeker.muted = not may_open(head)
+            self._act(opening(*self._both_heads(), self._midstream), out)
+        self._limit_doubt()
+
+    def _limit_doubt(self) -> None:
         limit = _MIDSTREAM_BYTES if self._midstream or self._headless else _FRESH_BYTES
         if self.verdict is Verdict.OPEN and self._seen_bytes > limit:
             self._reject()
+
+    def _both_heads(self) -> tuple[bytes, bytes]:
+        return self._heads[Direction.ORIGINATOR], self._heads[Direction.RESPONDER]
 
     def _act(self, found: Opening, out: list[Event]) -> None:
         if found is Opening.OTHER:
@@ -189,7 +233,7 @@ class Conversation:
         for stream in self._streams:
             if found is Opening.WEBSOCKET:
                 stream.hide("websocket", out)
-            else:
+            elif not self._midstream or greets(self._heads[stream.direction]):
                 stream.begin(out)
         if found is Opening.WEBSOCKET:
             self.kind = websocket_kind(self._heads[Direction.ORIGINATOR])
@@ -198,10 +242,11 @@ class Conversation:
         self.verdict = Verdict.NATS
         for stream in self._streams:
             if stream.seeker:
-                stream.seeker.sure = True
+                stream.seeker.trust()
 
     def _reject(self) -> None:
         self.verdict = Verdict.OTHER
+        self._other = protocol_of(*self._both_heads())
         for stream in self._streams:
             if stream.seeker:
                 stream.seeker.release(stream.end)
@@ -243,46 +288,47 @@ class Conversation:
 
     def _prove(self, stream: Stream, chain: Chain) -> None:
         """Frames were found in the middle of a stream: what do they say about the connection?"""
-        own = _sent_by(stream, chain.contexts)
-        likeliest = chain.contexts[0]
-        if self._midstream and likeliest not in own and mirrored(likeliest) not in own:
+        sender, likeliest = stream.context.sender, chain.contexts[0]
+        told = {likeliest, mirrored(likeliest)}.intersection(chain.contexts)
+        if self._midstream and all(context.sender is not sender for context in told):
             self._turn()
         if self.verdict is Verdict.OPEN:
             self._decide()
         if self._is_settled:
             return
-        contexts, ops = chain.contexts, chain.ops
-        if stream in self._evidence:
-            ops = ops | self._evidence[stream][1]
-        self._evidence[stream] = contexts, ops
-        if ops - UNSPECIFIC - {"INFO"}:
+        testimony = self._evidence[stream]
+        testimony.add(chain)
+        if testimony.tells:
             context = self._gateway_context(stream) or self._likeliest(stream)
             self._adopt(context.kind, context.dedicated, context.lnocu)
 
     def _likeliest(self, stream: Stream) -> Context:
-        """How to read a stream by the evidence of both; its own comes first."""
-        contexts, _ = self._evidence[stream]
-        others = [found for other, (found, _) in self._evidence.items() if other is not stream]
-        return agreed(_sent_by(stream, contexts) or contexts, others[0] if others else ())
+        """How to read a stream by the evidence of both."""
+        first, second = self._streams
+        other = second if stream is first else first
+        return self._evidence[stream].likeliest(stream.context.sender, self._evidence[other])
 
     def _gateway_context(self, stream: Stream) -> Context | None:
-        """How to read a stream of a gateway, if this is one: messages go one way and interest only the
-        other. No route is like that for long, and then the first frame that differs says so."""
-        if len(self._evidence) < 2:
+        """How to read a stream of a gateway, if this looks like one."""
+        first, second = self._streams
+        found = sends_messages(self._evidence[first], self._evidence[second])
+        if not found:
             return None
-        (one, (_, sent)), (other, (_, received)) = self._evidence.items()
-        if sent & _INTEREST:
-            one, sent, other, received = other, received, one, sent
-        if (
-            sent & _INTEREST
-            or received & _TRAFFIC
-            or not (sent & _TRAFFIC and received & _INTEREST)
-        ):
-            return None
-        if self._midstream and one.context.sender is Role.SERVER:
+        one = first if self._evidence[first] is found else second
+        if one.context.sender is Role.SERVER:
+            if not self._midstream:
+                return None
             self._turn()
         context = Context(stream.context.sender, Kind.GATEWAY)
-        return context if context in self._evidence[stream][0] else None
+        return context if context in self._evidence[stream].contexts else None
+
+    def _hear(self, stream: Stream, out: list[Event]) -> None:
+        """Later frames may say more of the kind than those that were the proof of it."""
+        news = [frame.op for event in out if isinstance(event, Batch) for frame in event.frames]
+        if self._evidence[stream].hear(news) and self.kind is Kind.ROUTE:
+            context = self._gateway_context(stream)
+            if context:
+                self._adopt(context.kind, False, False)
 
     def _learn(self, stream: Stream, frame: Info | Connect) -> None:
         """Takes from a handshake what decides how the rest is read."""
@@ -291,9 +337,13 @@ class Conversation:
                 self._learn_info(stream, ServerInfo.parse(frame.json))
                 return
             self.handshake = True
-            if not self._certain:
+            if not self._connected and not self._hinted:
+                self._connected = True
                 options = ConnectOptions.parse(frame.json)
-                self._settle(kind_of_connect(options), options.ln)
+                kind = kind_of_connect(options)
+                # It is stronger than the INFO before it, which may tell no more than that of a route.
+                if kind is not self.kind or not self._certain:
+                    self._settle(kind, options.ln)
         except ProtocolError:
             pass  # who prints the frame says so
 
@@ -301,7 +351,7 @@ class Conversation:
         """A sender's first INFO is about itself, if nothing was before it; later ones are news."""
         if not stream.whole or stream.direction in self._lnocu:
             if self.kind is None:
-                self._settle(kind_of_info(info), info.lnocu)
+                self._settle(kind_of_news(info), info.lnocu)
             return
         self._lnocu[stream.direction] = info.lnocu
         if not self._certain:
@@ -324,7 +374,7 @@ class Conversation:
     def _adopt(self, kind: Kind | None, dedicated: bool, lnocu: bool) -> None:
         self.kind = kind
         for stream in self._streams:
-            stream.adopt(kind, dedicated, lnocu)
+            stream.adopt(kind, dedicated, lnocu, self._certain)
         if self._certain:
             for stream in self._streams:
                 if stream.seeker:
@@ -332,15 +382,8 @@ class Conversation:
 
     def _only_pings(self) -> bool:
         """Whether all that is there is PINGs from one side and PONGs from the other."""
-        ops: list[set[str]] = [
-            stream.seeker.chain.ops if stream.seeker and stream.seeker.chain else set()
-            for stream in self._streams
-        ]
-        return all(ops) and set().union(*ops) == {"PING", "PONG"}
-
-
-def _sent_by(stream: Stream, contexts: tuple[Context, ...]) -> tuple[Context, ...]:
-    return tuple(context for context in contexts if context.sender is stream.context.sender)
+        ops = [stream.pings for stream in self._streams]
+        return self._midstream and all(ops) and set().union(*ops) == {"PING", "PONG"}
 
 
 def _is_s2(item: Item) -> bool:

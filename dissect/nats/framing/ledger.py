@@ -10,14 +10,16 @@ class Ledger:
     """Counts of bytes of one stream, complete when the stream was finished.
 
     `framed` are captured bytes in frames that were handed on, `skipped` captured ones that were not
-    decoded (between frames that are sure, or inside TLS, S2 or WebSocket), `missing` those that were
-    sent but not captured, inside frames or not, `unfinished` the start of a frame that never ended.
+    decoded, `missing` those that were sent but not captured, inside frames or not, `unfinished` the start
+    of a frame that never ended. `opaque` are those of the skipped that are known to be something else:
+    inside TLS, S2 or WebSocket, or a PROXY header. The other skipped ones lie between frames that are sure.
     """
 
     framed: int = 0
     skipped: int = 0
     missing: int = 0
     unfinished: int = 0
+    opaque: int = 0
 
     @property
     def span(self) -> int:

@@ -3,6 +3,7 @@
 A server greets with INFO on every kind of connection that is not inside TLS or WebSocket; only a route's
 CONNECT may be there earlier (server/route.go: createRoute). So a responder whose first bytes are anything
 else speaks no NATS. A WebSocket carries NATS if its path or protocol says so, or the first frame does.
+What is said before the greeting, as by a browser that was sent to the wrong port, decides nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +14,20 @@ from enum import Enum, auto
 
 from natsync.protocol import Kind
 
+from .proxy import is_partial, proxy_header
+from .readings import START
+
 HEAD_BYTES = 16 << 10
 S2_MAGIC = b"\xff\x06\x00\x00S2sTwO"
 
 _INFO = re.compile(rb"INFO[ \t]*\{", re.IGNORECASE)
 _CONNECT = re.compile(rb"CONNECT[ \t]*\{", re.IGNORECASE)
 _UPGRADE = re.compile(rb"\r\nUpgrade:[ \t]*websocket", re.IGNORECASE)
+_HTTP = re.compile(
+    rb"(?:[A-Z]{3,7} [^ \r\n]{1,8000} HTTP/1\.[01]\r\n|HTTP/1\.[01] [1-5][0-9][0-9][ \r])"
+)
+_TLS = re.compile(rb"[\x14-\x17]\x03[\x00-\x04][\x00-\x48]", re.DOTALL)
+_OP_BYTES = len(b"CONNECT ")
 _NATS_HEADER = re.compile(rb"\r\n(?:Sec-WebSocket-Protocol:[^\r]*nats|Nats-)", re.IGNORECASE)
 
 
@@ -37,6 +46,11 @@ def opening(originator: bytes, responder: bytes, midstream: bool) -> Opening:
 
     With `midstream` the originator is only who was seen first.
     """
+    if is_partial(originator):
+        return Opening.NATS if _INFO.match(responder) else Opening.WAIT
+    header = proxy_header(originator)
+    if header:
+        originator = originator[header.size :]
     if _INFO.match(responder) or _CONNECT.match(originator):
         return Opening.NATS
     if _INFO.match(originator) or _CONNECT.match(responder):
@@ -50,6 +64,31 @@ def opening(originator: bytes, responder: bytes, midstream: bool) -> Opening:
     return Opening.WAIT
 
 
+def greets(head: bytes) -> bool:
+    """Whether a stream's first bytes are those of a handshake, or of a PROXY header before it."""
+    return bool(_INFO.match(head) or _CONNECT.match(head) or proxy_header(head))
+
+
+def may_open(head: bytes) -> bool:
+    """Whether an originator's first bytes, behind a PROXY header, may be NATS in the clear."""
+    if len(head) < _OP_BYTES:
+        return is_partial(head) or head[:1].isalpha()
+    return bool(START.match(head) or _CONNECT.match(head) or proxy_header(head) or is_partial(head))
+
+
+def is_http(head: bytes) -> bool:
+    """Whether a packet begins with the first line of a request or of a response, but of no WebSocket."""
+    return _HTTP.match(head) is not None and not _UPGRADE.search(head)
+
+
+def protocol_of(originator: bytes, responder: bytes) -> str:
+    """What a connection that carries no NATS seems to be, by the first bytes of both sides."""
+    if originator.startswith(b"GET ") and _UPGRADE.search(originator):
+        return "websocket" if responder.startswith(b"HTTP/1.1 101") else "other"
+    heads = [head for head in (originator, responder) if head]
+    return "tls" if heads and all(map(_TLS.match, heads)) else "other"
+
+
 def websocket_kind(request: bytes) -> Kind:
     """The kind of NATS connection that a WebSocket request asks for (server/websocket.go)."""
     return Kind.LEAFNODE if _path(request).endswith(b"/leafnode") else Kind.CLIENT
@@ -58,10 +97,10 @@ def websocket_kind(request: bytes) -> Kind:
 def _websocket(request: bytes, response: bytes) -> Opening:
     if b"\r\n\r\n" not in request and len(request) < HEAD_BYTES:
         return Opening.WAIT
-    if not _UPGRADE.search(request) or _path(request).endswith(b"/mqtt"):
-        return Opening.OTHER
     if not response:
         return Opening.WAIT
+    if not _UPGRADE.search(request) or _path(request).endswith(b"/mqtt"):
+        return Opening.OTHER
     if not response.startswith(b"HTTP/1.1 101"[: len(response)]):
         return Opening.OTHER
     head, end, frame = response.partition(b"\r\n\r\n")

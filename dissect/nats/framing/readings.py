@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 
 from natsync.protocol import (
     Context,
-    Decoder,
     Frame,
+    Grammar,
     HMsg,
     Kind,
+    Limits,
     Msg,
     ProtocolError,
     RHMsg,
@@ -89,30 +91,28 @@ _NO_ACCOUNTS = (b"$SYS.", b"$NRG.", b"$JSC.", b"$JS.", b"_INBOX.")
 
 
 class Reading:
-    """One way to read a stream: a context, and its decoder for control lines."""
+    """One way to read a stream: a context, and its grammar of control lines."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self._decoder = Decoder(context.sender, context.kind, payloads=False)
-        if context.dedicated or context.lnocu:
-            self._decoder.learn(dedicated=context.dedicated, lnocu=context.lnocu)
+        self._grammar = Grammar(context, Limits())
 
     def read(self, line: bytes) -> tuple[Frame, int] | None:
         """The frame that a control line begins and the size of its body with CR LF (0: none); None if
         it makes no sense in this context."""
-        decoder = self._decoder
-        decoder.feed(line)
         try:
-            frames = decoder.read()
-            left = decoder.body_left
-            if left:
-                decoder.skip(left)
-                frames = decoder.read()
+            frame, size, _, _ = self._grammar.seen.get(line) or self._grammar.read(line)
         except ProtocolError:
             return None
-        if not frames or not _is_natural(frames[0], self.context):
+        if not _is_natural(frame, self.context):
             return None
-        return frames[0], left
+        return frame, size + 2 if size >= 0 else 0
+
+
+@lru_cache(maxsize=None)  # one for each of ALL
+def reading(context: Context) -> Reading:
+    """The reading in a context; one object for all who ask."""
+    return Reading(context)
 
 
 def _is_natural(frame: Frame, context: Context) -> bool:

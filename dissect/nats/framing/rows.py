@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import fields
 from enum import Enum
 from hashlib import sha256
@@ -15,16 +15,16 @@ from natsync.protocol import (
     Info,
     Message,
     ProtocolError,
-    Unsub,
     parse_headers,
 )
 
 from ..anomalies import Anomaly
 from ..events import Batch
-from ..records import FrameRecord, Headers
+from ..records import FrameRecord, Headers, text_of
 from ..redact import MASK, masked_json, masked_text, secrets_of
+from ..wire import Direction
 
-_TEXTS = frozenset({"subject", "reply", "sid", "queue", "account", "origin"})
+_ORIGINATOR = Direction.ORIGINATOR
 
 
 class Payload(Enum):
@@ -36,84 +36,48 @@ class Payload(Enum):
     BASE64 = "base64"
 
 
-def text_of(data: bytes) -> str:
-    """Wire bytes as text: UTF-8, with invalid bytes as `\\xNN`."""
-    return data.decode("utf-8", "backslashreplace")
-
-
 class RowMaker:
-    """Makes the rows of one session. `account` is what its route is dedicated to, if it is."""
+    """Makes the rows of one session, numbered as they are made. `account` is what its route is dedicated
+    to, if it is."""
 
     def __init__(self, session: str, payload: Payload, redact: bool) -> None:
         self._session = session
         self._payload = payload
         self._redact = redact
         self._secrets: frozenset[str] = frozenset()
-        self._texts: dict[type[Frame], tuple[str, ...]] = {}
+        self._number = 0
 
-    def rows(self, batch: Batch, kind: str, account: str) -> Iterator[FrameRecord]:
-        """The rows of a batch, in order; their numbers are still 0."""
-        packet, flaw = batch.first, batch.flaw
+    def rows(self, batch: Batch, kind: str, account: str) -> list[FrameRecord]:
+        """The rows of a batch, in order."""
+        sender = "originator" if batch.direction is _ORIGINATOR else "responder"
+        session, number, ts_ns = self._session, self._number, batch.ts_ns
+        packet, bare = batch.first, self._payload is Payload.NONE
+        made = []
         for frame in batch.frames:
-            row = FrameRecord(
-                session=self._session,
-                number=0,
-                ts_ns=batch.ts_ns,
-                packet=packet.number,
-                capture=packet.capture,
-                sender=batch.direction.value,
-                kind=kind,
-                op=frame.op,
-                total_bytes=frame.total_bytes,
-                offset=frame.offset,
-            )
-            if account:
-                row.account = account
-            self._fill(row, frame)
-            if flaw:
-                row.anomalies = [flaw.value, *(row.anomalies or [])]
-            yield row
-            packet, flaw = batch.last, None
+            make, whole = _MAKERS[frame.__class__]
+            number += 1
+            row = make(frame, session, number, ts_ns, packet, sender, kind, account)
+            if not (whole and bare):
+                self._fill(row, frame)
+            made.append(row)
+            packet = batch.last
+        self._number = number
+        if batch.flaw:
+            made[0].anomalies = [batch.flaw.value, *(made[0].anomalies or [])]
+        return made
 
     def _fill(self, row: FrameRecord, frame: Frame) -> None:
-        """Sets the columns that depend on the operation."""
-        for name in self._text_fields(frame):
-            value = getattr(frame, name)
-            if value:
-                setattr(row, name, text_of(value))
+        """Sets the columns that are not fields of the frame, nor their texts."""
         if isinstance(frame, Message):
-            self._fill_message(row, frame)
+            if row.header_bytes:
+                _fill_headers(row, getattr(frame, "headers"))
+            if self._payload is not Payload.NONE:
+                self._fill_payload(row, getattr(frame, "payload"), frame.missing_bytes)
         elif isinstance(frame, (Info, Connect)):
             self._fill_json(row, frame)
         elif isinstance(frame, Err):
             text = text_of(frame.text)
             row.error = masked_text(text, self._secrets) if self._redact else text
-        elif isinstance(frame, Unsub):
-            row.max_msgs = frame.max_msgs
-        elif getattr(frame, "queue", b""):
-            row.weight = getattr(frame, "weight", None)
-
-    def _text_fields(self, frame: Frame) -> tuple[str, ...]:
-        names = self._texts.get(frame.__class__)
-        if names is None:
-            names = tuple(item.name for item in fields(frame) if item.name in _TEXTS)
-            self._texts[frame.__class__] = names
-        return names
-
-    def _fill_message(self, row: FrameRecord, frame: Message) -> None:
-        row.payload_bytes = frame.payload_bytes
-        if frame.missing_bytes:
-            row.captured_bytes = frame.payload_bytes - frame.missing_bytes
-        queues = getattr(frame, "queues", ())
-        if queues:
-            row.queues = [text_of(queue) for queue in queues]
-        if frame.header_bytes:
-            row.header_bytes = frame.header_bytes
-            block = getattr(frame, "headers", b"")
-            if block:
-                _fill_headers(row, block)
-        if self._payload is not Payload.NONE:
-            self._fill_payload(row, getattr(frame, "payload"), frame.missing_bytes)
 
     def _fill_payload(self, row: FrameRecord, payload: bytes, missing: int) -> None:
         if self._payload is Payload.TEXT:
@@ -133,6 +97,8 @@ class RowMaker:
 
 
 def _fill_headers(row: FrameRecord, block: bytes) -> None:
+    if not block:
+        return  # it has a hole
     try:
         parsed = parse_headers(block)
     except ProtocolError:
@@ -145,3 +111,62 @@ def _fill_headers(row: FrameRecord, block: bytes) -> None:
     for name, value in parsed.fields:
         headers.setdefault(text_of(name), []).append(text_of(value))
     row.headers = headers or None
+
+
+_GIVEN = ("session", "number", "ts_ns", "packet", "sender", "kind", "account")
+_TEXTS = {"subject", "reply", "sid", "queue", "account", "origin"}
+_DECODED = "decode('utf-8', 'backslashreplace')"
+# Columns whose values are not simply those of a field: what they are, where the frame has that field.
+_VALUES = {
+    "queues": ("queues", f"[queue.{_DECODED} for queue in frame.queues] or None"),
+    "weight": ("weight", "frame.weight if frame.queue else None"),
+    "header_bytes": ("header_bytes", "frame.header_bytes or None"),
+    "captured_bytes": (
+        "missing_bytes",
+        "frame.payload_bytes - frame.missing_bytes if frame.missing_bytes else None",
+    ),
+}
+_OTHERS = {"op": "frame.op", "packet": "packet.number", "capture": "packet.capture"}
+_AS_THEY_ARE = {"total_bytes", "offset", "payload_bytes", "max_msgs"}
+
+
+def _value(column: str, names: set[str]) -> str:
+    """The expression for a column, of a frame that has fields with these names."""
+    if column in names and column in _TEXTS:
+        absent = column if column in _GIVEN else ""
+        return f"frame.{column}.{_DECODED} if frame.{column} else {absent or None}"
+    if column in _VALUES:
+        field, value = _VALUES[column]
+        return value if field in names else "None"
+    if column in names and column in _AS_THEY_ARE:
+        return f"frame.{column}"
+    if column == "account":  # what has none, such as a PING, belongs to none
+        return "None"
+    return _OTHERS.get(column, column if column in _GIVEN else "None")
+
+
+class _Makers(dict[type[Frame], tuple[Callable[..., FrameRecord], bool]]):
+    """For each class of frames: what makes a row of one, and whether that is all but for the payload.
+    Made when they are first needed."""
+
+    def __missing__(self, frame: type[Frame]) -> tuple[Callable[..., FrameRecord], bool]:
+        names = {item.name for item in fields(frame)}
+        whole = not names & {"header_bytes", "json", "text"}
+        made = self[frame] = _maker(names), whole
+        return made
+
+
+def _maker(names: set[str]) -> Callable[..., FrameRecord]:
+    """Makes a row out of a frame that has fields with these names and of what is `_GIVEN`, one assignment
+    a column: a third of the time of calling FrameRecord (0.4 and 1.3 us for a PUB, CPython 3.11).
+    """
+    lines = [f"row.{item.name} = {_value(item.name, names)}" for item in fields(FrameRecord)]
+    head = f"def make(frame, {', '.join(_GIVEN)}, row_class=row_class, new=object.__new__):"
+    scope: dict[str, Callable[..., FrameRecord]] = {"row_class": FrameRecord}
+    source = "\n ".join([head, "account = account or None", "row = new(row_class)", *lines])
+    # Compiled first: CPython ends by SIGINT, whatever handles it, if it meets a string that runs.
+    exec(compile(f"{source}\n return row", __file__, "exec"), scope)
+    return scope["make"]
+
+
+_MAKERS = _Makers()

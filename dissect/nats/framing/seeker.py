@@ -12,8 +12,11 @@ Frames in a row are accepted as proof
 - two, if they begin with a packet and end with one;
 - three, if they end with a packet that is short (the sender has flushed), or with two packets in a row,
   or reach far, or if the bytes end there or a gap follows;
-- one in front of a gap, if it begins with a packet, where it is known that NATS is spoken: a snap length
-  leaves no more.
+- where it is known that NATS is spoken, two, if they end with two packets in a row, or with one in front
+  of a gap or the end; and one in front of those, if it begins with a packet: a snap length leaves no more.
+
+While it is not known that NATS is spoken at all, what was refuted or did not suffice is kept as far as
+there is room: it is looked at again when the connection has proven itself elsewhere.
 """
 
 from __future__ import annotations
@@ -22,13 +25,14 @@ from enum import Enum, auto
 
 from natsync.protocol import Context
 
-from .readings import ALL, CANDIDATE, FREE, NATURAL, START, START_BYTES, UNSPECIFIC, Reading
+from .readings import ALL, CANDIDATE, FREE, NATURAL, START, START_BYTES, UNSPECIFIC, reading
 from .window import Held, Run, Window
 
-_FAR = 32 << 10
+_FAR = 256 << 10
 _LINE_BYTES = 1 << 20
-_HELD_BYTES = 1 << 20  # a body of the default max_payload fits
-_HELD_AT_LEAST = 16 << 10
+_HELD_BYTES = 3 << 20  # of memory: a body of the default max_payload fits
+_HELD_AT_LEAST = 32 << 10
+_KEPT_BYTES = 32 << 10  # while it is not known whether this is NATS
 _VISITED = 1 << 14
 
 
@@ -50,6 +54,19 @@ class Chain:
     """Frames in a row from `start`; `next` is where another one must begin. `contexts` are the ways to
     read all of them, `ops` their operations."""
 
+    __slots__ = (
+        "start",
+        "next",
+        "stop",
+        "searched",
+        "frames",
+        "aligned",
+        "at_packet_end",
+        "contexts",
+        "ops",
+        "dotted",
+    )
+
     def __init__(self, start: int, contexts: tuple[Context, ...]) -> None:
         self.start = start
         self.next = start
@@ -57,9 +74,10 @@ class Chain:
         self.searched = start  # no line end before here
         self.frames = 0
         self.aligned = 0  # how many packets in a row ended where a frame did
+        self.at_packet_end = False  # whether the last frame ends with a packet
         self.contexts = contexts
         self.ops: set[str] = set()
-        self._readings: dict[Context, Reading] = {}
+        self.dotted = False  # whether an account, where one is read, has a dot in it
 
     @property
     def specific(self) -> bool:
@@ -68,34 +86,41 @@ class Chain:
 
     def read(self, line: bytes) -> int | None:
         """The size of the body that follows a control line; None if the line does not fit the others."""
-        op = bytes(line[: line.find(b" ")] if b" " in line[:START_BYTES] else line[:-2])
+        op = line[: line.find(b" ")] if b" " in line[:START_BYTES] else line[:-2]
         natural = NATURAL.get(op)
         contexts = self.contexts
         if natural is not None:
             contexts = tuple(context for context in contexts if context in natural)
+        if op in FREE:  # reads the same in every context
+            found = reading(contexts[0]).read(line) if contexts else None
+            kept, size = (contexts, found[1]) if found else ((), None)
+        else:
+            kept, size = self._fitting(line, contexts)
+        if kept:
+            self.contexts = kept
+            self.ops.add(op.decode())
+        return size
+
+    def _fitting(
+        self, line: bytes, contexts: tuple[Context, ...]
+    ) -> tuple[tuple[Context, ...], int | None]:
         size = None
         kept = []
         for context in contexts:
-            reading = self._readings.get(context) or Reading(context)
-            found = reading.read(line)
+            found = reading(context).read(line)
             if found:
-                self._readings[context] = reading
+                frame, size = found
                 kept.append(context)
-                size = found[1]
-            if op in FREE:  # reads the same in every context
-                kept = list(contexts) if found else []
-                break
-        if kept:
-            self.contexts = tuple(kept)
-            self.ops.add(op.decode())
-        return size
+                self.dotted = self.dotted or b"." in getattr(frame, "account", b"")
+        return tuple(kept), size
 
 
 class Seeker:
     """Takes items with `push` until it says that a start is proven; `chain` is the proof.
 
     `contexts` are the ways the stream may be read. `sure` says that it is known to be NATS: otherwise an
-    operation that no other protocol has must be among the frames.
+    operation that no other protocol has must be among the frames. While it is `muted` it only holds what
+    comes.
     """
 
     def __init__(
@@ -104,6 +129,7 @@ class Seeker:
         self.window = Window()
         self.contexts = contexts
         self.sure = sure
+        self.muted = False
         self.chain: Chain | None = None
         self._budget = budget
         self._charged = 0
@@ -113,25 +139,37 @@ class Seeker:
 
     def push(self, item: Held) -> bool:
         """Takes the next item; whether the start of a frame is proven now."""
+        self.hold(item)
+        if self.muted:
+            return False
+        proven = self._follow(False)
+        self._charge(self.window.cost_bytes)
+        return proven
+
+    def hold(self, item: Held) -> None:
+        """Takes the next item, and looks at nothing."""
         if not self.window.items and not self.window.runs:
             self._cursor = max(self._cursor, item.offset)
         self.window.add(item)
-        proven = self._follow(False)
-        self._charge(self.window.held_bytes)
-        return proven
+        self._charge(self.window.cost_bytes)
 
     def finish(self) -> bool:
         """No more comes: whether what is there is proof enough."""
-        return self._follow(True)
+        return not self.muted and self._follow(True)
+
+    def trust(self) -> None:
+        """Says that the stream is known to be NATS: what is held is looked at again."""
+        if not self.sure:
+            self.narrow(self.contexts)
 
     def narrow(self, contexts: tuple[Context, ...]) -> None:
-        """Says that the stream is to be read in one of these ways."""
+        """Says that the stream is NATS, and to be read in one of these ways."""
         self.sure = True
+        self.muted = False
         self.contexts = contexts
         self.chain = None
         self._visited.clear()
-        first = self.window.items[0].offset if self.window.items else 0
-        self._cursor = max(first, 0)
+        self._cursor = self.window.start
 
     def release(self, offset: int) -> list[Held]:
         """What is held from `offset` on. The seeker is done."""
@@ -148,11 +186,11 @@ class Seeker:
             if self.chain is None:
                 start = self._candidate()
                 if start is None:
-                    self.window.drop(self._cursor - 1)
+                    self._forget(self._cursor - 1)
                     return False
                 self.chain = Chain(start, self.contexts)
                 self._cursor = start + 1
-                self.window.drop(start)
+                self._forget(start)
             state = self._walk(self.chain)
             if state is not _State.BROKEN and self._is_proven(self.chain, state, final):
                 return True
@@ -160,10 +198,18 @@ class Seeker:
                 return False
             self.chain = None
 
+    def _forget(self, offset: int) -> None:
+        """What lies before `offset` was refuted."""
+        window = self.window
+        if self.sure or window.cost_bytes > self._limit(_KEPT_BYTES):
+            window.drop(offset)
+
     def _is_full(self) -> bool:
-        held = self.window.held_bytes
+        return self.window.cost_bytes > self._limit(_HELD_BYTES)
+
+    def _limit(self, most: int) -> int:
         tight = self._budget.used_bytes > self._budget.limit_bytes
-        return held > (_HELD_AT_LEAST if tight else _HELD_BYTES)
+        return _HELD_AT_LEAST if tight else most
 
     def _is_proven(self, chain: Chain, state: _State, final: bool) -> bool:
         if not (self.sure or chain.specific):
@@ -173,25 +219,31 @@ class Seeker:
         if state is _State.WAITING and chain.next == window.end and not chain.stop:
             chain.aligned += 1
             flushed = window.last < window.largest
-            if frames >= 2 and with_packet or frames >= 3 and (flushed or chain.aligned > 1):
+            if frames >= 2 and (with_packet or self.sure and chain.aligned > 1):
+                return True
+            if frames >= 3 and (flushed or chain.aligned > 1):
                 return True
         else:
             chain.aligned = 0
         ended = final or state is _State.CUT
         if frames >= 3:
             return ended or chain.next - chain.start >= _FAR or self._is_full()
+        if self.sure and frames == 2 and chain.at_packet_end:
+            return ended
         return ended and with_packet and frames >= (1 if self.sure else 2)
 
     def _candidate(self) -> int | None:
         """The next place where a frame may begin; None while there is none."""
         window = self.window
-        for run in window.runs:
-            if run.end <= self._cursor and not window.is_open(run):
+        for at in range(window.runs_from(self._cursor), len(window.runs)):
+            run = window.runs[at]
+            is_open = window.is_open(run)
+            if run.end <= self._cursor and not is_open:
                 continue
             if self._cursor <= run.start:
                 if START.match(run.data):
                     return run.start
-                if len(run.data) < START_BYTES and window.is_open(run):
+                if len(run.data) < START_BYTES and is_open:
                     return None
                 self._cursor = run.start + 1
             found = CANDIDATE.search(run.data, max(0, self._cursor - 1 - run.start))
@@ -200,7 +252,7 @@ class Seeker:
             if found:
                 return run.start + found.end()
             self._cursor = max(self._cursor, run.end - START_BYTES)
-            if not window.is_open(run):
+            if not is_open:
                 self._cursor = run.end
         return None
 
@@ -211,8 +263,8 @@ class Seeker:
                     return _State.WAITING
                 if not self.window.ends_line(chain.stop):
                     return _State.BROKEN
-                chain.frames += 1
                 chain.next, chain.stop = chain.stop, 0
+                self._count(chain)
             state = self._step(chain)
             if state:
                 return state
@@ -240,9 +292,14 @@ class Seeker:
         if size:
             chain.stop = run.start + end + size
         else:
-            chain.frames += 1
             chain.next = run.start + end
+            self._count(chain)
         return None
+
+    def _count(self, chain: Chain) -> None:
+        """Another frame ends at `chain.next`."""
+        chain.frames += 1
+        chain.at_packet_end = chain.next in self.window.ends
 
     def _open_end(self, run: Run) -> _State:
         return _State.WAITING if self.window.is_open(run) else _State.CUT

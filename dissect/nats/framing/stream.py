@@ -1,8 +1,9 @@
 """One direction of a NATS connection: chunks and gaps in, batches of frames and notes out.
 
 A stream is in one of three states, and changes between them in one place each:
-- framing: a decoder reads. A gap inside a body of known length does not stop it (`_take_gap`); a gap that
-  swallows a control line, or bytes that are no frame, do (`_lose`), and it is
+- framing: a decoder reads; a PROXY header may be in front of its first frame. A gap inside a body of known
+  length does not stop it (`_take_gap`); a gap that swallows a control line, or bytes that are no frame, do
+  (`_lose`), and it is
 - seeking, until a seeker has proven where a frame begins (`_resume`);
 - opaque: TLS, S2 or WebSocket from here on, counted, not decoded.
 
@@ -14,16 +15,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from natsync.protocol import Connect, Context, Decoder, Info, Kind, ProtocolError, Role
+from natsync.protocol import Connect, Context, Decoder, Frame, Info, Kind, ProtocolError, Role
 
 from ..anomalies import Anomaly
 from ..events import Batch, Event, Note
 from ..wire import Chunk, Direction, Gap, Item, Oddity
 from .ledger import Ledger
-from .opening import S2_MAGIC
+from .opening import S2_MAGIC, greets
+from .proxy import is_partial, proxy_header
 from .seeker import Chain, Seeker
 
 _TLS_RECORDS = frozenset(range(20, 24))
+_HANDSHAKE = frozenset({Info, Connect})
 _ROLES = {Direction.ORIGINATOR: Role.CLIENT, Direction.RESPONDER: Role.SERVER}
 
 
@@ -48,11 +51,16 @@ class Stream:
         self.frames = 0
         self.whole = False  # whether it was read from its first byte on
         self.opaque = ""  # what it changed to: tls, s2 or websocket
+        self.proxied_for: str | None = None  # by what a PROXY header says
+        self.begun = False  # it is to be read from its first byte, which is still to come
         self.end = 0  # offset behind the last item
         self._learn = learn
         self._prove = prove
         self._seeker_for = seeker_for
         self._payloads = payloads
+        self._certain = False  # of the kind
+        self._kindless = True
+        self._between = True  # whether the next byte begins a frame
         self._decoder: Decoder | None = None
         self._base = 0  # where the decoder began
         self._holes = 0  # missing bytes in the frame in progress
@@ -60,7 +68,9 @@ class Stream:
         self._recent: list[Chunk] = []  # the frame in progress, while the kind is not known
         self._ts_ns = 0  # of the latest packet: a frame is complete when all before it is there
         self._first: Chunk | Gap | None = None  # the packet where the frame in progress begins
-        self._sought = 0  # where the seeker began
+        self._sought = 0  # where the bytes begin that no frame was found in
+        self._dropped = 0  # how many of them the seeker was not given
+        self._latest: Chunk | Gap | None = None
         self.seeker: Seeker | None = seeker_for(self)
 
     def turn(self, named: bool) -> None:
@@ -70,51 +80,100 @@ class Stream:
         if not named:
             self.direction = self.direction.other
 
-    def adopt(self, kind: Kind | None, dedicated: bool, lnocu: bool) -> None:
-        """Says how to read control lines from here on."""
+    def adopt(self, kind: Kind | None, dedicated: bool, lnocu: bool, certain: bool) -> None:
+        """Says how to read control lines from here on. If that is not certain, a line that does not fit
+        is no error: the kind is another one."""
         self.context = Context(self.context.sender, kind, dedicated, lnocu)
+        self._certain = certain
+        self._kindless = kind is None
         if self._decoder:
             self._decoder.learn(kind, dedicated=dedicated, lnocu=lnocu)
 
     def begin(self, out: list[Event]) -> None:
-        """The stream starts with a frame: what is held, and what comes, is read from there."""
-        if self.seeker and not self.seeker.window.skipped:
-            window = self.seeker.window
-            start = window.items[0].offset if window.items else self.end
-            if not window.missing and not (window.items and isinstance(window.items[0], Gap)):
-                self.whole = True
-                self._resume(start, out)
+        """The stream starts with a frame, or a PROXY header: what is held, and what comes, is read from
+        there."""
+        seeker = self.seeker
+        if not seeker or seeker.window.skipped or seeker.window.missing:
+            return
+        items = seeker.window.items
+        if not (items and isinstance(items[0], Gap)):
+            self.begun = True
+            self._open(seeker, out)
+
+    def _open(self, seeker: Seeker, out: list[Event]) -> None:
+        """Begins to read, as soon as it is clear whether there is a PROXY header."""
+        window = seeker.window
+        head = bytes(window.runs[0].data) if window.runs else b""
+        unbroken = len(window.runs) == 1 and window.end == window.runs[0].end
+        if not head or unbroken and is_partial(head):
+            return
+        self.begun = False
+        self.whole = True
+        header = proxy_header(head)
+        if header:
+            self.proxied_for = header.source
+            self.ledger.opaque += header.size
+        self._resume(window.start + (header.size if header else 0), out)
 
     def hide(self, name: str, out: list[Event]) -> None:
         """From here on the bytes are something else than NATS; those that are held, too."""
-        held = self.seeker.release(self.seeker.window.end) if self.seeker else []
+        held: list[Chunk | Gap] = []
         if self.seeker:
-            self._book(self.seeker)
+            seeker = self.seeker
+            held = seeker.release(seeker.window.start)
+            self._note_skipped(seeker, self._latest, seeker.window.start, out)
+            self._book(seeker)
         self.seeker = self._decoder = None
+        self.begun = False
         self.opaque = name
         for item in held:
             self._take(item, out)
 
     def take(self, item: Item, out: list[Event]) -> None:
         """Takes the next item; what it completes is appended to `out`."""
-        if self._decoder is not None and item.__class__ is Chunk:
-            self._decode(item, self._decoder, out)
-        elif isinstance(item, Oddity):
-            self._note(out, item, item.anomaly, item.offset, item.length)
-        else:
+        decoder = self._decoder
+        if decoder is None or item.__class__ is not Chunk:
+            if isinstance(item, Oddity):
+                self._note(out, item, item.anomaly, item.offset, item.length)
+                return
             if isinstance(item, Gap):
                 self._note(out, item, _flaw(item), item.offset, item.length)
             self._take(item, out)
+            return
+        # The way of nearly all bytes.
+        data = item.data
+        self.end = end = item.offset + len(data)
+        if self._between:
+            self._first = item
+            self._between = False
+        if item.ts_ns > self._ts_ns:
+            self._ts_ns = item.ts_ns
+        if self._kindless:
+            if self._first is item:
+                self._recent = []
+            self._recent.append(item)
+        decoder.feed(data)
+        try:
+            frames = decoder.read()
+            while frames:
+                self._hand_on(frames, item, out)
+                if decoder.offset == end:
+                    self._between = True
+                    return
+                frames = decoder.read()
+        except ProtocolError as error:
+            self._fail(error, item, decoder, out)
 
     def finish(self, out: list[Event]) -> None:
         """Nothing more comes."""
+        if self.begun and self.seeker and self.seeker.window.runs:
+            self._resume(self.seeker.window.start, out)
         while self.seeker and self.seeker.finish() and self.seeker.chain:
             self._accept(self.seeker.chain, out)
         seeker = self.seeker
         if seeker:
-            last = seeker.window.items[-1] if seeker.window.items else None
             seeker.release(self.end)
-            self._note_skipped(seeker, last, self.end, out)
+            self._note_skipped(seeker, self._latest, self.end, out)
             self._book(seeker)
         elif self._decoder:
             decoder = self._decoder
@@ -125,12 +184,22 @@ class Stream:
                 self._note(out, self._first, Anomaly.UNFINISHED, decoder.offset, left)
         self.seeker = self._decoder = None
 
+    @property
+    def pings(self) -> set[str]:
+        """The operations of all that was seen, if they are complete and nothing else is there."""
+        seeker = self.seeker
+        if not seeker or not seeker.chain:
+            return set()
+        window, chain = seeker.window, seeker.chain
+        whole = chain.next == window.end and chain.start == window.start
+        return chain.ops if whole and not (window.skipped or window.missing) else set()
+
     def _take(self, item: Chunk | Gap, out: list[Event]) -> None:
         """As `take`, for an item that was noted before."""
         decoder = self._decoder
         if isinstance(item, Chunk):
             if decoder:
-                self._decode(item, decoder, out)
+                self.take(item, out)
                 return
             self.end = item.offset + len(item.data)
         else:
@@ -139,52 +208,38 @@ class Stream:
                 self._take_gap(item, decoder, out)
                 return
         if self.seeker:
-            if self.seeker.push(item) and self.seeker.chain:
-                self._accept(self.seeker.chain, out)
+            self._seek(item, self.seeker, out)
         elif isinstance(item, Gap):
             self.ledger.missing += item.length
         else:
             self.ledger.skipped += len(item.data)
+            self.ledger.opaque += len(item.data)
 
-    def _decode(self, item: Chunk, decoder: Decoder, out: list[Event]) -> None:
-        data = item.data
-        if decoder.offset >= item.offset:
-            self._first = item
-        if item.ts_ns > self._ts_ns:
-            self._ts_ns = item.ts_ns
-        self.end = item.offset + len(data)
-        if self.context.kind is None:
-            if self._first is item:
-                self._recent = []
-            self._recent.append(item)
-        decoder.feed(data)
-        self._read(item, decoder, out)
+    def _seek(self, item: Chunk | Gap, seeker: Seeker, out: list[Event]) -> None:
+        self._latest = item
+        if self.begun and (seeker.window.runs or isinstance(item, Chunk)):
+            seeker.hold(item)
+            self._open(seeker, out)
+        elif seeker.push(item) and seeker.chain:
+            self._accept(seeker.chain, out)
 
-    def _read(self, item: Chunk | Gap, decoder: Decoder, out: list[Event]) -> None:
-        """Hands on the frames that `item` completes."""
-        try:
-            frames = decoder.read()
-            while frames:
-                batch = Batch(
-                    self.direction, self._ts_ns, self._first or item, item, frames, self._flaw
-                )
-                out.append(batch)
-                self._first = item
-                self.frames += len(frames)
-                if self._flaw is not None:
-                    self.ledger.framed -= self._holes
-                    self._holes = 0
-                    self._flaw = None
-                last = frames[-1]
-                if isinstance(last, (Info, Connect)):
-                    self._learn(self, last)
-                if self._recent and isinstance(item, Chunk):
-                    self._recent = [item]
-                if decoder.offset == self.end:
-                    break
-                frames = decoder.read()
-        except ProtocolError as error:
-            self._fail(error, item, decoder, out)
+    def _hand_on(self, frames: list[Frame], item: Chunk | Gap, out: list[Event]) -> None:
+        """Gives the frames that `item` completes."""
+        out.append(
+            Batch(self.direction, self._ts_ns, self._first or item, item, frames, self._flaw)
+        )
+        self._first = item
+        self.frames += len(frames)
+        if self._flaw is not None:
+            self.ledger.framed -= self._holes
+            self._holes = 0
+            self._flaw = None
+        last = frames[-1]
+        if last.__class__ in _HANDSHAKE:
+            assert isinstance(last, (Info, Connect))
+            self._learn(self, last)
+        if self._recent and isinstance(item, Chunk):
+            self._recent = [item]
 
     def _take_gap(self, gap: Gap, decoder: Decoder, out: list[Event]) -> None:
         inside = min(decoder.body_left, gap.length)
@@ -196,7 +251,14 @@ class Stream:
             self._flaw = _flaw(gap)
             if gap.ts_ns > self._ts_ns:
                 self._ts_ns = gap.ts_ns
-            self._read(gap, decoder, out)
+            try:
+                frames = decoder.read()
+                self._between = bool(frames)
+                if frames:
+                    self._hand_on(frames, gap, out)
+            except ProtocolError as error:
+                self._fail(error, gap, decoder, out)
+                return
         if inside < gap.length:
             self._lose(decoder, end, [], out, gap.length - inside)
 
@@ -205,7 +267,7 @@ class Stream:
     ) -> None:
         """The bytes at `decoder.offset` are no frame, or none of a kind that is known."""
         start = decoder.offset
-        held = self._recent if self.context.kind is None else [item]
+        held = self._recent if self._kindless else [item]
         chunks = [
             _from(start, piece)
             for piece in held
@@ -217,8 +279,9 @@ class Stream:
             self._decoder = None
             self.opaque = name
             self.ledger.skipped += self.end - start
+            self.ledger.opaque += self.end - start
             return
-        if self.context.kind is not None:
+        if self._certain:
             offset = start if error.offset is None else error.offset
             self._note(out, item, Anomaly.PROTOCOL_ERROR, offset, 0, error.reason)
         self._lose(decoder, chunks[0].offset if chunks else start, chunks, out)
@@ -229,11 +292,12 @@ class Stream:
         """Framing ends at `decoder.offset`; a frame is sought from `resume` on, in `chunks` first.
         What is between the two is skipped, but for the `lost` bytes that are missing."""
         self._close(decoder, decoder.offset)
-        self.ledger.skipped += resume - decoder.offset - self._holes - lost
+        self._dropped = resume - decoder.offset - self._holes - lost
+        self.ledger.skipped += self._dropped
         self._holes = 0
         self._flaw = None
         self._decoder = None
-        self._sought = resume
+        self._sought = decoder.offset if self._dropped else resume
         self.seeker = self._seeker_for(self)
         for chunk in chunks:
             self._take(chunk, out)
@@ -256,6 +320,10 @@ class Stream:
         """A seeker has found frames: read from there."""
         seeker = self.seeker
         assert seeker
+        window = seeker.window
+        run = window.run_at(chain.start)
+        if run and not (window.skipped or window.missing) and chain.start == window.start:
+            self.whole = self._sought == 0 and greets(bytes(run.data[:16]))
         self._prove(self, chain)
         self._note_skipped(seeker, seeker.window.items[0], chain.start, out)
         self._resume(chain.start, out)
@@ -271,6 +339,7 @@ class Stream:
         self._decoder = Decoder(context.sender, context.kind, payloads=self._payloads, offset=start)
         self._decoder.learn(dedicated=context.dedicated, lnocu=context.lnocu)
         self._recent = []
+        self._between = True
         for item in items:
             self._take(item, out)
 
@@ -286,7 +355,8 @@ class Stream:
             for held in seeker.window.items
             if isinstance(held, Chunk)
         )
-        length = seeker.window.skipped + before
+        length = self._dropped + seeker.window.skipped + before
+        self._dropped = 0
         if length and item:
             self._note(out, item, Anomaly.SKIPPED, self._sought, length)
 

@@ -1,5 +1,5 @@
-"""Link, IP and TCP headers: packet -> segment."""
+"""Link, IP and TCP headers, fragments and tunnels: packets -> segments."""
 
-from .tcp import Layers
+from .tcp import Layers, flow_hash
 
-__all__ = ["Layers"]
+__all__ = ["Layers", "flow_hash"]

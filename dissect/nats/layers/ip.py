@@ -1,9 +1,9 @@
-"""IP headers: who talks to whom, and where the TCP header and the payload's end are.
+"""IP headers: who talks to whom, and what is inside.
 
 IPv4 with options (RFC 791), IPv6 with its extension headers (RFC 8200). The end is what the IP header
 says, so that padding and trailers of the link are left out and cut packets show their true size. A
 length of 0 stands in packets that a network card was to split (and in IPv6 ones above 64 KiB): the end
-is then that of the packet. Fragments give nothing.
+is then that of the packet.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-TCP = 6
+IPIP, TCP, UDP, IPV6, GRE = 4, 6, 17, 41, 47
 _HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION = 0, 43, 44, 51, 60
+EXTENSIONS = (_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION)
 _NAMES = {
     1: "icmp",
     2: "igmp",
-    17: "udp",
-    47: "gre",
+    IPIP: "ip in ip",
+    UDP: "udp",
+    IPV6: "ipv6 in ip",
+    GRE: "gre",
     50: "esp",
     58: "icmpv6",
     89: "ospf",
@@ -25,22 +28,37 @@ _NAMES = {
 }
 
 CUT_OFF = "header cut off"
-_FRAGMENTED = "ip fragment"
 
-_IPV4 = struct.Struct("!H2xHxB2x8s")
+_IPV4 = struct.Struct("!HHHxB2x8s")
 _IPV6 = struct.Struct("!HBx32s")
+_MORE = 0x2000
 
 
-class Transport(NamedTuple):
-    """The TCP header begins at `start`, the IP packet ends at `end`; `addresses` are source, target."""
+class Fragment(NamedTuple):
+    """Which part of which datagram this is: `offset` in bytes, whether `more` follow."""
+
+    datagram: bytes
+    offset: int
+    more: bool
+
+
+class Datagram(NamedTuple):
+    """What an IP packet holds: `proto` from `start` to `end` on the wire; `addresses` are source, target."""
 
     addresses: bytes
+    proto: int
     start: int
     end: int
+    fragment: Fragment | None = None
 
 
-def find_tcp(data: bytes, at: int, packet_end: int) -> Transport | str:
-    """Where the TCP header is, from the IP header at `at`; or the reason why there is none.
+def proto_name(proto: int) -> str:
+    """What to call a protocol that is not looked into."""
+    return _NAMES.get(proto, f"ip protocol {proto}")
+
+
+def find_datagram(data: bytes, at: int, packet_end: int) -> Datagram | str:
+    """What the IP packet whose header is at `at` holds; or the reason why there is no telling.
 
     `packet_end` is where the packet ended on the wire, however little of it is in `data`.
     """
@@ -52,37 +70,46 @@ def find_tcp(data: bytes, at: int, packet_end: int) -> Transport | str:
     return f"ip version {version}" if at < len(data) else CUT_OFF
 
 
-def _ipv4(data: bytes, at: int, packet_end: int) -> Transport | str:
+def past_extensions(data: bytes, inside: Datagram) -> Datagram | str:
+    """What is behind the IPv6 extension headers at the start, if any: up to a fragment header that says
+    that this is not all."""
+    addresses, proto, start, end, _ = inside
+    while proto in EXTENSIONS:
+        if start + 8 > len(data):
+            return CUT_OFF
+        following, words = data[start], data[start + 1]
+        if proto == _FRAGMENT:
+            part = data[start + 2] << 8 | data[start + 3]
+            if part & 0xFFF9:  # an offset, or more to follow
+                datagram = addresses + data[start + 4 : start + 8]
+                fragment = Fragment(datagram, part & 0xFFF8, bool(part & 1))
+                return Datagram(addresses, following, start + 8, end, fragment)
+            start += 8
+        else:
+            start += (words + 2) * 4 if proto == _AUTHENTICATION else (words + 1) * 8
+        proto = following
+    return Datagram(addresses, proto, start, end) if start <= end else "bad ip header"
+
+
+def _ipv4(data: bytes, at: int, packet_end: int) -> Datagram | str:
     if at + 20 > len(data):
         return CUT_OFF
-    total, fragment, proto, addresses = _IPV4.unpack_from(data, at + 2)
+    total, name, part, proto, addresses = _IPV4.unpack_from(data, at + 2)
     start = at + (data[at] & 15) * 4
     end = at + total if total else packet_end
-    if fragment & 0x3FFF:  # an offset, or more to follow
-        return _FRAGMENTED
-    if proto != TCP:
-        return _NAMES.get(proto, f"ip protocol {proto}")
     if not at + 20 <= start <= end:
         return "bad ip header"
-    return Transport(addresses, start, end)
+    fragment = None
+    if part & 0x3FFF:  # an offset, or more to follow
+        datagram = addresses + struct.pack("!HB", name, proto)
+        fragment = Fragment(datagram, (part & 0x1FFF) * 8, bool(part & _MORE))
+    return Datagram(addresses, proto, start, end, fragment)
 
 
-def _ipv6(data: bytes, at: int, packet_end: int) -> Transport | str:
+def _ipv6(data: bytes, at: int, packet_end: int) -> Datagram | str:
     start = at + 40
     if start > len(data):
         return CUT_OFF
     size, proto, addresses = _IPV6.unpack_from(data, at + 4)
-    end = start + size if size else packet_end
-    while proto in (_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION):
-        if start + 8 > len(data):
-            return CUT_OFF
-        if proto == _FRAGMENT and (data[start + 2] << 8 | data[start + 3]) & 0xFFF9:
-            return _FRAGMENTED
-        words = data[start + 1]
-        sizes = {_FRAGMENT: 8, _AUTHENTICATION: (words + 2) * 4}
-        start, proto = start + sizes.get(proto, (words + 1) * 8), data[start]
-    if proto != TCP:
-        return _NAMES.get(proto, f"ip protocol {proto}")
-    if start > end:
-        return "bad ip header"
-    return Transport(addresses, start, end)
+    inside = Datagram(addresses, proto, start, start + size if size else packet_end)
+    return past_extensions(data, inside)

@@ -1,7 +1,7 @@
 """Link headers: where in a packet its IP header begins.
 
 Own code for what captures of servers have: Ethernet with 802.1Q and QinQ tags, Linux cooked v1 and v2,
-raw IP, BSD loopback (https://www.tcpdump.org/linktypes.html). What else is known goes to dpkt.
+raw IP, BSD loopback, Cisco HDLC (https://www.tcpdump.org/linktypes.html). What else is known goes to dpkt.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import rare
+from .ip import CUT_OFF
+
+ETHERNET = 1
 
 _IP = (0x0800, 0x86DD)
 _TAGS = (0x8100, 0x88A8, 0x9100)
@@ -43,6 +46,10 @@ def _cooked_v2(data: bytes) -> int | str:
     return _typed(data, 0, 20)
 
 
+def _cisco(data: bytes) -> int | str:
+    return _typed(data, 2, 4)
+
+
 def _raw(data: bytes) -> int | str:
     return 0
 
@@ -61,6 +68,8 @@ def _typed(data: bytes, type_at: int, ip_at: int, linktype: int | None = None) -
     while int.from_bytes(ethertype, "big") in _TAGS:
         ethertype = data[ip_at + 2 : ip_at + 4]
         ip_at += 4
+    if len(ethertype) < 2:
+        return CUT_OFF
     number = int.from_bytes(ethertype, "big")
     if number in _IP:
         return ip_at
@@ -71,10 +80,11 @@ def _typed(data: bytes, type_at: int, ip_at: int, linktype: int | None = None) -
 
 _LINKS: dict[int, Callable[[bytes], int | str]] = {
     0: _loopback,
-    1: _ethernet,
+    ETHERNET: _ethernet,
     12: _raw,
     14: _raw,
     101: _raw,
+    104: _cisco,
     108: _loopback,
     113: _cooked,
     228: _raw,

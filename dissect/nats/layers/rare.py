@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 
-ETHERNET, PPP, PPP_SERIAL = 1, 9, 50
-LINKTYPES = (ETHERNET, PPP, PPP_SERIAL)
+ETHERNET, PPP, PPP_SERIAL, PPP_ETHER = 1, 9, 50, 51
+LINKTYPES = (ETHERNET, PPP, PPP_SERIAL, PPP_ETHER)
 
 NOT_IP = "not ip"
 
@@ -21,8 +21,9 @@ def find_ip_with_dpkt(linktype: int, data: bytes) -> int | str:
     """The offset of the IP header, or the reason why there is none; `linktype` is one of LINKTYPES."""
     import dpkt
 
+    links = {ETHERNET: dpkt.ethernet.Ethernet, PPP_ETHER: dpkt.pppoe.PPPoE}
     try:
-        layer = (dpkt.ethernet.Ethernet if linktype == ETHERNET else dpkt.ppp.PPP)(data)
+        layer = links.get(linktype, dpkt.ppp.PPP)(data)
     except (dpkt.Error, *_SLIPS):
         return NOT_IP
     while isinstance(layer, dpkt.Packet):

@@ -1,5 +1,6 @@
 """Frames of one connection, both directions -> what the session was: who, what, how much, how it ended."""
 
+from .budget import Budget
 from .session import Session
 
-__all__ = ["Session"]
+__all__ = ["Budget", "Session"]

@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+import binascii
+import json
+from base64 import urlsafe_b64decode
+from dataclasses import dataclass, replace
+
 from natsync.protocol import ConnectOptions, Kind, ServerInfo
 
 from ..records import SessionRecord
 from ..wire import Direction
 
+_NAMES = ("server_name", "version", "cluster", "gateway")
+_GOSSIP = "nats-route://"
+
 
 class Identity:
-    """What the two sides said of themselves. Later INFOs only add what the first could not know."""
+    """What the two sides said of themselves. A later INFO of a server corrects its first."""
 
     def __init__(self) -> None:
         self._infos: dict[Direction, ServerInfo] = {}
         self._connect: ConnectOptions | None = None
+        self._token = UserToken()
         self._account = ""
+        self._lame_duck_ns: int | None = None
+        self._urls: tuple[str, ...] = ()
 
-    def learn_info(self, sender: Direction, info: ServerInfo) -> None:
+    def learn_info(self, sender: Direction, info: ServerInfo, ts_ns: int = 0) -> None:
         """Takes an INFO. Those about other servers of the cluster (gossip) say nothing of the sender."""
+        if _is_gossip(info):
+            return
         known = self._infos.setdefault(sender, info)
-        if info.server_id in ("", known.server_id):
-            self._account = info.remote_account or self._account
+        if info.server_id and known.server_id not in ("", info.server_id):
+            return
+        self._account = info.remote_account or self._account
+        if info.ldm and self._lame_duck_ns is None:
+            self._lame_duck_ns = ts_ns
+        if info.server_id:
+            said = {name: getattr(info, name) or getattr(known, name) for name in _NAMES}
+            self._infos[sender] = replace(info, **said)
+            self._urls = info.connect_urls or self._urls
 
     def learn_connect(self, options: ConnectOptions) -> None:
         """Takes the CONNECT; a later one replaces the first, as on the server."""
         self._connect = options
+        self._token = read_token(options.jwt)
 
     def fill(self, record: SessionRecord, kind: Kind | None) -> None:
         """Sets the columns that say who."""
@@ -35,9 +56,12 @@ class Identity:
             record.server_version = server.version or None
             record.cluster = server.gateway or server.cluster or None
         record.account = self._account or record.account
+        record.lame_duck_ns = self._lame_duck_ns
+        record.connect_urls = list(self._urls) or None
         remote = self._infos.get(Direction.ORIGINATOR)
         if remote:
             record.remote_name = remote.server_name or None
+            record.remote_cluster = remote.gateway or remote.cluster or None
             record.client_version = remote.version or None
         if self._connect:
             self._fill_connect(record, self._connect, kind)
@@ -45,15 +69,23 @@ class Identity:
     def _fill_connect(
         self, record: SessionRecord, options: ConnectOptions, kind: Kind | None
     ) -> None:
+        token = self._token
         record.auth = auth_of(options)
-        record.user = options.user or options.nkey or None
+        record.user = options.user or options.nkey or token.subject or None
+        record.user_name = token.name or None
         record.client_version = options.version or record.client_version
-        record.account = record.account or options.account or None
+        record.account = record.account or options.remote_account or token.account or None
         if kind in (Kind.CLIENT, None):
             record.client_name = options.name or None
             record.client_lang = options.lang or None
-        elif not record.remote_name:
-            record.remote_name = options.name or None
+            return
+        record.remote_name = record.remote_name or options.name or None
+        record.remote_cluster = record.remote_cluster or options.gateway or options.cluster or None
+
+
+def _is_gossip(info: ServerInfo) -> bool:
+    """Whether an INFO is about another server, or an order: only a server's first INFO has a nonce."""
+    return bool(info.gateway_cmd) or (info.ip.startswith(_GOSSIP) and not info.nonce)
 
 
 def auth_of(options: ConnectOptions) -> str:
@@ -65,3 +97,34 @@ def auth_of(options: ConnectOptions) -> str:
     if options.user or options.password:
         return "user_password"
     return "token" if options.auth_token else "none"
+
+
+@dataclass(frozen=True, slots=True)
+class UserToken:
+    """What a user JWT says openly: who it is for, and the account that gave it."""
+
+    subject: str = ""
+    name: str = ""
+    account: str = ""
+
+
+def read_token(jwt: str) -> UserToken:
+    """The claims of a user JWT; its signature is not looked at. Empty if it cannot be read.
+
+    A signing key of the account may be the issuer, then `nats.issuer_account` names the account
+    (github.com/nats-io/jwt: UserClaims).
+    """
+    parts = jwt.split(".")
+    if len(parts) != 3:
+        return UserToken()
+    body = parts[1].rstrip("=")
+    try:
+        claims = json.loads(urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    except (ValueError, RecursionError, binascii.Error):
+        return UserToken()
+    if not isinstance(claims, dict):
+        return UserToken()
+    nats = claims.get("nats")
+    issuer = nats.get("issuer_account") if isinstance(nats, dict) else None
+    found = claims.get("sub"), claims.get("name"), issuer or claims.get("iss")
+    return UserToken(*(item if isinstance(item, str) else "" for item in found))

@@ -1,53 +1,160 @@
 """A client's requests and their replies, paired by reply subject.
 
-Sound only where the subject of the reply is the reply subject as it was sent, which holds on the client's
-own connection but for JetStream deliveries: those come under their stream's subject and stay unpaired.
+A message is a reply if its subject is the reply subject of a request before it; this holds on the client's
+own connection, for inboxes of one request and for those that one wildcard subscription shares. JetStream
+delivers what a pull asked for under the subject of its stream: such a message has a `$JS.ACK.` reply, and
+belongs to the request on whose reply subject its sid listens. A request whose reply subject is used again
+gets no more replies. Where a client listens twice, copies of a reply under a second sid do not count.
+
+Status 503 without a payload is the server's: nobody listens.
 """
 
 from __future__ import annotations
 
-from natsync.protocol import HMsg, HPub, Msg, ProtocolError, Pub, parse_headers
+from collections.abc import Callable, Collection
 
-# How many of the latest reply subjects may still get replies, and up to twice as many.
+from natsync.protocol import HMsg, HPub, Msg, Pub, matches
+
+from ..records import RequestRecord, text_of
+from .budget import Budget
+from .headers import status_of
+from .subscriptions import Subscription
+
+# How many of the latest requests may still get replies, and up to twice as many.
 _OPEN = 4096
+_STEP = 256
+_PULLS = 1024
 _NO_RESPONDERS = 503
+_NEXT = b".CONSUMER.MSG.NEXT."
+_ACK = b"$JS.ACK."
 
 
 class Requests:
-    """Counts. A request answered 503 has no reply."""
+    """Counts; with `rows`, also a record of each."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget, rows: RequestRows | None = None) -> None:
         self.sent = 0
         self.replies = 0
         self.no_responders = 0
-        self._newer: set[bytes] = set()
-        self._older: set[bytes] = set()
+        self._budget = budget
+        self._rows = rows
+        self._room = 0
+        # Reply subject -> sid by which replies come, empty before the first.
+        self._newer: dict[bytes, bytes] = {}
+        self._older: dict[bytes, bytes] = {}
+        self._pulls: dict[bytes, bytes] = {}  # stream and consumer -> reply subject
 
-    def send(self, message: Pub | HPub) -> None:
+    def send(self, message: Pub | HPub, ts_ns: int, size: int) -> None:
         """The client asks."""
         self.sent += 1
         newer = self._newer
-        newer.add(message.reply)
-        if len(newer) > _OPEN:
-            self._older = newer
-            self._newer = set()
+        if len(newer) >= self._room:
+            newer = self._more_room()
+        newer[message.reply] = b""
+        if message.subject[:1] == b"$" and _NEXT in message.subject:
+            self._note_pull(message)
+        if self._rows:
+            self._rows.sent(message, ts_ns, size)
 
-    def receive(self, message: Msg | HMsg) -> None:
-        """The client gets a message; perhaps it is a reply."""
-        if message.subject not in self._newer and message.subject not in self._older:
+    def receive(self, message: Msg | HMsg, ts_ns: int, size: int, sub: Subscription) -> None:
+        """The client gets a message by `sub`; perhaps it is a reply."""
+        asked = message.subject
+        generation = self._newer
+        sid = generation.get(asked)
+        if sid is None:
+            generation = self._older
+            sid = generation.get(asked)
+        if sid is None:
+            if not message.reply.startswith(_ACK):
+                return
+            asked = self._pulled_by(message, sub)
+            generation = self._newer if asked in self._newer else self._older
+            sid = generation.get(asked)
+            if sid is None:
+                return
+        if not sid:
+            generation[asked] = message.sid
+        elif sid != message.sid:
             return
-        if (
-            isinstance(message, HMsg)
-            and not message.payload_bytes
-            and _status(message) == _NO_RESPONDERS
-        ):
+        status = status_of(message) if isinstance(message, HMsg) else 0
+        nobody = status == _NO_RESPONDERS and not message.payload_bytes
+        if nobody:
             self.no_responders += 1
         else:
             self.replies += 1
+        if self._rows:
+            self._rows.answered(asked, ts_ns, size, status, 0 if nobody else 1)
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        if self._rows:
+            self._rows.settle(self._older, self._newer)
+            self._rows.settle(self._newer, ())
+        self._budget.give(2 * self._room)
+        self._room = 0
+        self._newer, self._older = {}, {}
+
+    def _more_room(self) -> dict[bytes, bytes]:
+        """The newer requests, with room for one more: where there is none, the older ones go."""
+        if self._room < _OPEN and self._budget.take(2 * _STEP):
+            self._room += _STEP
+        else:
+            if self._rows:
+                self._rows.settle(self._older, self._newer)
+            self._older = self._newer
+            self._newer = {}
+        return self._newer
+
+    def _note_pull(self, message: Pub | HPub) -> None:
+        if len(self._pulls) >= _PULLS:
+            self._pulls.clear()
+        self._pulls[message.subject.partition(_NEXT)[2]] = message.reply
+
+    def _pulled_by(self, message: Msg | HMsg, sub: Subscription) -> bytes:
+        """The reply subject of the pull that a delivery answers; empty if there is none."""
+        if sub.subject in self._newer or sub.subject in self._older:
+            return sub.subject
+        tokens = message.reply.split(b".", 7)
+        # Form 2 has domain and account hash in front of stream and consumer.
+        first = 4 if message.reply.count(b".") >= 10 else 2
+        asked = self._pulls.get(b".".join(tokens[first : first + 2]), b"")
+        return asked if asked and sub.subject and matches(sub.subject, asked) else b""
 
 
-def _status(message: HMsg) -> int:
-    try:
-        return parse_headers(message.headers).status
-    except ProtocolError:
-        return 0
+class RequestRows:
+    """The records of requests that are open. `emit` gets each once it is settled, in the order in which
+    they were sent, but for those whose reply subject is used again."""
+
+    def __init__(self, session: str, emit: Callable[[RequestRecord], None]) -> None:
+        self._session = session
+        self._emit = emit
+        self._open: dict[bytes, RequestRecord] = {}
+
+    def sent(self, message: Pub | HPub, ts_ns: int, size: int) -> None:
+        """A request."""
+        before = self._open.get(message.reply)
+        if before:
+            self._emit(before)
+        self._open[message.reply] = RequestRecord(
+            session=self._session,
+            subject=text_of(message.subject),
+            reply=text_of(message.reply),
+            sent_ns=ts_ns,
+            request_bytes=size,
+        )
+
+    def answered(self, reply: bytes, ts_ns: int, size: int, status: int, responses: int) -> None:
+        """What came for it; `responses` is 0 if that says there is no reply."""
+        row = self._open[reply]
+        if row.replied_ns is None:
+            row.replied_ns = ts_ns
+            row.latency_ns = max(0, ts_ns - row.sent_ns)
+            row.status = status or None
+        row.responses += responses
+        row.reply_bytes += size if responses else 0
+
+    def settle(self, replies: Collection[bytes], asked_again: Collection[bytes]) -> None:
+        """No more replies are waited for, except where the reply subject was used again."""
+        for reply in replies:
+            if reply not in asked_again:
+                self._emit(self._open.pop(reply))

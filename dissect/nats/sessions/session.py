@@ -1,13 +1,15 @@
 """One session: counts what both sides send, and remembers what tells how it went.
 
 `add` is called for every batch of frames, so it costs a look-up and a count a frame; what an operation
-means beyond that is in `_ACTIONS`.
+means beyond that is in `_ACTIONS`. Subscriptions and requests are followed in any case, for the counts of
+the session are those of the rows; rows of them are made only where they are wanted.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection
+from functools import lru_cache
 
 from natsync.protocol import (
     Connect,
@@ -21,8 +23,8 @@ from natsync.protocol import (
     LMsg,
     LSub,
     LUnsub,
-    Message,
     Msg,
+    Ok,
     Ping,
     Pong,
     ProtocolError,
@@ -33,93 +35,113 @@ from natsync.protocol import (
     RUnsub,
     ServerInfo,
     Sub,
+    Unsub,
+    check_subscribe,
+    closes,
+    is_literal,
 )
 
 from ..anomalies import Anomaly
-from ..records import Counts, SessionRecord
+from ..events import Batch, Note
+from ..records import Record, RequestRecord, SessionRecord, text_of
 from ..redact import masked_text, secrets_of
-from ..wire import Direction
+from ..wire import Chunk, Direction, Gap
+from .answers import Acknowledgements
+from .budget import Budget
+from .headers import flaw_of
 from .identity import Identity
-from .requests import Requests
+from .requests import RequestRows, Requests
+from .sides import Side
+from .subscriptions import Subscription, subscription_row
 
 _ERRORS = 64
-_PINGS = 64
+_NO_LIMIT = 1 << 62
+_OPERATIONS = (Connect, Pub, HPub, Sub, Unsub)  # what a verbose client gets a +OK for
 
-# After these the connection stays open (the project's list of -ERR texts); every other one closes it.
-_HARMLESS = (
-    "invalid subject",
-    "invalid publish subject",
-    "invalid subscription",
-    "permissions violation",
-    "maximum subscriptions exceeded",
-    "failed account registration",
-)
+
+@lru_cache(1 << 14)  # the same subjects come again and again
+def _is_sound(subject: bytes) -> bool:
+    """Whether a client should publish to `subject`; JetStream's API has wildcards in some."""
+    return is_literal(subject) or subject.startswith(b"$JS.")
+
 
 # What peers call themselves: any text, so also a URL with a password.
-_SAID = ("client_name", "client_lang", "server_name", "cluster", "remote_name", "account", "user")
-
-
-class _Side:
-    """What one sender sent."""
-
-    __slots__ = ("direction", "counts", "bytes", "pings", "interest", "subscriptions", "fatal")
-
-    def __init__(self, direction: Direction) -> None:
-        self.direction = direction
-        self.counts: dict[type[Frame], int] = {}
-        self.bytes = 0
-        self.pings: deque[int] = deque(maxlen=_PINGS)
-        self.interest: set[int] = set()  # hashes of account, subject and queue
-        self.subscriptions = 0
-        self.fatal = False  # its last frame was an -ERR that announces the end
-
-    def op_counts(self) -> Counts | None:
-        """Operations and how many there were."""
-        counts: Counts = {}
-        for kind, count in self.counts.items():
-            counts[kind.op] = counts.get(kind.op, 0) + count
-        return counts or None
-
-    @property
-    def messages(self) -> int:
-        return sum(count for kind, count in self.counts.items() if issubclass(kind, Message))
+_SAID = (
+    "client_name client_lang client_version server_name server_version cluster remote_name"
+    " remote_cluster account user user_name"
+).split()
 
 
 class Session:
-    """Takes frames with `add` and oddities with `note`; `fill` writes what they amount to.
+    """Takes batches with `add` and oddities with `note`, then `finish`; `fill` writes what they amount to.
 
-    With `redact` the texts of errors do not repeat secrets of the CONNECT.
+    `rows` are those of `tables` (subscriptions, requests) that are complete, `notes` the oddities that it
+    found itself; who takes them empties the lists. With `redact` texts do not repeat secrets.
     """
 
-    def __init__(self, redact: bool = True) -> None:
-        self._originator = _Side(Direction.ORIGINATOR)
-        self._responder = _Side(Direction.RESPONDER)
-        self._identity = Identity()
-        self._requests = Requests()
+    def __init__(
+        self,
+        session: str = "",
+        tables: Collection[str] = (),
+        redact: bool = True,
+        budget: Budget | None = None,
+    ) -> None:
+        self.rows: list[Record] = []
+        self.notes: list[Note] = []
+        self._session = session
         self._redact = redact
+        self._wants_subscriptions = "subscriptions" in tables
+        budget = budget or Budget()
+        self._originator = self._side(Direction.ORIGINATOR, budget)
+        self._responder = self._side(Direction.RESPONDER, budget)
+        self._originator.other, self._responder.other = self._responder, self._originator
+        wanted = "requests" in tables
+        self._requests = Requests(budget, RequestRows(session, self._emit) if wanted else None)
+        self._identity = Identity()
+        self._oks = Acknowledgements()
+        self._last: dict[type[Frame], tuple[Batch, Frame]] = {}  # of what may be one too many
+        self._max_payload = _NO_LIMIT
         self._secrets: frozenset[str] = frozenset()
         self._errors: list[str] = []
-        self._rtt_ns: int | None = None
         self._anomalies: Counter[str] = Counter()
+        self._has_holes = False
+        self._batch: Batch
+        self._is_over = False
 
-    def add(self, sender: Direction, ts_ns: int, frames: Sequence[Frame]) -> None:
-        """Takes frames that one packet completed."""
-        side = self._originator if sender is Direction.ORIGINATOR else self._responder
+    def add(self, batch: Batch) -> None:
+        """Takes the frames that one packet completed."""
+        side = self._originator if batch.direction is Direction.ORIGINATOR else self._responder
+        self._batch = batch
+        ts_ns = batch.ts_ns
         counts = side.counts
-        for frame in frames:
+        for frame in batch.frames:
             kind = frame.__class__
-            counts[kind] = counts.get(kind, 0) + 1
+            counts[kind] += 1
             action = _ACTIONS.get(kind)
             if action:
                 action(self, side, frame, ts_ns)
-        if side.fatal and not isinstance(frames[-1], Err):
-            side.fatal = False
+        if side.last_error and not isinstance(frame, Err):
+            side.last_error = None
 
-    def note(self, sender: Direction, anomaly: Anomaly) -> None:
+    def note(self, note: Note) -> None:
         """Takes an oddity. Where frames are missing, PINGs and PONGs no longer pair."""
-        self._anomalies[anomaly.value] += 1
+        self._anomalies[note.anomaly.value] += 1
+        self._has_holes = True
+        self._originator.pings.lose()
+        self._responder.pings.lose()
+
+    def finish(self, ended_ns: int | None, handshake: bool) -> None:
+        """Nothing more comes. `ended_ns` is when the connection ended, None if that was not captured;
+        `handshake` whether its beginning was."""
+        if self._is_over:
+            return
+        self._is_over = True
+        if handshake and not self._has_holes:
+            self._check_answers()
+        self._requests.finish()
         for side in (self._originator, self._responder):
-            side.pings.clear()
+            side.subscriptions.finish(ended_ns)
+            side.interest.finish(ended_ns)
 
     def fill(self, record: SessionRecord, kind: Kind | None) -> None:
         """Sets the columns that come from frames."""
@@ -129,87 +151,192 @@ class Session:
             for name in _SAID:
                 value = getattr(record, name)
                 if value:
-                    setattr(record, name, masked_text(value))
+                    setattr(record, name, masked_text(value, self._secrets))
         record.frames_originator = originator.op_counts()
         record.frames_responder = responder.op_counts()
         record.messages_originator = originator.messages
         record.messages_responder = responder.messages
         record.bytes_originator = originator.bytes
         record.bytes_responder = responder.bytes
-        record.subscriptions = originator.subscriptions + responder.subscriptions
+        record.subscriptions = sum(
+            side.subscriptions.opened + side.interest.opened for side in (originator, responder)
+        )
         if kind is Kind.CLIENT:
             record.requests = self._requests.sent
             record.replies = self._requests.replies
             record.no_responders = self._requests.no_responders
-        record.rtt_ns = self._rtt_ns
+        pings = originator.pings, responder.pings
+        record.rtt_ns = min((p.rtt_ns for p in pings if p.rtt_ns is not None), default=None)
+        record.unanswered_pings = sum(max(0, p.unanswered) for p in pings) or None
         record.errors = [self._masked(text) for text in self._errors] or None
         record.anomalies = dict(sorted(self._anomalies.items())) or None
         for side in (responder, originator):
-            if side.fatal and record.end != "open":
+            if side.last_error and closes(side.last_error.text, kind) and record.end != "open":
                 record.end, record.ended_by = "error", side.direction.value
 
     def _masked(self, text: str) -> str:
         return masked_text(text, self._secrets) if self._redact else text
 
-    def _take_info(self, side: _Side, frame: Info, ts_ns: int) -> None:
-        try:
-            self._identity.learn_info(side.direction, ServerInfo.parse(frame.json))
-        except ProtocolError:
-            self._anomalies[Anomaly.BAD_JSON.value] += 1
+    def _emit(self, row: RequestRecord) -> None:
+        self.rows.append(row)
 
-    def _take_connect(self, side: _Side, frame: Connect, ts_ns: int) -> None:
+    def _side(self, way: Direction, budget: Budget) -> Side:
+        def emit(sub: Subscription) -> None:
+            if self._wants_subscriptions:
+                self.rows.append(subscription_row(self._session, way, sub))
+
+        return Side(way, budget, emit, self._forgot)
+
+    def _tell(self, batch: Batch, frame: Frame, anomaly: Anomaly, size: int, text: str) -> None:
+        """Notes what is odd about a frame of a batch, or about what was remembered until then."""
+        place: Chunk | Gap = batch.first if frame is batch.frames[0] else batch.last
+        self._anomalies[anomaly.value] += 1
+        self.notes.append(
+            Note(
+                batch.direction,
+                batch.ts_ns,
+                place.number,
+                place.capture,
+                anomaly,
+                frame.offset,
+                size,
+                text,
+            )
+        )
+
+    def _tell_frame(self, frame: Frame, anomaly: Anomaly, text: str) -> None:
+        self._tell(self._batch, frame, anomaly, frame.total_bytes, text)
+
+    def _forgot(self, count: int) -> None:
+        place = self._batch.last
+        text = f"{count} subscriptions given up: there were too many"
+        self._anomalies[Anomaly.FORGOTTEN.value] += 1
+        self.notes.append(
+            Note(
+                self._batch.direction,
+                self._batch.ts_ns,
+                place.number,
+                place.capture,
+                Anomaly.FORGOTTEN,
+                place.offset,
+                0,
+                text,
+            )
+        )
+
+    def _check_answers(self) -> None:
+        """Where all was captured, there are not more answers than questions."""
+        originator, responder = self._originator, self._responder
+        unasked = self._oks.unasked(originator.count(_OPERATIONS))
+        if unasked:
+            self._tell(*self._last[Ok], Anomaly.UNASKED_OK, 0, f"{unasked} more than operations")
+        unasked = -min(originator.pings.unanswered, responder.pings.unanswered)
+        if unasked > 0:
+            self._tell(*self._last[Pong], Anomaly.UNASKED_PONG, 0, f"{unasked} more than PINGs")
+
+    def _take_info(self, side: Side, frame: Info, ts_ns: int) -> None:
+        try:
+            info = ServerInfo.parse(frame.json)
+        except ProtocolError as error:
+            self._tell_frame(frame, Anomaly.BAD_JSON, error.reason)
+            return
+        self._identity.learn_info(side.direction, info, ts_ns)
+        if side is self._responder:
+            self._max_payload = info.max_payload or _NO_LIMIT
+
+    def _take_connect(self, side: Side, frame: Connect, ts_ns: int) -> None:
         self._secrets |= secrets_of(frame.json)
         try:
-            self._identity.learn_connect(ConnectOptions.parse(frame.json))
-        except ProtocolError:
-            self._anomalies[Anomaly.BAD_JSON.value] += 1
+            options = ConnectOptions.parse(frame.json)
+        except ProtocolError as error:
+            self._tell_frame(frame, Anomaly.BAD_JSON, error.reason)
+            return
+        self._identity.learn_connect(options)
+        self._oks.connect(options.verbose, side.count(_OPERATIONS))
 
-    def _take_error(self, side: _Side, frame: Err, ts_ns: int) -> None:
-        text = frame.text.decode("utf-8", "backslashreplace")
-        side.fatal = not text.lower().startswith(_HARMLESS)
+    def _take_error(self, side: Side, frame: Err, ts_ns: int) -> None:
+        side.last_error = frame
+        side.other.subscriptions.refuse(frame.text, ts_ns)
         if len(self._errors) < _ERRORS:
-            self._errors.append(text)
+            self._errors.append(text_of(frame.text))
 
-    def _take_ping(self, side: _Side, frame: Ping, ts_ns: int) -> None:
-        side.pings.append(ts_ns)
+    def _take_ok(self, side: Side, frame: Ok, ts_ns: int) -> None:
+        self._oks.given += 1
+        self._last[Ok] = self._batch, frame
 
-    def _take_pong(self, side: _Side, frame: Pong, ts_ns: int) -> None:
-        other = self._responder if side is self._originator else self._originator
-        pings = other.pings
-        if pings:
-            rtt_ns = max(0, ts_ns - pings.popleft())
-            self._rtt_ns = rtt_ns if self._rtt_ns is None else min(self._rtt_ns, rtt_ns)
+    def _take_ping(self, side: Side, frame: Ping, ts_ns: int) -> None:
+        side.pings.ping(ts_ns)
 
-    def _take_publish(self, side: _Side, frame: Pub | HPub, ts_ns: int) -> None:
-        side.bytes += frame.payload_bytes + frame.header_bytes
+    def _take_pong(self, side: Side, frame: Pong, ts_ns: int) -> None:
+        side.other.pings.pong(ts_ns)
+        self._last[Pong] = self._batch, frame
+
+    def _take_publish(self, side: Side, frame: Pub | HPub, ts_ns: int) -> None:
+        size = frame.payload_bytes
+        if frame.__class__ is HPub:
+            size += frame.header_bytes
+            self._check_headers(frame)
+        side.bytes += size
         if frame.reply:
-            self._requests.send(frame)
+            self._requests.send(frame, ts_ns, size)
+        if size > self._max_payload:
+            text = f"{size} bytes, where the server takes {self._max_payload}"
+            self._tell_frame(frame, Anomaly.MAX_PAYLOAD_EXCEEDED, text)
+        if not _is_sound(frame.subject):
+            text = "published to a wildcard or an empty token"
+            self._tell_frame(frame, Anomaly.INVALID_SUBJECT, text)
 
-    def _take_delivery(self, side: _Side, frame: Msg | HMsg, ts_ns: int) -> None:
-        side.bytes += frame.payload_bytes + frame.header_bytes
-        self._requests.receive(frame)
+    def _check_headers(self, frame: HPub | HMsg | RHMsg | LMsg) -> None:
+        flaw = flaw_of(frame.headers) if frame.headers else ""
+        if flaw:
+            self._tell_frame(frame, Anomaly.BAD_HEADERS, flaw)
 
-    def _take_message(self, side: _Side, frame: Message, ts_ns: int) -> None:
-        side.bytes += frame.payload_bytes + frame.header_bytes
+    def _take_delivery(self, side: Side, frame: Msg | HMsg, ts_ns: int) -> None:
+        size = frame.payload_bytes
+        if frame.__class__ is HMsg:
+            size += frame.header_bytes
+            self._check_headers(frame)
+        side.bytes += size
+        subs = side.other.subscriptions
+        sub = subs.by_sid.get(frame.sid) or subs.unknown(frame.sid)
+        sub.delivered += 1
+        sub.bytes += size
+        if sub.delivered == sub.max_msgs:
+            subs.ended(sub, "auto", ts_ns)
+        if self._requests.sent:
+            self._requests.receive(frame, ts_ns, size, sub)
 
-    def _take_subscription(self, side: _Side, frame: Sub, ts_ns: int) -> None:
-        side.subscriptions += 1
+    def _take_message(self, side: Side, frame: RMsg | RHMsg | LMsg, ts_ns: int) -> None:
+        size = frame.payload_bytes + frame.header_bytes
+        side.bytes += size
+        if frame.header_bytes and not isinstance(frame, RMsg):
+            self._check_headers(frame)
+        if self._wants_subscriptions:
+            side.other.interest.deliver(frame, size)
 
-    def _take_interest(self, side: _Side, frame: RSub | LSub, ts_ns: int) -> None:
-        """Interest is one subscription however often its weight changes."""
-        interest = hash((frame.account, frame.subject, frame.queue))
-        if interest not in side.interest:
-            side.interest.add(interest)
-            side.subscriptions += 1
+    def _take_sub(self, side: Side, frame: Sub, ts_ns: int) -> None:
+        if not side.subscriptions.open(frame, ts_ns):
+            self._tell_frame(frame, Anomaly.SID_IN_USE, "the subscription that has it goes on")
+        try:
+            check_subscribe(frame.subject)
+        except ProtocolError as error:
+            self._tell_frame(frame, Anomaly.INVALID_SUBJECT, error.reason)
 
-    def _take_no_interest(self, side: _Side, frame: RUnsub | LUnsub, ts_ns: int) -> None:
-        side.interest.discard(hash((frame.account, frame.subject, frame.queue)))
+    def _take_unsub(self, side: Side, frame: Unsub, ts_ns: int) -> None:
+        side.subscriptions.unsub(frame, ts_ns)
+
+    def _take_interest(self, side: Side, frame: RSub | LSub, ts_ns: int) -> None:
+        side.interest.open(frame, ts_ns)
+
+    def _take_no_interest(self, side: Side, frame: RUnsub | LUnsub, ts_ns: int) -> None:
+        side.interest.close(frame, ts_ns)
 
 
 _ACTIONS: dict[type[Frame], Callable[..., None]] = {
     Info: Session._take_info,
     Connect: Session._take_connect,
     Err: Session._take_error,
+    Ok: Session._take_ok,
     Ping: Session._take_ping,
     Pong: Session._take_pong,
     Pub: Session._take_publish,
@@ -219,7 +346,8 @@ _ACTIONS: dict[type[Frame], Callable[..., None]] = {
     RMsg: Session._take_message,
     RHMsg: Session._take_message,
     LMsg: Session._take_message,
-    Sub: Session._take_subscription,
+    Sub: Session._take_sub,
+    Unsub: Session._take_unsub,
     RSub: Session._take_interest,
     LSub: Session._take_interest,
     RUnsub: Session._take_no_interest,

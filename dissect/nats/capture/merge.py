@@ -1,0 +1,91 @@
+"""Several captures -> one timeline.
+
+Captures that follow each other are read one after the other, those that overlap (two taps, a ring of files
+whose ends mix) by the times of their packets. The packets of one file keep their order, whatever their
+times; of packets with the same time the one of the file that began first comes first. A file is opened
+when the timeline reaches its first packet and closed behind its last one, so only those are open that do
+overlap.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from math import inf
+
+from ..wire import Packets
+
+# So many blocks are in memory. Well below the 1024 files that a process usually may open.
+MOST_OPEN = 200
+
+Reader = Generator[Packets, None, None]
+
+
+def merge(
+    sources: Sequence[tuple[float, Callable[[], Reader]]], too_many: Exception
+) -> Generator[Packets, None, None]:
+    """The packets of all sources: each is the time of its first packet and what opens it, in order of these
+    times. `too_many` is raised where more than `MOST_OPEN` overlap."""
+    # The time of a source's next packet, its place among the sources, its packets there, and how many of
+    # them were handed on. Places differ, so nothing behind them is ever compared.
+    heads: list[tuple[int, int, Packets, int]] = []
+    readers: dict[int, Reader] = {}
+    opened = 0
+    try:
+        while heads or opened < len(sources):
+            while opened < len(sources) and (not heads or sources[opened][0] < heads[0][0]):
+                if len(readers) == MOST_OPEN:
+                    raise too_many
+                readers[opened] = sources[opened][1]()
+                _push(heads, readers, opened)
+                opened += 1
+            if not heads:
+                continue
+            _, place, run, taken = heapq.heappop(heads)
+            until = sources[opened][0] if opened < len(sources) else inf
+            following = opened
+            if heads and heads[0][0] <= until:
+                until, following = heads[0][:2]
+            stop = _stop(run, taken, until, place < following)
+            yield _part(run, taken, stop)
+            if stop < len(run.places):
+                heapq.heappush(heads, (run.places[stop][0], place, run, stop))
+            else:
+                _push(heads, readers, place)
+    finally:
+        for reader in readers.values():
+            reader.close()
+
+
+def _push(
+    heads: list[tuple[int, int, Packets, int]], readers: dict[int, Reader], place: int
+) -> None:
+    """The next packets of a source become a head; one that has no more is closed."""
+    run = next(readers[place], None)
+    if run is None:
+        del readers[place]
+    else:
+        heapq.heappush(heads, (run.places[0][0], place, run, 0))
+
+
+def _stop(run: Packets, taken: int, until: float, ties: bool) -> int:
+    """Up to where packets come before `until`; with `ties` those at that time as well. It is at least
+    one. A file may go back in time: what comes behind is as if it had waited for its turn."""
+    places = run.places
+    stop = taken + 1
+    size = len(places)
+    if until == inf:
+        return size
+    while stop < size:
+        ts_ns = places[stop][0]
+        if ts_ns > until or (ts_ns == until and not ties):
+            break
+        stop += 1
+    return stop
+
+
+def _part(run: Packets, start: int, stop: int) -> Packets:
+    if stop - start == len(run.places):
+        return run
+    return replace(run, first=run.first + start, places=run.places[start:stop])

@@ -1,0 +1,69 @@
+"""Tunnels: what a datagram that carries another packet holds.
+
+GRE (RFC 2784, 2890) with checksum, key and sequence number, around IP or Ethernet; VXLAN (RFC 7348) on its
+port and on the one that Linux had before; Geneve (RFC 8926); IP in IP. Own code, since dpkt reads the
+packet inside a GRE header of any version and flags, knows no Ethernet in it, and takes everything
+inside apart at once, however deep it is.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from .ip import CUT_OFF, GRE, IPIP, IPV6, UDP, proto_name
+
+_IPV4_TYPE, _IPV6_TYPE, _BRIDGED = 0x0800, 0x86DD, 0x6558
+_CHECKSUM, _ROUTED, _KEY, _SEQUENCE, _VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
+_VXLAN_PORTS, _GENEVE_PORT = (4789, 8472), 6081
+_VXLAN_HEADER = 8
+
+CARRIERS = (IPIP, UDP, IPV6, GRE)
+
+
+class Inside(NamedTuple):
+    """Where the packet inside begins, and whether that is an Ethernet header, or else an IP header."""
+
+    start: int
+    ethernet: bool
+
+
+def look_inside(proto: int, data: bytes, start: int, end: int) -> Inside | str:
+    """What a datagram of a protocol holds, whose header is at `start`; or what to call it."""
+    if proto in (IPIP, IPV6):
+        return Inside(start, False)
+    if proto == GRE:
+        return _gre(data, start)
+    if proto == UDP:
+        return _udp(data, start, end)
+    return proto_name(proto)
+
+
+def _gre(data: bytes, start: int) -> Inside | str:
+    if start + 4 > len(data):
+        return CUT_OFF
+    flags, kind = struct.unpack_from("!HH", data, start)
+    if flags & (_ROUTED | _VERSION):
+        return proto_name(GRE)
+    size = 4 + 4 * sum(bool(flags & flag) for flag in (_CHECKSUM, _KEY, _SEQUENCE))
+    return _typed(kind, start + size) or proto_name(GRE)
+
+
+def _udp(data: bytes, start: int, end: int) -> Inside | str:
+    """A port alone says little: the header must be one as well."""
+    body = start + 8
+    if body + 8 > min(len(data), end):
+        return proto_name(UDP)
+    (port,) = struct.unpack_from("!H", data, start + 2)
+    first, second, kind = struct.unpack_from("!BBH", data, body)
+    if port in _VXLAN_PORTS and first & 0x08 and not data[body + 7]:
+        return Inside(body + _VXLAN_HEADER, True)
+    if port == _GENEVE_PORT and first >> 6 == 0 and not second & 0x3F and not data[body + 7]:
+        return _typed(kind, body + 8 + (first & 0x3F) * 4) or proto_name(UDP)
+    return proto_name(UDP)
+
+
+def _typed(kind: int, start: int) -> Inside | None:
+    if kind in (_IPV4_TYPE, _IPV6_TYPE):
+        return Inside(start, False)
+    return Inside(start, True) if kind == _BRIDGED else None

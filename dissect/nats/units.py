@@ -1,0 +1,67 @@
+"""Numbers as people read them: times, durations, sizes and counts. Programs get the numbers."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+_SECOND = 10**9
+_DURATIONS = ((_SECOND, "s"), (10**6, "ms"), (10**3, "us"))
+_SIZES = ("kB", "MB", "GB", "TB", "PB", "EB")
+
+
+def time_text(ts_ns: int) -> str:
+    """A time in UTC, with all its digits."""
+    seconds, rest_ns = divmod(ts_ns, _SECOND)
+    try:
+        moment = datetime.fromtimestamp(seconds, timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds}.{rest_ns:09}"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest_ns:09}Z"
+
+
+def moment_text(ts_ns: int) -> str:
+    """A time in UTC to the millisecond, for tables."""
+    return time_text(ts_ns)[:23].replace("T", " ")
+
+
+def duration_text(duration_ns: int) -> str:
+    """A duration in three or four digits: `1.23 ms`, `2 h 05 min`."""
+    if abs(duration_ns) >= 60 * _SECOND:
+        sign = "-" if duration_ns < 0 else ""
+        minutes, seconds = divmod(abs(duration_ns) // _SECOND, 60)
+        hours, minutes = divmod(minutes, 60)
+        days, hours = divmod(hours, 24)
+        if days:
+            return f"{sign}{days} d {hours:02} h"
+        return (
+            f"{sign}{hours} h {minutes:02} min" if hours else f"{sign}{minutes} min {seconds:02} s"
+        )
+    for unit_ns, unit in _DURATIONS:
+        if abs(duration_ns) >= unit_ns:
+            return f"{_short(duration_ns / unit_ns)} {unit}"
+    return f"{duration_ns} ns"
+
+
+def size_text(size: int) -> str:
+    """A size in three or four digits, in steps of 1000: `12.3 kB`."""
+    if abs(size) < 1000:
+        return f"{size} B"
+    number = float(size)
+    unit = ""
+    for unit in _SIZES:
+        number /= 1000
+        if abs(number) < 999.5:
+            break
+    return f"{_short(number)} {unit}"
+
+
+def count_text(number: int, noun: str) -> str:
+    """So many of them: `1 packet`, `7 packets`, `7 anomalies`."""
+    if number != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun}"
+
+
+def _short(number: float) -> str:
+    size = abs(number)
+    return f"{number:.{2 if size < 9.995 else 1 if size < 99.95 else 0}f}"

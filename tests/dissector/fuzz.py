@@ -1,0 +1,266 @@
+"""Damaged captures into the dissector: `python -m tests.dissector.fuzz [SECONDS] [--seed S] [--run R]`.
+
+A run takes a sample capture and damages it from some packet on: bits, lengths, sequence numbers, flags,
+times, payloads; packets dropped, doubled, swapped, taken from another capture; bytes of the file, its end, a
+piece of another file; as pcap, pcapng or gzip. Then all six tables and a command are made of it, and the
+laws must hold: nothing but CaptureError is raised; time and memory are bounded; frames of one sender do not
+overlap; per direction span = framed + skipped + missing + unfinished; tables agree; and what was good before
+the damage is still told.
+
+A failure is printed with the seed and the number of its run, which make it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from dissect.nats import CaptureError, Options
+from dissect.nats.cli import cli
+from dissect.nats.flows import FlowLimits
+from dissect.nats.framing import Payload
+from dissect.nats.pipeline import records, segments
+from dissect.nats.reassembly import Limits
+from dissect.nats.records import ROWS, FrameRecord, Record, SessionRecord
+from dissect.nats.talks import Clock, talks
+from dissect.nats.wire import Direction
+
+from tests.dissector.harms import CAPTURES, HARMS, NAMES, SPOILS, sample
+from tests.support import damage
+from tests.support.damage import Pcap, pcap_bytes
+from tests.support.pcapwriter import Interface
+from tests.support.pcapwriter import Record as Written
+from tests.support.pcapwriter import pcapng_file
+
+# CPU seconds and growth of memory that no capture of this size may need.
+SECONDS = 10.0
+GROWTH_BYTES = 200 << 20
+TABLES = tuple(ROWS)
+FORMATS = ("text", "jsonl", "csv")
+TIGHT = Options(
+    stream_limits=Limits(held_bytes=4096, held_segments=8, patience_packets=2, start_segments=2),
+    flow_limits=FlowLimits(max_flows=3, idle_ns=10**9, linger_ns=10**6),
+)
+Frame = tuple[str, str, int, str, str | None, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One input. Its first `intact` packets are those of the sample `name`, in the same order."""
+
+    name: str
+    data: bytes = field(repr=False)
+    intact: int
+    done: tuple[str, ...]
+    options: Options = Options()
+    command: tuple[str, ...] = ("frames",)
+
+    def __str__(self) -> str:
+        tight = ", tight limits" if self.options.flow_limits == TIGHT.flow_limits else ""
+        done = ", ".join(self.done)
+        return f"{self.name} with {done} from packet {self.intact + 1}{tight}, {self.command}"
+
+
+def check(case: Case, folder: Path) -> None:
+    """Raises AssertionError, or whatever the dissector should not raise, if a law does not hold."""
+    path = folder / "case"
+    path.write_bytes(case.data)
+    cpu, memory = time.process_time(), peak()
+    try:
+        rows = list(records([str(path)], TABLES, case.options))
+        check_sums(str(path), case.options)
+    except CaptureError:
+        assert case.intact == 0, "a capture with good packets is refused"
+        rows = []
+    check_command(case, path)
+    cpu, memory = time.process_time() - cpu, peak() - memory
+    assert cpu < SECONDS, f"took {cpu:.1f} seconds"
+    assert memory < GROWTH_BYTES, f"took {memory >> 20} MB"
+    check_rows(rows)
+    if case.options.flow_limits != TIGHT.flow_limits:
+        gone = good_frames(case.name, case.intact) - told(rows)
+        assert not gone, f"what was good before is not told: {sorted(gone)[:3]}"
+
+
+def peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def check_sums(path: str, options: Options) -> None:
+    for _, group in talks(segments([path]), options, Clock()):
+        for talk, _ in group:
+            if not (talk.over and talk.is_nats):
+                continue
+            for way in Direction:
+                ledger, stream = talk.conversation.ledger(way), talk.flow.side(way).stream
+                assert ledger.span == stream.offset, f"sums do not close: {ledger}"
+                assert ledger.missing == stream.missing_bytes, "losses are counted twice"
+                assert min(ledger.framed, ledger.skipped, ledger.unfinished) >= 0
+
+
+def check_rows(rows: Sequence[Record]) -> None:
+    """Frames do not overlap, and sessions count them. What is in a capture twice, with the same times, has
+    the same session twice."""
+    ends: dict[tuple[str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    frames = [row for row in rows if isinstance(row, FrameRecord)]
+    sessions = [row for row in rows if isinstance(row, SessionRecord)]
+    known = Counter(row.session for row in sessions)
+    for row in sorted(frames, key=lambda row: row.offset):
+        stream = row.session, row.sender
+        assert row.offset >= ends.get(stream, 0) or known[row.session] > 1, "frames overlap"
+        ends[stream] = row.offset + row.total_bytes
+        counts[row.session, row.op] += 1
+    for each in sessions:
+        for op, count in (Counter(each.frames_originator) + Counter(each.frames_responder)).items():
+            counts[each.session, op] -= count
+    assert not any(counts.values()), "tables do not agree"
+
+
+def check_command(case: Case, path: Path) -> None:
+    done = CliRunner().invoke(cli, [*case.command, str(path)])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code in (0, 2, 3), f"exit status {done.exit_code}"
+    assert "Traceback" not in done.output
+
+
+def told(rows: Sequence[Record]) -> set[Frame]:
+    return {
+        (row.session, row.op, row.offset, row.sender, row.subject, row.ts_ns)
+        for row in rows
+        if isinstance(row, FrameRecord)
+    }
+
+
+@cache
+def good_frames(name: str, count: int) -> set[Frame]:
+    """Frames that the first packets of a sample complete, whatever follows: of sessions that they prove."""
+    pcap = sample(name)
+    if not count:
+        return set()
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(pcap_bytes(pcap.with_records(pcap.records[:count])))
+        file.flush()
+        first = told(list(records([file.name], ["frames"])))
+    proved = {session for session, op, *_ in first if op == "INFO"}
+    both = first & told(list(records([str(CAPTURES / name)], ["frames"])))
+    return {frame for frame in both if frame[0] in proved}
+
+
+def case_of(seed: int, run: int) -> Case:
+    """The same case for the same numbers, always."""
+    dice = random.Random(f"{seed}/{run}")
+    name = dice.choice(NAMES)
+    pcap = sample(name)
+    intact = len(pcap.records) * dice.randrange(8) // 8
+    packets = list(pcap.records)
+    done = []
+    for _ in range(dice.choice((0, 1, 1, 2, 3, 10))):
+        harm = dice.choice(HARMS)
+        if len(packets) > intact:
+            packets = harm(packets, intact, pcap.linktype, dice)
+            done.append(harm.__name__)
+    data, starts = _filed(pcap.with_records(packets), dice, done)
+    for _ in range(dice.choice((0, 0, 1, 2))):
+        spoil = dice.choice(SPOILS)
+        at = dice.randrange(len(data) + 1)
+        data = spoil(data, at, dice)
+        done.append(spoil.__name__)
+        while intact and (not starts or starts[intact] > at):
+            intact -= 1
+    if not data.startswith(b"\x1f\x8b") and dice.random() < 0.1:
+        data = gzip.compress(data, 1)
+        done.append("gzip")
+    command = [dice.choice([table for table in TABLES if table in cli.commands])]
+    command += ["--format", dice.choice(FORMATS)]
+    payload = dice.choice(list(Payload))
+    options = replace(TIGHT if dice.random() < 0.2 else Options(), payload=payload)
+    return Case(name, data, intact, tuple(done), options, tuple(command))
+
+
+def _filed(pcap: Pcap, dice: random.Random, done: list[str]) -> tuple[bytes, list[int]]:
+    """The file, and where its packets start; nowhere if it is packed, for one bit may spoil all."""
+    form = dice.choice(("pcap", "pcap", "pcap", "pcapng", "gzip"))
+    done.append(form)
+    data = pcap_bytes(pcap)
+    if form == "gzip":
+        return gzip.compress(data, 1), []
+    at, starts = damage.FILE_HEADER, []
+    for record in pcap.records:
+        starts.append(at)
+        at += damage.RECORD_HEADER + len(record.data)
+    if form == "pcap":
+        return data, [*starts, at]
+    written = [Written(record.ts_ns, record.data, record.length) for record in pcap.records]
+    data = pcapng_file(written, [Interface(pcap.linktype, tsresol=9)])
+    ends = [len(data)]
+    for record in reversed(pcap.records):
+        ends.append(ends[-1] - 32 - len(record.data) - -len(record.data) % 4)
+    return data, ends[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A case that breaks a law, and the numbers that make it again."""
+
+    seed: int
+    run: int
+    case: Case
+    error: Exception
+
+    def __str__(self) -> str:
+        again = f"--seed {self.seed} --run {self.run}"
+        return f"{type(self.error).__name__}: {self.error}\n  {again}: {self.case}"
+
+
+def run(seconds: float, seed: int, first: int = 0) -> tuple[int, Failure | None]:
+    """Tries cases until the time is over or one breaks a law: how many there were, and that one."""
+    end = time.monotonic() + seconds
+    runs = first
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        while time.monotonic() < end:
+            case = case_of(seed, runs)
+            runs += 1
+            try:
+                check(case, Path(folder))
+            except Exception as error:  # whatever it is: only CaptureError may leave the dissector
+                return runs - first, Failure(seed, runs - 1, case, error)
+    return runs - first, None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.dissector.fuzz", description=__doc__)
+    parser.add_argument("seconds", nargs="?", type=float, default=60.0, help="default: 60")
+    parser.add_argument("--seed", type=int, default=None, help="repeats an earlier run")
+    parser.add_argument("--run", type=int, default=None, help="only this one")
+    parser.add_argument("--keep", type=Path, help="write the capture of a failure there")
+    chosen = parser.parse_args(arguments)
+    seed = random.randrange(2**32) if chosen.seed is None else chosen.seed
+    print(f"seed {seed}, {len(NAMES)} captures to damage", flush=True)
+    if chosen.run is None:
+        runs, failure = run(chosen.seconds, seed)
+    else:
+        runs, failure = run(0.001, seed, chosen.run)
+    print(f"{runs} runs")
+    if failure:
+        print(failure)
+        if chosen.keep:
+            chosen.keep.write_bytes(failure.case.data)
+    return 1 if failure else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

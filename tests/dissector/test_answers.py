@@ -1,0 +1,147 @@
+"""`nats-dissect sql`: the answers in all formats, and one line for what is wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dissect.nats.cli import cli
+
+from tests.support.requirements import missing
+
+try:
+    import duckdb  # noqa: F401  # whether it is there
+    from pyarrow import parquet
+except ImportError as lack:
+    missing("duckdb or pyarrow", str(lack))
+
+CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
+CORE = str(CAPTURES / "core-2.15.1.pcap")
+COUNTS = "SELECT op, count(*) AS n FROM frames WHERE op IN ('SUB', 'PUB') GROUP BY 1 ORDER BY 1"
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(cli, ["sql", *args])
+
+
+def lines(query: str, *args: str) -> list[dict[str, object]]:
+    result = run(query, CORE, "--format", "jsonl", *args)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_a_table_for_a_person() -> None:
+    result = run(COUNTS, CORE)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["op", "n"],
+        ["PUB", "43"],
+        ["SUB", "15"],
+    ]
+
+
+def test_json_lines() -> None:
+    assert lines(COUNTS) == [{"op": "PUB", "n": 43}, {"op": "SUB", "n": 15}]
+
+
+def test_csv() -> None:
+    result = run(COUNTS, CORE, "--format", "csv")
+    assert [*csv.reader(io.StringIO(result.stdout))] == [["op", "n"], ["PUB", "43"], ["SUB", "15"]]
+
+
+def test_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "answer.parquet"
+    assert run(COUNTS, CORE, "--format", "parquet", "-o", str(path)).exit_code == 0
+    assert parquet.read_table(path).to_pylist() == [{"op": "PUB", "n": 43}, {"op": "SUB", "n": 15}]
+    assert [found.name for found in tmp_path.iterdir()] == ["answer.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("(SELECT sum(i) FROM range(5) AS r(i))", 10),
+        ("CAST(1.50 AS DECIMAL(9, 2))", 1.5),
+        ("170141183460469231731687303715884105727", 170141183460469231731687303715884105727),
+        ("make_timestamp_ns(1700000000123456789)", "2023-11-14 22:13:20.123456789"),
+        ("DATE '2020-01-02'", "2020-01-02"),
+        ("true", True),
+        ("'nan'::DOUBLE", "nan"),
+        ("MAP {'a': [1, 2]}", {"a": [1, 2]}),
+        ("{'a': 1.25, 'b': [DATE '2020-01-02']}", {"a": 1.25, "b": ["2020-01-02"]}),
+        ("'\\xff'::BLOB", "\\xff"),
+        ("chr(8232) || 'x'", "\u2028x"),
+        ("['a', NULL]", ["a", None]),
+    ],
+)
+def test_values_of_all_types(expression: str, value: object) -> None:
+    (row,) = lines(f"SELECT {expression} AS x, NULL AS y")
+    assert row == {"x": value}
+
+
+def test_values_on_one_line_for_a_person() -> None:
+    result = run("SELECT 'a' || chr(10) || chr(27) AS x, [1, 2] AS y, NULL AS z", CORE)
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["x", "y"],
+        ["a\\x0a\\x1b", "[1,2]"],
+    ]
+
+
+@pytest.mark.parametrize(("form", "head"), [("csv", "op\n"), ("jsonl", ""), ("text", "")])
+def test_no_rows(form: str, head: str) -> None:
+    result = run("SELECT op FROM frames WHERE false", CORE, "--format", form)
+    assert (result.exit_code, result.stdout) == (0, head)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 7])
+def test_a_limit(limit: int, tmp_path: Path) -> None:
+    query = "SELECT number FROM frames"
+    assert len(lines(query, "--limit", str(limit))) == limit
+    path = tmp_path / "answer.parquet"
+    run(query, CORE, "--format", "parquet", "-o", str(path), "--limit", str(limit))
+    assert parquet.read_table(path).num_rows == limit
+
+
+def test_payloads_and_secrets_as_for_the_tables() -> None:
+    assert lines("SELECT count(payload) AS n FROM frames") == [{"n": 0}]
+    (row,) = lines("SELECT count(payload) AS n FROM frames", "--payload", "text")
+    assert row["n"] != 0
+    query = "SELECT string_agg(json) AS x FROM frames"
+    auth = str(CAPTURES / "auth-2.15.1.pcap")
+    assert "s3cret" not in run(query, auth, "--format", "jsonl").stdout
+    assert "s3cret" in run(query, auth, "--format", "jsonl", "--no-redact").stdout
+
+
+@pytest.mark.parametrize(
+    ("query", "capture", "reason"),
+    [
+        ("SELECT opp FROM flows", CORE, "there is no column 'opp'; flows has session,"),
+        ("SELECT * FROM read_text('/etc/hosts')", CORE, "Permission Error"),
+        ("FROM flows", "/nowhere", "/nowhere: no such file"),
+        ("SELECT CAST(op AS INT) FROM frames", CORE, "Could not convert"),
+        ("SELECT {'a': make_timestamp_ns(1)} AS x", CORE, "cast it to a text"),
+    ],
+)
+def test_what_is_wrong_is_said_on_one_line(query: str, capture: str, reason: str) -> None:
+    result = run(query, capture)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert reason in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_what_parquet_cannot_hold(tmp_path: Path) -> None:
+    path = tmp_path / "answer.parquet"
+    result = run("SELECT INTERVAL 1 MONTH AS x", CORE, "--format", "parquet", "-o", str(path))
+    assert result.exit_code == 2 and "Parquet cannot hold it" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damage_is_said_and_counts(tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(Path(CORE).read_bytes()[:-5])
+    result = run("SELECT count(*) AS n FROM flows", str(path))
+    assert result.exit_code == 3
+    assert "everything before it was read" in result.stderr

@@ -1,0 +1,99 @@
+"""Every sample without one of its packets: one gap of the right size, nothing invented, all accounted for."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dissect.nats import FrameRecord
+from dissect.nats.records import Record as Row
+
+from tests.dissector.samples import PCAPS, anomalies, frames, known, rewritten, rows, sample
+from tests.support.damage import drop
+from tests.support.packets import SYN, Place, place_of
+
+LOSSES = 6
+# Where a frame went that is not told.
+HOLES = {"lost", "skipped", "unfinished", "truncated", "protocol_error"}
+
+# Without its opening, NATS that a server sends in WebSocket messages is seen as NATS.
+HIDDEN = {"websocket-2.15.1.pcap"}
+
+Span = tuple[str, str, int, int]
+
+
+def candidates(name: str) -> list[tuple[int, Place]]:
+    """Packets with payload that no other packet repeats, of which the other side, or later bytes, tell that
+    they were sent, and that do not begin a stream that was joined midstream."""
+    pcap = sample(name)
+    places = [place_of(record, pcap.linktype) for record in pcap.records]
+    begun = {place.key for place in places if place and place.flags & SYN}
+    seen: Counter[tuple[bytes, int]] = Counter()
+    last: dict[bytes, int] = {}
+    for place in places:
+        if place and place.length:
+            seen.update((place.key, seq) for seq in range(place.seq, place.seq + place.length))
+            last[place.key] = max(last.get(place.key, 0), place.seq + place.length)
+    found = []
+    for at, place in enumerate(places):
+        if place and place.length and not place.flags & SYN and place.key in begun:
+            alone = all(
+                seen[place.key, seq] == 1 for seq in range(place.seq, place.seq + place.length)
+            )
+            if alone and place.seq + place.length < last[place.key]:
+                found.append((at, place))
+    return found
+
+
+def losses(found: list[Row]) -> Counter[Span]:
+    return Counter(
+        (row.session, row.sender, row.offset, row.bytes)
+        for row in anomalies(found)
+        if row.anomaly == "lost"
+    )
+
+
+def content(row: FrameRecord) -> tuple[object, ...]:
+    return (row.session, row.sender, row.offset, row.op, row.subject, row.reply, row.total_bytes)
+
+
+@pytest.mark.parametrize("name", PCAPS)
+def test_one_packet_lost(name: str, tmp_path: Path) -> None:
+    dice = random.Random(name)
+    positions = candidates(name)
+    before = list(known(name))
+    truth = {content(row): row for row in frames(before)}
+    for at, place in dice.sample(positions, min(LOSSES, len(positions))):
+        path = rewritten(tmp_path, name, drop(sample(name).records, {at}))
+        after = rows([path], ("frames", "anomalies", "sessions"))
+        new = losses(after) - losses(before)
+        assert not losses(before) - losses(after)
+        if name != "http.pcap":
+            ((_, _, offset, size),) = new.elements()
+            assert size == place.length
+        told = {content(row): row for row in frames(after)}
+        if name in HIDDEN:
+            continue
+        assert told.keys() <= truth.keys(), f"without packet {at + 1} something is invented"
+        check_lost(at, truth, told, after)
+
+
+def check_lost(
+    at: int,
+    truth: dict[tuple[object, ...], FrameRecord],
+    told: dict[tuple[object, ...], FrameRecord],
+    after: list[Row],
+) -> None:
+    """Each frame that is not told lies, in part at least, where bytes are known not to be decoded."""
+    holes = [row for row in anomalies(after) if row.anomaly in HOLES]
+    for key in truth.keys() - told.keys():
+        row = truth[key]
+        assert any(
+            (hole.session, hole.sender) == (row.session, row.sender)
+            and hole.offset < row.offset + row.total_bytes
+            and row.offset < hole.offset + max(hole.bytes, 1)
+            for hole in holes
+        ), f"without packet {at + 1}: {row} is gone without a word"

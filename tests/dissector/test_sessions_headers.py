@@ -1,0 +1,43 @@
+"""Header blocks, as far as a session looks into them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissect.nats.sessions.headers import flaw_of, status_of
+from natsync.protocol import HMsg, ProtocolError, parse_headers
+
+
+@pytest.mark.parametrize(
+    ("block", "flaw"),
+    [
+        (b"NATS/1.0\r\n\r\n", ""),
+        (b"NATS/1.0 503\r\n\r\n", ""),
+        (b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 7\r\n\r\n", ""),
+        (b"NATS/1.0\r\nA: 1\r\n folded\r\n\r\n", ""),
+        (b"NATS/1.0\nA:1\n\n", ""),
+        (b"hello", "header block without NATS/1.0"),
+        (b"NATS/1.0\r\nno colon\r\n\r\n", "header line without a colon"),
+    ],
+)
+def test_flaws(block: bytes, flaw: str) -> None:
+    assert flaw_of(block) == flaw
+
+
+@given(st.text("NATS/1.0 \t\r\n:a5", max_size=40).map(str.encode), st.booleans())
+def test_the_short_way_says_what_the_codec_says(rest: bytes, begun: bool) -> None:
+    block = b"NATS/1.0\r\n" + rest if begun else rest
+    try:
+        parse_headers(block)
+        flaw = ""
+    except ProtocolError as error:
+        flaw = error.reason
+    assert flaw_of(block) == flaw
+
+
+def test_status() -> None:
+    assert status_of(HMsg(b"a", b"1", b"", b"NATS/1.0 404 No Messages\r\n\r\n")) == 404
+    assert status_of(HMsg(b"a", b"1", b"", b"NATS/1.0\r\n\r\n")) == 0
+    assert status_of(HMsg(b"a", b"1", b"", b"no header block")) == 0
