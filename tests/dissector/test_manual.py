@@ -1,0 +1,63 @@
+"""The manual says what the program does: its commands are run, its tables are those of the code."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dissect.nats.anomalies import Anomaly
+from dissect.nats.cli import cli
+from dissect.nats.records import COLUMNS
+
+ROOT = Path(__file__).parents[2]
+MANUAL = ROOT / "docs" / "nats-dissect.md"
+CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
+GENERATED = re.compile(r"(<!-- (tables|anomalies) -->\n).*?(?=\n## |\Z)", re.DOTALL)
+
+
+def answered(console: re.Match[str]) -> str:
+    """The commands of a block, each followed by what it prints."""
+    parts = []
+    for line in console[1].splitlines():
+        if line.startswith("$ nats-dissect "):
+            done = CliRunner().invoke(cli, shlex.split(line)[2:])
+            assert done.exit_code == 0, done.output
+            parts += [line, *done.output.splitlines()]
+    return "```console\n%s\n```" % "\n".join(text.rstrip() for text in parts)
+
+
+def tables() -> str:
+    lines = []
+    for table, columns in COLUMNS.items():
+        lines += ["", f"### {table}", "", "| column | type | meaning |", "|---|---|---|"]
+        lines += [f"| `{item.name}` | {item.type.value} | {item.meaning} |" for item in columns]
+    return "\n".join(lines) + "\n"
+
+
+def anomalies() -> str:
+    """The closed list, with what stands under each of its members."""
+    source = (ROOT / "dissect" / "nats" / "anomalies.py").read_text(encoding="utf-8")
+    said = dict(
+        re.findall(r'^    [A-Z_]+ = "(\w+)"\n    """(.*?)"""', source, re.DOTALL | re.MULTILINE)
+    )
+    assert said.keys() == {item.value for item in Anomaly}
+    rows = [f"| `{name}` | {' '.join(text.split())} |" for name, text in said.items()]
+    return "\n".join(["", "| anomaly | means |", "|---|---|", *rows]) + "\n"
+
+
+def test_the_manual_is_what_the_program_says(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    told = MANUAL.read_text(encoding="utf-8")
+    made = CONSOLE.sub(answered, told)
+    generated = {"tables": tables, "anomalies": anomalies}
+    made = GENERATED.sub(lambda found: found[1] + generated[found[2]](), made)
+    if request.config.getoption("--update-goldens"):
+        MANUAL.write_text(made, encoding="utf-8")
+    else:
+        assert told == made
