@@ -1,0 +1,119 @@
+"""`nats-dissect` beside tshark, on synthetic captures of a million packets and of four million.
+
+The claims, in one run: `sessions` needs less time than `tshark -q -z conv,tcp`, which knows no NATS; two
+processes are at least 1.6 times as fast as one; `frames` as JSON lines is at least five times as fast as the
+TCP layer in tshark's JSON; memory stays below 200 MB whatever the size; four times the packets take at most
+4.4 times the time. DISSECTOR_PACKETS=100000 makes it a short run, DISSECTOR_ROUNDS=1 a shorter one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.bench.children import Taken, alternating
+from tests.bench.generate import Plan, write_file
+from tests.bench.rounds import machine
+from tests.support.requirements import missing
+
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
+
+PACKETS = int(os.environ.get("DISSECTOR_PACKETS", "1000000"))
+ROUNDS = int(os.environ.get("DISSECTOR_ROUNDS", "3"))
+# tshark takes minutes for all packets in JSON: both do this part of them.
+SLICE = 5
+TIMES = 4
+
+ROOT = Path(__file__).parents[2]
+MB = 1_000_000
+PEAK_BYTES = 200 * MB
+DISSECT = (sys.executable, "-m", "dissect.nats")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the captures are, until the last bench is done."""
+    folder = tmp_path_factory.mktemp("captures")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def capture(folder: Path, packets: int) -> str:
+    path = folder / f"{packets}.pcap"
+    if not path.exists():
+        written = write_file(path, Plan(packets))
+        size = written.file_bytes / MB
+        print(f"\n{written.packets} packets, {size:.0f} MB, {written.messages} messages")
+    return str(path)
+
+
+def tshark() -> str:
+    program = shutil.which("tshark")
+    if program is None:
+        missing("tshark", "apt-get install tshark")
+    return program
+
+
+def show(rows: dict[str, Taken], packets: int) -> None:
+    print(f"{'':36}{'wall s':>9}{'packets/s':>12}{'CPU s':>9}{'CPU ns a packet':>17}{'peak MB':>9}")
+    for name, it in rows.items():
+        print(
+            f"{name:36}{it.wall:9.2f}{packets / it.wall:12,.0f}{it.cpu:9.2f}"
+            f"{it.cpu / packets * 1e9:17,.0f}{it.peak_bytes / MB:9.0f}"
+        )
+
+
+compared = partial(alternating, folder=ROOT, rounds=ROUNDS)
+
+
+def test_sessions_beside_conversations_of_tshark(folder: Path) -> None:
+    program, path = tshark(), capture(folder, PACKETS)
+    peer, ours = compared(
+        [[program, "-q", "-z", "conv,tcp", "-r", path], [*DISSECT, "sessions", path]]
+    )
+    print(f"\n\nsessions, {machine()}")
+    show({"tshark -q -z conv,tcp": peer, "nats-dissect sessions": ours}, PACKETS)
+    assert ours.wall < peer.wall
+
+
+def test_two_processes_beside_one(folder: Path) -> None:
+    path = capture(folder, PACKETS)
+    one, two = compared([[*DISSECT, "sessions", path], [*DISSECT, "sessions", "--jobs", "2", path]])
+    print(f"\n\nsessions --jobs 2: {one.wall / two.wall:.2f} times as fast, {machine()}")
+    show({"one process": one, "--jobs 2": two}, PACKETS)
+    assert one.wall / two.wall >= 1.6
+
+
+def test_frames_beside_the_tcp_layer_of_tshark(folder: Path) -> None:
+    packets = PACKETS // SLICE
+    program, path = tshark(), capture(folder, packets)
+    peer, ours = compared(
+        [
+            [program, "-T", "ek", "-J", "tcp", "-r", path],
+            [*DISSECT, "frames", "--format", "jsonl", path],
+        ]
+    )
+    print(f"\n\nframes --format jsonl: {peer.wall / ours.wall:.2f} times as fast, {machine()}")
+    show({"tshark -T ek -J tcp": peer, "nats-dissect frames": ours}, packets)
+    assert peer.wall / ours.wall >= 5
+
+
+@pytest.mark.parametrize("command", [["sessions"], ["frames", "--format", "jsonl"]], ids=" ".join)
+def test_a_capture_four_times_as_large(folder: Path, command: list[str]) -> None:
+    small, large = capture(folder, PACKETS), capture(folder, PACKETS * TIMES)
+    little, much = alternating(
+        [[*DISSECT, *command, path] for path in (small, large)], ROOT, rounds=min(2, ROUNDS)
+    )
+    times = much.cpu / little.cpu
+    print(f"\n\n{' '.join(command)}: {times:.2f} times the CPU time for {TIMES}, {machine()}")
+    show({f"{PACKETS} packets": little}, PACKETS)
+    show({f"{PACKETS * TIMES} packets": much}, PACKETS * TIMES)
+    assert max(little.peak_bytes, much.peak_bytes) < PEAK_BYTES
+    assert much.peak_bytes <= little.peak_bytes * 1.1
+    assert times <= TIMES * 1.1

@@ -1,0 +1,78 @@
+"""The captures that are measured: what is in them is known, and the dissector agrees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from dissect.nats import flows, sessions
+
+from tests.bench.generate import Plan, main, write, write_file
+from tests.support.damage import read_pcap
+
+PACKETS = 5000
+
+
+def written(plan: Plan) -> bytes:
+    file = BytesIO()
+    write(file, plan)
+    return file.getvalue()
+
+
+def counted(path: Path) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for row in sessions([str(path)]):
+        assert row.skipped_bytes == row.missing_bytes == 0
+        found.update(row.frames_originator or {})
+        found.update(row.frames_responder or {})
+    return found
+
+
+@pytest.mark.parametrize("clients", [4, 40])
+def test_what_is_in_it_is_known(tmp_path: Path, clients: int) -> None:
+    path = tmp_path / "t.pcap"
+    told = write_file(path, Plan(PACKETS, clients=clients))
+    assert counted(path) == told.frames
+    assert {"PUB", "HPUB", "MSG", "HMSG", "RMSG", "SUB", "RS+"} < set(told.frames)
+    records = read_pcap(path.read_bytes()).records
+    assert len(records) == told.packets and PACKETS <= told.packets < PACKETS + 300
+    assert path.stat().st_size == told.file_bytes
+    assert max(len(record.data) for record in records) == 1448 + 66
+    rows = list(flows([str(path)]))
+    assert len(rows) == told.connections >= clients + 1
+    assert sum(row.packets_originator + row.packets_responder for row in rows) == told.packets
+
+
+def test_the_same_plan_makes_the_same_capture() -> None:
+    assert written(Plan(PACKETS)) == written(Plan(PACKETS))
+    assert written(Plan(PACKETS)) != written(Plan(PACKETS, seed=2))
+
+
+def test_order_and_repetition_change_no_frame(tmp_path: Path) -> None:
+    path = tmp_path / "t.pcap"
+    told = write_file(path, Plan(PACKETS, reordered=0.02, duplicated=0.02))
+    assert counted(path) == told.frames
+    assert sum(row.retransmitted_bytes for row in sessions([str(path)])) > 0
+
+
+def test_losses_are_missing(tmp_path: Path) -> None:
+    path = tmp_path / "t.pcap"
+    told = write_file(path, Plan(PACKETS, loss=0.02))
+    rows = list(sessions([str(path)]))
+    found = sum(
+        (Counter(row.frames_originator) + Counter(row.frames_responder) for row in rows),
+        Counter[str](),
+    )
+    assert told.lost > 10 and sum(row.missing_bytes for row in rows) > 0
+    assert found < told.frames
+
+
+def test_the_command_says_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.pcap"
+    assert main([str(path), "1000", "--clients", "8", "--loss", "0.5"]) == 0
+    packets, said = capsys.readouterr().out.split(" packets, ")
+    assert int(packets) == len(read_pcap(path.read_bytes()).records) >= 1000
+    assert not said.rstrip().endswith(" 0 lost")
