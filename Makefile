@@ -13,7 +13,7 @@ RUN = @PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format bench fuzz captures clean
+.PHONY: help demo test lint format bench fuzz soak captures clean
 
 # A new environment named after the target, with what the target NEEDS.
 define fresh
@@ -66,6 +66,11 @@ fuzz: ## feed the codec any bytes, and the dissector damaged captures, for SECON
 	$(fresh)
 	$(RUN) python -m tests.protocol.fuzz $(SECONDS)
 	$(RUN) python -m tests.dissector.fuzz $(SECONDS)
+
+soak: NEEDS = .[test]
+soak: ## a client on a bad network for SECONDS=60, every message accounted for
+	$(fresh)
+	$(RUN) python -m tests.client.soak $(SECONDS)
 
 captures: NEEDS = .[bench,test]
 captures: ## record samples/captures again: needs root and more, see CONTRIBUTING.md

@@ -13,19 +13,26 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
+from .checks import check_call, check_count, check_data, check_seconds, check_text
 from .connection import Connection, Stats, Status
 from .errors import (
     HandlerError,
     HeadersNotSupportedError,
-    MaxMessagesError,
     MaxPayloadError,
-    NextMsgTimeoutError,
     NoRespondersError,
     OptionError,
     RequestTimeoutError,
 )
 from .forks import Inherited
-from .message import Delivered, Handler, HeadersLike, Msg, encode_headers, to_wire
+from .message import (
+    Delivered,
+    Handler,
+    HeadersLike,
+    Msg,
+    encode_headers,
+    is_no_responders,
+    to_wire,
+)
 from .nuid import nuid
 from .options import (
     CLOSE_TIMEOUT,
@@ -35,9 +42,9 @@ from .options import (
     check_max_msgs,
 )
 from .outbox import Ask
-from .pending import Overflow
-from .protocol import ProtocolError, ServerInfo, encode_publish
-from .subscription import Home, Subscription, check_limits
+from .pending import Overflow, read_overflow
+from .protocol import ServerInfo, encode_publish
+from .subscription import Home, Subscription, check_limits, gather
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -49,6 +56,8 @@ __all__ = ["Client"]
 
 Data = bytes | bytearray | memoryview
 
+_KNOWN_HEADS = 4096
+
 
 class Client:
     """A connection to a NATS server, for any number of threads. Made by `connect`."""
@@ -59,6 +68,7 @@ class Client:
 
     def _adopt(self, connection: Connection) -> Connection:
         self._connection = connection
+        self._desk = connection.desk
         self._put = connection.outbox.put
         self._home = Home(
             self.publish,
@@ -89,24 +99,40 @@ class Client:
         `write_timeout`. Raises MaxPayloadError, ProtocolError for a subject or header that cannot be
         sent, ConnectionClosedError. `headers` map names to one value or a list of them.
         """
+        # The hot path: such a message was sent before, and all but its payload is known.
+        if (
+            reply is None
+            and headers is None
+            and data.__class__ is bytes
+            and subject.__class__ is str
+        ):
+            head = self._desk.heads.get((subject, len(data)))
+            if head:
+                self._put(b"".join((head, data, b"\r\n")))
+                return
         self._put(self._encoded(subject, data, reply, headers))
 
     def _encoded(
         self, subject: str, data: Data, reply: str | None, headers: HeadersLike | None
     ) -> bytes:
         block = self._block(headers) if headers else b""
+        heads = self._desk.heads  # before the limit that goes with it
         if data.__class__ is not bytes:  # a quick look: this is the hot path
-            _check_data(data)
+            check_data(data)
         try:
             wire = encode_publish(to_wire(subject), to_wire(reply) if reply else b"", block, data)
         except AttributeError:
-            _check_text(subject=subject, reply="" if reply is None else reply)
+            check_text(subject=subject, reply="" if reply is None else reply)
             raise
         limit = self._connection.info.max_payload
         if len(wire) > limit:
             size = len(block) + memoryview(data).nbytes
             if size > limit:
                 raise MaxPayloadError(size, limit)
+        elif not (reply or block):
+            if len(heads) >= _KNOWN_HEADS:
+                heads.clear()
+            heads[subject, len(data)] = wire[: -len(data) - 2]
         return wire
 
     def publish_confirmed(
@@ -123,6 +149,7 @@ class Client:
         Raises PermissionsViolationError where it refuses it, FlushTimeoutError where it does not say so in
         `timeout` seconds, ConnectionReconnectingError where there is no connection, or none any more.
         """
+        check_seconds(timeout=timeout)
         self._connection.confirm(subject, self._encoded(subject, data, reply, headers), timeout)
 
     def subscribe(
@@ -149,11 +176,16 @@ class Client:
 
         What is published after this, on this client, reaches it.
         """
-        _check_text(subject=subject, queue=queue)
+        check_text(subject=subject, queue=queue)
+        check_call(handler=handler, on_close=on_close)
+        check_count(workers=workers)
         check_max_msgs(max_msgs)
         check_limits(pending_msgs_limit, pending_bytes_limit)
         if workers < 1:
             raise OptionError("workers", "must be at least 1")
+        if handler is None and (executor is not None or workers != 1):
+            raise OptionError("workers" if executor is None else "executor", "needs a handler")
+        check_call(executor=getattr(executor, "submit", executor))
         post = self._connection.dispatcher.post
         connection = self._connection  # behind the line before: a forked child has another one then
         sub = Subscription(
@@ -161,7 +193,7 @@ class Client:
             queue,
             self._home,
             (pending_msgs_limit, pending_bytes_limit),
-            _overflow(overflow),
+            read_overflow(overflow),
             max_msgs,
             handled=handler is not None,
             on_close=(lambda error: post(partial(on_close, error))) if on_close else None,
@@ -173,6 +205,9 @@ class Client:
             except RuntimeError as error:  # the system gives no more threads
                 sub.unsubscribe()
                 raise HandlerError(subject) from error
+            except BaseException:  # an interrupt: nobody would know of it
+                sub.unsubscribe()
+                raise
         return sub
 
     def request(
@@ -188,8 +223,7 @@ class Client:
         Raises NoRespondersError at once where nobody listens, RequestTimeoutError where nobody answers,
         PermissionsViolationError where this client may not ask, and what `publish` raises.
         """
-        if timeout is None:
-            timeout = self._connection.options.request_timeout
+        timeout = self._patience(timeout)
         inbox = self._connection.inbox()
         reply, waiter = inbox.open(subject)
         try:
@@ -213,9 +247,8 @@ class Client:
         like. Its `result` raises what `request` does; `cancel` gives the request up. What
         `add_done_callback` is given runs on the callback thread.
         """
+        timeout = self._patience(timeout)
         connection = self._connection
-        if timeout is None:
-            timeout = connection.options.request_timeout
         reply, future = connection.inbox().open_later(
             subject,
             timeout,
@@ -244,47 +277,31 @@ class Client:
 
         It ends after `timeout` seconds in all, after `max_msgs` replies, when no more came for `stall`
         seconds after one, or at the reply for which `sentinel` is true, which is not given. Raises
-        NoRespondersError where nobody listens; no reply in time is no error, but gives nothing.
+        NoRespondersError where nobody listens; no reply in time is no error, but gives nothing. Iterate
+        it, or close it: that ends the subscription behind it.
         """
         check_max_msgs(max_msgs)
-        if timeout is None:
-            timeout = self._connection.options.request_timeout
-        until = monotonic() + timeout
+        check_call(sentinel=sentinel)
+        check_seconds(stall=0 if stall is None else stall)
+        until = monotonic() + self._patience(timeout)
         sub = self.subscribe(self.new_inbox(), max_msgs=max_msgs)
         try:
-            self.publish(subject, data, reply=sub.subject, headers=headers)
+            self._put(self._encoded(subject, data, sub.subject, headers))
         except BaseException:
             sub.unsubscribe()
             raise
-        return self._replies(subject, sub, until, stall, sentinel)
+        return gather(subject, sub, until, stall, sentinel)
 
-    def _replies(
-        self,
-        subject: str,
-        sub: Subscription,
-        until: float,
-        stall: float | None,
-        sentinel: Callable[[Msg], bool] | None,
-    ) -> Iterator[Msg]:
-        with sub:
-            wait = until - monotonic()
-            while True:
-                try:
-                    msg = sub.next_msg(max(0.0, wait))
-                except (NextMsgTimeoutError, MaxMessagesError):
-                    return
-                if _is_no_responders(msg):
-                    raise NoRespondersError(subject)
-                if sentinel and sentinel(msg):
-                    return
-                yield msg
-                wait = until - monotonic()
-                if stall is not None:
-                    wait = min(wait, stall)
+    def _patience(self, timeout: float | None) -> float:
+        if timeout is None:
+            return self._connection.options.request_timeout
+        if timeout.__class__ is not float:
+            check_seconds(timeout=timeout)
+        return timeout
 
     def _read_reply(self, subject: str, frame: Delivered) -> Msg:
         msg = Msg(frame, self.publish)
-        if _is_no_responders(msg):
+        if is_no_responders(msg):
             raise NoRespondersError(subject)
         return msg
 
@@ -293,6 +310,7 @@ class Client:
 
         Raises FlushTimeoutError, or ConnectionClosedError; then the server may have it or not.
         """
+        check_seconds(timeout=timeout)
         self._connection.flush(timeout)
 
     def rtt(self, timeout: float = FLUSH_TIMEOUT) -> float:
@@ -311,14 +329,19 @@ class Client:
         Pending messages are dropped, waiting callers get ConnectionClosedError, threads are joined (but
         not the one that calls this, which may be a handler). Closing again does nothing.
         """
+        check_seconds(timeout=timeout)
         self._connection.close(timeout)
 
     def wait_connected(self, timeout: float) -> bool:
         """Whether it is connected within `timeout` seconds. Raises what ended it, where it will not be."""
+        check_seconds(timeout=timeout)
         return self._connection.wait_connected(timeout)
 
     def reconnect(self) -> None:
-        """Gives the connection up and makes another one, as if it were lost; returns at once."""
+        """Gives the connection up and makes another one, as if it were lost; returns at once.
+
+        Raises ConnectionClosedError.
+        """
         self._connection.reconnect()
 
     def drain(self, timeout: float = 30.0) -> None:
@@ -329,12 +352,18 @@ class Client:
         Handlers may publish meanwhile; `subscribe` raises ConnectionDrainingError. Called by a handler, it
         does not wait for that one.
         """
+        check_seconds(timeout=timeout)
         self._connection.drain(timeout)
 
     @property
     def status(self) -> Status:
         """Whether it is connected."""
         return self._connection.status
+
+    @property
+    def server(self) -> str:
+        """`host:port` of the server that it is connected to, or was, or tries now."""
+        return str(self._connection.server)
 
     @property
     def server_info(self) -> ServerInfo:
@@ -353,39 +382,10 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        info = self._connection.info
-        return f"Client({info.server_name!r}, {info.host}:{info.port}, {self.status.value})"
+        name = self._connection.options.name
+        return f"Client({f'{name!r}, ' if name else ''}{self.server}, {self.status.value})"
 
     def _block(self, headers: HeadersLike) -> bytes:
         if not self._connection.info.headers:
             raise HeadersNotSupportedError
         return encode_headers(headers)
-
-
-def _overflow(given: Overflow | str) -> Overflow:
-    try:
-        return Overflow(given)
-    except ValueError:
-        names = ", ".join(item.value for item in Overflow)
-        raise OptionError("overflow", f"is one of {names}") from None
-
-
-def _is_no_responders(msg: Msg) -> bool:
-    """Whether it is the server's word that nobody listens; an answer of 503 with a payload is somebody's."""
-    try:
-        return not msg.data and msg.status == 503
-    except ProtocolError:  # the caller meets it again when asking for the headers
-        return False
-
-
-def _check_data(data: object) -> None:
-    if isinstance(data, str):
-        raise TypeError("data must be bytes, not str: encode it, e.g. data.encode()")
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"data must be bytes, bytearray or memoryview, not {type(data).__name__}")
-
-
-def _check_text(**given: object) -> None:
-    for what, value in given.items():
-        if not isinstance(value, str):
-            raise TypeError(f"{what} must be str, not {type(value).__name__}")

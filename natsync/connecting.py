@@ -75,16 +75,21 @@ def connect(
     on_discover: Callable[[list[str]], None] | None = None,
     on_lame_duck: Callable[[], None] | None = None,
     on_close: Callable[[Error | None], None] | None = None,
+    client_class: type[Client] = Client,
 ) -> Client:
-    """A client connected to the first of `servers` that answers, tried in order.
+    """A client connected to the first of `servers` that answers; the README has a table of all options.
 
-    `servers` is one URL, several with commas, or a list: `nats://[user:password@|token@]host[:port]`.
-    `timeout` bounds all of it: name, TCP, handshake, every server. Raises ConnectError (or
-    ConnectTimeoutError) with the step that failed, AuthorizationError, NoServersError when several
-    failed, OptionError for arguments that make no sense.
+    `servers` is one URL, several with commas, or a list: `nats://[user:password@|token@]host[:port]`,
+    `tls://` to demand TLS. `timeout` bounds all of it: name, TCP, TLS, handshake, every server. Raises
+    ConnectError (or ConnectTimeoutError) with the step that failed, AuthorizationError, CredentialsError,
+    SecureConnWantedError, NoServersError when several servers failed, OptionError for arguments that
+    make no sense, TypeError for those of a wrong type.
+
+    A connection that is lost is made again, for ever unless `max_reconnects` says otherwise; with
+    `retry_first` also the first, and then this returns while it is still tried: see `wait_connected`.
 
     `on_error` gets what no caller can: errors from the server, SlowConsumerError, HandlerError.
-    `on_close` gets why the connection was lost, or None after `close`. Both run on one thread.
+    `on_close` gets why the connection was lost, or None after `close`. All callbacks run on one thread.
     """
     options = Options(
         servers=parse_servers(servers),
@@ -131,7 +136,7 @@ def connect(
     )
     if options.tls:
         options.tls.make_context()  # what is wrong with its files is the caller's to hear
-    client = Client(_connection(options), _renewed)
+    client = client_class(_connection(options), _renewed)
     watch(client)
     return client
 

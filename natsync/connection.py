@@ -38,14 +38,13 @@ from .errors import (
     ConnectionReconnectingError,
     ConnectTimeoutError,
     DrainTimeoutError,
-    Error,
     FlushTimeoutError,
     fresh,
 )
 from .inbox import Inbox
 from .keeper import Keeper, Status
 from .log import logger
-from .options import MAX_WAIT, Options
+from .options import MAX_WAIT, Options, Server
 from .protocol import ServerInfo
 from .registry import Listener, Registry, limit, subscribe, unsubscribe
 from .subscription import Subscription
@@ -59,13 +58,18 @@ _GRACE = 1.0  # for the I/O thread to notice a deadline that both sides know
 @dataclass(frozen=True, slots=True)
 class Stats:
     """Counts since the client was made (ADR-40): messages each way, bytes on the wire, and how often it
-    was connected again."""
+    was connected again.
+
+    `unconfirmed_msgs`, at most, were lost: messages that were sent on a connection, which was lost before the
+    server has said that it has them, and those that were never sent because the client was closed.
+    """
 
     in_msgs: int
     out_msgs: int
     in_bytes: int
     out_bytes: int
     reconnects: int = 0
+    unconfirmed_msgs: int = 0
 
 
 class Connection:
@@ -79,7 +83,9 @@ class Connection:
         self._keeper = Keeper(options, self.dispatcher, self.registry)
         self.outbox = self._keeper.outbox
         self.drive = self._keeper.drive
+        self.desk = self._keeper.desk
         self._lock = threading.Lock()
+        self._said_goodbye = False
 
     def open(self) -> None:
         """Connects, and returns when the server has answered; else raises why not."""
@@ -104,13 +110,15 @@ class Connection:
         with self._lock:
             first = not keeper.closing
             keeper.closing = True
-        if first:
+            if first:
+                keeper.close_by = until
+        if not self._said_goodbye:  # an interrupt may have kept another call from it
             for _, sub in self.registry.all():
                 sub.end(ConnectionClosedError(), discard=True)
-            keeper.close_by = until
             self.outbox.close(ConnectionClosedError, keeper.desk.farewell)
             keeper.status = Status.CLOSED
             keeper.loop.wake()
+            self._said_goodbye = True
         keeper.ended.wait(max(0.0, until - monotonic()) + _GRACE)
         if first:
             until = max(until, monotonic() + _GRACE)
@@ -145,7 +153,7 @@ class Connection:
         sid = self.registry.add(sub)
         try:
             self.outbox.tell(subscribe(sid, sub))
-        except Error:
+        except BaseException:  # also an interrupt: nobody would know of it
             self.registry.remove(sid)
             raise
         return sid
@@ -154,8 +162,9 @@ class Connection:
         """Ends `sub`; now, or when it has received `max_msgs` in all."""
         sid = sub.sid
         if max_msgs is None:
-            self.registry.remove(sid)
+            # In this order: where an interrupt comes in between, `close` still finds what it has to end.
             sub.end(BadSubscriptionError(sub.subject), discard=True)
+            self.registry.remove(sid)
             self.resume()
             wire = unsubscribe(sid)
         elif sub.limit(max_msgs):
@@ -204,8 +213,8 @@ class Connection:
         except (FlushTimeoutError, ConnectionReconnectingError):
             pass  # nothing more comes, or it will be dropped
         for sub in subs:
-            self.registry.remove(sub.sid)
             sub.end(BadSubscriptionError(sub.subject))
+            self.registry.remove(sub.sid)
         left: dict[str, int] = {}
         for sub in subs:
             count = sub.wait_idle(until)
@@ -251,11 +260,17 @@ class Connection:
 
     def reconnect(self) -> None:
         """Gives the connection up for another one."""
+        if self.status is Status.CLOSED:
+            raise ConnectionClosedError
         self._keeper.reconnect()
 
     @property
     def status(self) -> Status:
         return self._keeper.status
+
+    @property
+    def server(self) -> Server:
+        return self._keeper.server
 
     @property
     def info(self) -> ServerInfo:
@@ -265,4 +280,11 @@ class Connection:
     def stats(self) -> Stats:
         keeper = self._keeper
         out_msgs, in_bytes, out_bytes = keeper.counts()
-        return Stats(keeper.desk.in_msgs, out_msgs, in_bytes, out_bytes, keeper.reconnects)
+        return Stats(
+            keeper.desk.in_msgs,
+            out_msgs,
+            in_bytes,
+            out_bytes,
+            keeper.reconnects,
+            keeper.unconfirmed,
+        )

@@ -34,6 +34,8 @@ class Desk:
         self, registry: Registry, dispatcher: Dispatcher, pool: ServerPool, discover: bool
     ) -> None:
         self.info = ServerInfo()
+        self.heads: dict[tuple[str, int], bytes] = {}
+        """Of subject and size of a payload, what a PUB begins with that the server takes."""
         self.in_msgs = 0
         self.paused = False
         self.inbox: Inbox | None = None
@@ -69,7 +71,7 @@ class Desk:
             case Reported(error):
                 self._report(error)
             case InfoChanged(info):
-                before, self.info = self.info, info
+                before, self.info, self.heads = self.info, info, {}
                 self._discover(info)
                 if info.ldm and not before.ldm:
                     logger().info("server %s is in lame duck mode", self._server)
@@ -106,14 +108,17 @@ class Desk:
     def greet(self, info: ServerInfo, server: Server, again: bool) -> None:
         """There is a connection to `server`; `again`: not the first one."""
         self.info = info
+        self.heads = {}
         self._server = server
         self._discover(info, quiet=not again)
 
     def exhausted(self, sid: bytes) -> None:
         """The subscription has had all the messages it was limited to."""
-        sub = self._registry.remove(sid)
+        sub = self._registry.get(sid)
         if sub:
+            # Removed behind that: an interrupt in between must not leave it waiting for ever.
             sub.end(MaxMessagesError(sub.subject))
+            self._registry.remove(sid)
 
     def _discover(self, info: ServerInfo, quiet: bool = False) -> None:
         at = self._server

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from queue import SimpleQueue
 from time import monotonic
@@ -56,11 +55,15 @@ class Dispatcher:
         them keeps their order. With an `executor` its threads call the handler, `workers` at a time.
         """
         room = threading.BoundedSemaphore(workers)
+        around = self._around
 
         def call(msg: Msg, token: object) -> None:
             try:
-                with self._around(msg) if self._around else nullcontext():
+                if around is None:
                     handler(msg)
+                else:
+                    with around(msg):
+                        handler(msg)
             except Exception as error:  # the rim: whatever user code raises is reported
                 report = HandlerError(sub.subject)
                 report.__cause__ = error
@@ -165,8 +168,13 @@ class Dispatcher:
 
         thread = threading.Thread(target=run, name=name, daemon=True)
         with self._lock:
-            thread.start()
             self._threads.add(thread)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                if error.__context__:  # an interrupt, which the wait in `start` makes an error of its lock
+                    raise error.__context__ from None
+                raise
 
 
 def _run(calls: SimpleQueue[Callback | None]) -> None:

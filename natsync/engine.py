@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import cast
 
 from .errors import (
     AuthorizationError,
@@ -123,9 +124,11 @@ class Lost:
 
 Event = Delivery | Secure | Opened | InfoChanged | Ponged | Reported | Lost
 
+_MESSAGES = {Msg, HMsg}
 _PING, _PONG = encode(Ping()), encode(Pong())
 _KEEP_ALIVE = object()
 _NEVER = float("inf")
+_CHECKPOINT = 1000  # messages
 # PINGs of the server that wait for their PONG: one that sends more and reads none is no server.
 _MAX_PONGS = 10_000
 
@@ -208,6 +211,12 @@ class Engine:
         self._pings.append((token, self.sent))
         self._out.append(_PING)
 
+    def checkpoint(self) -> None:
+        """Asks for a PONG if many messages were sent and none is on its way: so much less is unknown, should
+        the connection be lost."""
+        if self.sent - self.confirmed >= _CHECKPOINT and not self._pings:
+            self.ping(_KEEP_ALIVE)
+
     def send(self, data: bytes) -> None:
         """Puts `data` before everything that is sent later."""
         self._out.append(data)
@@ -236,6 +245,11 @@ class Engine:
         return tokens
 
     def _read(self, frames: list[Frame], now: float, events: list[Event]) -> None:
+        if set(map(type, frames)) <= _MESSAGES:  # the hot path: often all are for one subscription
+            messages = cast("list[Msg | HMsg]", frames)
+            if len({frame.sid for frame in messages}) == 1:
+                events.append(Delivery(messages[0].sid, messages))
+                return
         sid: bytes | None = None
         run: list[Msg | HMsg] = []
         for frame in frames:

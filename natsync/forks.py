@@ -53,6 +53,7 @@ class Inherited:
     def __init__(self, parents: Connection, renew: Callable[[Connection], Connection]) -> None:
         self.options = parents.options
         self.info = parents.info
+        self.server = parents.server
         self._parents = parents
         self._renew = renew
         self._lock = threading.Lock()

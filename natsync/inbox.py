@@ -56,6 +56,7 @@ class Inbox:
         self._numbers = count(1)
         self._start = len(self.wire_subject) - 1
         self._waiting: dict[bytes, tuple[str, Answer]] = {}
+        self._at_hand: tuple[str, Answer] | None = None  # while it is given its reply
         self._deadlines = Deadlines()
         self._end: Error | None = None
         self._refused: Error | None = None
@@ -114,9 +115,11 @@ class Inbox:
         """Hands replies to those who wait. Never drops one for being slow: returns 0."""
         self.received += len(frames)
         for frame in frames:
-            found = self._waiting.pop(self._token(frame.subject), None)
-            if found:
+            token = self._token(frame.subject)
+            self._at_hand = found = self._waiting.get(token)
+            if found and self._waiting.pop(token, None):
                 found[1].settle(frame)
+        self._at_hand = None
         return 0
 
     def deny(self, error: PermissionsViolationError) -> None:
@@ -131,7 +134,11 @@ class Inbox:
         self._fail_all(error)
 
     def lose(self, error: ConnectionReconnectingError) -> None:
-        """Fails every request that was sent on a connection that is lost: its reply cannot come."""
+        """Fails every request that was sent on a connection that is lost: its reply cannot come. Also the one
+        whose reply was at hand when an interrupt came."""
+        at_hand, self._at_hand = self._at_hand, None
+        if at_hand:
+            at_hand[1].fail(error)
         self._fail_all(error)
 
     def renew(self) -> None:

@@ -8,7 +8,6 @@ the desk.
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
@@ -28,7 +27,7 @@ from .protocol import ServerInfo
 from .registry import Registry
 from .servers import Backoff, ServerPool
 from .tls import TLS
-from .waiter import Waiter
+from .waiter import Flag, Waiter
 
 __all__ = ["Keeper", "Status"]
 
@@ -53,9 +52,9 @@ class Keeper:
         self.status = Status.CONNECTING
         self.server = options.servers[0]
         self.failure: Error | None = None
-        self.settled = threading.Event()  # connected for the first time, or ended
-        self.connected = threading.Event()  # set while connected, and when it has ended
-        self.ended = threading.Event()
+        self.settled = Flag()  # connected for the first time, or ended
+        self.connected = Flag()  # set while connected, and when it has ended
+        self.ended = Flag()
         self.reconnects = 0
         self.close_by = _NEVER
         self.closing = False
@@ -64,9 +63,13 @@ class Keeper:
         self._dispatcher = dispatcher
         self._registry = registry
         name = f"natsync-{options.name or options.servers[0]}"
-        self.loop = Loop(f"{name}-io", self._run)
+        self.loop = Loop(f"{name}-io", self._run, partial(self.drive, None, 0.0))
         self.outbox = Outbox(
-            self.loop.wake, options.write_buffer, options.write_timeout, options.reconnect_buffer
+            self.loop.wake,
+            options.write_buffer,
+            options.write_timeout,
+            options.reconnect_buffer,
+            self.loop.nudge,
         )
         shuffle = random.shuffle if options.randomize else None
         self._pool = ServerPool(options.servers, shuffle, options.max_reconnects)
@@ -75,6 +78,9 @@ class Keeper:
         self._link: Link | None = None
         self._greeting: ServerInfo | None = None  # that TLS comes behind
         self._past = [0, 0, 0]  # of links that are gone: messages out, bytes in, bytes out
+        self.unconfirmed = 0  # messages out that the server did not confirm, of links that are gone
+        self._parked = _NEVER  # when the I/O thread looks again of its own accord
+        self._since = 0.0  # when the last connection was made
         self._broken: Exception | None = None
         self._connected = False  # ever
         self._forced = False
@@ -83,14 +89,14 @@ class Keeper:
     def counts(self) -> tuple[int, int, int]:
         """Messages out, bytes in, bytes out."""
         link = self._link
-        if link is None:
-            return self._past[0], self._past[1], self._past[2]
         out_msgs, in_bytes, out_bytes = self._past
-        return out_msgs + link.engine.sent, in_bytes + link.in_bytes, out_bytes + link.out_bytes
+        if link is None or link.is_counted:
+            return out_msgs, in_bytes, out_bytes
+        return out_msgs + link.sent, in_bytes + link.in_bytes, out_bytes + link.out_bytes
 
-    def drive(self, done: Callable[[], object], until: float) -> None:
+    def drive(self, done: Callable[[], object] | None, until: float) -> None:
         """Moves bytes until `done()` or the time `until`, if nobody else does; for a thread that would
-        only wait. Returns early whenever somebody else has to go on."""
+        only wait. Returns early where somebody else has to go on. Without `done` it only sends."""
         guest = object()
         loop = self.loop
         try:
@@ -98,13 +104,11 @@ class Keeper:
                 self._turns(done, until)
             elif self.outbox.waiting:
                 loop.wake()
-        except Exception as error:
-            self._break(error)
-        except BaseException:
-            if self._link and self._link.busy:
-                self._break(ConnectionClosedError("interrupted while reading"))
-            else:
-                loop.wake()
+        except Error as error:
+            self._broken = error
+            loop.wake()
+        except BaseException:  # an interrupt, or what else a signal handler raises
+            loop.wake()  # `_serve` sees what it has left half done
             raise
         finally:
             try:
@@ -113,14 +117,22 @@ class Keeper:
                 loop.release(guest)
                 raise
 
-    def _turns(self, done: Callable[[], object], until: float) -> None:
+    def _turns(self, done: Callable[[], object] | None, until: float) -> None:
         link = self._link
-        if link is None:
+        if link is None or link.busy:
+            self.loop.wake()
             return
-        while not (done() or self._is_disturbed) and monotonic() < until:
+        if done is None:
+            link.push()
+        while done and not (done() or self._is_disturbed) and monotonic() < until:
             link.turn(until)
-        if self._is_disturbed or link.is_behind or self.outbox.waiting:
-            self.loop.wake()  # the byte of who left that may be taken already
+        if (
+            self._is_disturbed
+            or self.outbox.waiting
+            or link.is_stale(self.desk.paused)
+            or link.deadline < self._parked
+        ):
+            self.loop.wake()  # the byte of who caused that may be taken already
 
     @property
     def _is_disturbed(self) -> bool:
@@ -137,11 +149,6 @@ class Keeper:
         self._forced = True
         self.loop.wake()
 
-    def _break(self, error: Exception) -> None:
-        """Leaves a loss, met by a guest, to the I/O thread."""
-        self._broken = error
-        self.loop.wake()
-
     # From here on: the I/O thread.
 
     def _run(self) -> None:
@@ -154,10 +161,12 @@ class Keeper:
                 except Error as error:
                     if self.closing:
                         break
-                    self._tell_loss(error)
+                    self._note_loss(error)
+                    if self._options.reconnect:
+                        self._lose(error)
+                    self._dispatcher.disconnected(error)
                     if not self._options.reconnect:
                         raise
-                    self._lose(error)
                     if not self._restore():
                         raise self._pool.verdict() from error
         except Error as error:
@@ -267,11 +276,14 @@ class Keeper:
         assert link
         while not self._over():
             # What came while the last turn read had no need to wake anybody.
-            due = self.outbox.waiting or self._is_disturbed
-            until = 0.0 if due else min(link.deadline, self.close_by)
+            due = self.outbox.waiting or self._forced or self._broken
+            self._parked = until = 0.0 if due else min(link.deadline, self.close_by)
             until = self.loop.park(until, link.is_behind, not self.desk.paused)
             if self._broken:
                 raise self._broken
+            if link.busy:
+                self._forced = True
+                raise ConnectionClosedError("interrupted while reading or writing")
             if self._forced:
                 raise ConnectionClosedError("reconnect was asked for")
             link.turn(until)
@@ -288,12 +300,11 @@ class Keeper:
     def _over(self) -> bool:
         return self.closing and (self.desk.farewell_said or monotonic() >= self.close_by)
 
-    def _tell_loss(self, error: Error) -> None:
+    def _note_loss(self, error: Error) -> None:
         assert self._link
-        logger().info("disconnected from %s: %s", self.server, error)
-        if self._link.unconfirmed:
-            logger().info("%d messages were sent and not confirmed", self._link.unconfirmed)
-        self._dispatcher.disconnected(error)
+        left = self._link.unconfirmed
+        logger().info("disconnected from %s: %s; %d not confirmed", self.server, error, left)
+        self._add_up(self._link)
 
     def _lose(self, error: Error) -> None:
         """The connection is lost: those who wait for it hear of it, what was not sent is kept."""
@@ -303,7 +314,8 @@ class Keeper:
         self.loop.drop()
         self.status = Status.RECONNECTING
         self.connected.clear()
-        self._pool.lost(error)
+        brief = monotonic() - self._since < self._options.reconnect_max_wait
+        self._pool.lost(error, brief and not self._forced)
         reason = error.reason if isinstance(error, ConnectionClosedError) else str(error)
         lost = ConnectionReconnectingError(reason)
         lost.__cause__ = error
@@ -311,12 +323,16 @@ class Keeper:
         for token in waiting + link.engine.abandon():
             if isinstance(token, Waiter):
                 token.fail(lost)
-        self._add_up(link)
         if self.desk.inbox:
             self.desk.inbox.lose(lost)
 
     def _add_up(self, link: Link) -> None:
-        self._past[0] += link.engine.sent
+        """Makes its counts those of the past, once."""
+        if link.is_counted:
+            return
+        link.is_counted = True
+        self.unconfirmed += link.unconfirmed
+        self._past[0] += link.sent
         self._past[1] += link.in_bytes
         self._past[2] += link.out_bytes
 
@@ -339,6 +355,7 @@ class Keeper:
         if not self.closing:
             self.status = Status.DRAINING if self.draining else Status.CONNECTED
         again, self._connected = self._connected, True
+        self._since = monotonic()
         self.desk.greet(info, self.server, again)
         if again:
             self.reconnects += 1
@@ -355,9 +372,11 @@ class Keeper:
         self.outbox.close(lambda: fresh(closed))
         unsent = link.unsent() if link else []
         tokens = [flush.token for flush in self.outbox.leave(unsent)]
-        left = sum(len(item) for item in self.outbox.take() if isinstance(item, bytes))
+        left = [len(item) for item in self.outbox.take() if isinstance(item, bytes)]
+        self.unconfirmed += len(left)
         if left and self._connected:
-            logger().warning("connection closed with %d bytes not sent", left)
+            told = "connection closed with %d messages, %d bytes not sent"
+            logger().warning(told, len(left), sum(left))
         if link:
             tokens += link.engine.abandon()
             self._add_up(link)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
-from typing import Protocol
+from typing import Protocol, cast
 
 from .engine import Engine, Event
 from .errors import ConnectionClosedError, Error
 from .loop import Loop
-from .outbox import Flush, Interest, Item, Outbox
+from .outbox import Ask, Flush, Interest, Item, Outbox
 
 __all__ = ["Link"]
+
+_MESSAGES = {bytes, Ask}
 
 
 class Schedule(Protocol):
@@ -30,7 +32,8 @@ class Schedule(Protocol):
 
 class Link:
     """`busy` is true while a turn does more than wait: an exception from outside, such as an interrupt,
-    leaves it true, and then nobody knows what was done.
+    leaves it true, and then nobody knows what was done. Nothing is sent twice then, and nothing forgotten:
+    what may have been sent counts as not confirmed.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class Link:
     ) -> None:
         self.engine = engine
         self.busy = False
+        self.is_counted = False  # among those that are gone
         self.in_bytes = 0
         self.out_bytes = 0
         self._loop = loop
@@ -51,16 +55,27 @@ class Link:
         self._desk = desk
         self._parts: list[bytes] = []  # of what is being sent
         self._unsent = memoryview(b"")
+        self._sending = False  # bytes of `_unsent` may be on their way
+        self._taken: list[Item] = []  # while they are being gathered
+        self._sent_before = 0  # messages, that is
         self._more = False  # whether the last read left something for sure
+        self._waited = False, False  # for room to write, and not for something to read
 
-    def turn(self, until: float) -> None:
-        """One round: sends what there is, waits for more to do, reads, and acts on it."""
+    def push(self) -> None:
+        """Sends what there is, as far as it goes now."""
+        if not (self._unsent or self.engine.has_output or self._outbox.waiting):
+            return
         self.busy = True
         self._write()
         self.busy = False
+
+    def turn(self, until: float) -> None:
+        """One round: sends what there is, waits for more to do, reads, and acts on it."""
+        self.push()
         paused = self._desk.paused
         until = 0.0 if self._more and not paused else min(until, self.deadline)
-        ready = self._loop.wait(until, bool(self._unsent), not paused)
+        self._waited = bool(self._unsent), paused
+        ready = self._loop.wait(until, self._waited[0], not paused)
         self.busy = True
         if ready and not paused:
             self._read()
@@ -85,19 +100,29 @@ class Link:
         """Whether the network did not take all there was to send."""
         return bool(self._unsent)
 
+    def is_stale(self, paused: bool) -> bool:
+        """Whether who waits without looking has to look again at what to wait for."""
+        return self._waited != (bool(self._unsent), paused)
+
     @property
     def unconfirmed(self) -> int:
         """Messages that went out, and of which the server has not said that it has them."""
-        unsent = sum(not isinstance(part, Interest) for part in self._left())
-        return self.engine.sent - self.engine.confirmed - unsent
+        return self.sent - self.engine.confirmed
+
+    @property
+    def sent(self) -> int:
+        """Messages that went out."""
+        if self._taken:
+            return self._sent_before
+        return self.engine.sent - sum(not isinstance(part, Interest) for part in self._left())
 
     def unsent(self) -> Sequence[Item]:
         """What did not reach the network as a whole: no server has made anything of it."""
-        return [*self._left()][::-1]
+        return self._taken or [*self._left()][::-1]
 
     def _left(self) -> Iterator[bytes]:
         """The parts that are not sent, the last one first."""
-        left = self._unsent.nbytes
+        left = 0 if self._sending else self._unsent.nbytes
         for part in reversed(self._parts):
             if left <= 0:
                 return
@@ -107,12 +132,18 @@ class Link:
     def _gather(self) -> None:
         """Takes what is to be sent next: of the engine, and what other threads left."""
         engine = self.engine
+        self._sent_before = engine.sent
         parts: list[bytes] = []
         own = engine.take()
         if own:
             parts.append(Interest(own))
         if engine.is_open:
-            for item in self._outbox.take():
+            items = self._outbox.take(self._taken)
+            if set(map(type, items)) <= _MESSAGES:  # nearly always: the hot path
+                parts += cast("list[bytes]", items)
+                engine.sent += len(items)
+                items = []
+            for item in items:
                 if isinstance(item, Flush):
                     engine.ping(item.token)
                     parts.append(Interest(engine.take()))
@@ -120,8 +151,12 @@ class Link:
                     parts.append(item)
                     if item.__class__ is not Interest:
                         engine.sent += 1
+            engine.checkpoint()
+            if engine.has_output:
+                parts.append(Interest(engine.take()))
         self._parts = parts
         self._unsent = memoryview(b"".join(parts))
+        self._taken = []
 
     def _write(self) -> None:
         """Sends what is left over, then what has come since, as far as it goes now."""
@@ -130,16 +165,22 @@ class Link:
                 self._gather()
                 self._send()
         except OSError as error:
+            if error.errno is None:
+                raise  # not the system's: what a signal handler raised, as programs do to limit time
+            self._sending = False
             while self._read():  # the server may have said why
                 pass
             raise self._hung_up(error) from error
 
     def _send(self) -> bool:
         while self._unsent:
+            self._sending = True
             sent = self._loop.write(self._unsent)
             if not sent:
+                self._sending = False
                 return False
             self._unsent = self._unsent[sent:]
+            self._sending = False
             self.out_bytes += sent
         return True
 
@@ -148,6 +189,8 @@ class Link:
         try:
             data = self._loop.read()
         except OSError as error:
+            if error.errno is None:
+                raise  # as above
             raise self._hung_up(error) from error
         if data is None:
             self._more = False

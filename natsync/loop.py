@@ -27,13 +27,18 @@ _T = TypeVar("_T")
 
 _LONGEST = 3600.0  # epoll refuses waits that do not fit 31 bits of milliseconds
 _SPIN = 0.05  # until a guest has noticed the same deadline
+_BURST = 0.0005
 _OWN = object()
 
 
 class Loop:
-    """One thread and what it waits with. Calls are for who drives, unless they say otherwise."""
+    """One thread and what it waits with. Calls are for who drives, unless they say otherwise. `send` sends
+    what there is, as a guest, or wakes."""
 
-    def __init__(self, name: str, body: Callable[[], None]) -> None:
+    def __init__(
+        self, name: str, body: Callable[[], None], send: Callable[[], None] | None = None
+    ) -> None:
+        self._send = send or self.wake
         self._thread = threading.Thread(target=self._run, args=(body,), name=name, daemon=True)
         self._selector = selectors.DefaultSelector()
         self._pair = WakePair()
@@ -45,6 +50,7 @@ class Loop:
         self._pair_lock = threading.Lock()
         self._open = True
         self._awake = False
+        self._nudged = 0.0
         self._transport: Transport | None = None
         self._mask = 0
 
@@ -75,6 +81,17 @@ class Loop:
                     # An interrupt of the main thread, before the byte was written.
                     self._awake = False
                     raise
+
+    def nudge(self) -> None:
+        """As `wake`, where there is something to send. Who comes after a while sends it at once; in a burst
+        the own thread does, many messages with one call of the system."""
+        if self._awake:
+            return
+        last, self._nudged = self._nudged, monotonic()
+        if self._nudged - last < _BURST:
+            self.wake()
+        else:
+            self._send()
 
     def claim(self, guest: object) -> bool:
         """Makes `guest` drive, if the own thread does nothing but wait; whether it drives now. For any
@@ -185,13 +202,16 @@ class Loop:
         """
         self._watch(writing, reading)
         ready = False
-        for key, _ in self._selector.select(min(max(0.0, until - monotonic()), _LONGEST)):
-            if key.fileobj is self._pair:
-                self._pair.clear()
-            else:
-                ready = True
-        # Before the caller looks for work: who leaves some after that look writes a byte again.
-        self._awake = False
+        try:
+            for key, _ in self._selector.select(min(max(0.0, until - monotonic()), _LONGEST)):
+                if key.fileobj is self._pair:
+                    self._pair.clear()
+                else:
+                    ready = True
+        finally:
+            # Before the caller looks for work: who leaves some after that look writes a byte again. Also
+            # where an interrupt took the byte: there would never be another one.
+            self._awake = False
         return ready
 
     def _watch(self, writing: bool, reading: bool) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "Msg",
     "Publish",
     "encode_headers",
+    "is_no_responders",
     "to_text",
     "to_wire",
 ]
@@ -111,10 +112,14 @@ class Publish(Protocol):
 def encode_headers(headers: HeadersLike) -> bytes:
     """The header block of `headers`. Raises ProtocolError for what a block cannot carry."""
     fields: list[tuple[bytes, bytes]] = []
+    if headers.__class__ is not dict and not isinstance(headers, (Mapping, Headers)):
+        raise TypeError(f"headers must be a mapping, not {type(headers).__name__}")
     for name, values in headers.items():
-        for value in [values] if isinstance(values, str) else values:
+        several = values.__class__ is not str and isinstance(values, (list, tuple))
+        for value in values if several else [values]:
             if not (isinstance(name, str) and isinstance(value, str)):
-                raise TypeError(f"header names and values are str, not {type(value).__name__}")
+                wrong = value if isinstance(name, str) else name
+                raise TypeError(f"header names and values are str, not {type(wrong).__name__}")
             fields.append((to_wire(name), to_wire(value)))
     return build_headers(fields)
 
@@ -182,6 +187,14 @@ class Msg:
 
     def __repr__(self) -> str:
         return f"Msg(subject={self.subject!r}, reply={self.reply!r}, {len(self.data)} bytes)"
+
+
+def is_no_responders(msg: Msg) -> bool:
+    """Whether it is the server's word that nobody listens; an answer of 503 with a payload is somebody's."""
+    try:
+        return not msg.data and msg.status == 503
+    except ProtocolError:  # the caller meets it again when asking for the headers
+        return False
 
 
 def _parse(block: bytes) -> tuple[Headers, int, str]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
+from .checks import check_call, check_count, check_seconds, check_text
 from .credentials import Login
 from .errors import Error, OptionError
 from .message import Msg
@@ -62,7 +63,10 @@ def check_max_msgs(max_msgs: int | None) -> None:
 
 def parse_servers(servers: str | Iterable[str]) -> tuple[Server, ...]:
     """The servers of a list of URLs, or of one string with commas, in that order."""
-    urls = servers.split(",") if isinstance(servers, str) else servers
+    if not isinstance(servers, Iterable):
+        raise TypeError(f"servers must be URLs, not {type(servers).__name__}")
+    urls = servers.split(",") if isinstance(servers, str) else list(servers)
+    check_text(**{"a server's URL": url for url in urls if not isinstance(url, str)})
     found = tuple(_parse_server(url.strip()) for url in urls if url.strip())
     if not found:
         raise OptionError("servers", "no server is named")
@@ -109,6 +113,9 @@ class Callbacks:
     on_lame_duck: Callable[[], None] | None = None
     on_close: Callable[[Error | None], None] | None = None
 
+    def __post_init__(self) -> None:
+        check_call(**{item.name: getattr(self, item.name) for item in fields(self)})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -151,15 +158,21 @@ class Options:
     callbacks: Callbacks = field(default_factory=Callbacks)
 
     def __post_init__(self) -> None:
-        for name in ("name", "inbox_prefix"):
-            if not isinstance(getattr(self, name), str):
-                raise TypeError(f"{name} must be str, not {type(getattr(self, name)).__name__}")
+        check_text(name=self.name, inbox_prefix=self.inbox_prefix)
+        check_call(around_handler=self.around_handler)
+        if not (self.tls is None or isinstance(self.tls, TLS)):
+            kind = type(self.tls).__name__
+            raise TypeError(f"tls must be bool or natsync.TLS, not {kind}: see TLS(context=...)")
         for name in _TIMES:
+            check_seconds(**{name: getattr(self, name)})
             if not 0 < getattr(self, name) <= MAX_WAIT:
                 raise OptionError(name, f"must be above 0 and at most {MAX_WAIT:.0f}")
         for name, least in _LEAST.items():
             value = getattr(self, name)
-            if value is not None and value < least:
+            if value is None and name == "max_reconnects":
+                continue
+            check_count(**{name: value})
+            if value < least:
                 raise OptionError(name, f"must be at least {least}")
         if "" in self.inbox_prefix.split(".") or _NOT_IN_PREFIX & set(self.inbox_prefix):
             raise OptionError(

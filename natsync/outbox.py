@@ -45,17 +45,25 @@ Item = bytes | Flush
 
 
 class Outbox:
-    """One lock, a leaf: nothing is called while it is held."""
+    """One lock, a leaf: nothing is called while it is held, and nothing raised: Python 3.10 may let an
+    interrupt in between an error and the release. `push` is `wake`, or sends what is here itself."""
 
     def __init__(
-        self, wake: Callable[[], None], limit: int, timeout: float, away_limit: int
+        self,
+        wake: Callable[[], None],
+        limit: int,
+        timeout: float,
+        away_limit: int,
+        push: Callable[[], None] | None = None,
     ) -> None:
         self._wake = wake
+        self._push = push or wake
         self._limit = limit
         self._timeout = timeout
         self._away_limit = away_limit
         self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
+        # One for each thread that waits. No Condition: an interrupt inside its wait loses its lock.
+        self._waiting: list[threading.Lock] = []
         self._items: list[Item] = []
         self._size = 0
         self._away = True  # until there is a connection
@@ -68,42 +76,54 @@ class Outbox:
         Raises OutboundBufferLimitError if that takes too long, or at once while there is no connection;
         ConnectionReconnectingError if nothing is kept then; and once closed what `close` was told.
         """
-        with self._lock:
-            if self._size >= self._brim:
-                self._wait_for_room()
-            self._items.append(data)
-            self._size += len(data)
+        until = 0.0
+        while True:
+            with self._lock:
+                if self._size < self._brim:
+                    self._items.append(data)
+                    self._size += len(data)
+                    break
+                until = until or monotonic() + self._timeout
+                turn = self._queue_up(until)
+            if isinstance(turn, Error):
+                raise turn
+            turn.acquire(timeout=max(0.0, until - monotonic()))
         if wake:
-            self._wake()  # always: an interrupt may have kept the one before this from it
+            self._push()  # always: an interrupt may have kept the one before this from it
 
     def tell(self, data: Interest) -> None:
         """Leaves `data` to be sent, however full it is, where there is a connection; raises once closed."""
         with self._lock:
-            if self._refusal:
-                raise self._refusal()
-            if self._away:
-                return
-            self._items.append(data)
-            self._size += len(data)
-        self._wake()
+            refusal, away = self._refusal, self._away
+            if not (refusal or away):
+                self._items.append(data)
+                self._size += len(data)
+        if refusal:
+            raise refusal()
+        if not away:
+            self._wake()
 
     def flush(self, token: object) -> None:
         """Asks for a PONG behind all that is here; raises where there is no connection. The caller drives,
         or wakes."""
         with self._lock:
-            if self._refusal:
-                raise self._refusal()
-            if self._away:
-                raise ConnectionReconnectingError
-            self._items.append(Flush(token))
+            refusal, away = self._refusal, self._away
+            if not (refusal or away):
+                self._items.append(Flush(token))
+        if refusal:
+            raise refusal()
+        if away:
+            raise ConnectionReconnectingError
 
-    def take(self) -> list[Item]:
-        """Everything that is there."""
+    def take(self, into: list[Item] | None = None) -> list[Item]:
+        """Everything that is there; in the list `into`, or still here, also where this is interrupted."""
+        items = [] if into is None else into
         with self._lock:
-            items, self._items = self._items, []
-            if self._size >= self._brim:
-                self._room.notify_all()
-            self._size = 0
+            items += self._items  # no call: an interrupt cannot come between these two
+            self._items = []
+            full, self._size = self._size >= self._brim, 0
+            if full:
+                self._let_go()
         return items
 
     def leave(self, unsent: Iterable[Item]) -> list[Flush]:
@@ -144,18 +164,26 @@ class Outbox:
 
     def _set_brim(self, brim: int) -> None:
         self._brim = _CLOSED if self._refusal else brim
-        self._room.notify_all()
+        self._let_go()
 
-    def _wait_for_room(self) -> None:
-        until = monotonic() + self._timeout
-        while self._size >= self._brim:
-            if self._refusal:
-                raise self._refusal()
-            if self._away:
-                if not self._away_limit:
-                    raise ConnectionReconnectingError
-                raise OutboundBufferLimitError(self._away_limit)
-            left = until - monotonic()
-            if left <= 0:
-                raise OutboundBufferLimitError(self._limit, self._timeout)
-            self._room.wait(left)
+    def _queue_up(self, until: float) -> threading.Lock | Error:
+        """What to wait with for room; an error where it is in vain, or the time `until` is over."""
+        if self._refusal:
+            return self._refusal()
+        if self._away:
+            if not self._away_limit:
+                return ConnectionReconnectingError()
+            return OutboundBufferLimitError(self._away_limit)
+        if monotonic() >= until:
+            return OutboundBufferLimitError(self._limit, self._timeout)
+        turn = threading.Lock()
+        turn.acquire()
+        self._waiting.append(turn)
+        return turn
+
+    def _let_go(self) -> None:
+        """Lets all go on that wait for room; those who gave up waiting do not mind."""
+        for turn in self._waiting:
+            if turn.locked():  # an interrupt may have come between here and `clear`
+                turn.release()
+        self._waiting.clear()

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from time import monotonic
 
-from .errors import Error, fresh
+from .errors import Error, OptionError, fresh
 from .message import Delivered
+from .protocol import Msg as MsgFrame
 from .waiter import Drive
 
-__all__ = ["Overflow", "Pending"]
+__all__ = ["Overflow", "Pending", "read_overflow"]
 
 
 class Overflow(Enum):
@@ -29,6 +30,15 @@ class Overflow(Enum):
     DROP_NEW = "drop_new"
     DROP_OLD = "drop_old"
     BLOCK = "block"
+
+
+def read_overflow(given: Overflow | str) -> Overflow:
+    """The policy, or the one of that name. Raises OptionError."""
+    try:
+        return Overflow(given)
+    except ValueError:
+        names = ", ".join(item.value for item in Overflow)
+        raise OptionError("overflow", f"is one of {names}") from None
 
 
 class Pending:
@@ -49,10 +59,11 @@ class Pending:
         self._drive = drive
         self._lock = threading.Lock()
         # One for each thread that waits. No Condition: an interrupt inside its wait loses its lock.
-        self._waiting: deque[threading.Lock] = deque()
+        self._waiting: list[threading.Lock] = []
         self._idle: list[threading.Lock] = []
         self._frames: deque[Delivered] = deque()
-        self._active: dict[object, int] = {}  # the thread that started what is being handled
+        # What is being handled, by its id, and the thread that began it. Atomic: single operations.
+        self._active: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -76,39 +87,47 @@ class Pending:
             if self.max_msgs is not None:
                 frames = frames[: self.max_msgs - self.received]
             self.received += len(frames)
+            size = sum(map(_size, frames))
             began = False
-            for frame in frames:
-                size = frame.header_bytes + frame.payload_bytes
-                if self._is_over(1, size) and self.overflow is not Overflow.BLOCK:
-                    began = began or not self.slow
-                    self.slow = True
-                    if not self._make_room(size):
-                        self.dropped += 1
-                        continue
-                else:
-                    self.slow = False
-                self._frames.append(frame)
+            if self.overflow is Overflow.BLOCK or not self._is_over(len(frames), size):
+                self._frames.extend(frames)
                 self.size += size
+                self.slow = self.slow and not frames
+            else:
+                for frame in frames:
+                    began = self._squeeze_in(frame) or began
             if self._waiting:
                 self._wake(len(frames))
             return self.dropped if began else 0
 
-    def take(self, until: float, refusal: bool) -> Delivered | None:
-        """The next message; None at the time `until`. Raises why there will be none; also that the server
-        refused the subscription, with `refusal`."""
+    def next(self, thread: int | None = None) -> Delivered | None:
+        """The next message, if there is one now. With `thread` it is being handled, by a handler that this
+        thread runs, until `finish` is told."""
+        with self._lock:
+            if not self._frames:
+                return None
+            frame = self._frames.popleft()
+            self.size -= _size(frame)
+            if thread is not None:
+                self._active[id(frame)] = thread
+            return frame
+
+    def take(self, until: float, refusal: bool, thread: int | None = None) -> Delivered | None:
+        """As `next`, but waits for it; None at the time `until`. Raises why there will be none; also that
+        the server refused the subscription, with `refusal`."""
         changed = self._is_told if refusal else self._has_more
         while True:
+            frame = self.next(thread)
+            if frame is not None:
+                return frame
             with self._lock:
-                if self._frames:
-                    frame = self._frames.popleft()
-                    self.size -= frame.header_bytes + frame.payload_bytes
-                    return frame
-                if self.end:
-                    raise fresh(self.end)
-                if self.refused and refusal:
-                    raise fresh(self.refused)
+                why = None if self._frames else self.end or (self.refused if refusal else None)
+            if why:
+                raise fresh(why)
             if monotonic() >= until:
                 return None
+            if thread is None:  # a handler leaves it to the I/O thread, and runs beside that
+                self._drive(changed, until)
             self._await(changed, until)
 
     def limit(self, max_msgs: int) -> bool:
@@ -122,6 +141,7 @@ class Pending:
         with self._lock:
             self.received_before = self.received
             self.refused = None
+            self._wake(len(self._waiting))  # an interrupt of who drove may have kept `put` from it
 
     def refuse(self, error: Error) -> None:
         """Tells those who wait that the server refused the subscription."""
@@ -132,28 +152,28 @@ class Pending:
     def close(self, error: Error, discard: bool) -> bool:
         """Nothing will come any more, for the reason `error`; the first call counts, and is told so. With
         `discard` what is pending is dropped."""
-        with self._lock:
-            first = self.end is None
-            if discard:
-                self.dropped += len(self._frames)
-                self._frames.clear()
-                self.size = 0
-            if first:
-                self.end = error
-            self._wake(len(self._waiting))
-            self._tell_idle()
-            return first
+        first = False
+        try:
+            with self._lock:
+                first = self.end is None
+                if first:
+                    self.end = error
+                if discard:
+                    self.dropped += len(self._frames)
+                    self._frames.clear()
+                    self.size = 0
+        finally:  # also after an interrupt: those who wait would do so for ever
+            with self._lock:
+                self._wake(len(self._waiting))
+                self._tell_idle()
+        return first
 
-    def begin(self, token: object, thread: int) -> None:
-        """Something that was taken is being handled, by a handler that `thread` runs."""
-        with self._lock:
-            self._active[token] = thread
-
-    def finish(self, token: object) -> None:
+    def finish(self, frame: object) -> None:
         """The handler has returned."""
-        with self._lock:
-            self._active.pop(token, None)
-            self._tell_idle()
+        self._active.pop(id(frame), None)
+        if self._idle:  # looked at behind that; `wait_idle` does it the other way round
+            with self._lock:
+                self._tell_idle()
 
     def wait_idle(self, until: float) -> int:
         """Waits until everything was taken and handled; how much was not at the time `until`. What the
@@ -163,10 +183,11 @@ class Pending:
             turn = threading.Lock()
             turn.acquire()
             with self._lock:
-                left = len(self._frames) + sum(thread != me for thread in self._active.values())
+                self._idle.append(turn)
+                active = self._active.copy().values()
+                left = len(self._frames) + sum(thread != me for thread in active)
                 if not left:
                     return 0
-                self._idle.append(turn)
             if not turn.acquire(timeout=max(0.0, until - monotonic())):
                 return left
 
@@ -175,19 +196,33 @@ class Pending:
             self.most_bytes >= 0 and self.size + size > self.most_bytes
         )
 
+    def _squeeze_in(self, frame: Delivered) -> bool:
+        """Takes a message in, or drops what is over a limit; whether an episode of dropping begins."""
+        size = _size(frame)
+        began = False
+        if self._is_over(1, size):
+            began, self.slow = not self.slow, True
+            if not self._make_room(size):
+                self.dropped += 1
+                return began
+        else:
+            self.slow = False
+        self._frames.append(frame)
+        self.size += size
+        return began
+
     def _make_room(self, size: int) -> bool:
         """Drops old messages for a new one, if that is the way; whether it fits then."""
         if self.overflow is not Overflow.DROP_OLD:
             return False
         while self._frames and self._is_over(1, size):
             old = self._frames.popleft()
-            self.size -= old.header_bytes + old.payload_bytes
+            self.size -= _size(old)
             self.dropped += 1
         return not self._is_over(1, size)
 
     def _await(self, changed: Callable[[], bool], until: float) -> None:
         """Waits for a change, up to the time `until`."""
-        self._drive(changed, until)
         turn = threading.Lock()
         turn.acquire()
         with self._lock:
@@ -206,22 +241,33 @@ class Pending:
     def _leave(self, turn: threading.Lock) -> bool:
         """Waits no longer; whether it still did."""
         with self._lock:
-            waited = turn in self._waiting
-            if waited:
-                self._waiting.remove(turn)
-        return waited
+            self._waiting.remove(turn)
+            return turn.locked()
 
     def _wake(self, most: int) -> None:
-        """Lets up to `most` threads go on; with the lock held."""
-        for _ in range(min(most, len(self._waiting))):
-            self._waiting.popleft().release()
+        """Lets up to `most` threads go on; with the lock held. They leave the list themselves: an interrupt
+        between taking a lock out and letting it go would make its thread wait for ever."""
+        for turn in self._waiting:
+            if not most:
+                break
+            if turn.locked():
+                most -= 1
+                turn.release()
 
     def _tell_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().release()
+        for turn in self._idle:
+            if turn.locked():
+                turn.release()
+        self._idle.clear()
 
     def _has_more(self) -> bool:
         return bool(self._frames or self.end)
 
     def _is_told(self) -> bool:
         return bool(self._frames or self.end or self.refused)
+
+
+def _size(frame: Delivered) -> int:
+    if frame.__class__ is MsgFrame:  # has no headers; the hot path
+        return frame.payload_bytes
+    return frame.header_bytes + frame.payload_bytes

@@ -5,6 +5,7 @@ What is called when a future is done runs on the callback thread; the thread tha
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from time import monotonic
@@ -12,7 +13,7 @@ from time import monotonic
 from .errors import Error, fresh
 from .message import Delivered, Msg
 from .options import MAX_WAIT
-from .waiter import Drive
+from .waiter import Drive, Flag
 
 __all__ = ["ReplyFuture"]
 
@@ -33,20 +34,30 @@ class ReplyFuture(Future[Msg]):
         self._drive = drive
         self._post = post
         self._give_up = give_up
+        self._over = Flag()
+        self._ending = False
 
     def result(self, timeout: float | None = None) -> Msg:
         """The reply; raises what `Client.request` does, and TimeoutError where it is not there in `timeout`
         seconds (the request goes on then)."""
-        return super().result(self._wait(timeout))
+        self._wait(timeout)
+        return super().result(0)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the request failed with, if it did; waits as `result` does."""
-        return super().exception(self._wait(timeout))
+        self._wait(timeout)
+        return super().exception(0)
+
+    def done(self) -> bool:
+        """Whether it has ended, in whatever way. Takes no lock: an interrupt here could keep it for ever, and
+        who drives needs it."""
+        return self._over.is_set
 
     def cancel(self) -> bool:
         """Gives the request up, if there is no reply yet; whether it did."""
         cancelled = super().cancel()
         if cancelled:
+            self._over.set()
             self._give_up()
         return cancelled
 
@@ -56,21 +67,40 @@ class ReplyFuture(Future[Msg]):
 
     def settle(self, frame: Delivered) -> None:
         """Sets what the reply says. For who drives."""
-        if not self.set_running_or_notify_cancel():
+        if not self._may_end():
             return
         try:
             self.set_result(self._read(frame))
         except Error as error:
             self.set_exception(error)
+        self._has_ended()
 
     def fail(self, error: Error) -> None:
         """Sets why there will be no reply."""
-        if self.set_running_or_notify_cancel():
+        if self._may_end():
             self.set_exception(fresh(error))
+            self._has_ended()
 
-    def _wait(self, timeout: float | None) -> float:
-        """Drives until it is done or the time is over; what is left of the time."""
+    def _may_end(self) -> bool:
+        """Whether it has no end yet."""
+        if self._over.is_set:
+            return False
+        if self._ending:  # an interrupt has hit who was about to: its lock may be taken for ever
+            self._condition = threading.Condition()
+            if super().done():
+                self._has_ended()
+                return False
+            return True
+        self._ending = True
+        return self.set_running_or_notify_cancel()
+
+    def _has_ended(self) -> None:
+        self._over.set()
+        self._ending = False
+
+    def _wait(self, timeout: float | None) -> None:
+        """Drives until it is done or the time is over."""
         until = monotonic() + (MAX_WAIT if timeout is None else min(timeout, MAX_WAIT))
         if not self.done():
             self._drive(self.done, until)
-        return max(0.0, until - monotonic())
+            self._over.wait(until - monotonic())

@@ -74,7 +74,8 @@ class ServerPool:
         self._most = most
         self._failures: list[Error] = []
         self._left = 0  # tries in this round
-        self.rounds = 0  # that failed since there was a connection
+        self._rounds = 0  # that failed since there was a connection
+        self._brief = 0  # connections in a row that did not last
         if shuffle:
             shuffle(self._entries)
 
@@ -82,6 +83,12 @@ class ServerPool:
     def servers(self) -> list[Server]:
         """All that are known, the next one to be tried first."""
         return [entry.server for entry in self._entries]
+
+    @property
+    def rounds(self) -> int:
+        """That failed since there was a connection; also those that were won and did not last, but the first:
+        a server that takes us and drops us at once, again and again, is not to be hurried."""
+        return self._rounds + max(0, self._brief - 1)
 
     def begin(self) -> None:
         """Starts a round: each server is tried once."""
@@ -95,7 +102,7 @@ class ServerPool:
         server does not use up the time of those behind it.
         """
         if not self._left or not self._entries:
-            self.rounds += 1
+            self._rounds += 1
             return None
         share = (deadline - now) / self._left
         self._left -= 1
@@ -121,10 +128,12 @@ class ServerPool:
         """Says that the server that was tried last is connected to."""
         self._entries[0].failures = 0
         self._entries[0].refusal = ""
-        self.rounds = 0
+        self._rounds = 0
 
-    def lost(self, error: Error) -> None:
-        """Says that the connection was lost: its server is tried last. Its refusal counts as the first."""
+    def lost(self, error: Error, brief: bool = False) -> None:
+        """Says that the connection was lost: its server is tried last. Its refusal counts as the first.
+        `brief`: it did not last."""
+        self._brief = self._brief + 1 if brief else 0
         entry = self._entries.pop(0)
         entry.refusal = str(error) if isinstance(error, AuthorizationError) else ""
         self._entries.append(entry)

@@ -8,21 +8,24 @@ from dataclasses import dataclass
 from enum import Enum
 from time import monotonic
 
+from .checks import check_count, check_seconds
 from .errors import (
     BadSubscriptionError,
     Error,
     ForkedError,
+    MaxMessagesError,
     NextMsgTimeoutError,
+    NoRespondersError,
     OptionError,
     SyncSubRequiredError,
 )
-from .message import Delivered, Msg, Publish, to_wire
+from .message import Delivered, Msg, Publish, is_no_responders, to_wire
 from .options import MAX_WAIT, check_max_msgs
 from .pending import Overflow, Pending
 from .protocol import check_queue, check_subscribe
 from .waiter import Drive
 
-__all__ = ["Home", "State", "SubStats", "Subscription", "check_limits"]
+__all__ = ["Home", "State", "SubStats", "Subscription", "check_limits", "gather"]
 
 
 class State(Enum):
@@ -58,6 +61,7 @@ class Home:
 
 def check_limits(msgs: int, size: int) -> None:
     """Raises OptionError for pending limits that make no sense."""
+    check_count(pending_msgs_limit=msgs, pending_bytes_limit=size)
     if not msgs or not size:
         raise OptionError("pending limit", "must not be 0; below 0 is no limit")
 
@@ -172,6 +176,8 @@ class Subscription:
         MaxMessagesError or ConnectionClosedError.
         """
         self._check_sync()
+        if timeout is not None and timeout.__class__ is not float:
+            check_seconds(timeout=timeout)
         frame = self._take(timeout)
         if frame is None:
             raise NextMsgTimeoutError(self.subject, timeout or 0.0)
@@ -189,6 +195,8 @@ class Subscription:
         """The messages as they come, until none came for `timeout` seconds or `limit` were given; else as
         iteration."""
         self._check_sync()
+        check_seconds(timeout=0 if timeout is None else timeout)
+        check_count(limit=0 if limit is None else limit)
         return self._messages(timeout=timeout, limit=limit)
 
     def unsubscribe(self, max_msgs: int | None = None) -> None:
@@ -206,6 +214,7 @@ class Subscription:
         Raises DrainTimeoutError where that takes longer than `timeout` seconds; then what is left is dropped.
         Called by its own handler, it does not wait for that one.
         """
+        check_seconds(timeout=timeout)
         self._draining = True
         self._home.drain(self, timeout)
 
@@ -219,10 +228,8 @@ class Subscription:
         """Calls `call` with each message and a token until the end; `handled` is due for each token. For
         the thread that runs the handler."""
         me = threading.get_ident()
-        for msg in self._messages(refusal=False):
-            token = object()
-            self._pending.begin(token, me)
-            call(msg, token)
+        for frame in self._frames(False, thread=me):
+            call(Msg(frame, self._home.publish), frame)
 
     def handled(self, token: object) -> None:
         """The handler has returned."""
@@ -268,13 +275,21 @@ class Subscription:
         self._pending = Pending(*self.pending_limits, self._pending.overflow, self._home.drive)
         self._pending.close(ForkedError(), discard=True)
 
-    def _messages(
-        self, refusal: bool = True, timeout: float | None = None, limit: int | None = None
-    ) -> Iterator[Msg]:
+    def _messages(self, timeout: float | None = None, limit: int | None = None) -> Iterator[Msg]:
+        for frame in self._frames(True, timeout, limit):
+            yield Msg(frame, self._home.publish)
+
+    def _frames(
+        self,
+        refusal: bool,
+        timeout: float | None = None,
+        limit: int | None = None,
+        thread: int | None = None,
+    ) -> Iterator[Delivered]:
         given = 0
         while limit is None or given < limit:
             try:
-                frame = self._take(timeout, refusal)
+                frame = self._take(timeout, refusal, thread)
             except Error as error:
                 if self._quiet or isinstance(error, BadSubscriptionError) or not refusal:
                     return
@@ -282,14 +297,16 @@ class Subscription:
             if frame is None:
                 return
             given += 1
-            yield Msg(frame, self._home.publish)
+            yield frame
 
-    def _take(self, timeout: float | None, refusal: bool = True) -> Delivered | None:
-        forever = timeout is None
-        while True:
+    def _take(
+        self, timeout: float | None, refusal: bool = True, thread: int | None = None
+    ) -> Delivered | None:
+        frame = self._pending.next(thread)  # before any look at the clock
+        while frame is None:
             until = monotonic() + (MAX_WAIT if timeout is None else min(timeout, MAX_WAIT))
-            frame = self._pending.take(until, refusal)
-            if frame is not None or not forever:
+            frame = self._pending.take(until, refusal, thread)
+            if timeout is not None:
                 break
         if self._pending.overflow is Overflow.BLOCK:
             self._home.resume()
@@ -302,3 +319,28 @@ class Subscription:
     def __repr__(self) -> str:
         queue = f", queue={self.queue!r}" if self.queue else ""
         return f"Subscription({self.subject!r}{queue}, {self.pending_msgs} pending)"
+
+
+def gather(
+    subject: str,
+    sub: Subscription,
+    until: float,
+    stall: float | None,
+    sentinel: Callable[[Msg], bool] | None,
+) -> Iterator[Msg]:
+    """The replies to a request on `subject` that come to `sub`, up to the time `until`: see request_many."""
+    with sub:
+        wait = until - monotonic()
+        while True:
+            try:
+                msg = sub.next_msg(max(0.0, wait))
+            except (NextMsgTimeoutError, MaxMessagesError):
+                return
+            if is_no_responders(msg):
+                raise NoRespondersError(subject)
+            if sentinel and sentinel(msg):
+                return
+            yield msg
+            wait = until - monotonic()
+            if stall is not None:
+                wait = min(wait, stall)

@@ -10,12 +10,44 @@ from typing import Generic, TypeVar
 from .errors import Error, fresh
 from .options import MAX_WAIT
 
-__all__ = ["Drive", "Waiter"]
+__all__ = ["Drive", "Flag", "Waiter"]
 
 _T = TypeVar("_T")
 
 Drive = Callable[[Callable[[], object], float], None]
 """Moves the connection's bytes until the call returns something true, or a time; or returns early."""
+
+
+class Flag:
+    """As `threading.Event`, in whose `wait` an interrupt may lose a lock. Any thread may call anything."""
+
+    __slots__ = ("is_set", "_waiting")
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._waiting: dict[threading.Lock, None] = {}  # in single operations, which are atomic
+
+    def set(self) -> None:
+        """Lets all go on that wait, now and later."""
+        self.is_set = True
+        for turn in self._waiting.copy():
+            if turn.locked():
+                turn.release()
+
+    def clear(self) -> None:
+        """Makes those wait who come later."""
+        self.is_set = False
+
+    def wait(self, timeout: float) -> bool:
+        """Whether it was set within `timeout` seconds."""
+        turn = threading.Lock()
+        turn.acquire()
+        try:
+            self._waiting[turn] = None
+            # Only now: who sets it after this look finds the lock.
+            return self.is_set or turn.acquire(timeout=min(max(0.0, timeout), MAX_WAIT))
+        finally:
+            self._waiting.pop(turn, None)
 
 
 class Waiter(Generic[_T]):
@@ -34,7 +66,7 @@ class Waiter(Generic[_T]):
     def settle(self, value: _T) -> None:
         """Ends the wait with `value`. Only the first end counts; for who drives."""
         if not self._is_settled():
-            self._value.append(value)
+            self._value = [value]  # no call: an interrupt cannot come between these two
             self._lock.release()
 
     def fail(self, error: Error) -> None:

@@ -28,7 +28,8 @@ FENCES = {
     "selectors": {"natsync/loop.py"},
     "threading": {
         f"natsync/{file}.py"
-        for file in "connection deadlines dispatch forks keeper loop outbox pending replies subscription waiter".split()
+        for files in ("connection deadlines dispatch forks keeper loop", "outbox pending replies")
+        for file in (*files.split(), "subscription", "waiter")
     },
 }
 

@@ -19,6 +19,11 @@ SAMPLES = {
     "request_reply": "hello, world\nno responders on nobody.listens.here\n",
     "queue_workers": "".join(f"done: job {number}\n" for number in range(8)),
     "headers": "Ada ['Grace', 'Edsger']\n",
+    "reconnect": "disconnected\nreconnected\n4.20\nreconnects: 1\n",
+    "drain": "1000 jobs done, closed\n",
+    "futures": "0 1 4 9 16 25 36 49\nnorth south\nno responders on nobody.listens.here\n",
+    "around_handler": "4\n",
+    "slow_consumer": "slow consumer on ticks\n90 dropped, first kept: 90\n",
 }
 
 

@@ -18,7 +18,13 @@ from .options import Options
 from .reassembly import Limits
 
 STDIN = "-"
-FORMATS = ("text", "jsonl", "csv", "parquet")
+_MEANINGS = {
+    "text": "For people",
+    "jsonl": "one JSON object a line",
+    "csv": "comma separated",
+    "parquet": "Apache Parquet",
+}
+FORMATS = tuple(_MEANINGS)
 
 _FLOWS = FlowLimits()
 _STREAMS = Limits()
@@ -237,7 +243,7 @@ def _format(forms: tuple[str, ...]) -> _Decorator:
         type=click.Choice(forms),
         default="text",
         show_default=True,
-        help="For people; one JSON object a line; comma separated; Apache Parquet.",
+        help="; ".join(_MEANINGS[form] for form in forms) + ".",
     )
 
 

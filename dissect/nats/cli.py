@@ -6,7 +6,6 @@ damaged; 130 interrupted. A closed pipe ends quietly. What is wrong is said on s
 
 from __future__ import annotations
 
-import gc
 import sys
 from importlib import metadata
 
@@ -22,8 +21,9 @@ from .arguments import (
     row_options,
     talk_options,
 )
-from .outlet import INTERRUPTED
+from .outlet import INTERRUPTED, unwritable
 from .run import Run, print_info, print_rows, print_session, print_talk
+from .shards import calm_collector
 
 
 def _version() -> str:
@@ -125,11 +125,12 @@ def _sql(query: str, **values: object) -> None:
 
 def main() -> None:
     """The console script."""
-    # What is imported stays, and rows are no cycles: looking for garbage as often as Python does by default
-    # costs one part in twenty.
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    calm_collector()
     try:
         cli(prog_name="nats-dissect")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except OSError as error:  # a help text; all else is behind an Outlet
+        fault = unwritable(None, error)
+        fault.show()
+        sys.exit(fault.exit_code)

@@ -28,12 +28,12 @@ from .wire import Direction
 _LATE_NS = 1_000_000_000
 _LATE_FRAMES = 1000
 
-# Sessions of which only the last word is wanted are told so many events at a time, so that the code that does
-# it is in the processor's caches: a third less time for it. A large frame ends the waiting.
+# So many groups are worked off together, since then what is done with each is still in the processor's
+# caches for the next: a third less time for it. Large frames end the waiting.
 _TOGETHER = 256
-_LARGE_BYTES = 1 << 16
+_TOGETHER_BYTES = 1 << 20
 
-
+# The tables whose rows are made only when a talk is over.
 _AT_THE_END = frozenset({"sessions", "flows"})
 
 
@@ -44,64 +44,62 @@ class Rows(NamedTuple):
     records: list[Record]
 
 
-def fold(source: Iterable[Group], tables: Collection[str], options: Options) -> Iterator[Rows]:
-    """The records that each group completes. `tables` are names out of `records.COLUMNS`."""
+def fold(
+    source: Iterable[Group], tables: Collection[str], options: Options, together: bool = False
+) -> Iterator[Rows]:
+    """The records that each group completes. `tables` are names out of `records.COLUMNS`. With `together`
+    they may come some groups later."""
     alive: dict[Talk, _Fold] = {}
     budget = Budget()
-    queue = _Queue() if _AT_THE_END.issuperset(tables) else None
+    most = _TOGETHER if together or _AT_THE_END.issuperset(tables) else 1
+    waiting: list[tuple[Release, list[_Part]]] = []
+    held_bytes = 0
     for release, talks in source:
-        records: list[Record] = []
+        parts = []
+        over = False
         for talk, events in talks:
             told = alive.get(talk)
             if told is None:
-                told = alive[talk] = _Fold(talk, tables, options, budget, queue)
-            told.take(events, records)
+                told = alive[talk] = _Fold(talk, tables, options, budget)
+            events = told.due(events)
+            conversation = talk.conversation
+            parts.append((told, events, conversation.kind, conversation.account, talk.over))
+            for event in events:
+                if event.__class__ is Batch:
+                    held_bytes += event.frames[0].total_bytes
             if talk.over:
-                told.close(records)
+                over = True
                 del alive[talk]
+        waiting.append((release, parts))
+        if over or len(waiting) >= most or held_bytes > _TOGETHER_BYTES:
+            yield from _worked_off(waiting)
+            waiting = []
+            held_bytes = 0
+    yield from _worked_off(waiting)
+
+
+def _worked_off(groups: Iterable[tuple[Release, list[_Part]]]) -> list[Rows]:
+    """The records of some groups."""
+    rows = []
+    for release, parts in groups:
+        records: list[Record] = []
+        for told, events, kind, account, over in parts:
+            if events:
+                told.take(events, kind, account, records)
+            if over:
+                told.close(records)
         if records:
-            yield Rows(release, records)
-
-
-class _Queue:
-    """Events on their way to their sessions, of all talks."""
-
-    def __init__(self) -> None:
-        self._events: list[tuple[Session, Event]] = []
-
-    def put(self, session: Session, events: list[Event]) -> None:
-        """Takes them in order of time."""
-        waiting = self._events
-        for event in events:
-            waiting.append((session, event))
-            if event.__class__ is Batch and event.frames[0].total_bytes > _LARGE_BYTES:
-                self.empty()
-        if len(waiting) >= _TOGETHER:
-            self.empty()
-
-    def empty(self) -> None:
-        """Tells the sessions."""
-        for session, event in self._events:
-            if event.__class__ is Batch:
-                session.add(event)
-            elif isinstance(event, Note):
-                session.note(event)
-        self._events.clear()
+            rows.append(Rows(release, records))
+    return rows
 
 
 class _Fold:
-    """What is kept of one talk. Where rows are made only at its end, its session is told by the `queue`."""
+    """What is kept of one talk."""
 
     def __init__(
-        self,
-        talk: Talk,
-        tables: Collection[str],
-        options: Options,
-        budget: Budget,
-        queue: _Queue | None,
+        self, talk: Talk, tables: Collection[str], options: Options, budget: Budget
     ) -> None:
         self._talk = talk
-        self._queue = queue
         self._tables = tables
         wanted = talk.is_nats and tables != {"flows"}
         self._session = Session(talk.flow.id, tables, options.redact, budget) if wanted else None
@@ -109,18 +107,24 @@ class _Fold:
         self._frames = _Numbered(talk, options) if "frames" in tables else None
         self._wants_anomalies = "anomalies" in tables
 
-    def take(self, events: list[Event], records: list[Record]) -> None:
-        """Takes what is new; the records it completes are appended."""
-        session, line = self._session, self._line
-        if session is None:
-            return
+    def due(self, events: list[Event]) -> list[Event]:
+        """What may be told now, in order of time, with these events behind those that wait."""
+        if self._session is None:
+            return []
+        line = self._line
         if line.held or line.waits():
             events = line.take(events)
         if len(events) > 1:
             events.sort(key=_time)
-        if self._queue:
-            self._queue.put(session, events)
-            return
+        return events
+
+    def take(
+        self, events: list[Event], kind: Kind | None, account: str, records: list[Record]
+    ) -> None:
+        """Takes what is due. `kind` and `account` are what was known of the talk then. The records that
+        are complete are appended."""
+        session = self._session
+        assert session
         for event in events:
             if event.__class__ is Batch:
                 session.add(event)
@@ -129,30 +133,27 @@ class _Fold:
                 if self._wants_anomalies:
                     records.append(_anomaly_row(self._talk, event))
         if self._frames:
-            records += self._frames.rows(events, session.notes)
+            records += self._frames.rows(events, kind, account, session.notes)
         if session.notes:
             self._tell_notes(session, records)
         if session.rows:
-            records += self._rows(session)
+            records += self._rows(session, account)
 
     def close(self, records: list[Record]) -> None:
         """Nothing more comes."""
         talk, session = self._talk, self._session
-        if self._queue:
-            self._queue.empty()
         if session:
             row = session_row(talk, session)
-            records += self._rows(session)
+            records += self._rows(session, talk.conversation.account)
             self._tell_notes(session, records)
             if "sessions" in self._tables:
                 records.append(row)
         if "flows" in self._tables:
             records.append(_flow_row(talk))
 
-    def _rows(self, session: Session) -> list[Record]:
+    def _rows(self, session: Session, account: str) -> list[Record]:
         """The rows that the session has completed."""
         rows, session.rows = session.rows, []
-        account = self._talk.conversation.account
         if account:
             for row in rows:
                 if isinstance(row, SubscriptionRecord):
@@ -164,6 +165,10 @@ class _Fold:
         if self._wants_anomalies:
             records += (_anomaly_row(self._talk, note) for note in session.notes)
         session.notes.clear()
+
+
+# What a group says of one talk: the events, what was known of the talk then, and whether it is over.
+_Part = tuple[_Fold, list[Event], Kind | None, str, bool]
 
 
 class _Line:
@@ -203,17 +208,17 @@ class _Numbered:
     """The rows of one talk's frames."""
 
     def __init__(self, talk: Talk, options: Options) -> None:
-        self._talk = talk
         self._maker = RowMaker(talk.flow.id, options.payload, options.redact)
 
-    def rows(self, events: Iterable[Event], notes: Sequence[Note]) -> list[FrameRecord]:
+    def rows(
+        self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
+    ) -> list[FrameRecord]:
         """The rows of frames in order of time. `notes` are what the session found odd about them."""
-        talk = self._talk
-        kind, account = kind_name(talk.conversation.kind), talk.conversation.account
+        name = kind_name(kind)
         rows: list[FrameRecord] = []
         for event in events:
             if isinstance(event, Batch):
-                rows += self._maker.rows(event, kind, account)
+                rows += self._maker.rows(event, name, account)
         if notes:
             _mark(rows, notes)
         return rows

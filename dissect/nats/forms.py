@@ -36,7 +36,7 @@ class Form(NamedTuple):
 def form_of(table: str, name: str, columns: str | None, look: Look, live: bool) -> Form:
     """The form that the user chose. Raises ValueError for a column that the table does not have, and
     MissingLibrary for a format that needs one."""
-    render = render_of(table, name, columns, look.colour)
+    render = render_of(table, name, columns, look)
     if name == "jsonl":
         return Form(render, LineWriter)
     names = chosen_columns(table, columns)
@@ -52,7 +52,7 @@ def form_of(table: str, name: str, columns: str | None, look: Look, live: bool) 
     return Form(render, partial(GridWriter, fields=GRIDS[table][0], look=look, live=live))
 
 
-def render_of(table: str, name: str, columns: str | None, colour: bool) -> Render:
+def render_of(table: str, name: str, columns: str | None, look: Look) -> Render:
     """The `render` of a form, by arguments that another process can be sent."""
     names = chosen_columns(table, columns)
     if name == "jsonl":
@@ -63,4 +63,4 @@ def render_of(table: str, name: str, columns: str | None, colour: bool) -> Rende
         return csv_lines(table, names)
     if columns is not None:
         return field_lines(table, names)
-    return frame_lines(colour) if table == "frames" else GRIDS[table][1]
+    return frame_lines(look) if table == "frames" else GRIDS[table][1]

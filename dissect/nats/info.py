@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from .folds import fold
 from .layers import Layers
 from .options import Options
 from .pipeline import segments
-from .records import AnomalyRecord, FlowRecord, SessionRecord, printable
+from .records import AnomalyRecord, FlowRecord, SessionRecord, printable, text_of
 from .talks import Clock, talks
 from .units import count_text, duration_text, size_text, time_text
 
@@ -63,7 +64,7 @@ def _count(found: Traffic, record: object) -> None:
 def file_facts(file: FileReport) -> dict[str, Fact]:
     """One file, as its JSON object says it."""
     facts: dict[str, Fact] = {
-        "file": file.path,
+        "file": _name(file.path),
         "format": file.format,
         "packets": file.packets,
         "captured_bytes": file.captured_bytes,
@@ -102,10 +103,15 @@ def total_facts(report: CaptureReport, found: Traffic) -> dict[str, Fact]:
         "missing_bytes": found.missing_bytes,
         "anomalies": dict(found.anomalies.most_common()),
         "anomaly_bytes": dict(found.anomaly_bytes.most_common()),
-        "no_captures": list(report.passed_over),
-        "unreadable": list(report.unreadable),
+        "no_captures": list(map(_name, report.passed_over)),
+        "unreadable": list(map(_name, report.unreadable)),
     }
     return {name: fact for name, fact in facts.items() if fact not in (None, [], {})}
+
+
+def _name(path: str) -> str:
+    """A file's name, which need not be UTF-8, as text."""
+    return text_of(os.fsencode(path))
 
 
 def json_text(report: CaptureReport, found: Traffic) -> Iterator[str]:

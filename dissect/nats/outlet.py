@@ -65,10 +65,7 @@ class Outlet:
             _hush()
             sys.exit(0)
         except OSError as error:  # reading fails with DissectError
-            if self._path is None:
-                _hush()
-            name = self._path or "standard output"
-            raise Fault(f"{name}: cannot be written: {error.strerror}") from None
+            raise unwritable(self._path, error) from None
         except KeyboardInterrupt:
             _flush_quietly()
             sys.exit(INTERRUPTED)
@@ -84,6 +81,13 @@ class Outlet:
         if self._binary:
             return whole_file(path)
         return open(path, "a", encoding="utf-8", errors="backslashreplace", newline="")
+
+
+def unwritable(path: str | None, error: OSError) -> Fault:
+    """The fault that an output has; None is standard output, of which nothing more is tried."""
+    if path is None:
+        _hush()
+    return Fault(f"{path or 'standard output'}: cannot be written: {error.strerror}")
 
 
 def _standard_output() -> TextIO:

@@ -31,6 +31,11 @@ class ParquetFile:
         )
         self._batches: list[pa.RecordBatch] = []
 
+    def __del__(self) -> None:
+        # Where the work broke off, pyarrow would end the file now, which is closed.
+        if hasattr(self, "_writer"):
+            self._writer.is_open = False
+
     def add(self, rows: pa.RecordBatch) -> None:
         """Takes the next rows."""
         self._batches.append(rows)

@@ -260,6 +260,8 @@ _CONTROL |= {
     code: f"\\u{code:04x}"
     for code in (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 }
+# Bytes of file names and arguments that are no UTF-8, as Python has them.
+_CONTROL |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)}
 
 
 def printable(text: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import fields
 
 from .capture import CaptureReport
 from .cells import ARROWS
-from .look import painted
+from .look import Look, painted
 from .records import AnomalyRecord, FrameRecord, Record, SessionRecord, printable
 from .units import count_text, duration_text, time_text
 
@@ -21,13 +21,18 @@ _NONE = {"sessions": "NATS found", "frames": "NATS found"}
 _STYLES = {"-ERR": "bold red", "INFO": "dim", "CONNECT": "cyan", "PING": "dim", "PONG": "dim"}
 
 
-def frame_lines(colour: bool) -> Callable[[Record], str]:
-    """A line a frame: time, session, direction, operation, subject, and what else matters of it."""
+def frame_lines(look: Look) -> Callable[[Record], str]:
+    """A line a frame: time, session, direction, operation, subject, and what else matters of it; as much
+    as a terminal is wide."""
+    width = look.width
 
     def line(record: Record) -> str:
         assert isinstance(record, FrameRecord)
         style = "red" if record.anomalies else _STYLES.get(record.op, "")
-        return painted(frame_line(record), style if colour else "") + "\n"
+        text = frame_line(record)
+        if width is not None and len(text) > width:
+            text = text[: max(1, width - 3)] + "..."
+        return painted(text, style if look.colour else "") + "\n"
 
     return line
 

@@ -9,6 +9,7 @@ from functools import partial
 from .arguments import Given
 from .capture import CaptureReport
 from .forms import render_of
+from .look import Look
 from .pipeline import records
 from .records import Record, SessionRecord
 from .shards import Work, sharded
@@ -27,14 +28,14 @@ def rows_of(table: str, given: Given, report: CaptureReport) -> Generator[Record
 
 
 def shared_rows(
-    table: str, given: Given, colour: bool, jobs: int, report: CaptureReport
+    table: str, given: Given, look: Look, jobs: int, report: CaptureReport
 ) -> Generator[tuple[Rendered, int], None, None]:
     """The same rows, rendered by `jobs` processes; with each, how many NATS messages it stands for."""
     work = Work(
         paths=given.captures,
         table=table,
         options=given.options,
-        renderer=partial(_renderer, table, given.form, given.columns, colour),
+        renderer=partial(_renderer, table, given.form, given.columns, look),
         where=given.where,
     )
     return sharded(work, jobs, report)
@@ -48,7 +49,7 @@ def messages_of(row: Record) -> int:
 
 
 def _renderer(
-    table: str, form: str, columns: str | None, colour: bool
+    table: str, form: str, columns: str | None, look: Look
 ) -> Callable[[Record], tuple[Rendered, int]]:
-    render = render_of(table, form, columns, colour)
+    render = render_of(table, form, columns, look)
     return lambda row: (render(row), messages_of(row))

@@ -88,7 +88,7 @@ def print_rows(run: Run) -> None:
         say("packets from standard input are taken by one process: --jobs does nothing")
         jobs = 1
     if jobs > 1:
-        with closing(shared_rows(run.table, given, run.look.colour, jobs, run.report)) as shared:
+        with closing(shared_rows(run.table, given, run.look, jobs, run.report)) as shared:
             print_chunks(run, form, shared_chunks(shared, given))
     else:
         with closing(rows_of(run.table, given, run.report)) as rows:

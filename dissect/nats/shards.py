@@ -14,6 +14,7 @@ Workers are started afresh, without fork. So a program that calls this needs its
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections import deque
@@ -212,8 +213,16 @@ def _start(work: Work[_Row], number: int, jobs: int) -> _Worker:
     return _Worker(process, ours)
 
 
+def calm_collector() -> None:
+    """What is imported stays, and rows are no cycles: looking for garbage as often as Python does by
+    default costs one part in twenty."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
 def _work(connection: Connection, work: Work[_Row], number: int, jobs: int) -> None:
     """The life of a worker process."""
+    calm_collector()
     try:
         try:
             with nullcontext() if work.where is None else closing(_where(work)) as where:

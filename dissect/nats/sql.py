@@ -118,7 +118,7 @@ def answer(
     query: str, source: Callable[[Collection[str]], Generator[Record, None, None]]
 ) -> Iterator[Answer]:
     """What a query over the tables says. `source` is called with the tables that the query
-    names, if any, and gives their records.
+    names, and gives their records; with none it still says what is wrong with the captures.
 
     The tables are in a database on disk while the block lasts, in a folder of its own, which is gone
     afterwards in any case.
@@ -138,9 +138,8 @@ def answer(
                     connection.execute(f"CREATE TABLE {table} AS FROM rows")
                     connection.unregister("rows")
                 named = _tables_named(duck, connection, query)
-                if named:
-                    with closing(source(named)) as records:
-                        _load(connection, records)
+                with closing(source(named)) as records:
+                    _load(connection, records)
             with closing(_connect(duck, path, limits | _LOCKED, read_only=True)) as connection:
                 reader = pyarrow().RecordBatchReader.from_stream(connection.sql(query))
                 yield Answer(reader.schema, _batches(query, reader))

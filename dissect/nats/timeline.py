@@ -69,7 +69,8 @@ _PLACES: dict[type[Record], Callable[..., Place]] = {
 
 def placed(records: Iterable[Record]) -> list[Placed[Record]]:
     """Records with their places, as a `Timeline` takes them."""
-    return [(_PLACES[record.__class__](record), record) for record in records]
+    places = _PLACES
+    return [(places[record.__class__](record), record) for record in records]
 
 
 def payload_bytes(records: Iterable[Record]) -> int:

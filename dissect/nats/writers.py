@@ -174,4 +174,6 @@ def chosen_columns(table: str, names: str | None) -> list[str]:
     for name in chosen:
         if name not in known:
             raise ValueError(f"{table} has no column {name!r}; it has {', '.join(known)}")
+        if chosen.count(name) > 1:
+            raise ValueError(f"column {name} is named twice")
     return chosen

@@ -141,9 +141,10 @@ class Decoder:
 
     def _continue(self, data: bytes, start: int, frames: list[Frame]) -> int:
         """Goes on with the frame in progress, or begins one; returns how far into `data` it reaches."""
-        if self._body is None:
-            start = self._begin(data, start, frames)
         body = self._body
+        if body is None:
+            start = self._begin(data, start, frames)
+            body = self._body
         if body is not None:
             start += body.feed(data, start)
             if not body.left:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from types import SimpleNamespace
 import pytest
 
 import natsync
-from natsync.cli import _parser, main
+from natsync.cli import main
+from natsync.commands import make_parser
 from natsync.protocol import Err, HMsg, HPub, Msg, Ping, Pong, Pub, Sub
 
 from tests.support.fake_server import Background, FakeServer, Peer
@@ -123,14 +125,42 @@ def test_rtt(capsys: Output) -> None:
     assert json.loads(last)["rtt_ns"] > 0
 
 
+def test_who_listens_goes_on_with_another_connection(capsys: Output) -> None:
+    with FakeServer() as server:
+        talk = Talk(server, "sub", "a", "--count", "2")
+        talk.peer.until(Ping)
+        talk.peer.send(Pong(), Msg(b"a", b"1", b"", b"before"), Err(b"Stale Connection"))
+        talk.peer.close()
+        talk.peer = server.accept()
+        talk.peer.greet()
+        talk.peer.send(Msg(b"a", talk.peer.subscribed(), b"", b"behind"))
+        assert talk.status() == 0
+    out, err = capsys.readouterr()
+    assert out == "[a] before\n[a] behind\n"
+    lost, again = err.splitlines()
+    assert lost == "natsync: disconnected: Stale Connection; reconnecting"
+    assert re.fullmatch(r"natsync: reconnected after \d\.\d s", again)
+
+
 def test_a_lost_connection_is_one_line(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = Talk(server, "sub", "a")
-        talk.peer.until(Ping)
-        talk.peer.send(Pong(), Err(b"Stale Connection"))
+        talk = Talk(server, "request", "a")
+        talk.peer.until(Pub)
+        talk.peer.send(Err(b"Stale Connection"))
         talk.peer.close()
         assert talk._call.result() == 1
     assert capsys.readouterr().err == "natsync: connection closed: Stale Connection\n"
+
+
+@pytest.mark.parametrize("command", ["sub", "reply"])
+def test_a_refused_subscription_is_one_line(command: str, capsys: Output) -> None:
+    refusal = 'Permissions Violation for Subscription to "a"'
+    with FakeServer() as server:
+        talk = Talk(server, command, "a")
+        talk.peer.subscribed()
+        talk.peer.send(Err(refusal.encode()))
+        assert talk.status() == 1
+    assert capsys.readouterr() == ("", f"natsync: the server reported: {refusal}\n")
 
 
 def test_failures_are_one_line_without_secrets(capsys: Output) -> None:
@@ -208,20 +238,22 @@ def test_a_closed_pipe() -> None:
 
 def test_each_command_has_its_own_wait() -> None:
     def wait(*arguments: str) -> float | None:
-        timeout: float | None = _parser().parse_args(arguments).timeout
+        timeout: float | None = make_parser("1").parse_args(arguments).timeout
         return timeout
 
     assert (wait("sub", "a"), wait("reply", "a")) == (None, None)
     assert (wait("pub", "a"), wait("request", "a"), wait("rtt")) == (5.0, 5.0, 5.0)
+    assert wait("bench", "pub") == 5.0
     assert wait("sub", "a", "--timeout", "2") == 2.0
 
 
-def test_a_refused_publish_fails() -> None:
+def test_a_refused_publish_fails(capsys: Output) -> None:
     with FakeServer() as server:
         talk = Talk(server, "pub", "a", "x")
         talk.peer.expect(Pub)
         talk.peer.send(Err(b'Permissions Violation for Publish to "a"'))
         assert talk.status() == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])

@@ -272,7 +272,8 @@ def test_what_it_tells_of_itself(talk: Talk) -> None:
     nc, peer = talk
     assert nc.status is natsync.Status.CONNECTED
     assert (nc.server_info.server_name, nc.server_info.client_id) == ("fake", 7)
-    assert repr(nc) == "Client('fake', 127.0.0.1:4222, connected)"
+    assert repr(nc) == f"Client({nc.server}, connected)"
+    assert nc.server == "{}:{}".format(*peer.connection.getsockname())
     before = nc.stats
     nc.publish("a", b"xyz")
     sub = nc.subscribe("b")

@@ -319,3 +319,16 @@ def test_any_error_text_is_understood(text: bytes) -> None:
     for whole in (text, b'Permissions Violation for Publish to "%b"' % text):
         error, _ = read_error(whole)
         assert isinstance(str(error), str)
+
+
+def test_many_messages_are_followed_by_a_ping_of_our_own() -> None:
+    engine = open_engine()
+    engine.sent += 999
+    engine.checkpoint()
+    assert engine.take() == b""
+    engine.sent += 1
+    engine.checkpoint()
+    engine.checkpoint()  # one is on its way
+    assert engine.take() == b"PING\r\n"
+    engine.sent += 5
+    assert engine.receive(b"PONG\r\n", 1.0) == [] and engine.confirmed == 1000

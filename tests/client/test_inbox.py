@@ -6,7 +6,11 @@ import re
 
 import pytest
 
-from natsync.errors import ConnectionClosedError, PermissionsViolationError
+from natsync.errors import (
+    ConnectionClosedError,
+    ConnectionReconnectingError,
+    PermissionsViolationError,
+)
 from natsync.inbox import Inbox
 from natsync.protocol import Msg as MsgFrame
 from natsync.waiter import Waiter
@@ -105,3 +109,22 @@ def test_the_end_fails_all() -> None:
     for waiter in waiters:
         with pytest.raises(ConnectionClosedError):
             waiter.wait(0)
+
+
+def test_a_reply_that_was_at_hand_when_an_interrupt_came_is_not_forgotten() -> None:
+    inbox = Inbox("_INBOX", idle)
+    subject, _ = inbox.open("x")
+
+    class Stubborn(Waiter[object]):
+        def settle(self, value: object) -> None:
+            raise KeyboardInterrupt
+
+    token = subject[len(inbox.prefix) :].encode()
+    inbox._waiting[token] = "x", Stubborn(idle)
+    stubborn = inbox._waiting[token][1]
+    with pytest.raises(KeyboardInterrupt):
+        inbox.deliver([reply(subject)])
+    inbox.lose(ConnectionReconnectingError("interrupted"))
+    assert isinstance(stubborn, Waiter)
+    with pytest.raises(ConnectionReconnectingError):
+        stubborn.wait(0)

@@ -89,3 +89,46 @@ def test_a_paused_link_reads_nothing() -> None:
     before = len(seen)
     link.turn(0.0)
     assert len(seen) == before and loop.inbound
+
+
+def test_what_an_interrupt_leaves_is_neither_lost_nor_sent_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    link, loop, outbox, _ = linked(10_000)
+    link.turn(0.0)
+    for item in (b"a", Ask(b"b"), b"c"):
+        outbox.put(item)
+
+    def interrupt(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(link.engine, "checkpoint", interrupt)  # while it gathers
+        link.turn(0.0)
+    assert (link.busy, link.unsent(), link.sent, link.unconfirmed) == (
+        True,
+        [b"a", Ask(b"b"), b"c"],
+        0,
+        0,
+    )
+    link, loop, outbox, _ = linked(10_000)
+    link.turn(0.0)
+    outbox.put(b"a")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop, "write", interrupt)  # behind the system call, for all we know
+        link.turn(0.0)
+    assert (link.busy, link.unsent(), link.sent, link.unconfirmed) == (True, [], 1, 1)
+
+
+def test_an_error_of_a_signal_handler_is_none_of_the_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    link, loop, outbox, _ = linked(10_000)
+    outbox.put(b"a")
+
+    def late(data: memoryview) -> int:
+        raise TimeoutError("the task's time is over")
+
+    monkeypatch.setattr(loop, "write", late)
+    with pytest.raises(TimeoutError, match="task"):
+        link.turn(0.0)

@@ -73,19 +73,19 @@ def test_idle_is_when_all_is_taken_and_handled() -> None:
     pending = new_pending(most=-1)
     pending.put(numbers(1, 2))
     assert pending.wait_idle(monotonic()) == 2
-    pending.take(0, True)
-    pending.begin("token", thread=-1)
+    frame = pending.take(0, True, thread=-1)
     pending.close(BadSubscriptionError("a"), discard=False)
     call = Background(lambda: pending.wait_idle(monotonic() + 10))
     assert pending.wait_idle(0) == 2
     pending.take(0, True)
-    pending.finish("token")
+    pending.finish(frame)
     assert call.result() == 0
 
 
 def test_what_the_waiting_thread_handles_itself_does_not_count() -> None:
     pending = new_pending()
-    pending.begin("token", threading.get_ident())
+    pending.put(numbers(1))
+    pending.take(0, True, threading.get_ident())
     assert pending.wait_idle(0) == 0
 
 

@@ -12,7 +12,7 @@ import natsync
 from natsync import errors
 from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub
 
-from tests.support.fake_server import FakeServer
+from tests.support.fake_server import Background, FakeServer
 
 TIMEOUT = 10.0
 
@@ -158,3 +158,21 @@ def test_a_confirmed_publish_and_a_refused_one() -> None:
             call.result()
         with pytest.raises(errors.FlushTimeoutError):
             nc.publish_confirmed("x", timeout=0.01)
+
+
+def test_a_future_whose_end_was_interrupted_still_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    from natsync.replies import ReplyFuture
+
+    future = ReplyFuture(lambda frame: natsync.Msg(frame, print), lambda *_: None, print, print)
+
+    def interrupt(result: object) -> None:
+        future._condition.acquire()  # as an interrupt inside `with` may leave it
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(future, "set_result", interrupt)
+        future.settle(HMsg(b"a", b"1", b"", b"NATS/1.0\r\n\r\n"))
+    assert not future.done()
+    call = Background(lambda: future.fail(errors.ConnectionReconnectingError("interrupted")))
+    call.result()
+    assert isinstance(future.exception(0), errors.ConnectionReconnectingError)

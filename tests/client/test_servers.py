@@ -125,3 +125,14 @@ def test_several_failures_are_told_together_in_order() -> None:
 def test_refused_credentials_come_first() -> None:
     refused = AuthorizationError("Authorization Violation")
     assert verdict(REFUSED, refused, TimeoutError()) is refused
+
+
+def test_connections_that_do_not_last_count_but_the_first() -> None:
+    pool = ServerPool([Server("a", 1)])
+    rounds = []
+    for _ in range(3):
+        pool.succeeded()
+        pool.lost(ConnectionClosedError("gone"), brief=True)
+        rounds.append(pool.rounds)
+    pool.lost(ConnectionClosedError("gone"))
+    assert (rounds, pool.rounds) == ([0, 1, 2], 0)

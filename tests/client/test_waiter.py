@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from natsync.waiter import Waiter
+from natsync.waiter import Flag, Waiter
 
 from tests.support.driving import idle
 from tests.support.fake_server import Background
@@ -26,3 +26,14 @@ def test_somebody_else_moves_them() -> None:
     waiter.settle(7)
     assert call.result() == 7
     assert Waiter[int](idle).wait(0) is None
+
+
+def test_a_flag_lets_all_go_until_it_is_cleared() -> None:
+    flag = Flag()
+    assert not flag.wait(0)
+    calls = [Background(lambda: flag.wait(10)) for _ in range(3)]
+    flag.set()
+    assert [call.result() for call in calls] == [True] * 3
+    assert flag.is_set and flag.wait(0)
+    flag.clear()
+    assert not flag.wait(0.01)

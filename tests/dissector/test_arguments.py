@@ -72,6 +72,15 @@ def test_help_shows_options_in_groups() -> None:
     assert text.index("--format") < text.index("--port") < text.index("--max-flows")
 
 
+def test_help_names_the_formats_there_are() -> None:
+    @click.command(cls=GroupedCommand)
+    @fact_options
+    def command(**values: object) -> None: ...
+
+    text = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
+    assert "[text|jsonl] For people; one JSON object a line. [default: text]" in text
+
+
 @pytest.mark.parametrize("value", ["x=client", "1=nope", "0=client", "65536=client", "4222"])
 def test_a_hint_that_is_none(value: str) -> None:
     with pytest.raises(AssertionError, match="is no port=kind"):

@@ -116,9 +116,9 @@ def test_files_follow_each_other_in_time(tmp_path: Path) -> None:
 
 def test_numbers_count_from_one_in_each_file(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(at(1))
-    (tmp_path / "b").write_bytes(at(2))
-    packets = list(read_packets([str(tmp_path / "a"), str(tmp_path / "b")], CaptureReport()))
-    assert [(packet.capture, packet.number) for packet in packets] == [("a", 1), ("b", 1)]
+    (tmp_path / "b\udcff").write_bytes(at(2))  # no UTF-8
+    packets = list(read_packets([str(tmp_path / "a"), str(tmp_path / "b\udcff")], CaptureReport()))
+    assert [(packet.capture, packet.number) for packet in packets] == [("a", 1), ("b\\xff", 1)]
 
 
 def test_a_folder_stands_for_its_captures(tmp_path: Path) -> None:

@@ -335,6 +335,16 @@ def test_an_output_that_is_full(command: str, form: str) -> None:
     assert (ended.returncode, ended.stderr) == (2, line.format("standard output"))
 
 
+def test_help_on_an_output_that_is_full() -> None:
+    with open("/dev/full", "wb") as full:
+        program = [sys.executable, "-c", "from dissect.nats.cli import main; main()", "--help"]
+        ended = subprocess.run(program, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "nats-dissect: standard output: cannot be written: No space left on device\n"
+    )
+
+
 @pytest.mark.parametrize("what, closed", [("output", ">&-"), ("input", "<&-")])
 def test_a_closed_standard_stream(what: str, closed: str) -> None:
     capture = "-" if what == "input" else CORE

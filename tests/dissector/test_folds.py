@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import anomalies, flows, frames, records, requests, sessions, subscriptions
+from dissect.nats.pipeline import released
 from dissect.nats.records import (
     ROWS,
     AnomalyRecord,
@@ -27,6 +28,17 @@ def test_one_pass_gives_what_several_give() -> None:
     assert [row for row in found if isinstance(row, FrameRecord)] == list(frames(CORE))
     assert [row for row in found if isinstance(row, SessionRecord)] == list(sessions(CORE))
     assert [row for row in found if isinstance(row, FlowRecord)] == list(flows(CORE))
+
+
+@pytest.mark.parametrize("table", ROWS)
+def test_what_is_worked_off_together_is_the_same(
+    table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_by_one = list(released([str(CAPTURES)], [table]))
+    monkeypatch.setattr("dissect.nats.folds._TOGETHER_BYTES", 2000)
+    assert list(released([str(CAPTURES)], [table], together=True)) == one_by_one
+    monkeypatch.setattr("dissect.nats.folds._TOGETHER_BYTES", 1 << 20)
+    assert list(released([str(CAPTURES)], [table], together=True)) == one_by_one
 
 
 def test_flows_are_there_whether_nats_or_not() -> None:

@@ -32,7 +32,7 @@ def test_each_format() -> None:
     assert " s > HPUB " in text("text")
     record_ = record()
     record_.anomalies = ["lost"]
-    assert str(render_of("frames", "text", None, True)(record_)).startswith("\x1b[31m")
+    assert str(render_of("frames", "text", None, Look(None, True))(record_)).startswith("\x1b[31m")
 
 
 @pytest.mark.parametrize("table", [table for table in COLUMNS if table != "frames"])
@@ -43,7 +43,7 @@ def test_other_tables_are_grids_for_people(table: str) -> None:
 
 @pytest.mark.parametrize("name", ["text", "jsonl", "csv"])
 def test_rows_can_be_rendered_elsewhere(name: str) -> None:
-    made = partial(render_of, "frames", name, None, False)
+    made = partial(render_of, "frames", name, None, PLAIN)
     there = pickle.loads(pickle.dumps(made))()
     assert there(record()) == form_of("frames", name, None, PLAIN, False).render(record())
 

@@ -66,6 +66,12 @@ def test_what_is_lost_and_damaged_is_said() -> None:
     assert file_facts(file)["dropped_packets"] == 7
 
 
+def test_names_that_are_no_utf_8() -> None:
+    report = CaptureReport([FileReport("\udcff", "\\xff")], passed_over=["\udcfe: no capture"])
+    lines = [json.loads(line) for line in json_text(report, Traffic())]
+    assert lines[0]["file"] == "\\xff" and lines[1]["no_captures"] == ["\\xfe: no capture"]
+
+
 def test_a_file_without_packets() -> None:
     text = "".join(info_text(CaptureReport([FileReport("a", "a", format="pcap")]), Traffic()))
     assert "packets             0 (0 B)\n" in text and "time" not in text

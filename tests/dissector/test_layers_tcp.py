@@ -336,6 +336,24 @@ def test_of_foreign_packets_only_late_ones_are_told() -> None:
     assert [count - 1 for _, count in moments] == times
 
 
+def test_what_makes_flows_end_earlier_holds_for_the_same_run() -> None:
+    """A run is read ahead of what is made of it: none of the packets that are due by then may be missing."""
+    clock = Clock(soonest_ns=20)
+    layers = Layers(lambda value: value % 2 == 0)
+    moments = []
+    for segment in layers.segments([run_of(*traffic())], clock):
+        if segment.key:
+            clock.due_ns = min(clock.due_ns, segment.ts_ns + clock.soonest_ns)
+        else:
+            moments.append(segment.ts_ns)
+            assert segment.ts_ns > clock.due_ns
+    mine = list(Layers(lambda value: value % 2 == 0).segments([run_of(*traffic())], Clock()))
+    everybody = Layers().segments([run_of(*traffic())], Clock())
+    foreign = {segment.ts_ns for segment in everybody} - {segment.ts_ns for segment in mine}
+    due_ns = mine[0].ts_ns + 20
+    assert moments == sorted(ts_ns for ts_ns in foreign if ts_ns > due_ns) and len(moments) > 4
+
+
 def test_keys_without_end_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr("dissect.nats.layers.tcp._MOST_KEYS", 10)

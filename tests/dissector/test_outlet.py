@@ -48,3 +48,5 @@ def test_an_interruption_has_its_status() -> None:
 def test_what_is_said_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     say("a\nb\x1b[2J")
     assert capsys.readouterr() == ("", "nats-dissect: a b\\x1b[2J\n")
+    say("\udcff.pcap")
+    assert capsys.readouterr() == ("", "nats-dissect: \\xff.pcap\n")

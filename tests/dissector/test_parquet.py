@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 from pathlib import Path
@@ -104,6 +105,14 @@ def test_what_fails_leaves_the_old_file(tmp_path: Path) -> None:
         output.write("half")
         raise KeyboardInterrupt
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["f"]
+
+
+def test_work_that_breaks_off_is_left_as_it_is() -> None:
+    text = io.TextIOWrapper(io.BytesIO())
+    writer = ParquetWriter(text, "sessions", names("sessions"))
+    text.close()
+    del writer
+    gc.collect()
 
 
 def test_a_link_leads_to_the_file(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dissect.nats.capture import CaptureReport, FileReport
+from dissect.nats.look import PLAIN, Look
 from dissect.nats.records import AnomalyRecord
 from dissect.nats.reports import anomaly_line, frame_line, frame_lines, story_text, totals
 
@@ -34,12 +35,12 @@ def test_long_json_is_cut() -> None:
 def test_frames_elsewhere_are_plain_and_on_a_terminal_coloured() -> None:
     frame = record()
     frame.op, frame.error = "-ERR", "x"
-    assert frame_lines(False)(frame) == frame_line(frame) + "\n"
-    assert frame_lines(True)(frame) == f"\x1b[1;31m{frame_line(frame)}\x1b[0m\n"
+    assert frame_lines(PLAIN)(frame) == frame_line(frame) + "\n"
+    assert frame_lines(Look(None, True))(frame) == f"\x1b[1;31m{frame_line(frame)}\x1b[0m\n"
     frame.op, frame.error = "PUB", None
-    assert frame_lines(True)(frame) == frame_line(frame) + "\n"
+    assert frame_lines(Look(None, True))(frame) == frame_line(frame) + "\n"
     frame.anomalies = ["lost"]
-    assert frame_lines(True)(frame).startswith("\x1b[31m")
+    assert frame_lines(Look(None, True))(frame).startswith("\x1b[31m")
 
 
 def test_an_oddity_on_a_line() -> None:
@@ -68,3 +69,8 @@ def test_totals() -> None:
     report.passed_over.append("notes.txt: not a capture")
     assert totals("frames", 2, 0, report).endswith("of 2 files; 1 other file no capture")
     assert totals("anomalies", 1, 0, report).startswith("1 anomaly in ")
+
+
+def test_a_line_is_no_wider_than_the_terminal() -> None:
+    line = frame_lines(Look(40))(record())
+    assert len(line) == 41 and line == frame_line(record())[:37] + "...\n"

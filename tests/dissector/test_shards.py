@@ -17,6 +17,7 @@ from dissect.nats import shards
 from dissect.nats.capture import CaptureReport
 from dissect.nats.errors import CaptureError, MissingLibrary, QueryError, WorkerError
 from dissect.nats.forms import render_of
+from dissect.nats.look import PLAIN
 from dissect.nats.options import Options
 from dissect.nats.pipeline import records
 from dissect.nats.records import ROWS, Record
@@ -37,7 +38,7 @@ def _tracker() -> None:
 
 
 def lines(table: str) -> Callable[[Record], Rendered]:
-    return render_of(table, "jsonl", None, colour=False)
+    return render_of(table, "jsonl", None, PLAIN)
 
 
 def failing(record: Record) -> Rendered:

@@ -138,3 +138,8 @@ def test_columns_are_chosen_by_name() -> None:
     assert chosen_columns("frames", "op, subject") == ["op", "subject"]
     with pytest.raises(ValueError, match="sessions has no column 'subject'"):
         chosen_columns("sessions", "subject")
+
+
+def test_a_column_is_not_named_twice() -> None:
+    with pytest.raises(ValueError, match="op is named twice"):
+        chosen_columns("frames", "op,subject,op")

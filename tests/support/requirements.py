@@ -21,4 +21,4 @@ def missing(what: str, remedy: str) -> NoReturn:
     text = f"{what} is missing: {remedy}"
     if in_ci():
         pytest.fail(text, pytrace=False)
-    pytest.skip(text)
+    pytest.skip(text, allow_module_level=True)

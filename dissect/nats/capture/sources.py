@@ -77,7 +77,8 @@ class _Source:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.report = FileReport(path, os.path.basename(path), size=_size(path))
+        name = os.fsencode(os.path.basename(path)).decode("utf-8", "backslashreplace")
+        self.report = FileReport(path, name, size=_size(path))
         self._begun: Generator[Packets, None, None] | None = None
         self._first: list[Packets] = []
 

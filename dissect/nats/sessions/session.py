@@ -56,6 +56,7 @@ from .subscriptions import Subscription, subscription_row
 
 _ERRORS = 64
 _NO_LIMIT = 1 << 62
+_ORIGINATOR = Direction.ORIGINATOR
 _OPERATIONS = (Connect, Pub, HPub, Sub, Unsub)  # what a verbose client gets a +OK for
 
 
@@ -110,7 +111,7 @@ class Session:
 
     def add(self, batch: Batch) -> None:
         """Takes the frames that one packet completed."""
-        side = self._originator if batch.direction is Direction.ORIGINATOR else self._responder
+        side = self._originator if batch.direction is _ORIGINATOR else self._responder
         self._batch = batch
         ts_ns = batch.ts_ns
         counts = side.counts

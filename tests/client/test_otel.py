@@ -1,0 +1,231 @@
+"""Spans: their names, kinds, attributes and parents, and what is left alone without a tracer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from time import monotonic
+
+import pytest
+
+import natsync
+from natsync.errors import NoRespondersError
+from natsync.protocol import Err, HMsg, HPub, Msg, Pub
+
+from tests.support.fake_server import INFO, Background, FakeServer, Peer
+from tests.support.requirements import missing
+
+try:
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from opentelemetry.trace import SpanKind, StatusCode
+except ImportError:
+    missing("opentelemetry-sdk", "pip install 'natsync[test]'")
+
+from natsync.otel import TracedClient, processing
+
+PROVIDER = TracerProvider()
+EXPORTER = InMemorySpanExporter()
+PROVIDER.add_span_processor(SimpleSpanProcessor(EXPORTER))
+TRACE, SENDER = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+PARENT = f"00-{TRACE}-{SENDER}-01"
+Talk = tuple[natsync.Client, Peer]
+
+
+class Traced(TracedClient):
+    """To a provider of its own: the global one can be set only once."""
+
+    tracer_provider = PROVIDER
+
+
+def connect(url: str) -> natsync.Client:
+    return natsync.connect(url, client_class=Traced, reconnect=False)
+
+
+@pytest.fixture
+def talk() -> Iterator[Talk]:
+    EXPORTER.clear()
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        yield nc, peer
+
+
+def spans() -> list[ReadableSpan]:
+    return list(EXPORTER.get_finished_spans())
+
+
+def only() -> ReadableSpan:
+    (span,) = spans()
+    return span
+
+
+def said(span: ReadableSpan) -> dict[str, object]:
+    return dict(span.attributes or {})
+
+
+def traceparent(span: ReadableSpan) -> bytes:
+    context = span.get_span_context()
+    assert context
+    ids = f"{context.trace_id:032x}-{context.span_id:016x}"
+    return f"traceparent: 00-{ids}-{context.trace_flags:02x}".encode()
+
+
+def test_a_publish_has_a_span_and_tells_of_it(talk: Talk) -> None:
+    nc, peer = talk
+    nc.publish("orders.new", b"xyz", headers={"K": ["1", "2"], "Traceparent": "old"})
+    sent = peer.expect(HPub)
+    span = only()
+    host, port = nc.server.split(":")
+    assert (span.name, span.kind) == ("publish orders.new", SpanKind.PRODUCER)
+    assert said(span) == {
+        "messaging.system": "nats",
+        "messaging.operation.name": "publish",
+        "messaging.operation.type": "send",
+        "messaging.destination.name": "orders.new",
+        "messaging.message.body.size": 3,
+        "messaging.client.id": "7",
+        "server.address": host,
+        "server.port": int(port),
+    }
+    assert sent.headers == b"NATS/1.0\r\nK: 1\r\nK: 2\r\n" + traceparent(span) + b"\r\n\r\n"
+
+
+def test_a_span_that_is_current_is_the_parent(talk: Talk) -> None:
+    nc, peer = talk
+    with PROVIDER.get_tracer("test").start_as_current_span("above") as above:
+        nc.publish("a", memoryview(b"xyz").cast("B"))
+    assert peer.expect(HPub).payload == b"xyz"
+    child = spans()[0]
+    assert child.parent and child.parent.span_id == above.get_span_context().span_id
+    assert said(child)["messaging.message.body.size"] == 3
+
+
+def test_what_is_refused_here_is_an_error_of_the_span(talk: Talk) -> None:
+    nc, _ = talk
+    with pytest.raises(natsync.ProtocolError):
+        nc.publish("a b")
+    span = only()
+    assert span.status.status_code is StatusCode.ERROR
+    assert said(span)["error.type"] == "ProtocolError"
+    assert [event.name for event in span.events] == ["exception"]
+    with pytest.raises(TypeError, match="headers must be a mapping"):
+        nc.publish("a", headers=[("a", "b")])  # type: ignore[arg-type]  # the point
+    with pytest.raises(TypeError, match="data must be bytes"):
+        nc.publish("a", "text")  # type: ignore[arg-type]  # the point
+
+
+def test_a_refused_publish_that_is_confirmed(talk: Talk) -> None:
+    nc, peer = talk
+    call = Background(lambda: nc.publish_confirmed("a", b"x"))
+    peer.expect(HPub)
+    peer.send(Err(b'Permissions Violation for Publish to "a"'))
+    with pytest.raises(natsync.PermissionsViolationError):
+        call.result()
+    assert said(only())["error.type"] == "PermissionsViolationError"
+
+
+def test_a_request_lasts_until_its_reply(talk: Talk) -> None:
+    nc, peer = talk
+    call = Background(lambda: nc.request("svc", b"?", timeout=5))
+    asked = peer.until(HPub)
+    assert spans() == []
+    peer.send(Msg(asked.reply, b"1", b"", b"!"))
+    assert call.result().data == b"!"
+    span = only()
+    assert (span.name, span.kind) == ("request svc", SpanKind.CLIENT)
+    assert traceparent(span) in asked.headers
+
+
+def test_futures_and_their_failures(talk: Talk) -> None:
+    nc, peer = talk
+    future = nc.request_async("svc", timeout=5)
+    asked = peer.until(HPub)
+    peer.send(HMsg(asked.reply, b"1", b"", b"NATS/1.0 503\r\n\r\n"))
+    with pytest.raises(NoRespondersError):
+        future.result(5)
+    nc.request_async("svc", timeout=5).cancel()
+    nc.close(0)  # callbacks are done then
+    assert [said(span)["error.type"] for span in spans()] == ["NoRespondersError", "CancelledError"]
+    with pytest.raises(natsync.ConnectionClosedError):
+        nc.request_async("svc")
+    assert said(spans()[2])["error.type"] == "ConnectionClosedError"
+
+
+def test_many_replies_are_one_span(talk: Talk) -> None:
+    nc, peer = talk
+    replies = nc.request_many("svc", max_msgs=2, timeout=5)
+    asked = peer.until(HPub)
+    peer.send(*[Msg(asked.reply, b"1", b"", b"%d" % number) for number in range(2)])
+    assert [msg.data for msg in replies] == [b"0", b"1"]
+    assert traceparent(only()) in asked.headers
+    with pytest.raises(natsync.ProtocolError):
+        nc.request_many("a b")
+    assert said(spans()[1])["error.type"] == "ProtocolError"
+
+
+@pytest.mark.parametrize("name", ["traceparent", "Traceparent"])
+def test_a_handler_is_a_child_of_who_sent(talk: Talk, name: str) -> None:
+    nc, peer = talk
+    nc.subscribe("svc.*", queue="q", handler=lambda msg: msg.respond(b"!"))
+    sid = peer.subscribed()
+    block = f"NATS/1.0\r\n{name}: {PARENT}\r\ntracestate: k=v\r\n\r\n".encode()
+    peer.send(HMsg(b"svc.a", sid, b"_INBOX.x.1", block, b"?"))
+    answer = peer.until(HPub)
+    nc.close(0)  # the handler is done then
+    sending, handling = spans()
+    assert (handling.name, handling.kind) == ("process svc.*", SpanKind.CONSUMER)
+    assert handling.parent and f"{handling.parent.span_id:016x}" == SENDER
+    told = said(handling)
+    assert told["messaging.destination.name"] == "svc.a"
+    assert told["messaging.destination.template"] == "svc.*"
+    assert told["messaging.consumer.group.name"] == "q"
+    assert sending.name == "publish (temporary)"
+    assert said(sending)["messaging.destination.temporary"] is True
+    assert sending.parent and handling.context
+    assert sending.parent.span_id == handling.context.span_id
+    assert TRACE.encode() in answer.headers and b"tracestate: k=v" in answer.headers
+
+
+def test_a_handler_that_raises(talk: Talk) -> None:
+    nc, peer = talk
+    sub = nc.subscribe("a", handler=lambda msg: 1 // 0)
+    peer.send(HMsg(b"a", peer.subscribed(), b"", b"broken\r\n\r\n", b""))
+    call = Background(nc.flush)
+    peer.answer()
+    call.result()
+    assert sub.wait_idle(monotonic() + 5) == 0
+    span = only()
+    assert span.status.status_code is StatusCode.ERROR
+    assert said(span)["error.type"] == "ZeroDivisionError"
+    assert span.parent is None
+
+
+def test_messages_taken_by_hand(talk: Talk) -> None:
+    nc, peer = talk
+    sub = nc.subscribe("a.*")
+    block = f"NATS/1.0\r\ntraceparent: {PARENT}\r\n\r\n".encode()
+    peer.send(HMsg(b"a.b", peer.subscribed(), b"", block, b""))
+    msg = sub.next_msg(5)
+    with processing(msg, sub.subject, tracer_provider=PROVIDER):
+        assert trace.get_current_span().get_span_context().trace_id == int(TRACE, 16)
+    assert only().name == "process a.*"
+    with processing(msg):  # the global provider: there is none, so that nothing is recorded
+        pass
+    assert len(spans()) == 1
+
+
+def test_a_server_without_headers_hears_nothing_of_it() -> None:
+    old = replace(INFO, headers=False)
+    with FakeServer() as server, server.client(connect, old) as (nc, peer):
+        nc.publish("a", b"x")
+        assert peer.expect(Pub).payload == b"x"
+
+
+def test_without_a_provider_messages_are_as_they_are() -> None:
+    def plain(url: str) -> natsync.Client:
+        return natsync.connect(url, client_class=TracedClient)
+
+    with FakeServer() as server, server.client(plain) as (nc, peer):
+        nc.publish("a", b"x")
+        assert peer.expect(Pub) == Pub(b"a", b"", b"x")

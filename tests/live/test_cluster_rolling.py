@@ -1,0 +1,209 @@
+"""A cluster of three real servers whose members go and come back, under load."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from time import monotonic
+
+import pytest
+
+import natsync
+from natsync import errors
+
+from tests.support.fake_server import Background
+from tests.support.servers import NatsServer, Which, require_server, wait_routed
+
+pytestmark = pytest.mark.server
+
+TIMEOUT = 20.0
+
+
+@pytest.fixture(params=["current", "old"])
+def three(request: pytest.FixtureRequest) -> Iterator[list[NatsServer]]:
+    which: Which = request.param
+    require_server(which)
+    with contextlib.ExitStack() as stack:
+        # Each must find the others again after a restart: so their ports are chosen here.
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        ports = [one.getsockname()[1] for one in sockets]
+        for one in sockets:
+            one.close()
+        routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
+        servers = [
+            stack.enter_context(
+                NatsServer(
+                    f"cluster {{ name: c, host: 127.0.0.1, port: {port}, routes: [{routes}] }}",
+                    which=which,
+                    name=f"c-{number}",
+                )
+            )
+            for number, port in enumerate(ports)
+        ]
+        for server in servers:
+            wait_routed(server, 2)
+        yield servers
+
+
+class Load:
+    """Publishes numbers until stopped, and keeps those that were accepted."""
+
+    def __init__(self, nc: natsync.Client, subject: str) -> None:
+        self.accepted: list[int] = []
+        self._nc = nc
+        self._subject = subject
+        self._stop = threading.Event()
+        self._call = Background(self._run)
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            try:
+                self._nc.publish(self._subject, b"%d" % number)
+                self.accepted.append(number)
+            except errors.OutboundBufferLimitError:
+                self._stop.wait(0.01)
+            number += 1
+            if not number % 20:
+                self._stop.wait(0.002)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._call.result()
+
+
+def eventually(predicate: Callable[[], bool]) -> None:
+    until, waiting = monotonic() + TIMEOUT, threading.Event()
+    while not predicate():
+        assert monotonic() < until, "that did not happen"
+        waiting.wait(0.02)
+
+
+def at(nc: natsync.Client, servers: list[NatsServer]) -> NatsServer:
+    return next(server for server in servers if server.name == nc.server_info.server_name)
+
+
+def test_the_others_are_discovered(three: list[NatsServer]) -> None:
+    found: list[str] = []
+    with natsync.connect(three[0].url, on_discover=found.extend) as nc:
+        known = {f"127.0.0.1:{server.port}" for server in three}
+        assert set(nc.server_info.connect_urls) == known
+        three[0].terminate(signal.SIGKILL)
+        eventually(lambda: nc.stats.reconnects == 1 and nc.status is natsync.Status.CONNECTED)
+        assert at(nc, three).name != three[0].name
+
+
+def test_rolling_restarts_with_kill(three: list[NatsServer]) -> None:
+    """What was published was delivered once, or is within what the publisher calls unconfirmed. The
+    listener moves away before a server dies, so that what it misses is the publisher's loss."""
+    events: list[str] = []
+    urls = [server.url for server in three]
+    with (
+        natsync.connect(
+            urls,
+            reconnect_wait=0.02,
+            on_disconnect=lambda error: events.append("lost"),
+            on_reconnect=lambda: events.append("back"),
+            on_close=lambda error: events.append("closed"),
+        ) as nc,
+        natsync.connect(urls[0], randomize=False) as direct,
+    ):
+        echo = direct.subscribe("ask", handler=lambda msg: msg.respond(msg.data), queue="q")
+        assert echo.state.value == "active"
+        direct.flush()
+        listeners: list[natsync.Subscription] = []
+        accepted = missing = 0
+        for victim in three:
+            if at(nc, three) is not victim:
+                continue_at(nc, victim)
+            safe = next(server for server in three if server is not victim)
+            with natsync.connect(safe.url, discover=False, reconnect=False) as witness:
+                sub = witness.subscribe("load", pending_msgs_limit=-1, pending_bytes_limit=-1)
+                witness.flush()
+                eventually(lambda: knows(nc, sub))
+                listeners.append(sub)
+                before = nc.stats.unconfirmed_msgs
+                load = Load(nc, "load")
+                eventually(lambda: len(load.accepted) > 1000)
+                losses = events.count("lost")
+                victim.terminate(signal.SIGKILL)
+                eventually(lambda: events.count("back") > losses)
+                eventually(lambda: knows(nc, sub))
+                load.stop()
+                nc.flush(TIMEOUT)
+                last = load.accepted[-1] + 1
+                nc.publish("load", b"%d" % last)
+                got = [int(msg.data) for msg in until_number(sub, last)]
+                assert len(set(got)) == len(got), "a message came twice"
+                gone = len(set(load.accepted) - set(got))
+                # What the server had confirmed and had not yet passed to the others died with it.
+                assert gone <= nc.stats.unconfirmed_msgs - before + 2000
+                accepted += len(load.accepted)
+                missing += gone
+            victim.start()
+            for server in three:
+                wait_routed(server, 2)
+        assert accepted > 3000 and missing < accepted
+        assert events == ["lost", "back"] * (len(events) // 2)
+    assert events[-1] == "closed"
+
+
+def continue_at(nc: natsync.Client, server: NatsServer) -> None:
+    """Makes the client go round until it is at that server."""
+    for _ in range(50):
+        if nc.server_info.server_name == server.name:
+            return
+        before = nc.stats.reconnects
+        nc.reconnect()
+        eventually(lambda: nc.stats.reconnects > before)
+    raise AssertionError(f"never at {server.name}")
+
+
+def knows(nc: natsync.Client, sub: natsync.Subscription) -> bool:
+    """Whether the publisher's server passes messages on to the listener."""
+    seen = sub.received
+    try:
+        nc.publish(sub.subject, b"-1")
+        nc.flush(TIMEOUT)
+    except errors.ConnectionReconnectingError:
+        return False
+    threading.Event().wait(0.02)
+    return sub.received > seen
+
+
+def until_number(sub: natsync.Subscription, last: int) -> Iterator[natsync.Msg]:
+    """The numbered messages before that one."""
+    for msg in sub.messages(timeout=TIMEOUT):
+        if int(msg.data) == last:
+            return
+        if int(msg.data) >= 0:
+            yield msg
+
+
+def test_rolling_restarts_in_peace(three: list[NatsServer]) -> None:
+    """Each says that it is about to go, and goes; what was published is with the others by then."""
+    told: list[str] = []
+    urls = [server.url for server in three]
+    with natsync.connect(urls, reconnect_wait=0.02, on_lame_duck=lambda: told.append("duck")) as nc:
+        for victim in three:
+            continue_at(nc, victim)
+            load = Load(nc, "peace")
+            eventually(lambda: len(load.accepted) > 200)
+            before = nc.stats.reconnects
+            ducks = len(told)
+            victim.signal(signal.SIGUSR2)
+            eventually(lambda: len(told) > ducks)
+            victim.terminate()
+            eventually(lambda: nc.stats.reconnects > before)
+            assert nc.wait_connected(TIMEOUT)
+            load.stop()
+            nc.flush(TIMEOUT)
+            assert nc.server_info.server_name != victim.name
+            victim.start()
+            for server in three:
+                wait_routed(server, 2)
+        assert nc.stats.reconnects >= 3
+    assert told == ["duck"] * 3

@@ -1,0 +1,96 @@
+"""Interrupts in the middle of calls: never a lock that is lost, never a wait without end."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import threading
+from functools import partial
+
+import pytest
+
+import natsync
+from natsync import errors
+
+from tests.support.fake_server import Background
+from tests.support.interrupted import SoftTimeLimit
+from tests.support.servers import NatsServer
+
+pytestmark = pytest.mark.server
+
+SECONDS = "1.2"
+LATE = 3.0  # what a call may take where only milliseconds are due, on a busy machine
+
+
+def interrupted(*arguments: str) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.interrupted", *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    counts: dict[str, float] = json.loads(done.stdout)
+    return counts
+
+
+@pytest.mark.parametrize("shared", [(), ("shared",)], ids=["alone", "shared"])
+@pytest.mark.parametrize(
+    ("call", "raises"),
+    [
+        ("request", "interrupt"),
+        ("request", "timeout"),
+        ("future", "exception"),
+        ("flush", "exception"),
+        ("next_msg", "interrupt"),
+        ("publish", "timeout"),
+        ("subscribe", "interrupt"),
+        ("close", "interrupt"),
+        ("drain", "exception"),
+    ],
+)
+def test_calls_that_are_interrupted(
+    server: NatsServer, call: str, raises: str, shared: tuple[str, ...]
+) -> None:
+    counts = interrupted(server.url, call, raises, SECONDS, *shared)
+    assert counts["raised"] > 20
+    assert counts["worst"] < LATE
+
+
+def test_an_exception_thrown_into_a_thread_that_waits(server: NatsServer) -> None:
+    """As worker pools end tasks; it arrives when the thread next runs Python code."""
+    with natsync.connect(server.url) as nc:
+        for number in range(30):
+            sub = nc.subscribe(f"thrown.{number}")
+            started = threading.Event()
+            call = Background(partial(_wait, sub, started))
+            assert started.wait(10)
+            thread = call._thread.ident
+            assert ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(thread or 0), ctypes.py_object(SoftTimeLimit)
+            )
+            _publish(nc, f"thrown.{number}")
+            with pytest.raises(SoftTimeLimit):
+                call.result()
+            assert nc.wait_connected(10)
+            sub.unsubscribe()
+        nc.flush()
+
+
+def _wait(sub: natsync.Subscription, started: threading.Event) -> None:
+    started.set()
+    while True:
+        sub.next_msg(10)
+
+
+def _publish(nc: natsync.Client, subject: str) -> None:
+    try:
+        nc.publish(subject)
+        nc.flush(10)
+    except errors.ConnectionReconnectingError:
+        assert nc.wait_connected(10)
+        nc.publish(subject)

@@ -1,0 +1,358 @@
+"""A client behind a bad network: what each fault costs, and that it says so. A proxy does the harm."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic, process_time, thread_time
+
+import pytest
+
+import natsync
+from natsync import errors
+
+from tests.support.certificates import Authority, Paths
+from tests.support.fake_server import Background
+from tests.support.faults import Link
+from tests.support.proxy import Admission, Proxy
+from tests.support.servers import NatsServer, StartServer, Which
+
+pytestmark = pytest.mark.server
+
+TIMEOUT = 10.0
+
+
+@pytest.fixture
+def proxy(nats_servers: NatsServer) -> Iterator[Proxy]:
+    with Proxy(nats_servers.host, nats_servers.port) as between:
+        yield between
+
+
+@pytest.fixture
+def witness(nats_servers: NatsServer) -> Iterator[natsync.Client]:
+    """Not behind the proxy."""
+    with natsync.connect(nats_servers.url, timeout=TIMEOUT) as client:
+        yield client
+
+
+class Events:
+    """What a client was told, in order."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.errors: list[errors.Error | None] = []
+        self._changed = threading.Condition()
+
+    def connect(self, url: str, **options: object) -> natsync.Client:
+        call: Callable[..., natsync.Client] = natsync.connect
+        return call(
+            url,
+            on_disconnect=lambda error: self._add("lost", error),
+            on_reconnect=lambda: self._add("back", None),
+            on_close=lambda error: self._add("closed", error),
+            **options,
+        )
+
+    def _add(self, what: str, error: errors.Error | None) -> None:
+        with self._changed:
+            self.seen.append(what)
+            self.errors.append(error)
+            self._changed.notify_all()
+
+    def wait_for(self, *seen: str) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.seen == [*seen], TIMEOUT), self.seen
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_cut_is_told_and_healed(proxy: Proxy, witness: natsync.Client, reset: bool) -> None:
+    events = Events()
+    with events.connect(proxy.url) as nc:
+        sub = nc.subscribe("cut.*")
+        waiting = Background(lambda: sub.next_msg(TIMEOUT))
+        nc.flush()
+        proxy.cut(reset=reset)
+        events.wait_for("lost", "back")
+        nc.flush()
+        witness.publish("cut.after", b"x")
+        assert waiting.result().data == b"x"
+        assert nc.stats.reconnects == 1
+    assert isinstance(events.errors[0], errors.ConnectionClosedError)
+
+
+def test_publishing_right_after_a_reconnect(proxy: Proxy, witness: natsync.Client) -> None:
+    sub = witness.subscribe("after")
+    witness.flush()
+    back: list[Background[None]] = []
+
+    def publish() -> None:
+        for number in range(100):
+            nc.publish("after", b"%d" % number)
+        nc.flush(TIMEOUT)
+
+    with natsync.connect(proxy.url, on_reconnect=lambda: back.append(Background(publish))) as nc:
+        for _ in range(5):
+            back.clear()
+            proxy.cut()
+            proxy.wait_for(lambda: bool(back))
+            back[0].result()
+            assert [int(sub.next_msg(TIMEOUT).data) for _ in range(100)] == list(range(100))
+
+
+@pytest.mark.parametrize("bite", [1, 3, 50])
+def test_a_trickle_garbles_nothing(nats_servers: NatsServer, bite: int) -> None:
+    def slow(link: Link) -> None:
+        link.to_server.trickle(bite, 0.0002)
+        link.to_client.trickle(bite, 0.0002)
+
+    payload = b"PING\r\nMSG a 1 3\r\n\r\n-ERR 'no'\r\n"
+    with Proxy(nats_servers.host, nats_servers.port, slow) as proxy:
+        with natsync.connect(proxy.url, timeout=TIMEOUT) as nc:
+            sub = nc.subscribe("trickle")
+            for _ in range(5):
+                nc.publish("trickle", payload, reply="r", headers={"a": ["1", "2"]})
+            for _ in range(5):
+                msg = sub.next_msg(TIMEOUT)
+                assert (msg.data, msg.headers.get_all("a")) == (payload, ["1", "2"])
+
+
+def test_a_black_hole_is_found_by_the_keep_alive(proxy: Proxy) -> None:
+    events = Events()
+    with events.connect(proxy.url, ping_interval=0.1, max_pings_out=2) as nc:
+        sub = nc.subscribe("hole")
+        waiting = Background(lambda: sub.next_msg(TIMEOUT))
+        link = proxy.link()
+        link.to_server.swallow()
+        link.to_client.swallow()
+        events.wait_for("lost", "back")
+        assert isinstance(events.errors[0], errors.StaleConnectionError)
+        nc.publish("hole", b"again")
+        assert waiting.result().data == b"again"
+
+
+def test_a_stalled_network_makes_publishers_wait_and_fail(proxy: Proxy) -> None:
+    with natsync.connect(proxy.url, write_timeout=0.2) as nc:
+        proxy.link().to_server.stall(reading=False)
+        begun = monotonic()
+        with pytest.raises(errors.OutboundBufferLimitError):
+            for _ in range(10_000):
+                nc.publish("stalled", bytes(10_000))
+        assert 0.2 <= monotonic() - begun < TIMEOUT
+        assert nc.status is natsync.Status.CONNECTED
+        proxy.link().to_server.resume()
+        nc.flush(TIMEOUT)
+
+
+def test_closing_on_a_stalled_network_takes_no_cpu(proxy: Proxy) -> None:
+    nc = natsync.connect(proxy.url)
+    proxy.link().to_server.stall(reading=False)
+    with pytest.raises(errors.FlushTimeoutError):
+        nc.flush(0.01)
+    begun, spent = monotonic(), process_time() - thread_time()
+    nc.close(0.8)
+    assert 0.7 < monotonic() - begun < 3
+    assert process_time() - thread_time() - spent < 0.3
+
+
+def test_a_flush_that_is_late_harms_nothing(proxy: Proxy) -> None:
+    with natsync.connect(proxy.url) as nc:
+        sub = nc.subscribe("late")
+        nc.flush()
+        proxy.link().to_client.stall()
+        for _ in range(3):
+            with pytest.raises(errors.FlushTimeoutError):
+                nc.flush(0.02)
+        nc.publish("late", b"heard")
+        proxy.link().to_client.resume()
+        assert sub.next_msg(TIMEOUT).data == b"heard"
+        nc.flush(TIMEOUT)
+
+
+def test_flushing_without_a_connection_raises(proxy: Proxy) -> None:
+    with natsync.connect(proxy.url) as nc:
+        proxy.link().to_server.stall()
+        call = Background(lambda: nc.flush(TIMEOUT))
+        proxy.wait_for(lambda: proxy.link().to_server.held > 0)
+        proxy.admit(Admission.REFUSE)
+        proxy.cut()
+        with pytest.raises(errors.ConnectionReconnectingError):
+            call.result()
+        proxy.wait_for(lambda: nc.status is natsync.Status.RECONNECTING)
+        with pytest.raises(errors.ConnectionReconnectingError):
+            nc.flush(TIMEOUT)
+        with pytest.raises(errors.ConnectionReconnectingError):
+            nc.publish_confirmed("never", b"x")
+
+
+def test_what_is_kept_while_away_is_limited_and_arrives(
+    proxy: Proxy, witness: natsync.Client
+) -> None:
+    sub = witness.subscribe("kept")
+    witness.flush()
+    events = Events()
+    with events.connect(proxy.url, reconnect_buffer=10_000) as nc:
+        proxy.admit(Admission.REFUSE)
+        proxy.cut()
+        events.wait_for("lost")
+        assert nc.status is natsync.Status.RECONNECTING
+        sent = 0
+        with pytest.raises(errors.OutboundBufferLimitError):
+            while True:
+                nc.publish("kept", b"%04d" % sent + bytes(100))
+                sent += 1
+        assert 50 < sent < 120
+        proxy.admit(Admission.FORWARD)
+        events.wait_for("lost", "back")
+        nc.flush(TIMEOUT)
+        assert [int(sub.next_msg(TIMEOUT).data[:4]) for _ in range(sent)] == list(range(sent))
+        assert nc.stats.unconfirmed_msgs == 0
+
+
+def test_giving_up_is_told(proxy: Proxy) -> None:
+    events = Events()
+    with events.connect(proxy.url, max_reconnects=3, reconnect_wait=0.01) as nc:
+        sub = nc.subscribe("x")
+        proxy.admit(Admission.REFUSE)
+        proxy.cut()
+        with pytest.raises(errors.ConnectionClosedError):
+            sub.next_msg(TIMEOUT)
+        events.wait_for("lost", "closed")
+        assert isinstance(events.errors[1], errors.ConnectError)
+
+
+@pytest.mark.parametrize("admission", [Admission.HANG_UP, Admission.RESET, Admission.REFUSE])
+def test_a_server_that_takes_nobody_is_not_hurried(proxy: Proxy, admission: Admission) -> None:
+    with natsync.connect(proxy.url, reconnect_wait=0.1, reconnect_max_wait=0.2) as nc:
+        before = proxy.accepted
+        proxy.admit(admission)
+        proxy.cut()
+        proxy.wait_for(lambda: nc.status is natsync.Status.RECONNECTING)
+        spent = process_time()
+        assert not nc.wait_connected(1.0)
+        assert process_time() - spent < 0.5
+        assert proxy.accepted - before <= 11
+        proxy.admit(Admission.FORWARD)
+        assert nc.wait_connected(TIMEOUT)
+
+
+def test_a_server_that_drops_us_at_once_is_not_hurried(nats_servers: NatsServer) -> None:
+    """It takes us, answers, and hangs up: a subscription it cannot read, say, which it is told again."""
+    with Proxy(nats_servers.host, nats_servers.port) as proxy:
+        with natsync.connect(proxy.url, reconnect_wait=0.1, reconnect_max_wait=5.0) as nc:
+            nc.subscribe("too.long." + "x" * 5000)
+            with pytest.raises(errors.Error):
+                nc.flush(TIMEOUT)
+            until = monotonic() + 1.5
+            proxy.wait_for(lambda: monotonic() > until or len(proxy.links) > 30)
+            assert len(proxy.links) <= 8
+
+
+def test_a_certificate_that_is_not_trusted_any_more(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    good = authority.issue("server", "localhost", "127.0.0.1")
+    bad = Authority(tmp_path, "other").issue("server2", "localhost", "127.0.0.1")
+    now = Paths(tmp_path / "now.pem", tmp_path / "now.key")
+
+    def use(paths: Paths) -> None:
+        now.cert.write_bytes(paths.cert.read_bytes())
+        now.key.write_bytes(paths.key.read_bytes())
+
+    use(good)
+    server = start_server(f"tls {{ {now.config} }}")
+    events = Events()
+    tls = natsync.TLS(ca_file=authority.cert)
+    url = f"tls://127.0.0.1:{server.port}"
+    with events.connect(url, tls=tls, timeout=TIMEOUT, reconnect_wait=0.05) as nc:
+        use(bad)
+        server.terminate()
+        events.wait_for("lost")
+        server.start()
+        spent = process_time()
+        assert not nc.wait_connected(2.0)
+        assert process_time() - spent < 1.0
+        # 0.05, 0.1, 0.2 ... of a second between tries.
+        assert len([line for line in server.log().splitlines() if "handshake" in line]) <= 12
+        use(good)
+        server.terminate()
+        server.start()
+        assert nc.wait_connected(TIMEOUT)
+        events.wait_for("lost", "back")
+
+
+@pytest.mark.parametrize("which", ["current", "old"])
+def test_a_server_killed_under_load_is_accounted_for(
+    start_server: StartServer, which: Which
+) -> None:
+    """What the server has confirmed may die with it, before a listener has it. Nothing else is unknown."""
+    server = start_server(which=which)
+    events = Events()
+    with events.connect(server.url, reconnect_wait=0.02) as nc:
+        sub = nc.subscribe("load", pending_msgs_limit=-1, pending_bytes_limit=-1)
+        nc.flush()
+        sent = 0
+        for _ in range(3):
+            for _ in range(20_000):
+                nc.publish("load", b"%d" % sent)
+                sent += 1
+            server.terminate(signal.SIGKILL)
+            for _ in range(100):
+                nc.publish("load", b"%d" % sent)
+                sent += 1
+            server.start()
+            assert nc.wait_connected(TIMEOUT)
+        nc.flush(TIMEOUT)
+        got = [int(msg.data) for msg in sub.messages(timeout=0)]
+        assert len(set(got)) == len(got), "a message came twice"
+        stats = nc.stats
+        assert stats.out_msgs == sent
+        assert 0 < stats.unconfirmed_msgs < sent
+        assert sent - len(got) > 0 and got == sorted(got)
+    assert events.seen == ["lost", "back"] * 3 + ["closed"]
+
+
+def test_the_count_of_what_was_lost_is_exact(proxy: Proxy, witness: natsync.Client) -> None:
+    """Where the network loses everything behind a point, that is what the client says."""
+    sub = witness.subscribe("exact")
+    witness.flush()
+    events = Events()
+    with events.connect(proxy.url) as nc:
+        for _ in range(10):
+            nc.publish("exact")
+        nc.flush()
+        proxy.link().to_server.swallow()
+        for _ in range(123):
+            nc.publish("exact", b"lost")
+        with pytest.raises(errors.FlushTimeoutError):
+            nc.flush(0.05)
+        proxy.cut()
+        events.wait_for("lost", "back")
+        assert (nc.stats.out_msgs, nc.stats.unconfirmed_msgs) == (133, 123)
+        nc.publish("exact")
+        nc.flush()
+        witness.flush()
+        assert sub.pending_msgs == 11
+
+
+def test_closing_while_away_counts_what_was_never_sent(proxy: Proxy) -> None:
+    with natsync.connect(proxy.url) as nc:
+        proxy.admit(Admission.REFUSE)
+        proxy.cut()
+        proxy.wait_for(lambda: nc.status is natsync.Status.RECONNECTING)
+        for _ in range(7):
+            nc.publish("never")
+        nc.close()
+        assert nc.stats.unconfirmed_msgs == 7
+
+
+def test_an_idle_program_answers_the_pings_of_the_server(start_server: StartServer) -> None:
+    server = start_server('ping_interval: "100ms"\nping_max: 2')
+    events = Events()
+    with events.connect(server.url) as nc:
+        waited = threading.Event()
+        assert not waited.wait(1.0)  # ten of them: the program does nothing at all
+        assert nc.status is natsync.Status.CONNECTED and nc.stats.reconnects == 0
+    assert events.seen == ["closed"]

@@ -1,0 +1,80 @@
+"""The README tells of everything that is public in the client, and of nothing that is not."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import natsync
+from natsync.cli import make_parser
+
+README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
+CLIENT = README[README.index("\n## natsync\n") : README.index("\n## How it is built")]
+PROSE = re.sub(r"^```.*?^```$", "", CLIENT, flags=re.MULTILINE | re.DOTALL)
+# Every word in code: `connect(servers)` tells of both.
+TOLD = {word for code in re.findall(r"`([^`]+)`", PROSE) for word in re.findall(r"\w+", code)}
+# For the parts of natsync that use them.
+INNER = {
+    "inherit",
+    "sid",
+    "wire_subject",
+    "wire_queue",
+    "received_before",
+    "handle",
+    "handled",
+    "wait_idle",
+    "is_full",
+    "deliver",
+    "limit",
+    "renew",
+    "refuse",
+    "end",
+    "abandon",
+}
+
+
+def test_every_name_is_told_of() -> None:
+    assert set(natsync.__all__) - TOLD == set()
+
+
+def test_every_option_of_connect_is_told_of() -> None:
+    table = CLIENT[CLIENT.index("| option |") : CLIENT.index("### Client")]
+    told = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))))
+    options = set(inspect.signature(natsync.connect).parameters) - {"servers"}
+    assert told == options
+
+
+@pytest.mark.parametrize(
+    "kind", [natsync.Client, natsync.Subscription, natsync.Msg, natsync.Headers]
+)
+def test_every_method_is_told_of(kind: type) -> None:
+    assert {name for name in vars(kind) if name[0] != "_"} - INNER - TOLD == set()
+
+
+def test_every_option_of_tls_is_told_of() -> None:
+    assert {field.name for field in fields(natsync.TLS)} - TOLD == set()
+
+
+@pytest.mark.parametrize("command", "pub sub request reply rtt bench".split())
+def test_every_option_of_the_command_line_is_told_of(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        make_parser("1").parse_args([command, "--help"])
+    options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help"}
+    assert {option for option in options if option not in CLIENT} == set()
+
+
+def test_defaults_in_signatures_are_as_told() -> None:
+    for call, told in (
+        (natsync.Client.flush, "flush(timeout=10)"),
+        (natsync.Client.drain, "drain(timeout=30)"),
+        (natsync.Client.close, "close(timeout=5)"),
+        (natsync.Client.publish_confirmed, "publish_confirmed(..., timeout=10)"),
+    ):
+        default = inspect.signature(call).parameters["timeout"].default
+        assert told in CLIENT and f"timeout={default:g})" in told
