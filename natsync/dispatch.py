@@ -172,7 +172,9 @@ class Dispatcher:
             try:
                 thread.start()
             except RuntimeError as error:
-                if error.__context__:  # an interrupt, which the wait in `start` makes an error of its lock
+                if (
+                    error.__context__
+                ):  # an interrupt, which the wait in `start` makes an error of its lock
                     raise error.__context__ from None
                 raise
 

@@ -46,7 +46,8 @@ Item = bytes | Flush
 
 class Outbox:
     """One lock, a leaf: nothing is called while it is held, and nothing raised: Python 3.10 may let an
-    interrupt in between an error and the release. `push` is `wake`, or sends what is here itself."""
+    interrupt in between an error and the release. `push` is `wake`, or sends what is here itself.
+    """
 
     def __init__(
         self,
