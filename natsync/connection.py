@@ -139,7 +139,8 @@ class Connection:
         desk = self._keeper.desk
         desk.confirm(subject, waiter)
         try:
-            self.outbox.put(data, False)
+            # As a request: not sent again on another connection, since the caller hears that it failed.
+            self.outbox.put(Ask(data), False, now=True)
             self.outbox.flush(waiter)
             if not waiter.wait(timeout):
                 raise FlushTimeoutError(timeout)

@@ -71,21 +71,26 @@ class Outbox:
         self._brim = away_limit  # how many bytes may be here before one more is put
         self._refusal: Callable[[], Error] | None = None
 
-    def put(self, data: bytes, wake: bool = True) -> None:
-        """Leaves `data` to be sent; waits while it is full. Without `wake` the caller drives, or wakes.
+    def put(self, data: bytes, wake: bool = True, now: bool = False) -> None:
+        """Leaves `data` to be sent; waits while it is full. Without `wake` the caller drives, or wakes; with
+        `now` it is not kept for later where there is no connection.
 
         Raises OutboundBufferLimitError if that takes too long, or at once while there is no connection;
         ConnectionReconnectingError if nothing is kept then; and once closed what `close` was told.
         """
         until = 0.0
         while True:
+            turn: threading.Lock | Error
             with self._lock:
-                if self._size < self._brim:
+                if now and self._away:
+                    turn = ConnectionReconnectingError()
+                elif self._size < self._brim:
                     self._items.append(data)
                     self._size += len(data)
                     break
-                until = until or monotonic() + self._timeout
-                turn = self._queue_up(until)
+                else:
+                    until = until or monotonic() + self._timeout
+                    turn = self._queue_up(until)
             if isinstance(turn, Error):
                 raise turn
             turn.acquire(timeout=max(0.0, until - monotonic()))

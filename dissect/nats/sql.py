@@ -166,7 +166,10 @@ def _duckdb() -> ModuleType:
 def _connect(
     duck: ModuleType, path: str, limits: dict[str, str], read_only: bool = False
 ) -> duckdb.DuckDBPyConnection:
-    return duck.connect(path, read_only=read_only, config=_FENCED | limits)
+    connection: duckdb.DuckDBPyConnection = duck.connect(
+        path, read_only=read_only, config=_FENCED | limits
+    )
+    return connection
 
 
 def _text(query: str) -> str:

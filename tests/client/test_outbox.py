@@ -142,3 +142,12 @@ def test_losing_the_connection_frees_who_waits_for_room() -> None:
     outbox.leave([])
     call.result()
     assert outbox.take() == [bytes(50), b"x"]
+
+
+def test_what_is_only_for_now_is_not_kept() -> None:
+    outbox, _ = new_outbox()
+    outbox.put(b"now", now=True)
+    outbox.leave([])
+    with pytest.raises(ConnectionReconnectingError):
+        outbox.put(b"now", now=True)
+    assert outbox.take() == [b"now"]
