@@ -83,7 +83,7 @@ class Client:
         """This process was forked: its connection is the parent's. The next call makes a new one."""
         inherited = Inherited(self._connection, lambda parents: self._adopt(self._renew(parents)))
         self._connection = cast(Connection, inherited)
-        self._put = lambda data, wake=True: inherited.own().outbox.put(data, wake)
+        self._put = lambda data, wake=True, now=False: inherited.own().outbox.put(data, wake, now)
 
     def publish(
         self,

@@ -45,6 +45,7 @@ from .inbox import Inbox
 from .keeper import Keeper, Status
 from .log import logger
 from .options import MAX_WAIT, Options, Server
+from .outbox import Ask
 from .protocol import ServerInfo
 from .registry import Listener, Registry, limit, subscribe, unsubscribe
 from .subscription import Subscription
