@@ -115,5 +115,5 @@ def test_a_capture_four_times_as_large(folder: Path, command: list[str]) -> None
     show({f"{PACKETS} packets": little}, PACKETS)
     show({f"{PACKETS * TIMES} packets": much}, PACKETS * TIMES)
     assert max(little.peak_bytes, much.peak_bytes) < PEAK_BYTES
-    assert much.peak_bytes <= little.peak_bytes * 1.1
+    assert much.peak_bytes - little.peak_bytes < 20 * MB  # of three times as many packets
     assert times <= TIMES * 1.1
