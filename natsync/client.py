@@ -129,7 +129,7 @@ class Client:
             size = len(block) + memoryview(data).nbytes
             if size > limit:
                 raise MaxPayloadError(size, limit)
-        elif not (reply or block):
+        elif data.__class__ is bytes and not (reply or block):
             if len(heads) >= _KNOWN_HEADS:
                 heads.clear()
             heads[subject, len(data)] = wire[: -len(data) - 2]

@@ -6,6 +6,7 @@ import errno
 import subprocess
 import sys
 import threading
+from array import array
 from collections.abc import Iterator
 from functools import partial
 
@@ -372,3 +373,12 @@ def test_a_limited_subscription_has_no_more_from_the_start(
     monkeypatch.setattr(nc._connection.outbox, "tell", told.append)
     nc.subscribe("a", max_msgs=1)
     assert len(told) == 1  # nothing can come in between SUB and its limit
+
+
+def test_a_view_of_wide_items_spoils_no_later_message() -> None:
+    wide = memoryview(array("I", [1, 2]))
+    with FakeServer() as server, server.client() as (nc, peer):
+        nc.publish("a", wide)
+        nc.publish("a", b"xy")
+        assert peer.expect(Pub).payload == wide.tobytes()
+        assert peer.expect(Pub).payload == b"xy"
