@@ -117,6 +117,24 @@ class FlowTable:
         for flow in sorted(left, key=_beginning):
             yield from _ends([flow])
 
+    def deadlines(self) -> dict[Flow, list[int]]:
+        """All flows, with the times when to look at each: what `adopt` of another table takes."""
+        found: dict[Flow, list[int]] = {flow: [] for flow in self._alive()}
+        for deadline, _, flow in self._deadlines:
+            if not flow.over:
+                found[flow].append(deadline)
+        return found
+
+    def adopt(self, flow: Flow, deadlines: Iterable[int]) -> None:
+        """Go on with a flow from another table."""
+        sides = self._sides if flow.closed_ns is None else self._closed
+        for side in reversed(flow.sides):
+            sides[side.key] = side
+        for deadline in deadlines:
+            heappush(self._deadlines, (deadline, next(self._serial), flow))
+        self._clock.due_ns = self._deadlines[0][0]
+        self._weigh(flow.sides, [])
+
     def swap(self, flow: Flow) -> None:
         """Exchange originator and responder of a flow: what comes from now on says the new direction.
         The caller turns round what it already holds."""

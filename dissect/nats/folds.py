@@ -49,33 +49,52 @@ def fold(
 ) -> Iterator[Rows]:
     """The records that each group completes. `tables` are names out of `records.COLUMNS`. With `together`
     they may come some groups later."""
-    alive: dict[Talk, _Fold] = {}
-    budget = Budget()
-    most = _TOGETHER if together or _AT_THE_END.issuperset(tables) else 1
-    waiting: list[tuple[Release, list[_Part]]] = []
-    held_bytes = 0
-    for release, talks in source:
-        parts = []
-        over = False
-        for talk, events in talks:
-            told = alive.get(talk)
-            if told is None:
-                told = alive[talk] = _Fold(talk, tables, options, budget)
-            events = told.due(events)
-            conversation = talk.conversation
-            parts.append((told, events, conversation.kind, conversation.account, talk.over))
-            for event in events:
-                if event.__class__ is Batch:
-                    held_bytes += event.frames[0].total_bytes
-            if talk.over:
-                over = True
-                del alive[talk]
-        waiting.append((release, parts))
-        if over or len(waiting) >= most or held_bytes > _TOGETHER_BYTES:
-            yield from _worked_off(waiting)
-            waiting = []
-            held_bytes = 0
-    yield from _worked_off(waiting)
+    return Folds(tables, options).take(source, together)
+
+
+class Folds:
+    """`fold`, in pieces: takes groups, again and again. `alive` is what is kept of the talks that are not
+    over; `budget` is that of their sessions."""
+
+    def __init__(self, tables: Collection[str], options: Options) -> None:
+        self.alive: dict[Talk, Fold] = {}
+        self.budget = Budget()
+        self._tables = frozenset(tables)
+        self._options = options
+
+    def adopt(self, talk: Talk, fold: Fold) -> None:
+        """Go on with what is kept of a talk from elsewhere."""
+        self.alive[talk] = fold
+        fold.charge_anew()
+
+    def take(self, source: Iterable[Group], together: bool = False) -> Iterator[Rows]:
+        """The records that each group completes, at the latest when the groups end."""
+        alive, tables, options, budget = self.alive, self._tables, self._options, self.budget
+        most = _TOGETHER if together or _AT_THE_END.issuperset(tables) else 1
+        waiting: list[tuple[Release, list[_Part]]] = []
+        held_bytes = 0
+        for release, talks in source:
+            parts = []
+            over = False
+            for talk, events in talks:
+                told = alive.get(talk)
+                if told is None:
+                    told = alive[talk] = Fold(talk, tables, options, budget)
+                events = told.due(events)
+                conversation = talk.conversation
+                parts.append((told, events, conversation.kind, conversation.account, talk.over))
+                for event in events:
+                    if event.__class__ is Batch:
+                        held_bytes += event.frames[0].total_bytes
+                if talk.over:
+                    over = True
+                    del alive[talk]
+            waiting.append((release, parts))
+            if over or len(waiting) >= most or held_bytes > _TOGETHER_BYTES:
+                yield from _worked_off(waiting)
+                waiting = []
+                held_bytes = 0
+        yield from _worked_off(waiting)
 
 
 def _worked_off(groups: Iterable[tuple[Release, list[_Part]]]) -> list[Rows]:
@@ -93,7 +112,7 @@ def _worked_off(groups: Iterable[tuple[Release, list[_Part]]]) -> list[Rows]:
     return rows
 
 
-class _Fold:
+class Fold:
     """What is kept of one talk."""
 
     def __init__(
@@ -106,6 +125,11 @@ class _Fold:
         self._line = _Line(talk)
         self._frames = _Numbered(talk, options) if "frames" in tables else None
         self._wants_anomalies = "anomalies" in tables
+
+    def charge_anew(self) -> None:
+        """The budget is another one, which knows nothing of what is kept here."""
+        if self._session:
+            self._session.charge_anew()
 
     def due(self, events: list[Event]) -> list[Event]:
         """What may be told now, in order of time, with these events behind those that wait."""
@@ -168,7 +192,7 @@ class _Fold:
 
 
 # What a group says of one talk: the events, what was known of the talk then, and whether it is over.
-_Part = tuple[_Fold, list[Event], Kind | None, str, bool]
+_Part = tuple[Fold, list[Event], Kind | None, str, bool]
 
 
 class _Line:

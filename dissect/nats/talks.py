@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from natsync.protocol import Kind
@@ -73,38 +74,52 @@ class Group(NamedTuple):
 
 def talks(source: Iterable[Segment], options: Options, clock: Clock) -> Iterator[Group]:
     """What every segment releases. `clock` is kept by who reads the packets; see above for moments."""
-    table = FlowTable(lambda: Stream(options.stream_limits), options.flow_limits, clock)
-    talking = _Talks(table, options)
-    alive = talking.alive
-    add = table.add
-    for segment in source:
-        deliveries = add(segment)
-        if not deliveries:
-            continue
-        flow, direction, items = deliveries[0]
-        talk = alive.get(flow)
-        if talk is None or len(deliveries) > 1:
-            yield from talking.groups(deliveries, clock.packets)
-            continue
-        conversation = talk.conversation
-        events = conversation.take(direction, items)
-        if conversation.turned:
-            talking.turn(talk)
-        if events:
-            yield Group(Release(clock.packets), [(talk, events)])
-    yield from talking.groups(table.finish(), _BEHIND)
+    talking = Talks(options, clock)
+    yield from talking.take(source)
+    yield from talking.finish()
 
 
-class _Talks:
-    """The talks of the flows that are alive."""
+class Talks:
+    """`talks`, in pieces: takes segments, again and again, then `finish`. Meanwhile `alive` are the talks of
+    the flows that are alive in `table`, those where something was said; `budget` is that of their seekers.
+    """
 
-    def __init__(self, table: FlowTable, options: Options) -> None:
-        self._table = table
-        self._options = options
-        self._budget = Budget()
+    def __init__(self, options: Options, clock: Clock) -> None:
+        self.table = FlowTable(partial(Stream, options.stream_limits), options.flow_limits, clock)
+        self.budget = Budget()
         self.alive: dict[Flow, Talk] = {}
+        self._options = options
+        self._clock = clock
 
-    def groups(self, deliveries: Iterable[Delivery], packet: int) -> Iterator[Group]:
+    def take(self, source: Iterable[Segment]) -> Iterator[Group]:
+        """What every segment releases."""
+        alive, add, clock = self.alive, self.table.add, self._clock
+        for segment in source:
+            deliveries = add(segment)
+            if not deliveries:
+                continue
+            flow, direction, items = deliveries[0]
+            talk = alive.get(flow)
+            if talk is None or len(deliveries) > 1:
+                yield from self._groups(deliveries, clock.packets)
+                continue
+            conversation = talk.conversation
+            events = conversation.take(direction, items)
+            if conversation.turned:
+                self._turn(talk)
+            if events:
+                yield Group(Release(clock.packets), [(talk, events)])
+
+    def adopt(self, talk: Talk) -> None:
+        """Go on with a talk from elsewhere, whose flow the table has."""
+        self.alive[talk.flow] = talk
+        talk.conversation.charge_anew()
+
+    def finish(self) -> Iterator[Group]:
+        """What is left, when no more segments come."""
+        yield from self._groups(self.table.finish(), _BEHIND)
+
+    def _groups(self, deliveries: Iterable[Delivery], packet: int) -> Iterator[Group]:
         """What the deliveries complete: every flow that is over by itself, then the rest."""
         some: list[Delivery] = []
         for delivery in deliveries:
@@ -137,19 +152,19 @@ class _Talks:
                 taken[talk] = taken[talk] + events if talk in taken else events
         for talk in touched:
             if talk.conversation.turned:
-                self.turn(talk)
+                self._turn(talk)
         return list(taken.items())
 
-    def turn(self, talk: Talk) -> None:
+    def _turn(self, talk: Talk) -> None:
         """Exchange who opened it, as the conversation has found out."""
         talk.conversation.turned = False
-        self._table.swap(talk.flow)
+        self.table.swap(talk.flow)
 
     def _talk(self, flow: Flow) -> Talk:
         options = self._options
         hint = self._hint(flow)
         payloads = options.payload is not Payload.NONE
-        return Talk(flow, Conversation(flow.midstream, payloads, self._budget, hint))
+        return Talk(flow, Conversation(flow.midstream, payloads, self.budget, hint))
 
     def _hint(self, flow: Flow) -> Kind | None:
         """What the user says about the flow's ports. Who listens there is the responder."""

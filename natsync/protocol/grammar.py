@@ -11,6 +11,7 @@ control line's limit counts extra blanks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -57,6 +58,9 @@ class Grammar:
         self._context = context
         self._layouts = layouts(context)
         self._plain_bytes = limits.control_line + 4  # no line up to here can be too long
+
+    def __reduce__(self) -> tuple[Callable[[Context, Limits], Grammar], tuple[Context, Limits]]:
+        return grammar, (self._context, self.limits)
 
     def read(self, line: bytes) -> Line:
         """What the control line `line` (with its LF) says. Raises ProtocolError without an offset."""

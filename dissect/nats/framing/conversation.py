@@ -128,6 +128,12 @@ class Conversation:
                 return True
         return False
 
+    def charge_anew(self) -> None:
+        """The budget is another one, which knows nothing of what is held here."""
+        for stream in self._streams:
+            if stream.seeker:
+                stream.seeker.charge_anew()
+
     def ledger(self, direction: Direction) -> Ledger:
         """Where the bytes of one direction went."""
         return next(stream.ledger for stream in self._streams if stream.direction is direction)

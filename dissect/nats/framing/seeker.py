@@ -176,6 +176,10 @@ class Seeker:
         self._charge(0)
         return self.window.rest(offset)
 
+    def charge_anew(self) -> None:
+        """The budget is another one, which knows nothing of what is held here."""
+        self._budget.used_bytes += self._charged
+
     def _charge(self, held: int) -> None:
         self._budget.used_bytes += held - self._charged
         self._charged = held

@@ -83,6 +83,10 @@ class Interest:
                         sub.delivered += 1
                         sub.bytes += size
 
+    def charge_anew(self) -> None:
+        """The budget is another one, which knows nothing of these."""
+        self._budget.charge(len(self._subs))
+
     def finish(self, ts_ns: int | None) -> None:
         """Nothing more comes; `ts_ns` is when the session ended, None if it did not."""
         for sub in self._subs.values():

@@ -85,6 +85,10 @@ class Requests:
         if self._rows:
             self._rows.answered(asked, ts_ns, size, status, 0 if nobody else 1)
 
+    def charge_anew(self) -> None:
+        """The budget is another one, which knows nothing of the open requests."""
+        self._budget.charge(2 * self._room)
+
     def finish(self) -> None:
         """Nothing more comes."""
         if self._rows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from natsync.protocol import (
     Connect,
@@ -131,6 +131,13 @@ class Session:
         self._originator.pings.lose()
         self._responder.pings.lose()
 
+    def charge_anew(self) -> None:
+        """The budget is another one, which knows nothing of what is remembered here."""
+        self._requests.charge_anew()
+        for side in (self._originator, self._responder):
+            side.subscriptions.charge_anew()
+            side.interest.charge_anew()
+
     def finish(self, ended_ns: int | None, handshake: bool) -> None:
         """Nothing more comes. `ended_ns` is when the connection ended, None if that was not captured;
         `handshake` whether its beginning was."""
@@ -182,11 +189,11 @@ class Session:
         self.rows.append(row)
 
     def _side(self, way: Direction, budget: Budget) -> Side:
-        def emit(sub: Subscription) -> None:
-            if self._wants_subscriptions:
-                self.rows.append(subscription_row(self._session, way, sub))
+        return Side(way, budget, partial(self._emit_subscription, way), self._forgot)
 
-        return Side(way, budget, emit, self._forgot)
+    def _emit_subscription(self, way: Direction, sub: Subscription) -> None:
+        if self._wants_subscriptions:
+            self.rows.append(subscription_row(self._session, way, sub))
 
     def _tell(self, batch: Batch, frame: Frame, anomaly: Anomaly, size: int, text: str) -> None:
         """Notes what is odd about a frame of a batch, or about what was remembered until then."""

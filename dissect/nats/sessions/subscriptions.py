@@ -125,6 +125,10 @@ class Subscriptions:
         if found and not found.close:
             self.ended(found, "refused", ts_ns)
 
+    def charge_anew(self) -> None:
+        """The budget is another one, which knows nothing of these."""
+        self._budget.charge(len(self.by_sid))
+
     def finish(self, ts_ns: int | None) -> None:
         """Nothing more comes; `ts_ns` is when the session ended, None if it did not."""
         for sub in self.by_sid.values():

@@ -1,0 +1,115 @@
+"""The stages from TCP to records, which can be stopped and gone on with elsewhere.
+
+    first = Dissection(["frames"], options, Clock())
+    rows = list(first.take(segments))
+    states = first.save()                 # bytes, for each flow that is alive
+    ...
+    second = Dissection(["frames"], options, Clock())
+    second.load(states.values())
+    rows = list(second.take(more_segments)) + list(second.finish())
+
+Whoever splits a capture so, or gives some flows to one and others to another, gets the rows of a single
+dissection: what happens to a flow depends on its own packets and on the time of others, and all of that is in
+its state. Only what a limit of the whole capture drops depends on how flows are spread.
+
+A state is a pickle, as large as what is open in its flow (some kilobytes), and for the same version, tables
+and options only. It holds what the capture holds, secrets too. Never load one that somebody else may have
+written: unpickling runs what it says.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import pickle
+import zlib
+from collections.abc import Collection, Iterable, Iterator
+from io import BytesIO
+
+from .flows import Flow, undirected
+from .folds import Fold, Folds, Rows
+from .options import Options
+from .talks import Talk, Talks
+from .wire import Clock, Segment
+
+_State = tuple[Flow, list[int], Talk | None, Fold | None]
+
+
+class Dissection:
+    """Takes segments, gives the records of `tables` as they become complete. `clock` is kept by who reads the
+    packets."""
+
+    def __init__(self, tables: Collection[str], options: Options, clock: Clock) -> None:
+        self._talks = Talks(options, clock)
+        self._folds = Folds(tables, options)
+        self._shared: dict[str, object] = {
+            "limits": options.stream_limits,
+            "seekers": self._talks.budget,
+            "sessions": self._folds.budget,
+        }
+        self._names = {id(value): name for name, value in self._shared.items()}
+
+    def take(self, source: Iterable[Segment], together: bool = True) -> Iterator[Rows]:
+        """The records that these segments complete; see `folds.fold` for `together`."""
+        return self._folds.take(self._talks.take(source), together)
+
+    def finish(self) -> Iterator[Rows]:
+        """The records of all that is left, when no more segments come."""
+        return self._folds.take(self._talks.finish())
+
+    def save(self) -> dict[bytes, bytes]:
+        """The state of each flow that is alive, by `flows.undirected`. The dissection goes on as if
+        nothing had happened."""
+        return {
+            undirected(flow.sides[0].key): self._packed(flow, deadlines)
+            for flow, deadlines in self._talks.table.deadlines().items()
+        }
+
+    def load(self, states: Iterable[bytes]) -> None:
+        """Goes on with flows of which nothing was seen here yet."""
+        for state in states:
+            flow, deadlines, talk, fold = self._unpacked(state)
+            self._talks.table.adopt(flow, deadlines)
+            if talk:
+                self._talks.adopt(talk)
+            if talk and fold:
+                self._folds.adopt(talk, fold)
+
+    def _packed(self, flow: Flow, deadlines: list[int]) -> bytes:
+        talk = self._talks.alive.get(flow)
+        fold = self._folds.alive.get(talk) if talk else None
+        output = BytesIO()
+        _Pickler(output, self._names).dump((flow, deadlines, talk, fold))
+        return zlib.compress(output.getvalue(), 1)
+
+    def _unpacked(self, state: bytes) -> _State:
+        found: _State = _Unpickler(BytesIO(zlib.decompress(state)), self._shared).load()
+        return found
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves out what all flows share, by its name, and payloads that were handed on."""
+
+    def __init__(self, output: BytesIO, names: dict[int, str]) -> None:
+        super().__init__(output, pickle.HIGHEST_PROTOCOL)
+        self._names = names
+        self.dispatch_table = {**copyreg.dispatch_table, Segment: _witness}
+
+    def persistent_id(self, value: object) -> str | None:
+        """The name of what is shared."""
+        return self._names.get(id(value))
+
+
+def _witness(segment: Segment) -> tuple[type[Segment], tuple[object, ...]]:
+    """A segment that is remembered: its bytes are where they were needed."""
+    place = segment.ts_ns, segment.number, segment.capture, segment.key
+    return Segment, (*place, segment.seq, segment.ack, segment.flags, b"", segment.length)
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, source: BytesIO, shared: dict[str, object]) -> None:
+        super().__init__(source)
+        self._shared = shared
+
+    def persistent_load(self, name: str) -> object:
+        """What is shared here."""
+        return self._shared[name]
