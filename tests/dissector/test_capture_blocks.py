@@ -29,6 +29,17 @@ def test_no_more_is_read_than_is_needed() -> None:
     assert (blocks.data, blocks.at, blocks.position) == (b"cdef", 0, 2)
 
 
+def test_bytes_put_before_the_next_ones_take_no_place() -> None:
+    blocks = Blocks(iter([b"abc", b"def"]), 100)
+    assert blocks.fill(2) and blocks.position == 100
+    blocks.at += 2
+    blocks.put_before(b"12345")
+    assert blocks.position == 97 and blocks.fill(9)
+    assert blocks.data[blocks.at :] == b"12345cdef"
+    blocks.at += 5
+    assert blocks.position == 102
+
+
 def test_the_end_leaves_what_there_was() -> None:
     blocks = Blocks(iter([b"abc"]))
     blocks.at = 0

@@ -11,7 +11,7 @@ from dissect.nats.capture import InterfaceReport
 from dissect.nats.capture.blocks import Blocks
 from dissect.nats.capture.pcapng import HEADER, read_pcapng
 from dissect.nats.capture.report import FileReport
-from dissect.nats.capture.section import MOST_INTERFACES
+from dissect.nats.capture.section import MOST_INTERFACES, interfaces_in
 from dissect.nats.wire import Packet
 
 from tests.support.pcapwriter import (
@@ -113,3 +113,31 @@ def test_options_that_do_not_fit_are_left_alone() -> None:
     _, report = read(section() + block(1, body) + block(5, b"short---"))
     assert report.interfaces == [InterfaceReport(RAW, 0)]
     assert report.damage is None
+
+
+@both_orders
+def test_a_context_makes_a_capture_of_what_follows(order: str) -> None:
+    interface = Interface(RAW, 96, tsresol=9, tsoffset=3)
+    named = struct.pack(order + "HHI", RAW, 0, 96)
+    named += option(1, b"a comment", order) + option(2, b"eth0", order)
+    named += option(3, bytes(2000), order) + option(0, b"", order)
+    packet = enhanced_packet(ONE, interface, order)
+    head = section(order, option(1, b"another", order))
+    head += block(1, named, order) + interface_block(interface, order) + block(1, b"", order)
+    reading = read_pcapng(filled(head + packet), FileReport("", ""))
+    with pytest.raises(StopIteration) as end:
+        while True:
+            next(reading)
+    ended = end.value.value
+    assert (ended.landed, ended.described, ended.leans) == (len(head + packet), 3, False)
+    assert interfaces_in(ended.context) == 3 and interfaces_in(b"") == 0
+    again, report = read(ended.context + packet)
+    assert [each.ts_ns for each in again] == [each.ts_ns for each in read(head + packet)[0]]
+    assert (report.comments, report.interfaces[0].name) == (0, "eth0")
+    assert b"comment" not in ended.context and len(ended.context) < 200
+
+
+def filled(data: bytes) -> Blocks:
+    blocks = Blocks(iter([data]))
+    assert blocks.fill(HEADER)
+    return blocks

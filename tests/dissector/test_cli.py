@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dissect.nats.capture import sources
+from dissect.nats.capture import files
 from dissect.nats.cli import cli
 
 from tests.support.damage import cut
@@ -382,7 +382,7 @@ def test_a_file_in_a_folder_that_cannot_be_opened(
             raise PermissionError(13, "Permission denied")
         return open(path, mode)
 
-    monkeypatch.setattr(sources, "open", refuse, raising=False)
+    monkeypatch.setattr(files, "open", refuse, raising=False)
     done = run("sessions", str(tmp_path))
     assert done.exit_code == 3
     assert f"{tmp_path / 'b.pcap'}: cannot be opened (Permission denied)" in done.stderr

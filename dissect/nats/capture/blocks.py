@@ -8,13 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager
-from io import BufferedIOBase
+from dataclasses import dataclass
+from typing import Protocol
 
+from ..wire import Packets
 from .report import FileReport
 
 # Large enough that its own cost does not show, small enough for a processor's cache and for hundreds of open
 # files.
 BLOCK = 1 << 17
+
+
+# Behind the end of any file.
+NOWHERE = 1 << 63
+
+
+class Pieces(Protocol):
+    """A file, from some place on."""
+
+    def read1(self, size: int, /) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Where reading ended: `landed` is where the next record begins, or would. `context` are bytes that make
+    a capture of what follows, if they are put before it. Of pcapng: how many `sections` began, how many
+    interfaces were `described`, and whether the time of any packet `leans` on those before it."""
+
+    landed: int
+    context: bytes
+    sections: int = 0
+    described: int = 0
+    leans: bool = False
+
+
+Reading = Generator[Packets, None, Ended]
 
 
 class PackedError(Exception):
@@ -24,15 +52,16 @@ class PackedError(Exception):
 class Blocks:
     """`data[at:]` are the bytes that were not taken yet; `fill` gets more of them.
 
-    `fault` says why the input could not be read to its end, if so.
+    `fault` says why the input could not be read to its end, if so. `place` is where in the whole input the
+    pieces begin.
     """
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
+    def __init__(self, pieces: Iterator[bytes], place: int = 0) -> None:
         self.data = b""
         self.at = 0
         self.fault = ""
         self._pieces = pieces
-        self._dropped = 0
+        self._dropped = place
 
     @property
     def position(self) -> int:
@@ -60,6 +89,13 @@ class Blocks:
         self.at = 0
         return have >= need
 
+    def put_before(self, context: bytes) -> None:
+        """Bytes that are read next, though they are not there in the input."""
+        place = self.position - len(context)
+        self.data = context + self.data[self.at :]
+        self.at = 0
+        self._dropped = place
+
     def _next_piece(self) -> bytes:
         try:
             return next(self._pieces, b"")
@@ -71,7 +107,7 @@ class Blocks:
 
 
 def pieces_of(
-    opened: AbstractContextManager[BufferedIOBase], report: FileReport
+    opened: AbstractContextManager[Pieces], report: FileReport
 ) -> Generator[bytes, None, None]:
     """What a file has, as it comes: `read1` gives what is there, up to a block. The file is closed
     at its end, or with this iterator. `report` hears how far it is."""

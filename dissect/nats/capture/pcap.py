@@ -8,10 +8,9 @@ record. Either is noted in the report with the place, and everything before it h
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator
 
 from ..wire import Packets
-from .blocks import Blocks
+from .blocks import NOWHERE, Blocks, Ended, Reading
 from .report import FileReport
 
 # First four bytes -> byte order, nanoseconds of the fraction's unit, size of a record's header.
@@ -37,21 +36,27 @@ def format_name(magic: bytes) -> str:
     return f"pcap, {'nano' if unit_ns == 1 else 'micro'}seconds" + ", modified" * (header == 24)
 
 
-def read_pcap(blocks: Blocks, report: FileReport) -> Generator[Packets, None, None]:
-    """The packets of a file whose header is there as a whole, those of a block at a time. `report` knows of
-    them when they are handed on."""
-    order, unit_ns, header = MAGICS[blocks.data[blocks.at : blocks.at + 4]]
-    snaplen, linktype = struct.unpack_from(order + "II", blocks.data, blocks.at + 16)
-    largest = max(USUAL_SNAPLEN, min(snaplen, LARGEST_SNAPLEN))
+def largest_packet(snaplen: int) -> int:
+    """The bytes that a packet may have in a file that says this snap length."""
+    return max(USUAL_SNAPLEN, min(snaplen, LARGEST_SNAPLEN))
+
+
+def read_pcap(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Reading:
+    """The packets of a file whose header is there as a whole, those of a block at a time; none that begins
+    at byte `stop` of the file or behind it. `report` knows of them when they are handed on."""
+    head = blocks.data[blocks.at : blocks.at + HEADER]
+    order, unit_ns, header = MAGICS[head[:4]]
+    snaplen, linktype = struct.unpack_from(order + "II", head, 16)
+    largest = largest_packet(snaplen)
     linktype &= 0xFFFF  # above: how long a check sequence trails each packet; IP lengths cut that
     unpack = struct.Struct(order + "4I").unpack_from
     second = second_ns = 0
     need = header
     blocks.at += HEADER
-    while need - header <= largest and blocks.fill(need):
+    while need - header <= largest and blocks.position < stop and blocks.fill(need):
         data, at = blocks.data, blocks.at
         size, need = len(data), header
-        last = size - header
+        last = min(size - header, stop - blocks.position + at - 1)
         latest_ns = -1
         cut = missing = 0
         places: list[tuple[int, int, int, int]] = []
@@ -79,7 +84,7 @@ def read_pcap(blocks: Blocks, report: FileReport) -> Generator[Packets, None, No
         if places:
             count = len(places)
             captured = at - blocks.at - count * header
-            first = report.packets + 1
+            first = report.before + report.packets + 1
             report.packets += count
             report.captured_bytes += captured
             report.wire_bytes += captured + missing
@@ -89,7 +94,9 @@ def read_pcap(blocks: Blocks, report: FileReport) -> Generator[Packets, None, No
             report.saw(places[0][0], latest_ns)
             yield Packets(report.capture, linktype, data, first, places)
         blocks.at = at
-    _note_damage(blocks, report, need - header, largest)
+    if blocks.position < stop:
+        _note_damage(blocks, report, need - header, largest)
+    return Ended(blocks.position, head)
 
 
 def _note_damage(blocks: Blocks, report: FileReport, kept: int, largest: int) -> None:

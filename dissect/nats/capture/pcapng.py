@@ -11,10 +11,8 @@ as skipped.
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator
 
-from ..wire import Packets
-from .blocks import Blocks
+from .blocks import NOWHERE, Blocks, Ended, Reading
 from .report import FileReport
 from .section import ORDERS, SECTION, Interface, Section
 
@@ -34,47 +32,54 @@ def is_section(head: bytes) -> bool:
     return head[:4] == MAGIC and head[8:12] in ORDERS
 
 
-def read_pcapng(blocks: Blocks, report: FileReport) -> Generator[Packets, None, None]:
-    """The packets of a file that begins with a section, those of a block of the file at a time. `report`
-    knows of them when they are handed on."""
+def read_pcapng(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Reading:
+    """The packets of a file that begins with a section, those of a block of the file at a time; none that
+    begins at byte `stop` of the file or behind it. `report` knows of them when they are handed on.
+    """
     section = Section("<", report)
+    earlier = Ended(0, b"")
     need = HEADER
-    while blocks.fill(need):
+    while blocks.position < stop and blocks.fill(need):
         data, at = blocks.data, blocks.at
+        last = stop - blocks.position + at - 1
         section.begin(data)
         need = HEADER
         while at + HEADER <= len(data):
-            at = _common_packets(section, data, at)
+            at = _common_packets(section, data, at, last)
+            if at > last:
+                break
             kind, size = _type_and_size(section.order, data, at)
             fault = _fault(data, at, kind, size)
             if fault:
                 yield from section.taken()
                 blocks.at = at
                 report.break_off(fault, blocks.position)
-                return
+                return section.ended(blocks.position, earlier)
             end = at + size
             if end > len(data):
                 need = max(size, HEADER)
                 break
             if kind == SECTION:
                 yield from section.taken()
+                earlier = section.ended(0, earlier)
                 section = Section(ORDERS[data[at + 8 : at + 12]], report)
                 section.begin(data)
             section.take(kind, at + 8, end - 4)
             at = end
         yield from section.taken()
         blocks.at = at
-    if blocks.fault or len(blocks.data) > blocks.at:
+    if blocks.position < stop and (blocks.fault or len(blocks.data) > blocks.at):
         report.break_off(blocks.fault or "the file is cut short", blocks.position)
+    return section.ended(blocks.position, earlier)
 
 
-def _common_packets(section: Section, data: bytes, at: int) -> int:
-    """Takes the enhanced packet blocks from `at` on that hold a packet and nothing else; gives the place of
-    the first block that is different in any way."""
+def _common_packets(section: Section, data: bytes, at: int, last: int) -> int:
+    """Takes the enhanced packet blocks from `at` to `last` that hold a packet and nothing else; gives the
+    place of the first block that is different in any way."""
     unpack = struct.Struct(section.order + "7I").unpack_from
     closing = struct.Struct(section.order + "I").unpack_from
     size = len(data)
-    last = size - _FIXED - 4
+    last = min(size - _FIXED - 4, last)
     interfaces = section.interfaces
     used = -1
     interface: Interface | None = None

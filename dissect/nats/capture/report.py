@@ -69,7 +69,9 @@ class FileReport:
     those of which less was captured than was on the wire. `skipped` counts, by reason, records that are
     no usable packet; `blocks` those that are no packet at all, by what they are; `comments` are those
     of files, interfaces and packets. `damage` is one sentence that says what is wrong with the file and
-    where, if anything is: everything before that place was read, nothing behind it.
+    where, if anything is: everything before that place was read, nothing behind it; `fault` is the reason
+    and the place alone. `before` are the packets of the file that come before those counted here, where
+    reading began in its middle.
     """
 
     path: str
@@ -91,11 +93,14 @@ class FileReport:
     blocks: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     damage: str | None = None
+    fault: tuple[str, int] | None = None
+    before: int = 0
 
     def break_off(self, reason: str, position: int) -> None:
         """Note that reading ended at a byte of the file (the unpacked one, if it is compressed), in
         the packet after the last one that was counted."""
-        where = f"in packet {self.packets + 1}, at byte {position}"
+        self.fault = reason, position
+        where = f"in packet {self.before + self.packets + 1}, at byte {position}"
         self.damage = f"{reason} {where}; everything before it was read"
 
     def saw(self, first_ns: int, latest_ns: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..wire import Packets
+from .blocks import Ended
 from .report import FileReport, InterfaceReport
 
 # Every section says its byte order with this number behind its type and length.
@@ -38,6 +39,28 @@ _FIRST_TIME, _LAST_TIME = -(1 << 63), (1 << 63) - 1
 _UNKNOWN_DROPS = 0xFFFF
 
 
+# No option that matters is longer, and what describes an interface is kept as long as its section.
+_LONGEST_KEPT = 1024
+
+
+def _section(order: str) -> bytes:
+    """A section of this byte order that says nothing else."""
+    return struct.pack(order + "IIIHHqI", SECTION, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+
+
+def interfaces_in(context: bytes) -> int:
+    """How many interfaces a section describes, of which only what matters was kept (`Ended.context`)."""
+    if context[8:12] not in ORDERS:
+        return 0
+    unpack = struct.Struct(ORDERS[context[8:12]] + "II").unpack_from
+    at = count = 0
+    while at < len(context):
+        kind, size = unpack(context, at)
+        count += kind == _INTERFACE
+        at += size
+    return count
+
+
 @dataclass(slots=True)
 class Interface:
     """What the packets of one interface need: a tick is `times` / `per` nanoseconds."""
@@ -56,6 +79,8 @@ class Section:
     def __init__(self, order: str, report: FileReport) -> None:
         self.order = order
         self.interfaces: list[Interface] = []
+        self._described: list[bytes] = []
+        self._leans = False
         self._report = report
         self._data = b""
         self._runs: list[Packets] = []
@@ -72,6 +97,16 @@ class Section:
         """The packets since it was last asked."""
         runs, self._runs, self._run = self._runs, [], None
         return iter(runs)
+
+    def ended(self, landed: int, earlier: Ended) -> Ended:
+        """What reading had come to at byte `landed` of the file; `earlier` are the sections before."""
+        return Ended(
+            landed,
+            _section(self.order) + b"".join(self._described),
+            earlier.sections + 1,
+            earlier.described + len(self.interfaces),
+            earlier.leans or self._leans,
+        )
 
     def take(self, kind: int, start: int, end: int) -> None:
         """A whole block, whose body is `start` to `end`."""
@@ -111,7 +146,7 @@ class Section:
         interface.report.packets += count
         run = self._run
         if run is None or run.linktype != interface.linktype:
-            first = report.packets + 1
+            first = report.before + report.packets + 1
             run = Packets(report.capture, interface.linktype, self._data, first, places)
             self._run = run
             self._runs.append(run)
@@ -155,6 +190,7 @@ class Section:
         (length,) = struct.unpack_from(self.order + "I", self._data, start)
         interface = self.interfaces[0]
         kept = min(length, interface.snaplen or length, end - body)
+        self._leans = True
         self.put(interface, [(self._report.last_ns or 0, body, body + kept, length)])
 
     def _skip(self, reason: str) -> None:
@@ -185,8 +221,20 @@ class Section:
             elif code == _TSOFFSET and len(value) == 8:
                 interface.offset_ns = struct.unpack(self.order + "q", value)[0] * 10**9
         self.interfaces.append(interface)
+        self._described.append(self._block(start, end))
         if len(self._report.interfaces) < MOST_INTERFACES:
             self._report.interfaces.append(told)
+
+    def _block(self, start: int, end: int) -> bytes:
+        """An interface block once more, without comments: they are counted where they were met."""
+        parts = [self._data[start : min(start + 8, end)]]
+        for code, value in self._options(start + 8, end):
+            if code != _COMMENT and len(value) <= _LONGEST_KEPT:
+                head = struct.pack(self.order + "HH", code, len(value))
+                parts.append(head + value + bytes(-len(value) % 4))
+        body = b"".join(parts)
+        size = struct.pack(self.order + "I", len(body) + 12)
+        return struct.pack(self.order + "I", _INTERFACE) + size + body + size
 
     def _statistics(self, start: int, end: int) -> None:
         """What the capture program says of an interface: numbers since it began."""

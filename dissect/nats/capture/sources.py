@@ -5,15 +5,10 @@ Formats are told by their first bytes, never by a file's name.
 
 from __future__ import annotations
 
-import errno
-import glob
-import os
-import stat
 import sys
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
-from io import BufferedIOBase
 from itertools import chain, islice
 from math import inf
 from typing import cast
@@ -21,7 +16,8 @@ from typing import cast
 from ..errors import CaptureError, MissingLibrary
 from ..wire import Packet, Packets
 from . import pcap, pcapng, unpack
-from .blocks import Blocks, pieces_of
+from .blocks import NOWHERE, Blocks, Pieces, Reading, pieces_of
+from .files import OVERLAP, capture_name, contents, identity, matches, opened, told
 from .merge import MOST_OPEN, merge
 from .report import CaptureReport, FileReport
 
@@ -35,7 +31,6 @@ _OTHERS = {
     b"GMBU": ("a Network Monitor capture", "convert it with editcap -F pcap"),
 }
 _REMEDY = "give pcap or pcapng, plain or compressed with gzip or zstd"
-_OVERLAP = "put some of them together with mergecap first"
 
 
 def read_runs(paths: Sequence[str], report: CaptureReport) -> Generator[Packets, None, None]:
@@ -46,8 +41,7 @@ def read_runs(paths: Sequence[str], report: CaptureReport) -> Generator[Packets,
     `report` fills up meanwhile. Raises CaptureError, before the first packet, where an input is
     missing, empty or no capture; and later, where too many captures overlap.
     """
-    files = {os.path.realpath(path): path for path in _files(paths, report)}
-    sources = [_Source(path) for path in files.values()]
+    sources = [_Source(path) for path in files_of(paths, report)]
     sizes = [source.report.size for source in sources]
     report.size = None if None in sizes else sum(filter(None, sizes))
     if len(sources) == 1:
@@ -57,7 +51,7 @@ def read_runs(paths: Sequence[str], report: CaptureReport) -> Generator[Packets,
     row = [(first_ns, sources[number]) for first_ns, number in sorted(times)]
     yield from merge(
         [(first_ns, partial(source.packets, report)) for first_ns, source in row],
-        CaptureError(row[0][1].path, f"more than {MOST_OPEN} captures overlap in time", _OVERLAP),
+        too_many(row[0][1].path),
     )
 
 
@@ -68,8 +62,18 @@ def read_packets(paths: Sequence[str], report: CaptureReport) -> Iterator[Packet
 
 def is_input(path: str, paths: Sequence[str]) -> bool:
     """Whether the file `path` is one that `read_packets` would read for `paths`."""
-    real = os.path.realpath(path)
-    return any(os.path.realpath(file) == real for file in _files(paths, CaptureReport()))
+    real = identity(path)
+    return any(identity(file) == real for file in _files(paths, CaptureReport()))
+
+
+def too_many(path: str) -> CaptureError:
+    """That so many captures overlap that they cannot be open together."""
+    return CaptureError(path, f"more than {MOST_OPEN} captures overlap in time", OVERLAP)
+
+
+def files_of(paths: Sequence[str], report: CaptureReport) -> list[str]:
+    """The files that the inputs stand for, each once. `report` has those of folders that are none."""
+    return list({identity(path): path for path in _files(paths, report)}.values())
 
 
 class _Source:
@@ -77,16 +81,15 @@ class _Source:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        name = os.fsencode(os.path.basename(path)).decode("utf-8", "backslashreplace")
-        self.report = FileReport(path, name, size=_size(path))
-        self._begun: Generator[Packets, None, None] | None = None
+        self.report = FileReport(path, capture_name(path), size=_size(path))
+        self._begun: Reading | None = None
         self._first: list[Packets] = []
 
     def first_ns(self) -> float:
         """The time of its first packet, or infinity: found out by reading a little. A file is opened
         again later, since there may be more of them than a process can hold open."""
         again = self.report.size is not None
-        reader = _read(self.path, FileReport(self.path, "") if again else self.report)
+        reader = read_file(self.path, FileReport(self.path, "") if again else self.report)
         first = list(islice(reader, 1))
         if again:
             reader.close()
@@ -99,45 +102,41 @@ class _Source:
         report.files.append(self.report)
         yield from self._first
         self._first = []
-        with closing(self._begun or _read(self.path, self.report)) as reader:
+        with closing(self._begun or read_file(self.path, self.report)) as reader:
             yield from reader
         self.report.finished = True
 
 
 def _size(path: str) -> int | None:
     """The bytes of a regular file; None for all else."""
-    try:
-        told = os.stat(path)
-    except (OSError, ValueError):
+    if path == STDIN:
         return None
-    return told.st_size if path != STDIN and stat.S_ISREG(told.st_mode) else None
+    try:
+        return told(path)[0]
+    except CaptureError:
+        return None
 
 
 def _files(paths: Sequence[str], report: CaptureReport) -> Iterator[str]:
     """The files that the inputs stand for."""
     for path in paths:
-        if os.path.isdir(path):
-            yield from _captures_in(path, report)
-        elif glob.has_magic(path) and not os.path.exists(path):
-            matches = sorted(glob.glob(path))
-            if not matches:
+        if path == STDIN:
+            yield path
+        elif (inside := contents(path)) is not None:
+            yield from _captures_in(path, inside, report)
+        elif (found := matches(path)) is not None:
+            if not found:
                 raise CaptureError(path, "no file has such a name")
-            yield from _files(matches, report)
+            yield from _files(found, report)
         else:
             yield path
 
 
-def _captures_in(folder: str, report: CaptureReport) -> Iterator[str]:
+def _captures_in(folder: str, paths: list[str], report: CaptureReport) -> Iterator[str]:
     found = False
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError as error:
-        raise CaptureError(folder, f"cannot be read ({error.strerror})") from error
-    for path in (os.path.join(folder, name) for name in names):
-        if not os.path.isfile(path):
-            continue
+    for path in paths:
         try:
-            with closing(_read(path, FileReport(path, ""))) as packets:
+            with closing(read_file(path, FileReport(path, ""))) as packets:
                 next(packets, None)
         except CaptureError as error:
             shut = isinstance(error.__cause__, (OSError, ImportError))
@@ -149,21 +148,46 @@ def _captures_in(folder: str, report: CaptureReport) -> Iterator[str]:
         raise CaptureError(folder, "no file in this folder is a capture", _REMEDY)
 
 
-def _read(path: str, report: FileReport) -> Generator[Packets, None, None]:
-    """The packets of a file, whatever its format. The file is closed behind the last one, and with
-    the generator."""
+def read_file(path: str, report: FileReport, stop: int = NOWHERE) -> Reading:
+    """The packets of a file, whatever its format; none that begins at byte `stop` (of the unpacked contents)
+    or behind it. The file is closed behind the last one, and with the generator."""
+    with unpacked(path, report) as blocks:
+        return (yield from read_records(report.format, blocks, report, stop))
+
+
+def read_part(
+    path: str, report: FileReport, context: bytes, start: int, stop: int = NOWHERE
+) -> Reading:
+    """The packets of records that begin in a part of a file, of which the first one begins at `start`.
+    `context` is what makes it a capture of its own."""
+    with closing(pieces_of(opened(path, start), report)) as pieces:
+        blocks = Blocks(chain((context,), pieces), start - len(context))
+        blocks.fill(len(context))
+        kind = "pcapng" if pcapng.is_section(context) else "pcap"
+        return (yield from read_records(kind, blocks, report, stop))
+
+
+@contextmanager
+def unpacked(path: str, report: FileReport) -> Iterator[Blocks]:
+    """The contents of a capture from their start on, unpacked if they are compressed. `report` hears what the
+    format is."""
     with closing(pieces_of(_opened(path), report)) as pieces:
         blocks = Blocks(pieces)
         blocks.fill(pcap.HEADER)
-        for magic, (name, contents) in unpack.FORMATS.items():
+        for magic, (name, opener) in unpack.FORMATS.items():
             if blocks.data.startswith(magic):
                 report.format = f"{name} "
-                blocks = Blocks(_needing(path, contents(chain((blocks.data,), pieces)), name))
+                blocks = Blocks(_needing(path, opener(chain((blocks.data,), pieces)), name))
                 blocks.fill(pcap.HEADER)
                 break
-        kind = _format(path, blocks)
-        report.format += kind
-        yield from (pcapng.read_pcapng if kind == "pcapng" else pcap.read_pcap)(blocks, report)
+        report.format += _format(path, blocks)
+        yield blocks
+
+
+def read_records(kind: str, blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Reading:
+    """The packets of contents in a format of this name."""
+    read = pcapng.read_pcapng if kind.endswith("pcapng") else pcap.read_pcap
+    return read(blocks, report, stop)
 
 
 def _needing(path: str, contents: Iterator[bytes], name: str) -> Iterator[bytes]:
@@ -176,18 +200,17 @@ def _needing(path: str, contents: Iterator[bytes], name: str) -> Iterator[bytes]
         raise CaptureError(path, f"the file is compressed with {name}", remedy) from error
 
 
-def _opened(path: str) -> AbstractContextManager[BufferedIOBase]:
-    if path == STDIN:
-        if sys.stdin is None:
-            raise CaptureError(path, "standard input is closed")
-        return nullcontext(cast(BufferedIOBase, sys.stdin.buffer))
-    try:
-        return open(path, "rb")
-    except FileNotFoundError as error:
-        raise CaptureError(path, "no such file") from error
-    except OSError as error:
-        remedy = _OVERLAP if error.errno == errno.EMFILE else ""
-        raise CaptureError(path, f"cannot be opened ({error.strerror})", remedy) from error
+def _opened(path: str) -> AbstractContextManager[Pieces]:
+    if path != STDIN:
+        return opened(path)
+    if sys.stdin is None:
+        raise CaptureError(path, "standard input is closed")
+    return nullcontext(cast(Pieces, sys.stdin.buffer))
+
+
+def is_packed(head: bytes) -> bool:
+    """Whether a file that begins so is compressed."""
+    return any(head.startswith(magic) for magic in unpack.FORMATS)
 
 
 def _format(path: str, blocks: Blocks) -> str:

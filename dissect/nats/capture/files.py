@@ -1,0 +1,168 @@
+"""Where captures are: files of this machine, and files that a URI names (object storage, HDFS).
+
+A URI's file system comes from pyarrow (extra `spark`), which is imported when one is met.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ..errors import CaptureError, MissingLibrary
+from .blocks import Pieces
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+OVERLAP = "put some of them together with mergecap first"
+
+_URI = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+# What Hadoop calls it -> what pyarrow does.
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "wasb": "abfs", "wasbs": "abfss"}
+# A request to an object storage costs as much as reading this.
+_READ_AHEAD = 1 << 22
+
+
+def is_uri(path: str) -> bool:
+    """Whether a path names a file elsewhere (`s3a://bucket/file`) and not one of this machine."""
+    return _URI.match(path) is not None
+
+
+def capture_name(path: str) -> str:
+    """What rows call a capture: its file name, with what is no UTF-8 escaped."""
+    base = posixpath.basename(path) if is_uri(path) else os.path.basename(path)
+    return os.fsencode(base).decode("utf-8", "backslashreplace")
+
+
+def identity(path: str) -> str:
+    """The same for all names of one file."""
+    return path if is_uri(path) else os.path.realpath(path)
+
+
+def told(path: str) -> tuple[int, int]:
+    """The size of a file in bytes and when it changed (ns). CaptureError if there is none, or if it is
+    anything else than a file."""
+    if is_uri(path):
+        return _told_elsewhere(path)
+    try:
+        found = os.stat(path)
+    except FileNotFoundError as error:
+        raise CaptureError(path, "no such file") from error
+    except (OSError, ValueError) as error:
+        raise CaptureError(path, f"cannot be opened ({_reason(error)})") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise CaptureError(path, "this is no file", "write it to a file first")
+    return found.st_size, found.st_mtime_ns
+
+
+def opened(path: str, start: int = 0) -> AbstractContextManager[Pieces]:
+    """A file, to be read from byte `start` on. CaptureError if that cannot be."""
+    try:
+        if is_uri(path):
+            return _opened_elsewhere(path, start)
+        file = open(path, "rb")
+        if start:
+            file.seek(start)
+        return file
+    except FileNotFoundError as error:
+        raise CaptureError(path, "no such file") from error
+    except (OSError, ValueError) as error:
+        remedy = OVERLAP if getattr(error, "errno", None) == errno.EMFILE else ""
+        raise CaptureError(path, f"cannot be opened ({_reason(error)})", remedy) from error
+
+
+def contents(folder: str) -> list[str] | None:
+    """The files that are in a folder, in order of their names; None if it is no folder."""
+    if is_uri(folder):
+        return _contents_elsewhere(folder)
+    if not os.path.isdir(folder):
+        return None
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise CaptureError(folder, f"cannot be read ({error.strerror})") from error
+    return [path for name in names if os.path.isfile(path := os.path.join(folder, name))]
+
+
+def matches(pattern: str) -> list[str] | None:
+    """What has a name like this, in order; None if it is no pattern. That of a URI may have wildcards in
+    its last part."""
+    if not glob.has_magic(pattern):
+        return None
+    if not is_uri(pattern):
+        return None if os.path.exists(pattern) else sorted(glob.glob(pattern))
+    folder, name = posixpath.split(pattern)
+    found = _contents_elsewhere(folder) or []
+    return [path for path in found if fnmatchcase(posixpath.basename(path), name)]
+
+
+def _reason(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+@lru_cache(maxsize=64)  # a file is opened many times, and a connection takes long to make
+def _elsewhere(path: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a URI, and what the file is called there."""
+    try:
+        from pyarrow import fs
+    except ImportError as error:
+        raise MissingLibrary("pyarrow", "spark") from error
+    scheme, _, rest = path.partition("://")
+    try:
+        system, name = fs.FileSystem.from_uri(
+            f"{_SCHEMES.get(scheme.lower(), scheme.lower())}://{rest}"
+        )
+    except (OSError, ValueError) as error:
+        raise CaptureError(path, f"cannot be reached ({_reason(error)})") from error
+    return system, str(name)
+
+
+def _told_elsewhere(path: str) -> tuple[int, int]:
+    system, name = _elsewhere(path)
+    from pyarrow import fs
+
+    try:
+        info = system.get_file_info(name)
+    except OSError as error:
+        raise CaptureError(path, f"cannot be reached ({_reason(error)})") from error
+    if info.type == fs.FileType.NotFound:
+        raise CaptureError(path, "no such file")
+    if info.type != fs.FileType.File:
+        raise CaptureError(path, "this is no file")
+    return int(info.size), int(info.mtime_ns or 0)
+
+
+def _opened_elsewhere(path: str, start: int) -> AbstractContextManager[Pieces]:
+    system, name = _elsewhere(path)
+    import pyarrow
+
+    file = system.open_input_file(name)
+    file.seek(start)
+    stream: AbstractContextManager[Pieces] = pyarrow.BufferedInputStream(file, _READ_AHEAD)
+    return stream
+
+
+def _contents_elsewhere(folder: str) -> list[str] | None:
+    system, name = _elsewhere(folder)
+    from pyarrow import fs
+
+    try:
+        if system.get_file_info(name).type != fs.FileType.Directory:
+            return None
+        found = system.get_file_info(fs.FileSelector(name))
+    except OSError as error:
+        raise CaptureError(folder, f"cannot be read ({_reason(error)})") from error
+    return sorted(_inside(folder, [info.base_name for info in found if info.is_file]))
+
+
+def _inside(folder: str, names: list[str]) -> Iterator[str]:
+    yield from (f"{folder.rstrip('/')}/{name}" for name in names)
