@@ -22,25 +22,30 @@ from __future__ import annotations
 import copyreg
 import pickle
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from io import BytesIO
 
 from .flows import Flow, undirected
 from .folds import Fold, Folds, Rows
 from .options import Options
+from .strides import jump, unpacked
 from .talks import Talk, Talks
-from .wire import Clock, Segment
+from .wire import Clock, Segment, moment
 
 _State = tuple[Flow, list[int], Talk | None, Fold | None]
 
 
 class Dissection:
     """Takes segments, gives the records of `tables` as they become complete. `clock` is kept by who reads the
-    packets."""
+    packets. With `quiet` the states are the same, and no records are made."""
 
-    def __init__(self, tables: Collection[str], options: Options, clock: Clock) -> None:
+    def __init__(
+        self, tables: Collection[str], options: Options, clock: Clock, quiet: bool = False
+    ) -> None:
+        self._tables = tables
+        self._options = options
         self._talks = Talks(options, clock)
-        self._folds = Folds(tables, options)
+        self._folds = Folds(tables, options, quiet)
         self._shared: dict[str, object] = {
             "limits": options.stream_limits,
             "seekers": self._talks.budget,
@@ -56,13 +61,30 @@ class Dissection:
         """The records of all that is left, when no more segments come."""
         return self._folds.take(self._talks.finish())
 
-    def save(self) -> dict[bytes, bytes]:
-        """The state of each flow that is alive, by `flows.undirected`. The dissection goes on as if
-        nothing had happened."""
+    def pass_time(self, ts_ns: int) -> Iterator[Rows]:
+        """The records of the flows that are over when a packet of another one comes at this time."""
+        return self.take([moment(ts_ns)])
+
+    def save(self, wanted: Container[bytes] | None = None) -> dict[bytes, bytes]:
+        """The state of each flow that is alive, or of those `wanted`, by `flows.undirected`. The dissection
+        goes on as if nothing had happened."""
         return {
-            undirected(flow.sides[0].key): self._packed(flow, deadlines)
-            for flow, deadlines in self._talks.table.deadlines().items()
+            name: self._packed(flow, deadlines)
+            for name, flow, deadlines in self._flows()
+            if wanted is None or name in wanted
         }
+
+    def drop(self, names: Container[bytes]) -> None:
+        """Forgets flows, with which another one goes on."""
+        for name, flow, _ in self._flows():
+            if name in names:
+                self._talks.table.drop(flow)
+                talk = self._talks.alive.pop(flow, None)
+                fold = self._folds.alive.pop(talk, None) if talk else None
+                if talk:
+                    talk.conversation.charge_anew(-1)
+                if fold:
+                    fold.drop()
 
     def load(self, states: Iterable[bytes]) -> None:
         """Goes on with flows of which nothing was seen here yet."""
@@ -73,6 +95,32 @@ class Dissection:
                 self._talks.adopt(talk)
             if talk and fold:
                 self._folds.adopt(talk, fold)
+
+    def leap(self, state: bytes, stride: bytes) -> bytes | None:
+        """What the state of a flow becomes by the packets of a stride (`surveying.Survey.strides`), if that
+        is sure; None means that they have to be read. What this dissection has is not concerned."""
+        alone = Dissection(self._tables, self._options, Clock(), quiet=True)
+        alone.load([state])
+        flow, deadlines = next(iter(alone._talks.table.deadlines().items()))
+        talk = alone._talks.alive.get(flow)
+        fold = alone._folds.alive.get(talk) if talk else None
+        if not jump(flow, deadlines, talk, fold, unpacked(stride)):
+            return None
+        return alone._packed(flow, deadlines)
+
+    def jump(self, name: bytes, stride: bytes) -> bool:
+        """Whether a flow is now where the packets of a stride bring it; if not, it is where it was."""
+        state = self.save([name]).get(name)
+        reached = self.leap(state, stride) if state else None
+        if reached is None:
+            return False
+        self.drop([name])
+        self.load([reached])
+        return True
+
+    def _flows(self) -> Iterator[tuple[bytes, Flow, list[int]]]:
+        for flow, deadlines in self._talks.table.deadlines().items():
+            yield undirected(flow.sides[0].key), flow, deadlines
 
     def _packed(self, flow: Flow, deadlines: list[int]) -> bytes:
         talk = self._talks.alive.get(flow)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from natsync.protocol import Frame
 
@@ -26,6 +27,15 @@ class Batch:
     frames: list[Frame]
     flaw: Anomaly | None
 
+    def __reduce__(self) -> tuple[type[Batch], tuple[object, ...]]:
+        """A batch that waits for others: of the packets only the places are told later."""
+        first, last = replace(self.first, offset=0), self.last
+        if isinstance(first, Chunk):
+            first = replace(first, data=b"")
+        if isinstance(last, Chunk):
+            last = replace(last, data=b"")
+        return Batch, (self.direction, self.ts_ns, first, last, self.frames, self.flaw)
+
 
 @dataclass(slots=True)
 class Note:
@@ -42,3 +52,19 @@ class Note:
 
 
 Event = Batch | Note
+
+
+class Place(NamedTuple):
+    """Where a frame stands: what a `Note` about it says. The packet is the one where it begins."""
+
+    direction: Direction
+    ts_ns: int
+    number: int
+    capture: str
+    offset: int
+
+
+def place_of(batch: Batch, frame: Frame) -> Place:
+    """The place of a frame of a batch."""
+    packet = batch.first if frame is batch.frames[0] else batch.last
+    return Place(batch.direction, batch.ts_ns, packet.number, packet.capture, frame.offset)

@@ -14,7 +14,7 @@ from enum import Enum
 from ipaddress import IPv6Address
 from typing import Protocol
 
-from .wire import Direction, Item, Segment
+from .wire import Chunk, Direction, Item, Segment
 
 _TCP = 6
 
@@ -32,7 +32,8 @@ class End(Enum):
 class ByteStream(Protocol):
     """One direction's reassembly: `reassembly.Stream`. `held` is what waits: while it is empty, an
     acknowledgement only has to be left in `ack`; `next_seq` is then the sequence number whose bytes are
-    handed up at once (-1: they are not). `position` is where in the stream a sequence number is,
+    handed up at once (-1: they are not). `pass_over` is a `push` of many, the last of which brings `last`.
+    `position` is where in the stream a sequence number is,
     and `near` whether that is about where the stream is now."""
 
     ack: Segment | None
@@ -48,6 +49,7 @@ class ByteStream(Protocol):
     def held_bytes(self) -> int: ...
     def push(self, segment: Segment) -> list[Item]: ...
     def acked(self, segment: Segment) -> list[Item]: ...
+    def pass_over(self, last: Chunk) -> None: ...
     def relieve(self) -> list[Item]: ...
     def finish(self) -> list[Item]: ...
     def fits(self, isn: int) -> bool: ...

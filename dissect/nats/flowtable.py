@@ -135,6 +135,10 @@ class FlowTable:
         self._clock.due_ns = self._deadlines[0][0]
         self._weigh(flow.sides, [])
 
+    def drop(self, flow: Flow) -> None:
+        """Forget a flow with which another table goes on."""
+        self._remove(flow)
+
     def swap(self, flow: Flow) -> None:
         """Exchange originator and responder of a flow: what comes from now on says the new direction.
         The caller turns round what it already holds."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from natsync.protocol import Kind
@@ -19,7 +20,7 @@ from .records import (
     SessionRecord,
     SubscriptionRecord,
 )
-from .sessions import Budget, Session
+from .sessions import Budget, Session, Sum
 from .talks import Group, Release, Talk
 from .wire import Direction
 
@@ -54,13 +55,15 @@ def fold(
 
 class Folds:
     """`fold`, in pieces: takes groups, again and again. `alive` is what is kept of the talks that are not
-    over; `budget` is that of their sessions."""
+    over; `budget` is that of their sessions. With `quiet` what is kept is the same, and no records are
+    made."""
 
-    def __init__(self, tables: Collection[str], options: Options) -> None:
+    def __init__(self, tables: Collection[str], options: Options, quiet: bool = False) -> None:
         self.alive: dict[Talk, Fold] = {}
         self.budget = Budget()
         self._tables = frozenset(tables)
         self._options = options
+        self._worked_off = _passed_over if quiet else partial(_worked_off, kinds=options.kinds)
 
     def adopt(self, talk: Talk, fold: Fold) -> None:
         """Go on with what is kept of a talk from elsewhere."""
@@ -91,18 +94,36 @@ class Folds:
                     del alive[talk]
             waiting.append((release, parts))
             if over or len(waiting) >= most or held_bytes > _TOGETHER_BYTES:
-                yield from _worked_off(waiting)
+                yield from self._worked_off(waiting)
                 waiting = []
                 held_bytes = 0
-        yield from _worked_off(waiting)
+        yield from self._worked_off(waiting)
 
 
-def _worked_off(groups: Iterable[tuple[Release, list[_Part]]]) -> list[Rows]:
-    """The records of some groups."""
+def _passed_over(groups: Iterable[tuple[Release, list[_Part]]]) -> list[Rows]:
+    """As `_worked_off`, where nobody wants the records."""
+    for _, parts in groups:
+        for told, events, _, _, over in parts:
+            if events:
+                told.pass_over(events)
+            if over:
+                told.drop()
+    return []
+
+
+def _worked_off(
+    groups: Iterable[tuple[Release, list[_Part]]], kinds: Container[Kind | None] | None
+) -> list[Rows]:
+    """The records of some groups, as far as they are of these kinds of connections."""
     rows = []
     for release, parts in groups:
         records: list[Record] = []
         for told, events, kind, account, over in parts:
+            if kinds is not None and kind not in kinds:
+                told.pass_over(events)
+                if over:
+                    told.drop()
+                continue
             if events:
                 told.take(events, kind, account, records)
             if over:
@@ -163,6 +184,32 @@ class Fold:
         if session.rows:
             records += self._rows(session, account)
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether what comes is told at once."""
+        return not (self._line.held or self._line.waits())
+
+    def add_sum(self, way: Direction, amount: Sum) -> bool:
+        """As `pass_over`, for many batches; see `Session.add_sum`."""
+        if self._frames:
+            self._frames.count(sum(amount.counts.values()))
+        return self._session is None or self._session.add_sum(way, amount)
+
+    def pass_over(self, events: Iterable[Event]) -> None:
+        """As `take`, where nobody wants the records."""
+        session = self._session
+        if session is None:
+            return
+        for event in events:
+            if event.__class__ is Batch:
+                session.add(event)
+                if self._frames:
+                    self._frames.pass_over(event)
+            elif isinstance(event, Note):
+                session.note(event)
+        session.notes.clear()
+        session.rows.clear()
+
     def close(self, records: list[Record]) -> None:
         """Nothing more comes."""
         talk, session = self._talk, self._session
@@ -174,6 +221,11 @@ class Fold:
                 records.append(row)
         if "flows" in self._tables:
             records.append(_flow_row(talk))
+
+    def drop(self) -> None:
+        """As `close`, where nobody wants the records."""
+        if self._session:
+            self._session.finish(None, False)
 
     def _rows(self, session: Session, account: str) -> list[Record]:
         """The rows that the session has completed."""
@@ -246,6 +298,14 @@ class _Numbered:
         if notes:
             _mark(rows, notes)
         return rows
+
+    def pass_over(self, batch: Batch) -> None:
+        """As `rows`, where nobody wants them."""
+        self._maker.pass_over(batch)
+
+    def count(self, frames: int) -> None:
+        """As `pass_over`, for so many frames."""
+        self._maker.count(frames)
 
 
 def _mark(rows: Iterable[FrameRecord], notes: Iterable[Note]) -> None:

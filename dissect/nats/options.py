@@ -15,13 +15,16 @@ from .reassembly import Limits
 @dataclass(frozen=True, slots=True)
 class Options:
     """`hints` maps a port to the kind of connection it surely carries; `payload` says what rows of frames
-    show of payloads; `redact` masks secrets. The limits bound memory, for streams and for flows."""
+    show of payloads; `redact` masks secrets. With `kinds` there are only rows that were made while a
+    connection was known to be of one of them. The limits bound memory, for streams and for flows.
+    """
 
     hints: Mapping[int, Kind] = field(default_factory=dict)
     payload: Payload = Payload.NONE
     redact: bool = True
     stream_limits: Limits = field(default_factory=Limits)
     flow_limits: FlowLimits = field(default_factory=FlowLimits)
+    kinds: frozenset[Kind] | None = None
 
     def share(self, processes: int) -> Options:
         """The same for one of several processes: what limits a capture as a whole is divided."""

@@ -125,6 +125,14 @@ class Stream:
         self._judge(segment, items)
         return items
 
+    def pass_over(self, last: Chunk) -> None:
+        """As a `push` for each of many segments that are the next in order, each complete, while nothing
+        waits; all that is asked for is the chunk of the last one."""
+        end = last.offset + len(last.data)
+        self._move_to(end)
+        self.next_seq = self._seq
+        self._last = last
+
     @property
     def held_bytes(self) -> int:
         """The memory that what waits costs."""

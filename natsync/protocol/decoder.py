@@ -95,6 +95,15 @@ class Decoder:
         if not self._body.left:
             self._finish_body(self._body, self._done)
 
+    def pass_over(self, size: int) -> None:
+        """Says that the next `size` bytes of the stream were whole frames, which somebody else has read.
+
+        Allowed between frames. Raises ValueError anywhere else.
+        """
+        if not self.idle or size < 0:
+            raise ValueError("a decoder can pass over frames only between frames")
+        self._offset += size
+
     def read(self) -> list[Frame]:
         """The next whole frames, in order; an empty list when more bytes are needed.
 

@@ -16,10 +16,12 @@ from dissect.nats.flows import undirected
 from dissect.nats.folds import Rows
 from dissect.nats.pipeline import records, segments
 from dissect.nats.records import ROWS, Record
+from dissect.nats.sessions import Budget
 from dissect.nats.timeline import place_of
 from dissect.nats.wire import Clock, Segment
 
 from .samples import CAPTURES, PCAPS
+from tests.support.graphs import difference
 
 _TABLES = list(ROWS)
 _OPTIONS = Options()
@@ -96,6 +98,40 @@ def test_going_on_with_the_first_is_the_same_as_with_a_copy() -> None:
         found += _rows(dissection.take([segment]))
         dissection.save()
     assert _ordered([*found, *_rows(dissection.finish())]) == _whole("core-2.15.1.pcap")
+
+
+@pytest.mark.parametrize("tables", [_TABLES, ["sessions"], ["frames"], ["requests", "anomalies"]])
+@pytest.mark.parametrize("name", ["core-2.15.1.pcap", "cluster-2.15.1.pcap", "lossy.pcap"])
+def test_a_quiet_one_has_the_same_states(name: str, tables: list[str]) -> None:
+    every = list(segments([str(CAPTURES / name)]))
+    loud = Dissection(tables, _OPTIONS, Clock())
+    quiet = Dissection(tables, _OPTIONS, Clock(), quiet=True)
+    for start in range(0, len(every), 40):
+        part = every[start : start + 40]
+        list(loud.take(part))
+        assert not list(quiet.take(part))
+        states = quiet.save()
+        for flow, state in loud.save().items():
+            assert not difference(loud._unpacked(state), loud._unpacked(states[flow]))
+    assert not list(quiet.finish())
+    assert quiet._folds.budget.left == Budget().left
+
+
+def test_flows_that_are_dropped_give_back_what_they_held() -> None:
+    every = list(segments([str(CAPTURES / "midstream.pcap")]))
+    dissection = Dissection(_TABLES, _OPTIONS, Clock())
+    used = 0
+    for at, segment in enumerate(every):
+        list(dissection.take([segment]))
+        used = max(used, dissection._talks.budget.used_bytes)
+        if at % 9 == 0:
+            states = dissection.save()
+            dissection.drop(states)
+            assert not dissection.save()
+            assert dissection._folds.budget.left == Budget().left
+            assert not dissection._talks.budget.used_bytes
+            dissection.load(states.values())
+    assert used
 
 
 def test_what_was_handed_on_is_not_in_a_state() -> None:

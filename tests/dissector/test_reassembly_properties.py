@@ -126,3 +126,14 @@ def test_hostile_segments_keep_the_sums(
         assert sum(len(piece.payload) for piece in waiting) <= limits.held_bytes
     items += stream.finish()
     check_sums(stream, items)
+
+
+def test_segments_that_somebody_else_has_read_are_passed_over() -> None:
+    one, other = opened(), opened()
+    for number in range(3):
+        (last,) = one.push(segment(BASE + 4 * number, b"PING", ms=number))
+    assert isinstance(last, Chunk)
+    other.pass_over(last)
+    again = segment(BASE + 10, b"xy?", ms=9)
+    assert one.push(again) == other.push(again)
+    assert (one.offset, one.next_seq) == (other.offset, other.next_seq) == (13, BASE + 13)

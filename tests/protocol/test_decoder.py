@@ -199,3 +199,27 @@ def test_learning_in_the_middle_of_a_body_counts_from_the_next_line() -> None:
     message, interest = decoder.read()
     assert (getattr(message, "account"), getattr(message, "payload")) == (b"A", b"hello")
     assert interest == RSub(b"foo")
+
+
+def test_frames_that_somebody_else_has_read_are_passed_over() -> None:
+    decoder = Decoder(Role.SERVER, offset=7)
+    decoder.pass_over(100)
+    decoder.feed(b"PING\r\n")
+    (frame,) = decoder.read()
+    assert (frame.offset, decoder.offset) == (107, 113)
+    decoder.pass_over(0)
+    assert decoder.offset == 113
+
+
+@pytest.mark.parametrize("wire", [b"PI", b"MSG a 1 5\r\nhel", b"MSG a 1 5\r\nhello\r"])
+def test_nothing_is_passed_over_inside_a_frame(wire: bytes) -> None:
+    decoder = Decoder(Role.SERVER)
+    decoder.feed(wire)
+    assert decoder.read() == []
+    with pytest.raises(ValueError, match="between frames"):
+        decoder.pass_over(1)
+
+
+def test_no_frame_is_passed_over_backwards() -> None:
+    with pytest.raises(ValueError, match="between frames"):
+        Decoder(Role.SERVER).pass_over(-1)

@@ -8,8 +8,7 @@ proof may correct it. What one direction reveals holds for the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import Enum, auto
+from collections.abc import Sequence, Set
 
 from natsync.protocol import (
     Connect,
@@ -30,10 +29,11 @@ from .evidence import Evidence, kind_of_news, sends_messages
 from .ledger import Ledger
 from .opening import (
     HEAD_BYTES,
-    S2_MAGIC,
     Opening,
+    Verdict,
     greets,
     is_http,
+    is_s2,
     may_open,
     opening,
     protocol_of,
@@ -47,14 +47,6 @@ from .stream import Stream
 _FRESH_BYTES = 64 << 10
 _MIDSTREAM_BYTES = 4 << 20
 _ITEM_BYTES = 400  # that each packet or gap counts besides: what is kept of it until then
-
-
-class Verdict(Enum):
-    """Whether a connection carries NATS."""
-
-    OPEN = auto()
-    NATS = auto()
-    OTHER = auto()
 
 
 _NATS, _OTHER = Verdict.NATS, Verdict.OTHER
@@ -128,15 +120,32 @@ class Conversation:
                 return True
         return False
 
-    def charge_anew(self) -> None:
-        """The budget is another one, which knows nothing of what is held here."""
+    def charge_anew(self, times: int = 1) -> None:
+        """The budget is another one, which knows nothing of what is held here; -1 gives it back."""
         for stream in self._streams:
             if stream.seeker:
-                stream.seeker.charge_anew()
+                stream.seeker.charge_anew(times)
+
+    def __getstate__(self) -> dict[str, object]:
+        """What was handed on is no part of it."""
+        return {**self.__dict__, "_out": []}
+
+    def stream(self, direction: Direction) -> Stream:
+        """One direction, where this may be NATS."""
+        return next(stream for stream in self._streams if stream.direction is direction)
 
     def ledger(self, direction: Direction) -> Ledger:
         """Where the bytes of one direction went."""
-        return next(stream.ledger for stream in self._streams if stream.direction is direction)
+        return self.stream(direction).ledger
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether this is NATS, and what comes is handed on at once."""
+        return self.verdict is _NATS and self._named and not (self._early or self.turned)
+
+    def hears_nothing_new(self, stream: Stream, ops: Set[str]) -> bool:
+        """Whether these operations say no more of the kind than is known."""
+        return self._certain or ops <= self._evidence[stream].ops
 
     def take(self, direction: Direction, items: Sequence[Item]) -> list[Event]:
         """What the next items of one direction complete."""
@@ -161,7 +170,7 @@ class Conversation:
         for item in items:
             if self.verdict is Verdict.OPEN:
                 self._look(stream, item, out)
-            elif stream.seeker and not stream.begun and (self.compression or _is_s2(item)):
+            elif stream.seeker and not stream.begun and (self.compression or is_s2(item)):
                 stream.hide("s2", out)
             if self.verdict is not Verdict.OTHER:
                 stream.take(item, out)
@@ -183,9 +192,7 @@ class Conversation:
     def _given(self, out: list[Event]) -> list[Event]:
         """Holds back what is not known to be NATS."""
         if self.verdict is Verdict.NATS:
-            if self._early:
-                out = self._early + out
-                self._early = []
+            out, self._early = self._early + out, []
             self._named = self._named or bool(out)
             return out
         if self.verdict is Verdict.OPEN:
@@ -202,7 +209,7 @@ class Conversation:
         self._seen_bytes += len(item.data)
         joined_late = self._midstream or stream in self._headless
         if joined_late and stream.seeker:
-            if _is_s2(item):
+            if is_s2(item):
                 self._decide()
                 stream.hide("s2", out)
                 return
@@ -390,7 +397,3 @@ class Conversation:
         """Whether all that is there is PINGs from one side and PONGs from the other."""
         ops = [stream.pings for stream in self._streams]
         return self._midstream and all(ops) and set().union(*ops) == {"PING", "PONG"}
-
-
-def _is_s2(item: Item) -> bool:
-    return isinstance(item, Chunk) and item.data.startswith(S2_MAGIC)

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Sequence
 from enum import Enum, auto
 
 from natsync.protocol import Kind
 
+from ..wire import Chunk, Item
 from .proxy import is_partial, proxy_header
 from .readings import START
 
+_TLS_RECORDS = frozenset(range(20, 24))
 HEAD_BYTES = 16 << 10
 S2_MAGIC = b"\xff\x06\x00\x00S2sTwO"
 
@@ -29,6 +32,14 @@ _HTTP = re.compile(
 _TLS = re.compile(rb"[\x14-\x17]\x03[\x00-\x04][\x00-\x48]", re.DOTALL)
 _OP_BYTES = len(b"CONNECT ")
 _NATS_HEADER = re.compile(rb"\r\n(?:Sec-WebSocket-Protocol:[^\r]*nats|Nats-)", re.IGNORECASE)
+
+
+class Verdict(Enum):
+    """Whether a connection carries NATS."""
+
+    OPEN = auto()
+    NATS = auto()
+    OTHER = auto()
 
 
 class Opening(Enum):
@@ -74,6 +85,24 @@ def may_open(head: bytes) -> bool:
     if len(head) < _OP_BYTES:
         return is_partial(head) or head[:1].isalpha()
     return bool(START.match(head) or _CONNECT.match(head) or proxy_header(head) or is_partial(head))
+
+
+def new_layer(pieces: Sequence[bytes], frames: int) -> str:
+    """What begins with these bytes instead of a frame, if it is something that may follow an INFO; `frames`
+    is how many were before."""
+    data = b"".join(pieces[: len(S2_MAGIC)])
+    if not data:
+        return ""
+    if data[: len(S2_MAGIC)] == S2_MAGIC[: len(data)]:
+        return "s2"
+    if frames <= 1 and data[0] in _TLS_RECORDS and data[1:2] in (b"\x03", b""):
+        return "tls"
+    return ""
+
+
+def is_s2(item: Item) -> bool:
+    """Whether these are the first bytes of an S2 stream."""
+    return isinstance(item, Chunk) and item.data.startswith(S2_MAGIC)
 
 
 def is_http(head: bytes) -> bool:

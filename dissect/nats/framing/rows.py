@@ -66,6 +66,17 @@ class RowMaker:
             made[0].anomalies = [batch.flaw.value, *(made[0].anomalies or [])]
         return made
 
+    def pass_over(self, batch: Batch) -> None:
+        """As `rows`, where nobody wants them: the next ones are the same."""
+        self.count(len(batch.frames))
+        for frame in batch.frames:
+            if isinstance(frame, Connect):
+                self._learn_secrets(frame)
+
+    def count(self, frames: int) -> None:
+        """The rows of so many frames, no CONNECT among them, are not wanted."""
+        self._number += frames
+
     def _fill(self, row: FrameRecord, frame: Frame) -> None:
         """Sets the columns that are not fields of the frame, nor their texts."""
         if isinstance(frame, Message):
@@ -89,11 +100,14 @@ class RowMaker:
 
     def _fill_json(self, row: FrameRecord, frame: Info | Connect) -> None:
         if isinstance(frame, Connect):
-            self._secrets |= secrets_of(frame.json)
+            self._learn_secrets(frame)
         masked = masked_json(frame.json)
         row.json = masked if self._redact else text_of(frame.json)
         if masked == MASK:
             row.anomalies = [Anomaly.BAD_JSON.value]
+
+    def _learn_secrets(self, frame: Connect) -> None:
+        self._secrets |= secrets_of(frame.json)
 
 
 def _fill_headers(row: FrameRecord, block: bytes) -> None:

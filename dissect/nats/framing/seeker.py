@@ -176,9 +176,9 @@ class Seeker:
         self._charge(0)
         return self.window.rest(offset)
 
-    def charge_anew(self) -> None:
-        """The budget is another one, which knows nothing of what is held here."""
-        self._budget.used_bytes += self._charged
+    def charge_anew(self, times: int = 1) -> None:
+        """The budget is another one, which knows nothing of what is held here; -1 gives it back."""
+        self._budget.used_bytes += times * self._charged
 
     def _charge(self, held: int) -> None:
         self._budget.used_bytes += held - self._charged

@@ -21,11 +21,11 @@ from ..anomalies import Anomaly
 from ..events import Batch, Event, Note
 from ..wire import Chunk, Direction, Gap, Item, Oddity
 from .ledger import Ledger
-from .opening import S2_MAGIC, greets
+from .opening import greets, new_layer
 from .proxy import is_partial, proxy_header
 from .seeker import Chain, Seeker
+from .window import rest_of
 
-_TLS_RECORDS = frozenset(range(20, 24))
 _HANDSHAKE = frozenset({Info, Connect})
 _ROLES = {Direction.ORIGINATOR: Role.CLIENT, Direction.RESPONDER: Role.SERVER}
 
@@ -35,6 +35,7 @@ class Stream:
     `prove` every chain of frames that a seeker found, before they are read; `seeker_for` makes a seeker.
 
     `context` is how to read the sender, as far as it is known; the conversation changes it with `adopt`.
+    `reader` is what reads, while it is known where frames begin.
     """
 
     def __init__(
@@ -61,12 +62,12 @@ class Stream:
         self._certain = False  # of the kind
         self._kindless = True
         self._between = True  # whether the next byte begins a frame
-        self._decoder: Decoder | None = None
+        self.reader: Decoder | None = None
         self._base = 0  # where the decoder began
         self._holes = 0  # missing bytes in the frame in progress
         self._flaw: Anomaly | None = None
         self._recent: list[Chunk] = []  # the frame in progress, while the kind is not known
-        self._ts_ns = 0  # of the latest packet: a frame is complete when all before it is there
+        self.ts_ns = 0  # of the latest packet: a frame is complete when all before it is there
         self._first: Chunk | Gap | None = None  # the packet where the frame in progress begins
         self._sought = 0  # where the bytes begin that no frame was found in
         self._dropped = 0  # how many of them the seeker was not given
@@ -86,8 +87,10 @@ class Stream:
         self.context = Context(self.context.sender, kind, dedicated, lnocu)
         self._certain = certain
         self._kindless = kind is None
-        if self._decoder:
-            self._decoder.learn(kind, dedicated=dedicated, lnocu=lnocu)
+        if kind:
+            self._recent = []
+        if self.reader:
+            self.reader.learn(kind, dedicated=dedicated, lnocu=lnocu)
 
     def begin(self, out: list[Event]) -> None:
         """The stream starts with a frame, or a PROXY header: what is held, and what comes, is read from
@@ -123,15 +126,47 @@ class Stream:
             held = seeker.release(seeker.window.start)
             self._note_skipped(seeker, self._latest, seeker.window.start, out)
             self._book(seeker)
-        self.seeker = self._decoder = None
+        self.seeker = self.reader = None
         self.begun = False
         self.opaque = name
         for item in held:
             self._take(item, out)
 
+    def __getstate__(self) -> dict[str, object]:
+        """Of the packet where the frame in progress begins, only the number is told later."""
+        first = None if self._between else self._first
+        if isinstance(first, Chunk):
+            first = replace(first, offset=0, data=b"")
+        return {**self.__dict__, "_first": first}
+
+    def stands_at(self, offset: int) -> bool:
+        """Whether a frame begins at `offset`, of which nothing was taken yet, and it is known how to read."""
+        if self.reader is None or self._kindless:
+            return False
+        return self.reader.idle and self.reader.offset == self.end == offset
+
+    def pass_over(self, end: int, frames: int, ts_ns: int) -> None:
+        """As `take`, for whole frames up to `end` that others have read; none is INFO or CONNECT."""
+        assert self.reader
+        self.reader.pass_over(end - self.reader.offset)
+        self.end, self._between = end, True
+        self.frames += frames
+        self.ts_ns = max(self.ts_ns, ts_ns)
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether what comes is counted, and not looked at."""
+        return self.reader is None and self.seeker is None
+
+    def hide_more(self, size: int) -> None:
+        """As `take`, for bytes that are not looked at."""
+        self.end += size
+        self.ledger.skipped += size
+        self.ledger.opaque += size
+
     def take(self, item: Item, out: list[Event]) -> None:
         """Takes the next item; what it completes is appended to `out`."""
-        decoder = self._decoder
+        decoder = self.reader
         if decoder is None or item.__class__ is not Chunk:
             if isinstance(item, Oddity):
                 self._note(out, item, item.anomaly, item.offset, item.length)
@@ -146,8 +181,8 @@ class Stream:
         if self._between:
             self._first = item
             self._between = False
-        if item.ts_ns > self._ts_ns:
-            self._ts_ns = item.ts_ns
+        if item.ts_ns > self.ts_ns:
+            self.ts_ns = item.ts_ns
         if self._kindless:
             if self._first is item:
                 self._recent = []
@@ -175,14 +210,14 @@ class Stream:
             seeker.release(self.end)
             self._note_skipped(seeker, self._latest, self.end, out)
             self._book(seeker)
-        elif self._decoder:
-            decoder = self._decoder
+        elif self.reader:
+            decoder = self.reader
             self.ledger.framed += decoder.offset - self._base
             left = self.end - decoder.offset - self._holes
             self.ledger.unfinished += left
             if left and self._first:
                 self._note(out, self._first, Anomaly.UNFINISHED, decoder.offset, left)
-        self.seeker = self._decoder = None
+        self.seeker = self.reader = None
 
     @property
     def pings(self) -> set[str]:
@@ -196,7 +231,7 @@ class Stream:
 
     def _take(self, item: Chunk | Gap, out: list[Event]) -> None:
         """As `take`, for an item that was noted before."""
-        decoder = self._decoder
+        decoder = self.reader
         if isinstance(item, Chunk):
             if decoder:
                 self.take(item, out)
@@ -212,8 +247,8 @@ class Stream:
         elif isinstance(item, Gap):
             self.ledger.missing += item.length
         else:
-            self.ledger.skipped += len(item.data)
-            self.ledger.opaque += len(item.data)
+            self.end = item.offset
+            self.hide_more(len(item.data))
 
     def _seek(self, item: Chunk | Gap, seeker: Seeker, out: list[Event]) -> None:
         self._latest = item
@@ -225,9 +260,7 @@ class Stream:
 
     def _hand_on(self, frames: list[Frame], item: Chunk | Gap, out: list[Event]) -> None:
         """Gives the frames that `item` completes."""
-        out.append(
-            Batch(self.direction, self._ts_ns, self._first or item, item, frames, self._flaw)
-        )
+        out.append(Batch(self.direction, self.ts_ns, self._first or item, item, frames, self._flaw))
         self._first = item
         self.frames += len(frames)
         if self._flaw is not None:
@@ -249,8 +282,8 @@ class Stream:
             decoder.skip(inside)
             self._holes += inside
             self._flaw = _flaw(gap)
-            if gap.ts_ns > self._ts_ns:
-                self._ts_ns = gap.ts_ns
+            if gap.ts_ns > self.ts_ns:
+                self.ts_ns = gap.ts_ns
             try:
                 frames = decoder.read()
                 self._between = bool(frames)
@@ -269,14 +302,15 @@ class Stream:
         start = decoder.offset
         held = self._recent if self._kindless else [item]
         chunks = [
-            _from(start, piece)
+            rest_of(piece, start)
             for piece in held
             if isinstance(piece, Chunk) and piece.offset + len(piece.data) > start
         ]
-        name = self._new_layer(start, chunks)
+        begins_here = chunks and chunks[0].offset == start
+        name = new_layer([chunk.data for chunk in chunks], self.frames) if begins_here else ""
         if name:
             self._close(decoder, start)
-            self._decoder = None
+            self.reader = None
             self.opaque = name
             self.ledger.skipped += self.end - start
             self.ledger.opaque += self.end - start
@@ -296,7 +330,7 @@ class Stream:
         self.ledger.skipped += self._dropped
         self._holes = 0
         self._flaw = None
-        self._decoder = None
+        self.reader = None
         self._sought = decoder.offset if self._dropped else resume
         self.seeker = self._seeker_for(self)
         for chunk in chunks:
@@ -304,17 +338,6 @@ class Stream:
 
     def _close(self, decoder: Decoder, offset: int) -> None:
         self.ledger.framed += offset - self._base
-
-    def _new_layer(self, start: int, chunks: list[Chunk]) -> str:
-        """What begins at `start` instead of NATS, if it is something that may follow an INFO."""
-        data = b"".join(chunk.data for chunk in chunks[: len(S2_MAGIC)])
-        if not data or chunks[0].offset != start:
-            return ""
-        if data[: len(S2_MAGIC)] == S2_MAGIC[: len(data)]:
-            return "s2"
-        if self.frames <= 1 and data[0] in _TLS_RECORDS and data[1:2] in (b"\x03", b""):
-            return "tls"
-        return ""
 
     def _accept(self, chain: Chain, out: list[Event]) -> None:
         """A seeker has found frames: read from there."""
@@ -336,8 +359,8 @@ class Stream:
         self.seeker = None
         context = self.context
         self._base = start
-        self._decoder = Decoder(context.sender, context.kind, payloads=self._payloads, offset=start)
-        self._decoder.learn(dedicated=context.dedicated, lnocu=context.lnocu)
+        self.reader = Decoder(context.sender, context.kind, payloads=self._payloads, offset=start)
+        self.reader.learn(dedicated=context.dedicated, lnocu=context.lnocu)
         self._recent = []
         self._between = True
         for item in items:
@@ -369,19 +392,9 @@ class Stream:
         length: int,
         text: str = "",
     ) -> None:
-        out.append(
-            Note(
-                self.direction, item.ts_ns, item.number, item.capture, anomaly, offset, length, text
-            )
-        )
+        place = self.direction, item.ts_ns, item.number, item.capture
+        out.append(Note(*place, anomaly, offset, length, text))
 
 
 def _flaw(gap: Gap) -> Anomaly:
     return Anomaly.TRUNCATED if gap.truncated else Anomaly.LOST
-
-
-def _from(offset: int, chunk: Chunk) -> Chunk:
-    """The part of a chunk that lies behind `offset`."""
-    if chunk.offset >= offset:
-        return chunk
-    return replace(chunk, offset=offset, data=chunk.data[offset - chunk.offset :])

@@ -34,6 +34,13 @@ class Run:
 _start = attrgetter("start")
 
 
+def rest_of(chunk: Chunk, offset: int) -> Chunk:
+    """The part of a chunk that lies behind `offset`."""
+    if chunk.offset >= offset:
+        return chunk
+    return replace(chunk, offset=offset, data=chunk.data[offset - chunk.offset :])
+
+
 class Window:
     """Items in the order of their stream. `skipped` and `missing` count what left at the front."""
 

@@ -8,6 +8,7 @@ long as Linux waits.
 
 from __future__ import annotations
 
+import pickle
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,9 +36,10 @@ class _Datagram:
 
 class Fragments:
     """Datagrams that are not complete yet. `lost` is called with the number of packets of each that
-    is given up."""
+    is given up. `met`: there were fragments."""
 
     def __init__(self, lost: Callable[[int], None]) -> None:
+        self.met = False
         self._lost = lost
         self._waiting: dict[bytes, _Datagram] = {}
         self._bytes = 0
@@ -48,6 +50,7 @@ class Fragments:
         """Takes a fragment with `size` bytes, of which `data` were captured. If it makes a datagram complete:
         its protocol, contents as far as captured from the beginning on, size, and how many packets came
         before this one. None otherwise."""
+        self.met = True
         self._expire(ts_ns)
         offset, end = fragment.offset, fragment.offset + size
         datagram = self._waiting.get(fragment.datagram) or _Datagram(ts_ns)
@@ -75,6 +78,16 @@ class Fragments:
         """Gives up what still waits."""
         while self._waiting:
             self._give_up(next(iter(self._waiting)))
+
+    def save(self) -> bytes:
+        """What waits, for `load`; empty if nothing does."""
+        return pickle.dumps(self._waiting) if self._waiting else b""
+
+    def load(self, state: bytes) -> None:
+        """Goes on where another one was."""
+        if state:
+            self._waiting = pickle.loads(state)
+            self._bytes = sum(datagram.held for datagram in self._waiting.values())
 
     def _fits(self, datagram: _Datagram, offset: int, end: int, last: int | None) -> bool:
         """Whether a fragment can be part of the datagram."""

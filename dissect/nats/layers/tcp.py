@@ -77,6 +77,11 @@ class Layers:
         A run is taken apart as a whole before its first segment is handed on: what each stage does is then
         still in the processor's caches for the next packet, which makes all of it a tenth faster.
         """
+        yield from self.take(runs, clock)
+        self.finish()
+
+    def take(self, runs: Iterable[Packets], clock: Clock) -> Iterator[Segment]:
+        """As `segments`, where more packets follow: fragments go on waiting for others."""
         for run in runs:
             before = clock.packets + 1 - run.first
             for segment in self._segments_in(run, clock):
@@ -87,7 +92,6 @@ class Layers:
                     clock.packets = before + segment.number
                     yield moment(segment.ts_ns)
             clock.packets = before + run.first - 1 + len(run.places)
-        self.finish()
 
     def _segments_in(self, run: Packets, clock: Clock) -> list[Segment]:
         """The segments of a run, and the moments of foreign packets that may be due when it is their turn."""
@@ -141,6 +145,19 @@ class Layers:
     def finish(self) -> None:
         """Counts the fragments that still wait for others: there are no more packets."""
         self._fragments.finish()
+
+    @property
+    def met_fragments(self) -> bool:
+        """Whether there were any that may have been part of a datagram from before."""
+        return self._fragments.met
+
+    def save(self) -> bytes:
+        """The fragments that wait for others, for `load`; empty if none do."""
+        return self._fragments.save()
+
+    def load(self, fragments: bytes) -> None:
+        """Goes on where another one was."""
+        self._fragments.load(fragments)
 
     def _is_wanted(self, key: bytes) -> bool:
         """Whether a flow's segments are to be handed on."""

@@ -2,5 +2,6 @@
 
 from .budget import Budget
 from .session import Session
+from .sums import Sum
 
-__all__ = ["Budget", "Session"]
+__all__ = ["Budget", "Session", "Sum"]

@@ -71,16 +71,16 @@ class Interest:
                 self._emit(sub)
                 return
 
-    def deliver(self, frame: RMsg | RHMsg | LMsg, size: int) -> None:
+    def deliver(self, frame: RMsg | RHMsg | LMsg, size: int, count: int = 1) -> None:
         """A message from the other side: for all plain interest, and one member of each queue group that
-        it names."""
+        it names; or `count` alike, `size` bytes together."""
         queues = (b"", *frame.queues[:_QUEUES])
         for pattern in self._patterns(frame.subject):
             for origin in self._origins:
                 for queue in queues:
                     sub = self._subs.get((frame.account, origin, pattern, queue))
                     if sub:
-                        sub.delivered += 1
+                        sub.delivered += count
                         sub.bytes += size
 
     def charge_anew(self) -> None:

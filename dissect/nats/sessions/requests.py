@@ -26,7 +26,7 @@ _STEP = 256
 _PULLS = 1024
 _NO_RESPONDERS = 503
 _NEXT = b".CONSUMER.MSG.NEXT."
-_ACK = b"$JS.ACK."
+ACK = b"$JS.ACK."
 
 
 class Requests:
@@ -56,6 +56,12 @@ class Requests:
         if self._rows:
             self._rows.sent(message, ts_ns, size)
 
+    def is_none(self, subjects: Collection[bytes]) -> bool:
+        """Whether messages under these subjects, none with the reply of a pull, are no replies."""
+        if not self.sent:
+            return True
+        return self._newer.keys().isdisjoint(subjects) and self._older.keys().isdisjoint(subjects)
+
     def receive(self, message: Msg | HMsg, ts_ns: int, size: int, sub: Subscription) -> None:
         """The client gets a message by `sub`; perhaps it is a reply."""
         asked = message.subject
@@ -65,7 +71,7 @@ class Requests:
             generation = self._older
             sid = generation.get(asked)
         if sid is None:
-            if not message.reply.startswith(_ACK):
+            if not message.reply.startswith(ACK):
                 return
             asked = self._pulled_by(message, sub)
             generation = self._newer if asked in self._newer else self._older

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from functools import lru_cache, partial
+from functools import partial
 
 from natsync.protocol import (
     Connect,
@@ -38,14 +38,13 @@ from natsync.protocol import (
     Unsub,
     check_subscribe,
     closes,
-    is_literal,
 )
 
 from ..anomalies import Anomaly
-from ..events import Batch, Note
+from ..events import Batch, Note, Place, place_of
 from ..records import Record, RequestRecord, SessionRecord, text_of
 from ..redact import masked_text, secrets_of
-from ..wire import Chunk, Direction, Gap
+from ..wire import Direction
 from .answers import Acknowledgements
 from .budget import Budget
 from .headers import flaw_of
@@ -53,17 +52,12 @@ from .identity import Identity
 from .requests import RequestRows, Requests
 from .sides import Side
 from .subscriptions import Subscription, subscription_row
+from .sums import Sum, is_sound
 
 _ERRORS = 64
 _NO_LIMIT = 1 << 62
 _ORIGINATOR = Direction.ORIGINATOR
 _OPERATIONS = (Connect, Pub, HPub, Sub, Unsub)  # what a verbose client gets a +OK for
-
-
-@lru_cache(1 << 14)  # the same subjects come again and again
-def _is_sound(subject: bytes) -> bool:
-    """Whether a client should publish to `subject`; JetStream's API has wildcards in some."""
-    return is_literal(subject) or subject.startswith(b"$JS.")
 
 
 # What peers call themselves: any text, so also a URL with a password.
@@ -100,7 +94,7 @@ class Session:
         self._requests = Requests(budget, RequestRows(session, self._emit) if wanted else None)
         self._identity = Identity()
         self._oks = Acknowledgements()
-        self._last: dict[type[Frame], tuple[Batch, Frame]] = {}  # of what may be one too many
+        self._last: dict[type[Frame], Place] = {}  # of what may be one too many
         self._max_payload = _NO_LIMIT
         self._secrets: frozenset[str] = frozenset()
         self._errors: list[str] = []
@@ -123,6 +117,31 @@ class Session:
                 action(self, side, frame, ts_ns)
         if side.last_error and not isinstance(frame, Err):
             side.last_error = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """The batch that was taken last is no part of it."""
+        return {name: value for name, value in self.__dict__.items() if name != "_batch"}
+
+    def add_sum(self, way: Direction, amount: Sum) -> bool:
+        """As `add`, for many batches of one side. False, and nothing was done, where it is not sure that
+        their order does not matter: among themselves, and to what the other side said meanwhile."""
+        side = self._originator if way is _ORIGINATOR else self._responder
+        if amount.largest > self._max_payload or not self._requests.is_none(amount.subjects):
+            return False
+        if not side.other.subscriptions.deliver(amount.delivered):
+            return False
+        for kind, count in amount.counts.items():
+            side.counts[kind] += count
+        side.bytes += amount.bytes
+        side.last_error = None
+        if self._wants_subscriptions:
+            for (account, subject, queues), (count, size) in amount.carried.items():
+                message = RMsg(subject, account, queues=queues)
+                side.other.interest.deliver(message, size, count)
+        if amount.ok:
+            self._oks.given += amount.counts[Ok]
+            self._last[Ok] = amount.ok
+        return True
 
     def note(self, note: Note) -> None:
         """Takes an oddity. Where frames are missing, PINGs and PONGs no longer pair."""
@@ -195,52 +214,30 @@ class Session:
         if self._wants_subscriptions:
             self.rows.append(subscription_row(self._session, way, sub))
 
-    def _tell(self, batch: Batch, frame: Frame, anomaly: Anomaly, size: int, text: str) -> None:
-        """Notes what is odd about a frame of a batch, or about what was remembered until then."""
-        place: Chunk | Gap = batch.first if frame is batch.frames[0] else batch.last
+    def _tell(self, place: Place, anomaly: Anomaly, size: int, text: str) -> None:
+        """Notes what is odd about a frame, or about what was remembered until then."""
+        direction, ts_ns, number, capture, offset = place
         self._anomalies[anomaly.value] += 1
-        self.notes.append(
-            Note(
-                batch.direction,
-                batch.ts_ns,
-                place.number,
-                place.capture,
-                anomaly,
-                frame.offset,
-                size,
-                text,
-            )
-        )
+        self.notes.append(Note(direction, ts_ns, number, capture, anomaly, offset, size, text))
 
     def _tell_frame(self, frame: Frame, anomaly: Anomaly, text: str) -> None:
-        self._tell(self._batch, frame, anomaly, frame.total_bytes, text)
+        self._tell(place_of(self._batch, frame), anomaly, frame.total_bytes, text)
 
     def _forgot(self, count: int) -> None:
-        place = self._batch.last
+        batch, last = self._batch, self._batch.last
+        place = Place(batch.direction, batch.ts_ns, last.number, last.capture, last.offset)
         text = f"{count} subscriptions given up: there were too many"
-        self._anomalies[Anomaly.FORGOTTEN.value] += 1
-        self.notes.append(
-            Note(
-                self._batch.direction,
-                self._batch.ts_ns,
-                place.number,
-                place.capture,
-                Anomaly.FORGOTTEN,
-                place.offset,
-                0,
-                text,
-            )
-        )
+        self._tell(place, Anomaly.FORGOTTEN, 0, text)
 
     def _check_answers(self) -> None:
         """Where all was captured, there are not more answers than questions."""
         originator, responder = self._originator, self._responder
         unasked = self._oks.unasked(originator.count(_OPERATIONS))
         if unasked:
-            self._tell(*self._last[Ok], Anomaly.UNASKED_OK, 0, f"{unasked} more than operations")
+            self._tell(self._last[Ok], Anomaly.UNASKED_OK, 0, f"{unasked} more than operations")
         unasked = -min(originator.pings.unanswered, responder.pings.unanswered)
         if unasked > 0:
-            self._tell(*self._last[Pong], Anomaly.UNASKED_PONG, 0, f"{unasked} more than PINGs")
+            self._tell(self._last[Pong], Anomaly.UNASKED_PONG, 0, f"{unasked} more than PINGs")
 
     def _take_info(self, side: Side, frame: Info, ts_ns: int) -> None:
         try:
@@ -270,14 +267,14 @@ class Session:
 
     def _take_ok(self, side: Side, frame: Ok, ts_ns: int) -> None:
         self._oks.given += 1
-        self._last[Ok] = self._batch, frame
+        self._last[Ok] = place_of(self._batch, frame)
 
     def _take_ping(self, side: Side, frame: Ping, ts_ns: int) -> None:
         side.pings.ping(ts_ns)
 
     def _take_pong(self, side: Side, frame: Pong, ts_ns: int) -> None:
         side.other.pings.pong(ts_ns)
-        self._last[Pong] = self._batch, frame
+        self._last[Pong] = place_of(self._batch, frame)
 
     def _take_publish(self, side: Side, frame: Pub | HPub, ts_ns: int) -> None:
         size = frame.payload_bytes
@@ -290,7 +287,7 @@ class Session:
         if size > self._max_payload:
             text = f"{size} bytes, where the server takes {self._max_payload}"
             self._tell_frame(frame, Anomaly.MAX_PAYLOAD_EXCEEDED, text)
-        if not _is_sound(frame.subject):
+        if not is_sound(frame.subject):
             text = "published to a wildcard or an empty token"
             self._tell_frame(frame, Anomaly.INVALID_SUBJECT, text)
 

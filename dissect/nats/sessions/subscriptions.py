@@ -9,7 +9,7 @@ is unknown. On 1.x routes both sides subscribe like that.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -94,6 +94,22 @@ class Subscriptions:
             return
         sub.max_msgs = frame.max_msgs or sub.max_msgs
         self.ended(sub, "auto" if frame.max_msgs else "unsub", ts_ns)
+
+    def deliver(self, sums: Mapping[bytes, Sequence[int]]) -> bool:
+        """Messages and their bytes by sid, in the order in which the sids came first. False, and nothing was
+        done, where it matters which message came when."""
+        by_sid = self.by_sid
+        if len(sums) - len(by_sid.keys() & sums.keys()) > self._budget.left:
+            return False
+        for sid, (count, _) in sums.items():
+            sub = by_sid.get(sid)
+            if sub and sub.max_msgs and sub.delivered < sub.max_msgs <= sub.delivered + count:
+                return False
+        for sid, (count, size) in sums.items():
+            sub = by_sid.get(sid) or self.unknown(sid)
+            sub.delivered += count
+            sub.bytes += size
+        return True
 
     def unknown(self, sid: bytes) -> Subscription:
         """A message came for a sid that is not open."""

@@ -1,0 +1,347 @@
+"""A flow of a stretch, followed packet by packet: the making of its stride.
+
+What the stages found is not believed but where it is sure to hold for any state: that frames were read, one
+behind the other by one decoder that was told nothing new meanwhile, from bytes of packets that are known.
+All else is fed, or there is no stride.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from natsync.protocol import Connect, Context, Decoder, Frame, HMsg, HPub, Info, LMsg, Pub, RHMsg
+
+from .anomalies import Anomaly
+from .events import Batch, Event
+from .framing import Stream
+from .sessions import Sum
+from .strides import Course, Feed, Skip, Step, Stride, Tally, Told
+from .talks import Talk
+from .wire import Chunk, Direction, Gap, Segment
+
+_GREETINGS = frozenset({Info, Connect})
+_ACK = 16
+# How many bytes of a flow may have to be fed: beyond, reading its packets costs no more.
+_FED_BYTES = 4 << 20
+# How many reply subjects are known at a time: more than a session remembers.
+_ASKED = 1 << 14
+
+
+class Piece(NamedTuple):
+    """A packet's bytes of which no use was made yet, from `start` on."""
+
+    turn: int
+    start: int
+    end: int
+    segment: Segment
+
+    def chunk(self, start: int, end: int) -> Chunk:
+        """The part between two offsets."""
+        segment = self.segment
+        first = self.end - len(segment.payload)
+        data = segment.payload[start - first : end - first]
+        return Chunk(segment.ts_ns, segment.number, segment.capture, start, data)
+
+
+class Track:
+    """One direction of a flow. `at`: before it all bytes are in steps. `decoder` and `context` are those that
+    read what comes next, while that is known."""
+
+    __slots__ = (
+        "trail",
+        "number",
+        "key",
+        "packets",
+        "first_seq",
+        "next_seq",
+        "size",
+        "last",
+        "piece",
+        "pending",
+        "at",
+        "decoder",
+        "context",
+        "skip",
+        "stream",
+    )
+
+    def __init__(self, trail: Trail, number: int, key: bytes) -> None:
+        self.trail = trail
+        self.number = number
+        self.key = key
+        self.packets = 0
+        self.first_seq = self.next_seq = -1
+        self.size = 0
+        self.last: Segment | None = None
+        self.piece: Piece | None = None  # of the last packet that had bytes
+        self.pending: deque[Piece] = deque()
+        self.at = 0
+        self.decoder: Decoder | None = None
+        self.context: Context | None = None
+        self.skip: Skip | None = None
+        self.stream: Stream | None = None
+
+    def follow(self, segment: Segment) -> bool:
+        """Takes a segment; whether it takes the short way."""
+        self.packets += 1
+        self.last = segment
+        trail = self.trail
+        if segment.ts_ns > trail.last_ns:
+            trail.last_ns = segment.ts_ns
+        if segment.flags & 0x17 != _ACK:
+            return False
+        length = segment.length
+        if not length:
+            return True
+        seq = segment.seq
+        if seq != self.next_seq:
+            if self.next_seq >= 0:
+                return False
+            self.first_seq = seq
+        if len(segment.payload) != length:
+            return False
+        self.next_seq = seq + length & 0xFFFFFFFF
+        start = self.size
+        self.size = end = start + length
+        trail.turn += 1
+        self.piece = piece = Piece(trail.turn, start, end, segment)
+        if trail.steps is not None:
+            self.pending.append(piece)
+            if self.decoder is None:
+                trail.tally = None
+            trail.fed_bytes += length
+            if trail.fed_bytes > _FED_BYTES:
+                trail.give_up()
+        return True
+
+    def drained(self, end: int) -> list[tuple[int, Chunk, bool]]:
+        """The bytes up to `end` that were not used yet, by turns; whether they are whole packets."""
+        chunks = []
+        pending = self.pending
+        while self.at < end:
+            piece = pending[0]
+            stop = min(end, piece.end)
+            whole = self.at == piece.start and stop == piece.end
+            chunks.append((piece.turn, piece.chunk(self.at, stop), whole))
+            self.at = stop
+            if stop == piece.end:
+                pending.popleft()
+        return chunks
+
+    def course(self) -> Course:
+        """All of it."""
+        last, piece = self.last, self.piece
+        if last:
+            place = last.ts_ns, last.number, last.capture, last.key
+            last = Segment(*place, last.seq, last.ack, last.flags, b"", last.length)
+        chunk = piece.chunk(piece.start, piece.end) if piece else None
+        return Course(self.key, self.packets, self.first_seq, self.size, last, chunk)
+
+
+class Trail:
+    """A flow that may have begun before. `turn` counts packets with bytes. Without `steps` nothing is known
+    but the packets."""
+
+    def __init__(self, key: bytes, back: bytes) -> None:
+        self.tracks = Track(self, 0, key), Track(self, 1, back)
+        self.is_clean = True
+        self.turn = 0
+        self.last_ns = 0
+        self.fed_bytes = 0  # that are pending, or in steps
+        self.steps: list[tuple[int, Step]] | None = []
+        self.tally: Tally | None = None
+        self._talk: Talk | None = None
+        self._asked: set[bytes] = set()
+
+    def give_up(self) -> None:
+        """Nothing more is to be said of what is in the bytes."""
+        self.steps = self.tally = self._talk = None
+        self._asked.clear()
+        for track in self.tracks:
+            track.pending.clear()
+
+    def hear(self, talk: Talk, events: Sequence[Event]) -> None:
+        """Takes what the conversation makes of the latest packet."""
+        if talk.over or self._talk not in (None, talk):
+            self.give_up()
+            return
+        if self._talk and len(events) == 1:
+            batch = events[0]
+            side = talk.flow.sides[0]
+            of_first = (batch.direction is side.direction) is (side.key == self.tracks[0].key)
+            track = self.tracks[0] if of_first else self.tracks[1]
+            if isinstance(batch, Batch) and self._goes_on(track, batch):
+                self._pass(track, batch)
+                return
+        self._talk = talk
+        batches: dict[Direction, list[Batch]] = {}
+        for event in events:
+            if isinstance(event, Batch):
+                batches.setdefault(event.direction, []).append(event)
+            elif event.anomaly is not Anomaly.SKIPPED:
+                self.give_up()
+                return
+        for way, some in batches.items():
+            if self.steps is not None:
+                key = talk.flow.side(way).key
+                track = next(track for track in self.tracks if track.key == key)
+                self._take(track, talk.conversation.stream(way), some)
+
+    def _goes_on(self, track: Track, batch: Batch) -> bool:
+        """Whether this came with the latest packet, and what read it is what read the direction before."""
+        decoder, piece = track.decoder, track.piece
+        if decoder is None or piece is None or track.stream is None:
+            return False
+        if track.stream.reader is not decoder or decoder.context is not track.context:
+            return False
+        if piece.turn != self.turn or not _is_of(piece, batch.last):
+            return False
+        return batch.frames[-1].__class__ not in _GREETINGS  # the decoder stops behind those
+
+    def _take(self, track: Track, stream: Stream, batches: list[Batch]) -> None:
+        """Frames of one direction were completed."""
+        track.stream = stream
+        if all(self._goes_on(track, batch) for batch in batches):
+            for batch in batches:
+                self._pass(track, batch)
+            return
+        piece, last = track.piece, batches[-1].last
+        on_time = False
+        if piece is not None and piece.turn == self.turn:
+            on_time = all(_is_of(piece, batch.last) for batch in batches)
+        if track.decoder and not (on_time and len(track.pending) == 1):
+            if not on_time or stream.reader is not track.decoder:
+                # Nobody knows with which of the packets a frame became complete.
+                self.give_up()
+                return
+        self._feed(track, stream.reader, last)
+
+    def _feed(self, track: Track, decoder: Decoder | None, last: Chunk | Gap) -> None:
+        """What came is to be fed; from where the decoder stands now, it is known how to read."""
+        assert self.steps is not None
+        self.tally = None
+        silent = track.decoder is not None
+        track.decoder = track.context = track.skip = None
+        if decoder is None or not any(_is_of(piece, last) for piece in track.pending):
+            return
+        if not track.at <= decoder.offset <= track.size:
+            self.give_up()
+            return
+        for turn, chunk, whole in track.drained(decoder.offset):
+            early = silent and turn != self.turn
+            feed = Feed(track.number, chunk, whole, early)
+            self.steps.append((self.turn if early else turn, feed))
+        track.decoder, track.context = decoder, decoder.context
+        track.skip = Skip(track.number, track.at, track.at, decoder.context)
+        self.steps.append((self.turn, track.skip))
+
+    def _pass(self, track: Track, batch: Batch) -> None:
+        """Frames that need not be fed."""
+        assert self.steps is not None and track.skip
+        frames, skip = batch.frames, track.skip
+        if frames[0].offset != track.at or batch.flaw:
+            self.give_up()
+            return
+        end = frames[-1].offset + frames[-1].total_bytes
+        pending = track.pending
+        while pending and pending[0].end <= end:
+            pending.popleft()
+        self.fed_bytes -= end - track.at
+        track.at = skip.end = end
+        skip.frames += len(frames)
+        skip.ts_ns = batch.ts_ns
+        tally = self.tally or Tally([None, None])
+        amount = tally.sums[track.number] or Sum()
+        if amount.take(batch, self._asked):
+            if self.tally is None:
+                self.tally = tally
+                self.steps.append((self.turn, tally))
+            tally.sums[track.number] = amount
+        else:
+            self.tally = None
+            for frame in frames:
+                if isinstance(frame, (Pub, HPub)) and frame.reply:
+                    self._ask(frame.reply)
+            self.steps.append((self.turn, Told(track.number, _lightened(batch))))
+
+    def _ask(self, reply: bytes) -> None:
+        if len(self._asked) >= _ASKED:
+            self._asked.clear()
+        self._asked.add(reply)
+
+    def stride(self, latest_ns: int, carries: bool) -> Stride:
+        """All of it."""
+        steps = self._all_steps()
+        if steps is not None:
+            _name_operations(steps)
+            if not carries:
+                _leave_out_carried(steps)
+        one, other = self.tracks
+        return Stride(latest_ns, self.last_ns, (one.course(), other.course()), steps)
+
+    def _all_steps(self) -> list[Step] | None:
+        """The steps in their order, with what is left at the end."""
+        if self.steps is None:
+            return None
+        steps = list(self.steps)
+        for track in self.tracks:
+            silent = track.decoder is not None
+            if silent and track.pending and not self._stands(track):
+                return None
+            for turn, chunk, whole in track.drained(track.size):
+                feed = Feed(track.number, chunk, whole, silent)
+                steps.append((self.turn + 1 if silent else turn, feed))
+        return [step for _, step in sorted(steps, key=lambda step: step[0])]
+
+    def _stands(self, track: Track) -> bool:
+        """Whether what reads the direction still is what was there before the last bytes, so that these
+        complete no frame."""
+        decoder = track.decoder
+        if decoder is None or track.stream is None or track.stream.reader is not decoder:
+            return False
+        return decoder.context is track.context and decoder.offset == track.at
+
+
+def _name_operations(steps: Iterable[Step]) -> None:
+    """Says in each skip which operations are in it."""
+    skips: dict[int, Skip] = {}
+    for step in steps:
+        if isinstance(step, Skip):
+            skips[step.way] = step
+        elif isinstance(step, Tally):
+            for way, amount in enumerate(step.sums):
+                if amount:
+                    skips[way].ops |= {kind.op for kind in amount.counts}
+        elif isinstance(step, Told):
+            skips[step.way].ops |= {frame.op for frame in step.batch.frames}
+
+
+def _leave_out_carried(steps: Iterable[Step]) -> None:
+    for step in steps:
+        if isinstance(step, Tally):
+            for amount in filter(None, step.sums):
+                amount.carried.clear()
+
+
+def _is_of(piece: Piece, chunk: Chunk | Gap) -> bool:
+    """Whether a chunk is what reassembly made of these bytes."""
+    if not isinstance(chunk, Chunk) or chunk.offset + len(chunk.data) != piece.end:
+        return False
+    return chunk.number == piece.segment.number and chunk.capture == piece.segment.capture
+
+
+def _lightened(batch: Batch) -> Batch:
+    """The batch without what nobody asks for: bytes of packets and payloads."""
+    first, last = (
+        Chunk(chunk.ts_ns, chunk.number, chunk.capture, chunk.offset, b"")
+        for chunk in (batch.first, batch.last)
+    )
+    frames = [_bare(frame) for frame in batch.frames]
+    return Batch(batch.direction, batch.ts_ns, first, last, frames, None)
+
+
+def _bare(frame: Frame) -> Frame:
+    headers = frame.headers if isinstance(frame, (HPub, HMsg, RHMsg, LMsg)) else b""
+    return frame.placed(frame.offset, frame.total_bytes, headers)

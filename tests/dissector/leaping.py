@@ -1,0 +1,201 @@
+"""What tests of strides need: talks of one flow, and states laid against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dissect.nats import Options
+from dissect.nats.dissection import Dissection
+from dissect.nats.flows import undirected
+from dissect.nats.pipeline import segments
+from dissect.nats.records import ROWS, Record
+from dissect.nats.strides import Step, Stride, unpacked
+from dissect.nats.surveying import Survey
+from dissect.nats.wire import Clock, Segment
+
+from .samples import CAPTURES
+from tests.bench.generate import Plan, write
+from tests.support.graphs import difference
+
+TABLES = list(ROWS)
+OPTIONS = Options()
+_CLIENT, _SERVER = bytes((10, 0, 0, 1)), bytes((10, 0, 0, 2))
+_PORTS = (40000).to_bytes(2, "big"), (4222).to_bytes(2, "big")
+KEYS = (_CLIENT + _SERVER + _PORTS[0] + _PORTS[1], _SERVER + _CLIENT + _PORTS[1] + _PORTS[0])
+NAME = undirected(KEYS[0])
+ACK, SYN, FIN, RST = 16, 2, 1, 4
+INFO = b'INFO {"server_id":"NA","version":"2.10.0","headers":true,"max_payload":1000}\r\n'
+CONNECT = b'CONNECT {"verbose":false,"lang":"go","version":"1"}\r\nPING\r\n'
+
+
+@dataclass
+class Outcome:
+    """How many strides there were, and what became of them."""
+
+    leaps: int = 0
+    refused: int = 0
+    unclean: int = 0
+
+    def __add__(self, other: Outcome) -> Outcome:
+        return Outcome(
+            self.leaps + other.leaps, self.refused + other.refused, self.unclean + other.unclean
+        )
+
+
+def quiet(tables: Sequence[str], options: Options) -> Dissection:
+    return Dissection(tables, options, Clock(), quiet=True)
+
+
+def surveyed(
+    part: Sequence[Segment], tables: Sequence[str] = TABLES, options: Options = OPTIONS
+) -> dict[bytes, bytes]:
+    survey = Survey(tables, options, Clock())
+    survey.run(part)
+    return survey.strides()
+
+
+def check(
+    every: Sequence[Segment],
+    cuts: Sequence[int],
+    tables: Sequence[str] = TABLES,
+    options: Options = OPTIONS,
+) -> Outcome:
+    """Lays what strides make of the true state before each stretch against the true state behind it."""
+    outcome = Outcome()
+    dissection = quiet(tables, options)
+    before: dict[bytes, bytes] = {}
+    for start, stop in zip([0, *cuts], [*cuts, len(every)]):
+        part = every[start:stop]
+        strides = surveyed(part, tables, options)
+        list(dissection.take(part))
+        behind = dissection.save()
+        outcome.unclean += len({undirected(s.key) for s in part} & before.keys() - strides.keys())
+        for name in strides.keys() & before.keys():
+            reached = quiet(tables, options).leap(before[name], strides[name])
+            if reached is None:
+                outcome.refused += 1
+                continue
+            outcome.leaps += 1
+            assert not difference(opened(reached), opened(behind[name]))
+        before = behind
+    return outcome
+
+
+def opened(state: bytes) -> object:
+    return quiet(TABLES, OPTIONS)._unpacked(state)
+
+
+def even(size: int, parts: int) -> list[int]:
+    return [size * at // parts for at in range(1, parts)]
+
+
+def sample(name: str) -> list[Segment]:
+    return list(segments([str(CAPTURES / name)]))
+
+
+def generated(plan: Plan, folder: object) -> list[Segment]:
+    path = f"{folder}/bench.pcap"
+    with open(path, "wb") as file:
+        write(file, plan)
+    return list(segments([path]))
+
+
+class Talk:
+    """Segments of one flow of a client, each side in order."""
+
+    def __init__(self, greeted: bool = True) -> None:
+        self.segments: list[Segment] = []
+        self._next = [1000, 2**32 - 500]
+        self._ns = 10**18
+        if greeted:
+            self.raw(0, b"", SYN)
+            self.raw(1, b"", SYN | ACK)
+            self.say(1, INFO)
+            self.say(0, CONNECT)
+            self.say(1, b"PONG\r\n")
+
+    def raw(self, side: int, data: bytes, flags: int = ACK, after_ns: int = 1000) -> None:
+        self._ns += after_ns
+        number = len(self.segments) + 1
+        seq, ack = self._next[side], self._next[1 - side]
+        segment = Segment(self._ns, number, "a.pcap", KEYS[side], seq, ack, flags, data, len(data))
+        self._next[side] = seq + len(data) + bool(flags & (SYN | FIN)) & 0xFFFFFFFF
+        self.segments.append(segment)
+
+    def say(self, side: int, data: bytes, size: int = 1448) -> int:
+        """The number of segments so far, all packets of `data` included."""
+        for at in range(0, len(data), size):
+            self.raw(side, data[at : at + size])
+        self.raw(1 - side, b"")
+        return len(self.segments)
+
+    @property
+    def here(self) -> int:
+        return len(self.segments)
+
+
+def leap(
+    every: Sequence[Segment],
+    start: int,
+    stop: int | None = None,
+    change: Callable[[Stride], None] | None = None,
+    options: Options = OPTIONS,
+) -> bool:
+    """Whether the flow leaps over a stretch; where it does, to the true state, and with the rows after it."""
+    stop = len(every) if stop is None else stop
+    dissection = quiet(TABLES, options)
+    list(dissection.take(every[:start]))
+    before = dissection.save()[NAME]
+    packed = surveyed(every[start:stop], options=options).get(NAME)
+    if packed is None:
+        return False
+    if change:
+        stride = unpacked(packed)
+        change(stride)
+        packed = stride.packed()
+    reached = quiet(TABLES, options).leap(before, packed)
+    if reached is None:
+        return False
+    list(dissection.take(every[start:stop]))
+    behind = dissection.save()[NAME]
+    assert not difference(opened(reached), opened(behind))
+    rows = [rows_from(state, every[stop:], options) for state in (reached, behind)]
+    assert rows[0] == rows[1]
+    return True
+
+
+def rows_from(state: bytes, rest: Sequence[Segment], options: Options) -> list[Record]:
+    dissection = Dissection(TABLES, options, Clock())
+    dissection.load([state])
+    given = [*dissection.take(rest), *dissection.finish()]
+    return [record for rows in given for record in rows.records]
+
+
+def steps(every: Sequence[Segment], start: int) -> list[Step]:
+    steps = unpacked(surveyed(every[start:])[NAME]).steps
+    assert steps is not None
+    return steps
+
+
+def pub(subject: bytes, body: bytes = b"x" * 700, reply: bytes = b"") -> bytes:
+    return b"PUB %b %b%d\r\n%b\r\n" % (subject, reply and reply + b" ", len(body), body)
+
+
+def msg(subject: bytes, sid: int, body: bytes = b"x" * 700, reply: bytes = b"") -> bytes:
+    return b"MSG %b %d %b%d\r\n%b\r\n" % (subject, sid, reply and reply + b" ", len(body), body)
+
+
+def plain(messages: int = 40) -> Talk:
+    """A client that subscribed, publishes and gets messages: from segment `here` on nothing else."""
+    talk = Talk()
+    talk.say(0, b"SUB a.b 1\r\nSUB r.* 2\r\n")
+    talk.say(0, pub(b"orders.new") * 3)
+    return talk
+
+
+def go_on(talk: Talk, times: int = 12) -> Talk:
+    for _ in range(times):
+        talk.say(0, pub(b"orders.new") * 2)
+        talk.say(1, msg(b"a.b", 1) * 3)
+    return talk
