@@ -35,8 +35,9 @@ demo: ## install as a user would, and print the sessions in samples/captures
 	$(RUN) nats-dissect sessions samples/captures
 
 test: NEEDS = .[test]
-test: ## every test, against a real nats-server
+test: ## every test, against a real nats-server, and with Spark where there is Java
 	$(fresh)
+	$(RUN) python -m tests.support.spark
 	$(RUN) python -m pytest --cov --cov-report=
 	$(RUN) coverage report --include='$(PROVEN)' --fail-under=100 >$(VENV)/coverage.txt || \
 		{ cat $(VENV)/coverage.txt; echo 'make test: $(PROVEN) must be covered whole' >&2; exit 1; }

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.requirements import in_ci
 
-pytest_plugins = ["tests.support.leaks", "tests.support.servers"]
+pytest_plugins = ["tests.support.leaks", "tests.support.servers", "tests.support.spark"]
 
 GOLDEN = Path(__file__).parent / "golden"
 

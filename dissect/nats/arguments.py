@@ -117,24 +117,25 @@ def _hints(
     return hints
 
 
-_Command = Callable[..., None]
-_Decorator = Callable[[_Command], _Command]
+Command = Callable[..., None]
+Decorator = Callable[[Command], Command]
 
 
-def _option(*declared: str, group: str, help: str, **settings: object) -> _Decorator:
-    made: Callable[..., _Decorator] = click.option
+def option(*declared: str, group: str, help: str, **settings: object) -> Decorator:
+    """A click option in a group of `help`."""
+    made: Callable[..., Decorator] = click.option
     return made(*declared, cls=_GroupedOption, group=group, help=help, **settings)
 
 
-_CAPTURES: _Decorator = click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
-_PROGRESS = _option(
+_CAPTURES: Decorator = click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
+_PROGRESS = option(
     "--progress/--no-progress",
     group="Output",
     default=None,
     help="A bar on stderr; by default where that is a terminal and the work is long.",
 )
 _OUTPUT = (
-    _option(
+    option(
         "-o",
         "--output",
         group="Output",
@@ -143,23 +144,23 @@ _OUTPUT = (
     ),
     _PROGRESS,
 )
-_COLUMNS = _option(
+_COLUMNS = option(
     "--columns", group="Output", metavar="A,B", help="Only these columns, in this order."
 )
-_LIMIT = _option(
+_LIMIT = option(
     "--limit",
     group="Output",
     type=click.IntRange(min=0),
     metavar="N",
     help="Stop after N rows.",
 )
-_WHERE = _option(
+_WHERE = option(
     "--where",
     group="Output",
     metavar="EXPR",
     help="Only rows for which this is true: a condition in SQL on the table's columns.",
 )
-_JOBS = _option(
+_JOBS = option(
     "--jobs",
     group="Output",
     type=click.IntRange(min=0),
@@ -168,8 +169,8 @@ _JOBS = _option(
     show_default=True,
     help="Share the work among N processes, 0 for all cores; the rows are the same.",
 )
-_DISSECTION = (
-    _option(
+DISSECTION = (
+    option(
         "--port",
         "hints",
         group="Dissection",
@@ -178,7 +179,7 @@ _DISSECTION = (
         callback=_hints,
         help="What a port surely carries; can be given several times.",
     ),
-    _option(
+    option(
         "--no-redact",
         group="Dissection",
         is_flag=True,
@@ -186,8 +187,8 @@ _DISSECTION = (
     ),
 )
 _BOUNDS = "Limits of time and memory: what they drop is counted"
-_LIMITS = (
-    _option(
+LIMITS = (
+    option(
         "--hole-seconds",
         group=_BOUNDS,
         type=click.FloatRange(min=0, max=1e9),
@@ -196,7 +197,7 @@ _LIMITS = (
         show_default=True,
         help="How long bytes that were acknowledged but not captured are waited for.",
     ),
-    _option(
+    option(
         "--max-stream-bytes",
         group=_BOUNDS,
         type=click.IntRange(min=1 << 10),
@@ -205,7 +206,7 @@ _LIMITS = (
         show_default=True,
         help="Bytes that wait behind a hole, in one direction of a connection.",
     ),
-    _option(
+    option(
         "--max-held-bytes",
         group=_BOUNDS,
         type=click.IntRange(min=1 << 10),
@@ -214,7 +215,7 @@ _LIMITS = (
         show_default=True,
         help="The same in all connections together.",
     ),
-    _option(
+    option(
         "--max-flows",
         group=_BOUNDS,
         type=click.IntRange(min=1),
@@ -223,7 +224,7 @@ _LIMITS = (
         show_default=True,
         help="TCP connections at a time.",
     ),
-    _option(
+    option(
         "--idle-seconds",
         group=_BOUNDS,
         type=click.FloatRange(min=0, min_open=True, max=1e9),
@@ -235,8 +236,8 @@ _LIMITS = (
 )
 
 
-def _format(forms: tuple[str, ...]) -> _Decorator:
-    return _option(
+def _format(forms: tuple[str, ...]) -> Decorator:
+    return option(
         "--format",
         "form",
         group="Output",
@@ -247,9 +248,9 @@ def _format(forms: tuple[str, ...]) -> _Decorator:
     )
 
 
-def payload_option(default: str) -> _Decorator:
+def payload_option(default: str) -> Decorator:
     """`--payload`, of commands that can show payloads."""
-    return _option(
+    return option(
         "--payload",
         group="Output",
         type=click.Choice([item.value for item in Payload]),
@@ -259,29 +260,56 @@ def payload_option(default: str) -> _Decorator:
     )
 
 
-def row_options(command: _Command) -> _Command:
+def row_options(command: Command) -> Command:
     """Captures, and the options of every command that prints a table."""
     options = (_format(FORMATS), _COLUMNS, _WHERE, _LIMIT, *_OUTPUT, _JOBS)
-    return _with((*options, *_DISSECTION, *_LIMITS), command)
+    return with_captures((*options, *DISSECTION, *LIMITS), command)
 
 
-def talk_options(command: _Command) -> _Command:
+def talk_options(command: Command) -> Command:
     """Captures, and the options of a command that prints some rows of a table, chosen by itself."""
     options = (_format(FORMATS), _COLUMNS, _LIMIT, *_OUTPUT)
-    return _with((*options, *_DISSECTION, *_LIMITS), command)
+    return with_captures((*options, *DISSECTION, *LIMITS), command)
 
 
-def query_options(command: _Command) -> _Command:
+def query_options(command: Command) -> Command:
     """Captures, and the options of a command that prints rows of no table."""
-    return _with((_format(FORMATS), _LIMIT, *_OUTPUT, *_DISSECTION, *_LIMITS), command)
+    return with_captures((_format(FORMATS), _LIMIT, *_OUTPUT, *DISSECTION, *LIMITS), command)
 
 
-def fact_options(command: _Command) -> _Command:
+def fact_options(command: Command) -> Command:
     """Captures, and the options of a command that prints facts which are no rows of a table."""
-    return _with((_format(("text", "jsonl")), *_OUTPUT, *_DISSECTION, *_LIMITS), command)
+    return with_captures((_format(("text", "jsonl")), *_OUTPUT, *DISSECTION, *LIMITS), command)
 
 
-def _with(options: tuple[_Decorator, ...], command: _Command) -> _Command:
+def split_options(command: Command) -> Command:
+    """Captures, where their pieces go, and how large these are."""
+    options = (
+        option(
+            "-o",
+            "--output",
+            "folder",
+            group="Output",
+            required=True,
+            metavar="DIR",
+            help="A new folder for the pieces.",
+        ),
+        option(
+            "--size",
+            "size_bytes",
+            group="Output",
+            type=click.IntRange(min=1 << 12),
+            metavar="BYTES",
+            default=128 << 20,
+            show_default=True,
+            help="About how large a piece is.",
+        ),
+    )
+    return with_captures(options, command)
+
+
+def with_captures(options: tuple[Decorator, ...], command: Command) -> Command:
+    """The command, with captures and these options."""
     for option in (_CAPTURES, *reversed(options)):
         command = option(command)
     return command

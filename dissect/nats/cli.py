@@ -19,11 +19,14 @@ from .arguments import (
     payload_option,
     query_options,
     row_options,
+    split_options,
     talk_options,
 )
 from .outlet import INTERRUPTED, unwritable
 from .run import Run, print_info, print_rows, print_session, print_talk
 from .shards import calm_collector
+from .spark.arguments import job_given, job_options
+from .split import split
 
 
 def _version() -> str:
@@ -121,6 +124,23 @@ def _sql(query: str, **values: object) -> None:
     """What a QUERY in SQL says about the tables: SELECT ... FROM frames, sessions, subscriptions,
     requests, flows, anomalies."""
     print_answer(query, given(values))
+
+
+@cli.command("split")
+@split_options
+def _split(captures: tuple[str, ...], folder: str, size_bytes: int) -> None:
+    """Rewrite captures, also compressed ones, as plain pieces that are captures of their own."""
+    split(captures, folder, size_bytes)
+
+
+@cli.command("spark")
+@job_options
+@payload_option("none")
+def _spark(**values: object) -> None:
+    """The same tables as Parquet files, from captures of any size, made by many tasks of Apache Spark."""
+    from .spark.command import run_job  # of no use to all others
+
+    run_job(job_given(values))
 
 
 def main() -> None:

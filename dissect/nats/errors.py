@@ -61,3 +61,16 @@ class WorkerError(DissectError):
 
     def __str__(self) -> str:
         return " ".join(f"a worker process {self.reason}".split())
+
+
+class SparkError(DissectError):
+    """What keeps Spark from doing the work. `reason` is what is wrong, `remedy` what the user can do about
+    it, or nothing."""
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        self.reason = reason
+        self.remedy = remedy
+        super().__init__(reason, remedy)
+
+    def __str__(self) -> str:
+        return " ".join(f"{self.reason}{f'; {self.remedy}' if self.remedy else ''}".split())

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+import re
+from datetime import datetime, timedelta, timezone
 
 _SECOND = 10**9
 _DURATIONS = ((_SECOND, "s"), (10**6, "ms"), (10**3, "us"))
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_FRACTION = r"(?:\.(\d{1,9}))?"
+_TIME = re.compile(
+    rf"(\d{{4}}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?:(:\d\d){_FRACTION})?([Zz]|[+-]\d\d:\d\d)?)?",
+    re.ASCII,
+)
+_SECONDS = re.compile(rf"@(\d{{1,18}}){_FRACTION}", re.ASCII)
 _SIZES = ("kB", "MB", "GB", "TB", "PB", "EB")
 
 
@@ -53,6 +61,34 @@ def size_text(size: int) -> str:
         if abs(number) < 999.5:
             break
     return f"{_short(number)} {unit}"
+
+
+def time_of(text: str) -> int:
+    """Nanoseconds since the epoch for a time as `time_text` writes it, or less of it (`2026-11-21`,
+    `2026-11-21 02:01`), with another offset from UTC, or as seconds (`@1795226503.3`). ValueError for all
+    else."""
+    if found := _SECONDS.fullmatch(text.strip()):
+        return int(found[1]) * _SECOND + int((found[2] or "").ljust(9, "0"))
+    found = _TIME.fullmatch(text.strip())
+    if not found:
+        raise ValueError(f"{text!r} is no time, as 2026-11-21T02:01:43Z is")
+    day, clock, seconds, fraction, zone = found.groups()
+    zone = "+00:00" if zone in (None, "Z", "z") else zone
+    moment = datetime.fromisoformat(f"{day}T{clock or '00:00'}{seconds or ':00'}{zone}")
+    whole = (moment - _EPOCH) // timedelta(seconds=1)
+    return whole * _SECOND + int((fraction or "").ljust(9, "0"))
+
+
+def size_of(text: str) -> int:
+    """A size as people write it: `4096`, `64k`, `128M`, `1G`, in steps of 1024. ValueError for all else."""
+    number, unit = text.strip().lower(), 1
+    for suffix, power in zip("kmgt", range(1, 5)):
+        if number.endswith((suffix, f"{suffix}b", f"{suffix}ib")):
+            number, unit = number[: number.rindex(suffix)], 1024**power
+    number = number.strip()
+    if not (number.isascii() and number.isdigit()):
+        raise ValueError(f"{text!r} is no size, as 64M is")
+    return int(number) * unit
 
 
 def count_text(number: int, noun: str) -> str:

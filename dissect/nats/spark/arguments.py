@@ -1,0 +1,152 @@
+"""What the user of `nats-dissect spark` may ask for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import click
+
+from natsync.protocol import Kind
+
+from ..arguments import DISSECTION, LIMITS, Command, Given, option, with_captures
+from ..records import COLUMNS
+from ..units import size_of, time_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobGiven(Given):
+    """Captures and options of the job, as the user gave them."""
+
+    out: str
+    tables: tuple[str, ...]
+    chunk_bytes: int
+    from_ns: int | None
+    until_ns: int | None
+    kinds: tuple[str, ...]
+    master: str | None
+    conf: dict[str, str]
+    summary: str | None
+
+
+def _tables(context: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
+    """Names of tables with commas between them."""
+    names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
+    for name in names:
+        if name not in COLUMNS:
+            raise click.BadParameter(f"{name!r} is no table; tables are {', '.join(COLUMNS)}")
+    return names
+
+
+def _settings(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """`spark.NAME=VALUE`, as often as it was given."""
+    for value in values:
+        if not re.match(r"spark\.[^=\s]+=", value):
+            raise click.BadParameter(f"{value!r} is no setting, as spark.executor.memory=4g is")
+    return {name: text for name, _, text in (value.partition("=") for value in values)}
+
+
+def _time(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
+    try:
+        return None if value is None else time_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _size(context: click.Context, option: click.Parameter, value: str) -> int:
+    try:
+        size = size_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if size < 1 << 12:
+        raise click.BadParameter("4096 bytes are the least")
+    return size
+
+
+_TABLES = (
+    option(
+        "--out",
+        group="Output",
+        required=True,
+        metavar="DIR",
+        help="The folder to write, one folder a table; what a job wrote there before is replaced.",
+    ),
+    option(
+        "--tables",
+        group="Output",
+        metavar="A,B",
+        default="frames,sessions",
+        show_default=True,
+        callback=_tables,
+        help=f"Which tables: {', '.join(COLUMNS)}.",
+    ),
+    option(
+        "--from",
+        "from_ns",
+        group="Output",
+        metavar="TIME",
+        callback=_time,
+        help="Only packets from then on: 2026-11-21T02:01:43Z, or less of it.",
+    ),
+    option(
+        "--until",
+        "until_ns",
+        group="Output",
+        metavar="TIME",
+        callback=_time,
+        help="Only packets before.",
+    ),
+    option(
+        "--kind",
+        "kinds",
+        group="Output",
+        metavar="KIND",
+        multiple=True,
+        type=click.Choice([kind.value for kind in Kind]),
+        help="Only connections of a kind; can be given several times.",
+    ),
+    option(
+        "--summary",
+        group="Output",
+        metavar="FILE",
+        help="Write what was done as JSON, too; - is standard output.",
+    ),
+)
+_SPARK = (
+    option(
+        "--master",
+        group="Spark",
+        metavar="URL",
+        help="The cluster: spark://HOST:PORT, yarn, local[4] ...; by default this machine.",
+    ),
+    option(
+        "--conf",
+        group="Spark",
+        metavar="K=V",
+        multiple=True,
+        callback=_settings,
+        help="A setting of Spark; can be given several times.",
+    ),
+    option(
+        "--chunk-size",
+        "chunk_bytes",
+        group="Spark",
+        metavar="BYTES",
+        default="128M",
+        show_default=True,
+        callback=_size,
+        help="About how much of a capture one task reads.",
+    ),
+)
+
+
+def job_options(command: Command) -> Command:
+    """Captures, and the options of a job that writes tables."""
+    return with_captures((*_TABLES, *_SPARK, *DISSECTION, *LIMITS), command)
+
+
+def job_given(values: dict[str, object]) -> JobGiven:
+    """What click made of the command line of a job, as one value."""
+    return JobGiven(**values)  # type: ignore[arg-type]  # the options above declare the same types

@@ -1,0 +1,30 @@
+"""Rows as they are released -> Arrow batches of one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..folds import Rows
+from ..records import Record
+from ..tables import BATCH_ROWS, batch
+from ..timeline import payload_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BATCH_BYTES = 8 << 20
+
+
+def batches(table: str, source: Iterable[Rows], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Rows of one table as Arrow batches, bounded in rows and in payloads."""
+    waiting: list[Record] = []
+    size = 0
+    for rows in source:
+        waiting += rows.records
+        size += payload_bytes(rows.records)
+        if len(waiting) >= BATCH_ROWS or size >= _BATCH_BYTES:
+            yield batch(table, waiting, columns)
+            waiting, size = [], 0
+    if waiting:
+        yield batch(table, waiting, columns)

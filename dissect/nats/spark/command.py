@@ -1,0 +1,77 @@
+"""`nats-dissect spark`: a session, the job, what there is to say about it.
+
+Exit status: 0 done; 2 wrong usage, or Spark, an input or the output cannot be used; 3 done, but a capture
+was cut short or damaged; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+from natsync.protocol import Kind
+
+from ..capture.window import Window
+from ..outlet import Outlet, say
+from ..records import COLUMNS
+from ..units import count_text, duration_text, size_text
+from .arguments import JobGiven
+from .jobs import JobOptions, Summary, dissect
+from .settings import absolute
+from .submit import session
+
+_NOUNS = {table: table.removesuffix("s") for table in COLUMNS} | {"anomalies": "anomaly"}
+_DAMAGED = 3
+
+
+def run_job(given: JobGiven) -> None:
+    """Does the job, says on stderr what was done, and exits unless all is well."""
+    outlet = Outlet(None if given.summary == "-" else given.summary, given.captures)
+    with outlet.open() as output:
+        with session(given.master, given.conf) as spark:
+            options = JobOptions(
+                options=replace(
+                    given.options, kinds=frozenset(map(Kind, given.kinds)) if given.kinds else None
+                ),
+                chunk_bytes=given.chunk_bytes,
+                window=Window(given.from_ns, given.until_ns),
+            )
+            captures = [absolute(path) for path in given.captures]
+            summary = dissect(spark, captures, given.tables, options, absolute(given.out))
+        if given.summary is not None:
+            outlet.clear(output)
+            output.write(json.dumps(summary.values(), indent=2) + "\n")
+    for line in lines(summary, given.out):
+        say(line)
+    if summary.is_damaged:
+        sys.exit(_DAMAGED)
+
+
+def lines(summary: Summary, out: str) -> Iterator[str]:
+    """What there is to say about a job."""
+    yield from summary.warnings
+    yield from summary.damaged
+    yield from summary.unreadable
+    rows = ", ".join(count_text(count, _NOUNS[table]) for table, count in summary.rows.items())
+    yield f"{rows} in {out}"
+    read = f"{count_text(summary.packets, 'packet')} ({size_text(summary.bytes)})"
+    yield (
+        f"read {read} of {count_text(summary.files, 'file')} in {count_text(summary.chunks, 'chunk')};"
+        f" starts guessed wrong: {summary.wrong_starts}"
+    )
+    if summary.visits:
+        again = count_text(summary.read_again, "time")
+        yield (
+            f"flows went on into another chunk {count_text(summary.visits, 'time')}, and were read again"
+            f" {again}; {size_text(summary.moved_bytes)} moved between tasks"
+        )
+    if summary.no_tcp:
+        reasons = ", ".join(f"{reason} {count}" for reason, count in summary.no_tcp.items())
+        yield f"packets passed over: {reasons}"
+    if summary.missing_bytes or summary.skipped_bytes:
+        lost, left = size_text(summary.missing_bytes), size_text(summary.skipped_bytes)
+        yield f"missing {lost}, skipped {left}"
+    times = {stage: duration_text(round(s * 1e9)) for stage, s in summary.seconds.items()}
+    yield ", ".join(f"{stage} {time}" for stage, time in times.items())

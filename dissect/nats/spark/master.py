@@ -1,0 +1,91 @@
+"""What a master URL names: this machine, or a cluster that answers and whose workers can do the work.
+
+Spark itself tries to reach a master for a minute, waits for workers for ever, and says why in its log.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ..errors import SparkError
+from ..tables import pyarrow
+from .ship import ship
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+    from pyspark import SparkContext
+
+_DIAL_MS = 5_000
+_PATIENCE_S = 60  # a cluster that starts workers on demand takes half of that
+_LOOPBACK = {"127.0.0.1", "localhost"}
+
+
+def is_local(master: str) -> bool:
+    """Whether the work is done by threads and processes of this machine."""
+    return re.match(r"local(\[|$)", master) is not None
+
+
+def is_loopback(master: str) -> bool:
+    """Whether nobody beyond this machine takes part."""
+    return is_local(master) or bool({host for host, _ in _addresses(master)} & _LOOPBACK)
+
+
+def _addresses(master: str) -> list[tuple[str, int]]:
+    """The hosts and ports in the URL of a standalone cluster; nothing for all else."""
+    if not master.startswith("spark://"):
+        return []
+    pairs = [where.rpartition(":") for where in master.removeprefix("spark://").split(",")]
+    return [(host.strip("[]"), int(port)) for host, _, port in pairs if host and port.isdigit()]
+
+
+def check_master(gateway: JavaGateway, master: str) -> None:
+    """Returns when one of the masters takes a connection; where none does, SparkError."""
+    from py4j.protocol import Py4JJavaError
+
+    tried = []
+    net = gateway.jvm.java.net
+    for host, port in _addresses(master):
+        dialled = net.Socket()
+        try:
+            dialled.connect(net.InetSocketAddress(host, port), _DIAL_MS)
+            return
+        except Py4JJavaError as error:
+            tried.append(f"{host}:{port} ({error.java_exception.getMessage()})")
+        finally:
+            dialled.close()
+    if master.startswith("spark://"):
+        raise SparkError(
+            f"no Spark master answers at {', '.join(tried) or master}",
+            "start one, or give its address as its web page has it: --master spark://HOST:PORT",
+        )
+
+
+def check_workers(context: SparkContext, patience_s: int = _PATIENCE_S) -> None:
+    """Gives the workers the package, and returns when one of them has shown that it can use it. Raises
+    SparkError where none takes a task in time, and Spark's own error where one cannot."""
+    from py4j.protocol import Py4JJavaError
+
+    jvm = context._jvm
+    assert jvm is not None
+    one = jvm.java.util.ArrayList()
+    one.add(1)
+    counted = context._jsc.parallelize(one, 1).countAsync()
+    try:
+        counted.get(patience_s, jvm.java.util.concurrent.TimeUnit.SECONDS)
+    except Py4JJavaError as error:
+        if "TimeoutException" not in error.java_exception.toString():
+            raise
+        counted.cancel(True)
+        raise SparkError(
+            f"no worker of {context.master} took a task within {patience_s} s",
+            "its web page shows whether there are workers, and whether they have the memory and cores "
+            "that --conf asks for; they must reach this machine, see spark.driver.host",
+        ) from None
+    ship(context)
+    context.parallelize([0], 1).map(_libraries).collect()
+
+
+def _libraries(_: int) -> str:
+    """What a worker has; to unpickle this, it needs this package."""
+    return str(pyarrow().__version__)

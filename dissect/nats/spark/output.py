@@ -1,0 +1,227 @@
+"""The folder that a job writes: one folder a table, in it one a day, in those Parquet files.
+
+    DIR/frames/date=2026-03-01/part-00012-000.parquet
+    DIR/_nats-dissect.json                               what was done, and that the folder is ours
+
+Tasks write beside, into a folder of their run, and say what they wrote; `publish` moves exactly that into
+place. So a task that runs twice leaves nothing double, and until all is there, what was there before stays.
+The folder is local or a URI that pyarrow.fs knows (s3://, hdfs://, gs://).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from datetime import date
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
+
+from ..errors import SparkError
+from ..parquet import ParquetFile
+from ..records import FrameRecord, Record
+from ..tables import BATCH_ROWS, batch, schema
+from ..timeline import REACH, Timeline, payload_bytes, placed
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+_MARK = "_nats-dissect.json"
+_RUNS = "_nats-dissect.runs"
+_NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+_DAY_NS = 86_400 * 10**9
+_DAYS = 32  # files that a task has open for one table
+_HELD_BYTES = 32 << 20
+
+# When the row is, in each table.
+TIMES = {
+    "frames": "ts_ns",
+    "sessions": "first_ns",
+    "subscriptions": "opened_ns",
+    "requests": "sent_ns",
+    "flows": "first_ns",
+    "anomalies": "ts_ns",
+}
+
+
+class Written(NamedTuple):
+    """A file that a task wrote: `name` is where it belongs, `path` where it is."""
+
+    table: str
+    name: str
+    path: str
+    rows: int
+
+
+class Folder:
+    """The output folder, as this machine reaches it."""
+
+    def __init__(self, out: str) -> None:
+        self.out = out
+        self._fs, self._root = _filesystem(out)
+
+    def check(self) -> None:
+        """Raises SparkError where the folder has something that no job has written."""
+        pa_fs = import_module("pyarrow.fs")
+        try:
+            told = self._fs.get_file_info(self._root)
+            if told.type == pa_fs.FileType.NotFound:
+                return
+            if told.type != pa_fs.FileType.Directory:
+                raise SparkError(f"{self.out}: is no folder", "name a new folder with --out")
+            found = [entry.base_name for entry in self._list(self._root)]
+        except OSError as error:
+            raise self._fault("cannot be looked into", error) from None
+        if found and _MARK not in found and set(found) != {_RUNS}:
+            raise SparkError(
+                f"{self.out}: has files that this program has not written",
+                "name a new folder with --out, or empty it",
+            )
+
+    def begin(self, run: str) -> str:
+        """Makes the folder of a run; leftovers of others go."""
+        try:
+            if self._exists(f"{self._root}/{_RUNS}"):
+                self._fs.delete_dir(f"{self._root}/{_RUNS}")
+            self._fs.create_dir(f"{self._root}/{_RUNS}/{run}", recursive=True)
+        except OSError as error:
+            raise self._fault("cannot be written", error) from None
+        return f"{_RUNS}/{run}"
+
+    def publish(
+        self, run: str, tables: Iterable[str], written: Iterable[Written], mark: object
+    ) -> None:
+        """Moves the files of a run into place. What the folder had of all tables goes."""
+        try:
+            for table in tables:
+                self._collect(run, table, [one for one in written if one.table == table])
+            for entry in self._list(self._root):
+                if entry.base_name in REACH:
+                    self._fs.delete_dir(entry.path)
+            for table in tables:
+                self._fs.move(f"{self._root}/{run}/ready/{table}", f"{self._root}/{table}")
+            with self._fs.open_output_stream(f"{self._root}/{_MARK}") as output:
+                output.write(json.dumps(mark, indent=2).encode() + b"\n")
+            self._fs.delete_dir(f"{self._root}/{_RUNS}")
+        except OSError as error:
+            raise self._fault("cannot be written", error) from None
+
+    def _collect(self, run: str, table: str, written: Sequence[Written]) -> None:
+        """Puts the files of a table where all of them can be moved at once. A table without rows is one empty
+        file, so that it has its columns."""
+        ready = f"{self._root}/{run}/ready/{table}"
+        for name in {one.name.rpartition("/")[0] for one in written} or {f"date={_day(0)}"}:
+            self._fs.create_dir(f"{ready}/{name}", recursive=True)
+        for one in written:
+            self._fs.move(one.path, f"{ready}/{one.name}")
+        if not written:
+            with self._fs.open_output_stream(f"{ready}/date={_day(0)}/part-00000.parquet") as out:
+                ParquetFile(out, schema(table)).close()
+
+    def _exists(self, path: str) -> bool:
+        found: bool = self._fs.get_file_info(path).type != import_module("pyarrow.fs").FileType(0)
+        return found
+
+    def _list(self, path: str) -> list[fs.FileInfo]:
+        found: list[fs.FileInfo] = self._fs.get_file_info(
+            import_module("pyarrow.fs").FileSelector(path)
+        )
+        return found
+
+    def _fault(self, what: str, error: OSError) -> SparkError:
+        return SparkError(f"{self.out}: {what}: {error.strerror or error}", "name another folder")
+
+
+class Writer:
+    """What one task writes, of one stretch: files of each table by day, rows in order of time as far as
+    `timeline.REACH` says. `written` says which, after `close`."""
+
+    def __init__(self, out: str, run: str, number: int, tables: Iterable[str]) -> None:
+        self.written: list[Written] = []
+        self._fs, root = _filesystem(out)
+        self._folder = f"{root}/{run}"
+        self._number = number
+        self._lines = {table: Timeline[Record](REACH[table]) for table in tables}
+        self._open: dict[tuple[str, str], _Open] = {}
+        self._serial = 0
+
+    def add(self, table: str, records: Sequence[Record]) -> None:
+        """Takes rows of one table that came free at once."""
+        for record in self._lines[table].put(placed(records), payload_bytes(records)):
+            self._put(table, record)
+
+    def close(self) -> None:
+        """There are no more."""
+        for table, line in self._lines.items():
+            for record in line.rest():
+                self._put(table, record)
+        for one in self._open.values():
+            self.written.append(one.close())
+        self._open.clear()
+
+    def _put(self, table: str, record: Record) -> None:
+        ts_ns: int | None = getattr(record, TIMES[table])
+        day = _NO_DAY if ts_ns is None else _day(ts_ns)
+        one = self._open.get((table, day))
+        if one is None:
+            if len(self._open) >= _DAYS:  # nobody has so many, but for clocks that went mad
+                for other in self._open.values():
+                    self.written.append(other.close())
+                self._open.clear()
+            one = self._open[table, day] = self._new(table, day)
+        one.put(record)
+
+    def _new(self, table: str, day: str) -> _Open:
+        name = f"date={day}/part-{self._number:05}-{self._serial:03}.parquet"
+        self._serial += 1
+        path = f"{self._folder}/{uuid4().hex}.parquet"
+        return _Open(Written(table, name, path, 0), self._fs.open_output_stream(path))
+
+
+class _Open:
+    """A file of one table that is being written."""
+
+    def __init__(self, where: Written, stream: fs.NativeFile) -> None:
+        self._where = where
+        self._stream = stream
+        self._file = ParquetFile(stream, schema(where.table))
+        self._records: list[Record] = []
+        self._held = self._count = 0
+
+    def put(self, record: Record) -> None:
+        """Takes the next row."""
+        self._records.append(record)
+        if isinstance(record, FrameRecord) and record.payload is not None:
+            self._held += len(record.payload)
+        if len(self._records) >= BATCH_ROWS or self._held >= _HELD_BYTES:
+            self._flush()
+
+    def close(self) -> Written:
+        """The file is whole."""
+        if self._records:
+            self._flush()
+        self._file.close()
+        self._stream.close()
+        return self._where._replace(rows=self._count)
+
+    def _flush(self) -> None:
+        self._file.add(batch(self._where.table, self._records))
+        self._count += len(self._records)
+        self._records = []
+        self._held = 0
+
+
+def _filesystem(out: str) -> tuple[fs.FileSystem, str]:
+    """What reaches the folder, and its path there."""
+    pa_fs = import_module("pyarrow.fs")
+    if "://" in out:
+        filesystem, path = pa_fs.FileSystem.from_uri(out.replace("s3a://", "s3://", 1))
+        return filesystem, path.rstrip("/")
+    return pa_fs.LocalFileSystem(), os.path.abspath(out)
+
+
+def _day(ts_ns: int) -> str:
+    """The date in UTC. Years that no calendar here has are those of its ends."""
+    days = min(max(ts_ns // _DAY_NS, -719_162), 2_932_896)
+    return date.fromordinal(date(1970, 1, 1).toordinal() + days).isoformat()

@@ -1,0 +1,110 @@
+"""The data source "nats-capture": a table of some captures, for `spark.read` and SQL.
+
+    register(spark)
+    spark.read.format("nats-capture").option("table", "sessions").load("captures/")
+
+The rows are those of the command line. A data source cannot run Spark jobs of its own, so the work is shared
+out by flows, as with `--jobs`: each of `shares` tasks reads all packets and takes its part of the flows. That
+suits captures up to some gigabytes; for more there is `read`, which cuts the captures themselves.
+
+Options: `table` (frames), `columns` (all), `payload` (none), `port` (`4222=client,7222=leafnode`), `redact`
+(true), `shares` (by size). `spark.readStream` gives frames of a folder that grows, see `stream`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from ..capture import CaptureReport
+from ..capture.extents import captures
+from ..capture.files import told
+from ..errors import SparkError
+from ..pipeline import released
+from .arrow import batches
+from .settings import Settings, settings_of
+from .stream import FolderReader
+from .types import spark_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAME = "nats-capture"
+# A task's worth of capture, and the number of tasks beyond which reading every packet in each costs more
+# than it saves.
+_SHARE_BYTES = 32 << 20
+_MOST_SHARES = 8
+
+
+class CaptureSource(DataSource):
+    """What Spark asks for the format "nats-capture"."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` takes."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """The columns of the table, or those that were asked for."""
+        wanted = settings_of(self.options)
+        return spark_schema(wanted.table, wanted.columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For `spark.read`."""
+        return ShareReader(settings_of(self.options), _own(self, schema).fieldNames())
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For `spark.readStream`."""
+        return FolderReader(settings_of(self.options), _own(self, schema).fieldNames())
+
+
+def _own(source: CaptureSource, schema: StructType) -> StructType:
+    """The schema, if it is the source's: types and what may be null cannot be chosen."""
+    ours = source.schema()
+    if schema.simpleString() != ours.simpleString() or [field.nullable for field in schema] != [
+        field.nullable for field in ours
+    ]:
+        raise SparkError(
+            "nats-capture has a schema of its own",
+            'choose columns: .option("columns", "op,subject")',
+        )
+    return ours
+
+
+class ShareReader(DataSourceReader):
+    """Reads a table by shares of its flows."""
+
+    def __init__(self, wanted: Settings, columns: Sequence[str]) -> None:
+        self._wanted = wanted
+        self._columns = columns
+
+    def partitions(self) -> list[InputPartition]:
+        """One a share. Raises CaptureError where an input is missing or no capture."""
+        size = sum(told(path)[0] for path in captures(self._wanted.paths, CaptureReport()))
+        shares = self._wanted.shares or min(1 + size // _SHARE_BYTES, _MOST_SHARES)
+        return [InputPartition((number, shares)) for number in range(shares)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one share, as Arrow batches."""
+        share: tuple[int, int] = partition.value
+        wanted = self._wanted
+        report = CaptureReport()
+        rows = released(wanted.paths, [wanted.table], wanted.options, report, share, together=True)
+        yield from batches(wanted.table, rows, self._columns)
+        if share[0] == 0:
+            complain(report)
+
+
+def complain(report: CaptureReport) -> None:
+    """Says in the task's log what was not read."""
+    for text in [f"{file.path}: {file.damage}" for file in report.damaged] + report.unreadable:
+        print(f"nats-dissect: {text}", file=sys.stderr)

@@ -1,0 +1,260 @@
+"""The stages of a dissection in many tasks, as plain functions: no Spark here.
+
+The captures are one timeline, cut into stretches (see `capture.stretches`). `survey` says which flows a
+stretch has. `stitch` goes over all stretches in order, for a share of the flows, and gives the state in which
+each flow comes to each stretch. `decode` goes on from there, and gives the rows of its stretch.
+
+    survey      one a stretch                 -> Surveyed: latest time, fragments; Met: flows, states, strides
+    stitch      one a share of the flows      -> states: flow, number of a stretch, bytes
+    decode      one a stretch                 -> rows
+
+A flow is named by `flows.undirected`. Each stage reads packets for itself; what goes from one to the next are
+names, states and times, and strides: what the packets of a flow in a stretch make of any state of it, where
+that is sure. Where it is not, the stitch reads the packets of these flows again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+from zlib import crc32
+
+from ..capture import CaptureReport
+from ..capture.stretches import Stretch, read_stretch
+from ..capture.window import Window
+from ..dissection import Dissection
+from ..flows import undirected
+from ..folds import Rows
+from ..layers import Layers
+from ..options import Options
+from ..surveying import Survey
+from ..wire import Clock, Packets, Segment
+
+NO_TIME = -1
+"""Instead of the time of a packet where there is none: no flow is over by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is wanted of every stretch: tables, of the packets in a span of time."""
+
+    tables: frozenset[str]
+    options: Options
+    window: Window = Window()
+
+    def packets(self, stretch: Stretch) -> Iterator[Packets]:
+        """The packets of a stretch that are wanted."""
+        return self.window.of(read_stretch(stretch, CaptureReport()))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch, and the `fragments` that wait when it begins. `latest_ns` is the latest time of a TCP packet
+    in it, `later_ns` that of all behind it. `last`: there are none."""
+
+    stretch: Stretch
+    fragments: bytes = b""
+    latest_ns: int = NO_TIME
+    later_ns: int = NO_TIME
+    last: bool = True
+
+
+class Met(NamedTuple):
+    """What a survey says of a flow. `state` is that at the end of the stretch, if the flow was not there
+    before; `stride` what its packets make of any state, see `Survey.strides`. Each may be empty."""
+
+    flow: bytes
+    state: bytes
+    stride: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """What a stretch has. `fragments` are those that wait at its end, where `given` waited when it began;
+    `latest_ns` is the latest time of a TCP packet. If it `met` no fragment, what waits does not matter.
+    """
+
+    latest_ns: int
+    given: bytes
+    fragments: bytes
+    met: bool
+
+
+class Visit(NamedTuple):
+    """A flow has packets in the stretch `number`; the next one where it has is `following`. What the survey
+    says of them is the state at the end if it was the `first`, else the stride."""
+
+    number: int
+    flow: bytes
+    following: int
+    first: bool
+    told: bytes
+
+
+class State(NamedTuple):
+    """The state in which a flow comes to the stretch `number`, from that with the number `origin`, as
+    `Dissection.save` gives it. `read`: its packets in `origin` had to be read again for it."""
+
+    number: int
+    origin: int
+    flow: bytes
+    state: bytes
+    read: bool = False
+
+
+def survey(work: Work, stretch: Stretch, fragments: bytes) -> tuple[Surveyed, Iterator[Met]]:
+    """What a stretch has, where `fragments` wait when it begins."""
+    clock, layers = Clock(), Layers()
+    layers.load(fragments)
+    survey = Survey(work.tables, work.options, clock)
+    keys: set[bytes] = set()
+    latest_ns = NO_TIME
+
+    def noted() -> Iterator[Segment]:
+        nonlocal latest_ns
+        for segment in layers.take(work.packets(stretch), clock):
+            keys.add(segment.key)
+            if segment.ts_ns > latest_ns:
+                latest_ns = segment.ts_ns
+            yield segment
+
+    survey.run(noted())
+    told = Surveyed(latest_ns, fragments, layers.save(), layers.met_fragments)
+    states, strides = survey.states(), survey.strides()
+    flows = set(map(undirected, keys))
+    return told, (Met(flow, states.pop(flow, b""), strides.pop(flow, b"")) for flow in flows)
+
+
+def parts(stretches: Sequence[Stretch], surveyed: Sequence[Surveyed]) -> list[Part]:
+    """What each stretch needs of the others."""
+    found: list[Part] = []
+    fragments = b""
+    for stretch, told in zip(stretches, surveyed):
+        last = stretch is stretches[-1]
+        found.append(Part(stretch, fragments, told.latest_ns, NO_TIME, last))
+        fragments = told.fragments if told.met else fragments
+    later_ns = NO_TIME
+    for at in reversed(range(len(found))):
+        found[at] = replace(found[at], later_ns=later_ns)
+        later_ns = max(later_ns, found[at].latest_ns)
+    return found
+
+
+def unproven(surveyed: Sequence[Surveyed]) -> dict[int, bytes]:
+    """The stretches that are to be surveyed again, since fragments wait when they begin; and which."""
+    again: dict[int, bytes] = {}
+    fragments = b""
+    for number, told in enumerate(surveyed):
+        if told.met:
+            if told.given != fragments:
+                again[number] = fragments
+            fragments = told.fragments
+    return again
+
+
+def share_of(flow: bytes, shares: int) -> int:
+    """Which share of all flows one belongs to: what Spark's `crc32(flow) % shares` gives."""
+    return crc32(flow) % shares
+
+
+def stitch(work: Work, parts: Sequence[Part], visits: Iterable[Visit]) -> Iterator[State]:
+    """The states of flows, whose visits are all given, in order of the stretches."""
+    states: dict[bytes, State] = {}
+    for number, group in groupby(visits, key=attrgetter("number")):
+        left: dict[bytes, int] = {}
+        for visit in group:
+            reached = _reached(work, parts, states.get(visit.flow), visit)
+            if reached is None:
+                left[visit.flow] = visit.following
+            elif reached:
+                states[visit.flow] = State(visit.following, number, visit.flow, reached)
+                yield states[visit.flow]
+        if left:
+            coming = [states.pop(flow) for flow in left if flow in states]
+            for flow, state in _read_again(work, parts, number, coming, left).items():
+                states[flow] = State(left[flow], number, flow, state, True)
+                yield states[flow]
+
+
+def _reached(work: Work, parts: Sequence[Part], state: State | None, visit: Visit) -> bytes | None:
+    """The state behind a visit, empty if the flow is over; None if its packets have to be read."""
+    if visit.first:
+        return visit.told
+    if state is None or not visit.told:
+        return None
+    between = parts[state.origin + 1 : visit.number]
+    if max((part.latest_ns for part in between), default=NO_TIME) > parts[visit.number].latest_ns:
+        return None  # the flow may be over before
+    return Dissection(work.tables, work.options, Clock(), quiet=True).leap(state.state, visit.told)
+
+
+def _read_again(
+    work: Work,
+    parts: Sequence[Part],
+    number: int,
+    coming: Iterable[State],
+    flows: Mapping[bytes, int],
+) -> dict[bytes, bytes]:
+    """The states of flows behind a stretch, by their packets."""
+    clock = Clock()
+    dissection = Dissection(work.tables, work.options, clock, quiet=True)
+    _exhaust(_arrivals(dissection, parts, coming))
+    _exhaust(dissection.take(_segments(work, parts[number], clock, flows)))
+    return dissection.save(flows)
+
+
+def decode(
+    work: Work,
+    parts: Sequence[Part],
+    number: int,
+    states: Iterable[State],
+    leaving: Collection[bytes],
+    passed_over: Counter[str],
+) -> Iterator[Rows]:
+    """The rows of a stretch: those that its packets complete, and those of the flows that have no packets
+    behind it. `leaving` are the flows that have. Packets that are no TCP are counted in `passed_over`.
+    """
+    part = parts[number]
+    clock, layers = Clock(), Layers()
+    layers.load(part.fragments)
+    dissection = Dissection(work.tables, work.options, clock)
+    yield from _arrivals(dissection, parts, states)
+    yield from dissection.take(layers.take(work.packets(part.stretch), clock))
+    if part.last:
+        layers.finish()
+    passed_over += layers.passed_over
+    dissection.drop(leaving)
+    yield from dissection.pass_time(part.later_ns)
+    yield from dissection.finish()
+
+
+def _arrivals(
+    dissection: Dissection, parts: Sequence[Part], states: Iterable[State]
+) -> Iterator[Rows]:
+    """Loads states; the rows of flows that are over by the packets of the stretches in between. Those that
+    come from furthest are first: what passed for others has passed for them."""
+    for (origin, number), group in groupby(
+        sorted(states, key=attrgetter("origin")), key=attrgetter("origin", "number")
+    ):
+        dissection.load(state.state for state in group)
+        between = parts[origin + 1 : number]
+        yield from dissection.pass_time(max((part.latest_ns for part in between), default=NO_TIME))
+
+
+def _segments(
+    work: Work, part: Part, clock: Clock, flows: Mapping[bytes, object]
+) -> Iterator[Segment]:
+    """The segments of some flows in a stretch, and the moments of others."""
+    hashes = {crc32(flow) for flow in flows}
+    layers = Layers(lambda value: value in hashes)
+    layers.load(part.fragments)
+    return layers.take(work.packets(part.stretch), clock)
+
+
+def _exhaust(rows: Iterable[Rows]) -> None:
+    for _ in rows:
+        pass

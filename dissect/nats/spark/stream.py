@@ -1,0 +1,205 @@
+"""Frames of a folder that grows: `spark.readStream.format("nats-capture").load(folder)`.
+
+Flows go on from file to file and from batch to batch: what is open at the end of a batch is kept in a folder
+of states (option `state`, which driver and workers share; one for each query). One task reads a batch, since
+its files follow each other.
+
+Files are taken in the order of their first packets. One behind which another begins is taken when it has not
+changed for five seconds, the newest when it has not for `settle` seconds (60). A file that begins before one
+that was taken earlier is read by itself, and what is added to a file after it was taken is not read: both are
+said in the log, and counted in the stream's offset, which `query.lastProgress` shows.
+
+States are pickles: nobody else may write into their folder.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from ..capture import CaptureReport, FileReport
+from ..capture.blocks import NOWHERE
+from ..capture.files import capture_name, opened, told
+from ..capture.merge import merge
+from ..capture.sources import is_packed, read_file, too_many
+from ..dissection import Dissection
+from ..errors import CaptureError, SparkError
+from ..folds import Rows
+from ..layers import Layers
+from ..wire import Clock, Packets
+from .arrow import batches
+from .journal import Entry, Journal, Taken
+from .settings import Settings
+from .store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    import pyarrow as pa
+
+Offset = dict[str, int]
+_TABLE = "frames"
+_STATE = "state-{:09}.pickle"
+_FORMAT = 1  # of what is in the folder of states
+# Spark may ask for the last batch again, so what it began with is kept.
+_KEPT = 2
+
+
+class FolderReader(DataSourceStreamReader):
+    """What Spark asks for a stream. An offset says how many entries of the journal are done, and counts what
+    was in them."""
+
+    def __init__(self, wanted: Settings, columns: Sequence[str]) -> None:
+        if wanted.table != _TABLE:
+            raise SparkError(f"a stream has no table {wanted.table}", f"it has {_TABLE} only")
+        if wanted.state is None:
+            raise SparkError(
+                "a stream needs a folder for what is open between batches",
+                'name a new one beside the checkpoint: .option("state", FOLDER)',
+            )
+        self._wanted = wanted
+        self._columns = tuple(columns)
+        self._state = wanted.state
+        self._kept: Journal | None = None
+
+    def __getstate__(self) -> tuple[Settings, tuple[str, ...]]:
+        return self._wanted, self._columns
+
+    def __setstate__(self, state: tuple[Settings, tuple[str, ...]]) -> None:
+        FolderReader.__init__(self, *state)
+
+    @property
+    def _store(self) -> Store:
+        return Store(self._state)
+
+    def _journal(self) -> Journal:
+        if self._kept is None:
+            self._kept = Journal(self._store, f"{_FORMAT} {self._wanted.options}")
+        return self._kept
+
+    def initialOffset(self) -> Offset:
+        """Nothing was read."""
+        return _offset([])
+
+    def latestOffset(self) -> Offset:  # type: ignore[override]  # as Spark 4.0 has it, and later ones take it
+        """What there is to be read by now."""
+        wanted = self._wanted
+        journal = self._journal()
+        entry = journal.take(wanted.paths, time.time_ns(), wanted.settle_ns)
+        if entry:
+            _complain(_oddities(entry))
+        return _offset(journal.entries())
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """One task for all that is between two offsets."""
+        if start == end:
+            return []
+        return [InputPartition((start["entries"], end["entries"]))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The frames between two offsets, and what is open then into the folder of states."""
+        begin, end = partition.value
+        entries = self._journal().entries()[begin:end]
+        if len(entries) != end - begin:
+            raise SparkError(
+                f"{self._state}: the folder of states lacks what the checkpoint goes on from",
+                "put it back, or begin anew, with another checkpoint and another folder of states",
+            )
+        report = CaptureReport()
+        yield from batches(_TABLE, self._rows(begin, end, entries, report), self._columns)
+        _complain([f"{file.path}: {file.damage}" for file in report.damaged])
+
+    def commit(self, end: Offset) -> None:
+        """Forgets the states that nobody will ask for."""
+        store = self._store
+        names = [name for name in store.names() if name.startswith("state-")]
+        done = [name for name in names if name <= _STATE.format(end["entries"])]
+        for name in done[:-_KEPT]:
+            store.delete(name)
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+    def _rows(
+        self, begin: int, end: int, entries: Sequence[Entry], report: CaptureReport
+    ) -> Iterator[Rows]:
+        clock = Clock()
+        layers = Layers()
+        dissection = Dissection([_TABLE], self._wanted.options, clock)
+        if begin:
+            self._load(begin, dissection, layers)
+        for entry in entries:
+            following = [one for one in entry.files if not one.late]
+            yield from dissection.take(layers.take(_merged(following, report), clock))
+            for one in entry.files:
+                if one.late:
+                    yield from self._alone(one, report)
+        states = list(dissection.save().values())
+        self._store.write(_STATE.format(end), pickle.dumps((states, layers.save())))
+
+    def _load(self, offset: int, dissection: Dissection, layers: Layers) -> None:
+        content = self._store.read(_STATE.format(offset))
+        if content is None:
+            raise SparkError(
+                f"{self._state}: the folder of states lacks the state of offset {offset}",
+                "put it back, or begin anew, with another checkpoint and another folder of states",
+            )
+        states, fragments = pickle.loads(content)
+        dissection.load(states)
+        layers.load(fragments)
+
+    def _alone(self, one: Taken, report: CaptureReport) -> Iterator[Rows]:
+        clock = Clock()
+        dissection = Dissection([_TABLE], self._wanted.options, clock)
+        yield from dissection.take(Layers().segments(_packets(one, report), clock))
+        yield from dissection.finish()
+
+
+def _merged(files: Sequence[Taken], report: CaptureReport) -> Iterable[Packets]:
+    if not files:
+        return ()
+    return merge(
+        [(one.first_ns, partial(_packets, one, report)) for one in files], too_many(files[0].path)
+    )
+
+
+def _packets(one: Taken, report: CaptureReport) -> Generator[Packets, None, None]:
+    """The packets of a file as it was when it was taken."""
+    file = FileReport(one.path, capture_name(one.path), size=one.size)
+    report.files.append(file)
+    size, _ = told(one.path)
+    if size < one.size:
+        raise CaptureError(one.path, "the file is shorter than it was when the stream took it")
+    with opened(one.path) as content:
+        packed = is_packed(content.read1(8))
+    yield from read_file(one.path, file, NOWHERE if packed else one.size)
+    file.finished = True
+
+
+def _offset(entries: Sequence[Entry]) -> Offset:
+    files = [one for entry in entries for one in entry.files]
+    return {
+        "entries": len(entries),
+        "files": len(files),
+        "late": sum(one.late for one in files),
+        "grown": sum(len(entry.grown) for entry in entries),
+    }
+
+
+def _oddities(entry: Entry) -> Iterator[str]:
+    for one in entry.files:
+        if one.late:
+            yield f"{one.path} came late, and is read by itself: flows do not go on into it"
+    for one in entry.grown:
+        yield f"{one.path} has grown since it was taken, which is not read; see option settle"
+
+
+def _complain(texts: Iterable[str]) -> None:
+    for text in texts:
+        print(f"nats-dissect: {text}", file=sys.stderr)

@@ -1,0 +1,42 @@
+"""The columns of a table as Spark has them: `records.COLUMNS` in Spark's types, meanings as comments.
+
+Needs pyspark, the extra `spark`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from ..records import COLUMNS, Type
+
+_TEXTS = ArrayType(StringType(), containsNull=False)
+_TYPES: dict[Type, DataType] = {
+    Type.TEXT: StringType(),
+    Type.INTEGER: LongType(),
+    Type.TEXTS: _TEXTS,
+    Type.COUNTS: MapType(StringType(), LongType(), valueContainsNull=False),
+    Type.HEADERS: MapType(StringType(), _TEXTS, valueContainsNull=False),
+}
+
+
+def spark_schema(table: str, columns: Sequence[str] | None = None) -> StructType:
+    """The Spark schema of a table, or of some of its columns in the order given."""
+    known = {column.name: column for column in COLUMNS[table]}
+    return StructType(
+        [
+            StructField(
+                column.name, _TYPES[column.type], column.optional, {"comment": column.meaning}
+            )
+            for column in map(known.__getitem__, known if columns is None else columns)
+        ]
+    )

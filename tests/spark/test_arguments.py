@@ -1,0 +1,90 @@
+"""What the user of `nats-dissect spark` may ask for."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from dissect.nats.arguments import GroupedCommand, payload_option
+from dissect.nats.framing import Payload
+from dissect.nats.records import COLUMNS
+from dissect.nats.spark.arguments import JobGiven, job_given, job_options
+from natsync.protocol import Kind
+
+seen: list[JobGiven] = []
+
+
+@click.command(cls=GroupedCommand)
+@job_options
+@payload_option("none")
+def command(**values: object) -> None:
+    seen.append(job_given(values))
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(command, list(args))
+
+
+def asked(*args: str) -> JobGiven:
+    done = run(*args, "--out", "tables")
+    assert done.exit_code == 0, done.output
+    return seen.pop()
+
+
+def test_by_default() -> None:
+    made = asked("a.pcap", "b/")
+    assert made.captures == ("a.pcap", "b/") and made.out == "tables"
+    assert made.tables == ("frames", "sessions") and made.chunk_bytes == 128 << 20
+    assert (made.master, made.conf, made.summary) == (None, {}, None)
+    assert (made.from_ns, made.until_ns) == (None, None)
+
+
+def test_what_is_said_is_heard() -> None:
+    made = asked(
+        "a.pcap",
+        f"--tables={', '.join(COLUMNS)},frames",
+        "--chunk-size=64k",
+        "--master=spark://a:7077",
+        "--conf=spark.executor.memory=4g",
+        "--conf=spark.x=a=b",
+        "--from=2023-11-14T22:13:20Z",
+        "--until=@1700000001",
+        "--port=4222=client",
+        "--payload=sha256",
+        "--no-redact",
+        "--summary=-",
+    )
+    assert made.tables == tuple(COLUMNS) and made.chunk_bytes == 1 << 16
+    assert made.conf == {"spark.executor.memory": "4g", "spark.x": "a=b"}
+    assert (made.from_ns, made.until_ns) == (1_700_000_000 * 10**9, 1_700_000_001 * 10**9)
+    assert made.options.hints == {4222: Kind.CLIENT}
+    assert (made.options.payload, made.options.redact) == (Payload.SHA256, False)
+    assert (made.master, made.summary) == ("spark://a:7077", "-")
+
+
+@pytest.mark.parametrize(
+    "args, said",
+    [
+        (["--tables=frame"], "'frame' is no table; tables are frames, sessions"),
+        (["--tables="], "'' is no table"),
+        (["--conf=spark.executor.memory"], "is no setting, as spark.executor.memory=4g is"),
+        (["--conf=memory=4g"], "'memory=4g' is no setting"),
+        (["--chunk-size=64x"], "'64x' is no size, as 64M is"),
+        (["--chunk-size=1k"], "4096 bytes are the least"),
+        (["--from=yesterday"], "'yesterday' is no time"),
+    ],
+)
+def test_what_is_wrong_is_said(args: list[str], said: str) -> None:
+    done = run("a.pcap", "--out=x", *args)
+    assert done.exit_code == 2 and said in " ".join(done.stderr.split())
+
+
+def test_it_must_be_said_where_to() -> None:
+    done = run("a.pcap")
+    assert done.exit_code == 2 and "Missing option '--out'" in done.stderr
+
+
+def test_help_shows_groups() -> None:
+    text = run("--help").output
+    assert text.index("\nOutput:") < text.index("\nSpark:") < text.index("\nDissection:")

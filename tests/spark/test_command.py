@@ -1,0 +1,105 @@
+"""`nats-dissect spark`: tables, what is said about them, exit statuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dissect.nats.cli import cli
+from dissect.nats.pipeline import records
+from dissect.nats.spark.command import lines
+from dissect.nats.spark.jobs import Summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(240)
+
+CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
+CORE = CAPTURES / "core-2.15.1.pcap"
+
+
+def run(*args: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["spark", *map(str, args)])
+
+
+@pytest.mark.spark
+def test_tables_and_what_was_done(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    args = ("--out", out, "--tables", "sessions,requests", "--chunk-size", "32k", "--summary", "-")
+    done = run(CORE, *args)
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    expected = {table: list(records([str(CORE)], [table])) for table in ("sessions", "requests")}
+    assert told["rows"] == {table: len(rows) for table, rows in expected.items()}
+    assert (told["files"], told["chunks"]) == (1, 3)
+    assert done.stderr.startswith("nats-dissect: 7 sessions, ")
+    for table, rows in expected.items():
+        found = spark.read.parquet(str(out / table)).select("session").collect()
+        assert sorted(row.session for row in found) == sorted(row.session for row in rows)
+
+
+@pytest.mark.spark
+def test_a_damaged_capture(spark: SparkSession, tmp_path: Path) -> None:
+    content = CORE.read_bytes()
+    (tmp_path / "cut.pcap").write_bytes(content[: len(content) - 10])
+    summary = tmp_path / "summary.json"
+    done = run(tmp_path / "cut.pcap", "--out", tmp_path / "out", "--summary", summary)
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert f"nats-dissect: {tmp_path}/cut.pcap: " in done.stderr
+    assert json.loads(summary.read_text())["damaged"] != []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "capture, said",
+    [
+        ("nowhere.pcap", f"{Path('nowhere.pcap').absolute()}: no such file"),
+        (__file__, f"{__file__}: not a capture: it begins with"),
+        ("-", "-: standard input cannot be cut; write it to a file first"),
+    ],
+)
+def test_what_cannot_be_read(spark: SparkSession, capture: str, said: str, tmp_path: Path) -> None:
+    done = run(capture, "--out", tmp_path / "out")
+    assert (done.exit_code, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"nats-dissect: {said}")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.spark
+def test_a_folder_of_somebody_else(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    done = run(CORE, "--out", tmp_path)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"nats-dissect: {tmp_path}: has files that this program has not")
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_summary_for_people() -> None:
+    summary = Summary(
+        files=2,
+        chunks=9,
+        wrong_starts=1,
+        packets=1_000_000,
+        bytes=744_000_000,
+        rows={"frames": 12, "anomalies": 1},
+        missing_bytes=3000,
+        seconds={"walk": 1.5, "decode": 75.0},
+        damaged=["a: cut short"],
+        unreadable=["b: cannot be opened"],
+        warnings=["c is compressed"],
+    )
+    assert list(lines(summary, "tables")) == [
+        "c is compressed",
+        "a: cut short",
+        "b: cannot be opened",
+        "12 frames, 1 anomaly in tables",
+        "read 1000000 packets (744 MB) of 2 files in 9 chunks; starts guessed wrong: 1",
+        "missing 3.00 kB, skipped 0 B",
+        "walk 1.50 s, decode 1 min 15 s",
+    ]

@@ -1,0 +1,107 @@
+"""Sessions, and what is said where none can be made: a line with a remedy, status 2, no traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dissect.nats.spark.submit import session
+
+from tests.spark.test_java import fake
+from tests.support.requirements import missing
+from tests.support.spark import lack
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "samples" / "captures" / "core-2.15.1.pcap"
+# What a user's shell would run, if some library were not there.
+PROGRAM = "import sys; {}from dissect.nats.cli import main; main()"
+
+
+def refused(folder: Path, *args: str, without: str = "", **env: str) -> str:
+    """The one line that the command says."""
+    lacking = f"sys.modules[{without!r}] = None; " if without else ""
+    command = [sys.executable, "-c", PROGRAM.format(lacking), "spark", str(CORE)]
+    done = subprocess.run(
+        [*command, "--out", str(folder / "out"), *args],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("nats-dissect: ") and not (folder / "out").exists()
+    return line.removeprefix("nats-dissect: ")
+
+
+def test_without_libraries(tmp_path: Path) -> None:
+    for name in ("pyspark", "pyarrow"):
+        said = f"{name} is not installed; pip install 'natsync[spark]'"
+        assert refused(tmp_path, without=name) == said
+
+
+def test_without_java(tmp_path: Path) -> None:
+    line = refused(tmp_path, PATH=str(tmp_path), JAVA_HOME="")
+    assert line.startswith(
+        "Spark needs Java, and there is none; install a Java runtime, 17 or later"
+    )
+
+
+def test_with_an_old_java(tmp_path: Path) -> None:
+    home = fake(tmp_path, 'openjdk version "11.0.22" 2024-01-16')
+    line = refused(tmp_path, JAVA_HOME=str(home))
+    assert line.startswith(f"{home}/bin/java is Java 11, too old for Spark; install")
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    "args, said",
+    [
+        (
+            ["--master", "spark://127.0.0.1:1"],
+            "no Spark master answers at 127.0.0.1:1 (Connection refused); start one, or give its address "
+            "as its web page has it: --master spark://HOST:PORT",
+        ),
+        (
+            ["--master", "nonsense"],
+            "Spark does not start: Master must either be yarn or start with spark, k8s, or local; "
+            "see --master and --conf",
+        ),
+        (
+            ["--conf", "spark.driver.memory=abc"],
+            "Spark does not start: Invalid maximum heap size: -Xmxabc; see --master and --conf",
+        ),
+    ],
+)
+def test_what_java_says(args: list[str], said: str, tmp_path: Path) -> None:
+    if lacking := lack():
+        missing(*lacking)
+    line = refused(tmp_path, *args).replace("org.apache.spark.SparkException: ", "")
+    assert line == said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
+    with session("spark://127.0.0.1:1") as again:
+        assert again.sparkContext is spark.sparkContext
+    assert spark.range(3).count() == 3
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+def test_workers_run_this_python_and_listen_to_nobody(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    assert context.parallelize([0], 1).map(lambda _: sys.executable).collect() == [sys.executable]
+    assert context.getConf().get("spark.driver.host") == "127.0.0.1"
+    assert context.uiWebUrl is None

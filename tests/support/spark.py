@@ -1,0 +1,70 @@
+"""One Spark session for all tests that need one, and the Java that it needs.
+
+python -m tests.support.spark       # says in one line what to install, if there is no Java for it
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dissect.nats.errors import DissectError
+from dissect.nats.spark.java import check_java
+
+from tests.support.requirements import in_ci, missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def lack() -> tuple[str, str] | None:
+    """What is missing for Spark, and how to get it."""
+    for name in ("pyspark", "pyarrow"):
+        if find_spec(name) is None:
+            return name, "pip install 'natsync[spark]'"
+    try:
+        check_java()
+    except DissectError as error:
+        return "Java for Spark", str(error)
+    return None
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session of two local workers."""
+    if lacking := lack():
+        missing(*lacking)
+    from dissect.nats.spark.submit import session
+
+    folder = tmp_path_factory.mktemp("spark")
+    conf = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.memory": "1g",
+    }
+    with session("local[2]", conf) as made:
+        # Makes the connections that stay: no test is to be told that it left them behind.
+        made.sparkContext.parallelize([1], 1).map(str).collect()
+        yield made
+
+
+def main() -> int:
+    """The exit status: 1 where Spark's tests cannot run and must."""
+    lacking = lack()
+    if lacking:
+        print(
+            f"the tests of Spark {'fail' if in_ci() else 'are skipped'}: {lacking[1]}",
+            file=sys.stderr,
+        )
+    return 1 if lacking and in_ci() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""The stages of a Spark job without Spark: captures cut, surveyed, stitched and decoded in this process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+from dissect.nats import Options
+from dissect.nats.capture import CaptureReport
+from dissect.nats.capture.extents import captures, cut
+from dissect.nats.capture.stretches import Stretch, stretches
+from dissect.nats.capture.walk import Walked, settle, walk_chain
+from dissect.nats.pipeline import records
+from dissect.nats.records import ROWS, Record
+from dissect.nats.spark.stages import (
+    Met,
+    Part,
+    State,
+    Surveyed,
+    Visit,
+    Work,
+    decode,
+    parts,
+    share_of,
+    stitch,
+    survey,
+    unproven,
+)
+from dissect.nats.timeline import place_of
+
+TABLES = tuple(ROWS)
+SHARES = 3
+
+
+def planned(paths: Sequence[str], size: int) -> list[Stretch]:
+    """The stretches of captures."""
+    files = [cut(path, size) for path in captures(paths, CaptureReport())]
+    walked: list[list[Walked]]
+    walked, _ = settle(files, lambda chains: [walk_chain(chain) for chain in chains])
+    return stretches(walked)
+
+
+WORK = Work(frozenset(TABLES), Options())
+
+
+def surveyed(found: Sequence[Stretch], work: Work = WORK) -> tuple[list[Surveyed], list[list[Met]]]:
+    """What the stretches have, and the flows in each; as often as fragments ask for it."""
+    given: dict[int, bytes] = {}
+    while True:
+        both = [survey(work, stretch, given.get(at, b"")) for at, stretch in enumerate(found)]
+        told, flows = [one for one, _ in both], [list(met) for _, met in both]
+        again = unproven(told)
+        if not again:
+            return told, flows
+        given.update(again)
+
+
+def visits_of(flows: Sequence[Sequence[Met]]) -> list[Visit]:
+    """Those of flows that come again."""
+    visits = []
+    later: dict[bytes, int] = {}
+    first = {met.flow: at for at, some in reversed(list(enumerate(flows))) for met in some}
+    for number in reversed(range(len(flows))):
+        for flow, state, stride in flows[number]:
+            if flow in later:
+                begins = first[flow] == number
+                told = state if begins else stride
+                visits.append(Visit(number, flow, later[flow], begins, told))
+            later[flow] = number
+    return visits[::-1]
+
+
+def stitched(work: Work, found: Sequence[Part], visits: Iterable[Visit]) -> list[State]:
+    """The states, share by share."""
+    given = sorted(visits)
+    return [
+        state
+        for share in range(SHARES)
+        for state in stitch(work, found, [v for v in given if share_of(v.flow, SHARES) == share])
+    ]
+
+
+def in_stretches(
+    paths: Sequence[str],
+    size: int,
+    tables: Collection[str] = TABLES,
+    options: Options = Options(),
+) -> list[Record]:
+    """The rows of captures that are cut into extents of `size` bytes, in order."""
+    found = planned(paths, size)
+    work = Work(frozenset(tables), options)
+    told, flows = surveyed(found, work)
+    known = parts(found, told)
+    visits = visits_of(flows)
+    states = stitched(work, known, visits)
+    rows: list[Record] = []
+    for number in range(len(known)):
+        coming = [state for state in states if state.number == number]
+        leaving = {visit.flow for visit in visits if visit.number == number}
+        for some in decode(work, known, number, coming, leaving, Counter()):
+            rows += some.records
+    return ordered(rows)
+
+
+def in_one(
+    paths: Sequence[str], tables: Collection[str] = TABLES, options: Options = Options()
+) -> list[Record]:
+    """The rows that a single machine gives, in order."""
+    return ordered(records(paths, tables, options))
+
+
+def ordered(rows: Iterable[Record]) -> list[Record]:
+    """Rows of all tables in an order of their own."""
+    return sorted(rows, key=lambda row: (row.__class__.__name__, place_of(row), repr(row)))
