@@ -45,7 +45,8 @@ _MACS = bytes.fromhex("020000000002020000000001")
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to write. `loss`, `reordered` and `duplicated` are shares of the packets with payload: lost by
-    who captured, not by the network."""
+    who captured, not by the network. `heavy` is the share of all bytes that `equal` connections carry, each
+    as much as the others; who is on them talks to itself, what is said is of the same kinds."""
 
     packets: int = 1_000_000
     seed: int = 1
@@ -53,6 +54,8 @@ class Plan:
     loss: float = 0.0
     reordered: float = 0.0
     duplicated: float = 0.0
+    heavy: float = 0.0
+    equal: int = 1
 
 
 @dataclass(slots=True)
@@ -76,6 +79,7 @@ class _Recorder:
     def __init__(self, file: BinaryIO, plan: Plan, dice: random.Random) -> None:
         self.written = Written()
         self.now_us = START_US
+        self.sent_bytes = 0
         self._file = file
         self._plan = plan
         self._dice = dice
@@ -85,6 +89,7 @@ class _Recorder:
 
     def put(self, packet: bytes) -> None:
         self.now_us += 5 + (len(packet) & 31)
+        self.sent_bytes += len(packet)
         if self._harmful and len(packet) > _HEADERS:
             chance = self._dice.random()
             if chance < self._plan.loss:
@@ -124,6 +129,7 @@ class _Connection:
     """One TCP connection to `port` of the server. A side is 0 for who opened it, or 1."""
 
     def __init__(self, recorder: _Recorder, address: bytes, port: int, to: int) -> None:
+        self.sent_bytes = 0
         self._recorder = recorder
         self._ends = ((address + SERVER, port, to), (SERVER + address, to, port))
         self._next = [port * 60013 & 0xFFFFFFFF, port * 77003 & 0xFFFFFFFF]
@@ -150,6 +156,7 @@ class _Connection:
         addresses, source, target = self._ends[side]
         numbers, recorder = self._next, self._recorder
         size, ticks = len(data), recorder.now_us // 1000 & 0xFFFFFFFF
+        self.sent_bytes += _HEADERS + size
         ack = numbers[1 - side] if flags & ACK else 0
         recorder.put(
             _PACKET.pack(
@@ -169,6 +176,9 @@ class _Client:
         self.role, self.number = role, number
         self.inbox = b"_INBOX.%022d" % number
         self.asked = 0
+        # The sids of what it answers and of its inbox.
+        first = len(SUBJECTS) if role == "all" else 0
+        self.service_sid, self.inbox_sid = first + 1, first + 1 + (role == "all")
         self.connect(traffic)
 
     def connect(self, traffic: _Traffic) -> None:
@@ -190,14 +200,14 @@ class _Client:
         traffic.count(INFO=1, CONNECT=1, PING=1, PONG=1, SUB=len(subscribed))
 
     def _subscriptions(self) -> Iterator[bytes]:
-        if self.role == "reader":
+        if self.role in ("reader", "all"):
             for sid, subject in enumerate(SUBJECTS, 1):
                 queue = b"workers " if self.number % 2 else b""
                 yield b"SUB %b %b%d\r\n" % (subject, queue, sid)
-        elif self.role == "service":
-            yield b"SUB svc.*.%d services 1\r\n" % self.number
-        elif self.role == "caller":
-            yield b"SUB %b.* 1\r\n" % self.inbox
+        if self.role in ("service", "all"):
+            yield b"SUB svc.*.%d services %d\r\n" % (self.number, self.service_sid)
+        if self.role in ("caller", "all"):
+            yield b"SUB %b.* %d\r\n" % (self.inbox, self.inbox_sid)
 
 
 class _Traffic:
@@ -205,7 +215,7 @@ class _Traffic:
 
     def __init__(self, file: BinaryIO, plan: Plan) -> None:
         self._dice = random.Random(plan.seed)
-        self._packets = plan.packets
+        self._plan = plan
         self.recorder = _Recorder(file, plan, self._dice)
         text = b'{"id": 1234567, "state": "changed", "items": [1, 2, 3], "note": "as agreed"}, '
         # Half text, half bytes of any value: payloads are slices of it.
@@ -217,6 +227,11 @@ class _Traffic:
         self._of = {role: [each for each in clients if each.role == role] for role in roles}
         self._clients = clients
         self._route = self._open_route()
+        self._carriers = [
+            _Client(self, "all", len(clients) + number)
+            for number in range(plan.equal if plan.heavy else 0)
+        ]
+        self._carrier: _Client | None = None  # who does all of the next act
 
     def count(self, **frames: int) -> None:
         self.recorder.written.frames.update({op: n for op, n in frames.items() if n})
@@ -231,14 +246,28 @@ class _Traffic:
     def run(self) -> Written:
         written, dice = self.recorder.written, self._dice
         acts = (*[self._publish] * 6, self._request, self._relay)
-        while written.packets < self._packets:
-            dice.choice(acts)()
+        while written.packets < self._plan.packets:
+            self._carrier = self._due()
+            dice.choice(acts[:-1] if self._carrier else acts)()
             if dice.random() < 0.0003:
                 self._leave_and_return()
         for client in self._clients[::2]:
             client.talk.close()
         self.recorder.close()
         return written
+
+    def _due(self) -> _Client | None:
+        """Who has carried least, while all carriers have less than their share."""
+        carried = sum(client.talk.sent_bytes for client in self._carriers)
+        if carried >= self._plan.heavy * self.recorder.sent_bytes:
+            return None
+        return min(self._carriers, key=lambda client: client.talk.sent_bytes)
+
+    def _pair(self, *roles: str) -> list[_Client]:
+        """Somebody for each role."""
+        if self._carrier:
+            return [self._carrier] * len(roles)
+        return [self._dice.choice(self._of[role]) for role in roles]
 
     def _body(self) -> bytes:
         size = self._dice.choice(SIZES)
@@ -254,7 +283,7 @@ class _Traffic:
     def _publish(self) -> None:
         messages = self._messages()
         with_headers = not self._dice.randrange(10)
-        sender, reader = (self._dice.choice(self._of[role]) for role in ("sender", "reader"))
+        sender, reader = self._pair("sender", "reader")
         out, to = [], []
         for subject, body in messages:
             name, size = SUBJECTS[subject], len(body)
@@ -272,14 +301,16 @@ class _Traffic:
         self.count(**{f"{h}PUB": len(messages), f"{h}MSG": len(messages)})
 
     def _request(self) -> None:
-        caller, service = (self._dice.choice(self._of[role]) for role in ("caller", "service"))
+        caller, service = self._pair("caller", "service")
         caller.asked += 1
         subject, reply = b"svc.get.%d" % service.number, b"%b.%x" % (caller.inbox, caller.asked)
         asked, told = self._body(), self._body()
         caller.talk.say(0, b"PUB %b %b %d\r\n%b\r\n" % (subject, reply, len(asked), asked), True)
-        service.talk.say(1, b"MSG %b 1 %b %d\r\n%b\r\n" % (subject, reply, len(asked), asked), True)
+        heard = subject, service.service_sid, reply, len(asked), asked
+        service.talk.say(1, b"MSG %b %d %b %d\r\n%b\r\n" % heard, True)
         service.talk.say(0, b"PUB %b %d\r\n%b\r\n" % (reply, len(told), told))
-        caller.talk.say(1, b"MSG %b 1 %d\r\n%b\r\n" % (reply, len(told), told))
+        answer = reply, caller.inbox_sid, len(told), told
+        caller.talk.say(1, b"MSG %b %d %d\r\n%b\r\n" % answer)
         self.count(PUB=2, MSG=2)
 
     def _relay(self) -> None:
@@ -328,7 +359,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.generate", description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("packets", nargs="?", type=int, default=Plan().packets)
-    for name in ("seed", "clients", "loss", "reordered", "duplicated"):
+    for name in ("seed", "clients", "loss", "reordered", "duplicated", "heavy", "equal"):
         default = getattr(Plan(), name)
         parser.add_argument(f"--{name}", type=type(default), default=default)
     chosen = vars(parser.parse_args(arguments))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats import flows, sessions
+from dissect.nats import flows, frames, sessions
 
 from tests.bench.generate import Plan, main, write, write_file
 from tests.support.damage import read_pcap
@@ -68,6 +68,34 @@ def test_losses_are_missing(tmp_path: Path) -> None:
     )
     assert told.lost > 10 and sum(row.missing_bytes for row in rows) > 0
     assert found < told.frames
+
+
+@pytest.mark.parametrize("heavy, equal", [(0.9, 1), (0.9, 8), (1.0, 8), (0.5, 2)])
+def test_so_many_connections_carry_a_share_of_the_bytes(
+    tmp_path: Path, heavy: float, equal: int
+) -> None:
+    path = tmp_path / "t.pcap"
+    told = write_file(path, Plan(20_000, heavy=heavy, equal=equal))
+    assert counted(path) == told.frames
+    assert {"PUB", "HPUB", "MSG", "HMSG", "SUB"} < set(told.frames)
+    rows = list(flows([str(path)]))
+    packets = sum(row.packets_originator + row.packets_responder for row in rows)
+    assert packets == told.packets
+    carried = [
+        row.bytes_originator
+        + row.bytes_responder
+        + 66 * (row.packets_originator + row.packets_responder)
+        for row in rows
+    ]
+    whole, most = sum(carried), sorted(carried)[-equal:]
+    assert sum(most) / whole == pytest.approx(heavy, abs=0.02)
+    assert most[0] == pytest.approx(most[-1], rel=0.02)
+    assert sum(row.anomalies is not None for row in frames([str(path)])) == 0
+
+
+def test_who_carries_much_does_so_the_same_way_each_time() -> None:
+    plan = Plan(PACKETS, heavy=0.9, equal=3)
+    assert written(plan) == written(plan) != written(Plan(PACKETS, heavy=0.9))
 
 
 def test_the_command_says_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,197 @@
+"""One Spark session in which captures are scanned and dissected by turns, and what that took.
+
+    python -m tests.bench.in_spark MASTER CHUNK_BYTES ROUNDS FOLDER CAPTURE...
+
+Prints one line of JSON: what `Figures` has for each scan and each job. A scan reads every packet of the job's
+own stretches and counts the TCP segments, no more. Both were run on a small capture before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dissect.nats.capture import CaptureReport
+from dissect.nats.capture.stretches import Stretch, read_stretch
+from dissect.nats.layers import Layers
+from dissect.nats.spark.jobs import JobOptions, dissect
+from dissect.nats.spark.runner import Runner
+from dissect.nats.spark.submit import session
+from dissect.nats.wire import Clock
+
+from tests.support.stretched import planned
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+TABLES = ("frames", "sessions")
+SMALL = ROOT / "samples/captures/core-2.15.1.pcap"
+SMALL_CHUNK = 16 << 10
+_LOOK_S = 0.1
+
+
+@dataclass(slots=True)
+class Figures:
+    """What one run took. `segments` are a scan's; all behind it is of a job: `stages` are seconds by name,
+    `moved_bytes` what its summary says of states, `shuffled_bytes` what Spark says of all that it moved.
+    `peak_bytes` is that of the largest Python worker of the session until then."""
+
+    capture: str
+    what: str
+    seconds: float
+    peak_bytes: int
+    segments: int = 0
+    packets: int = 0
+    chunks: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    stages: dict[str, float] = field(default_factory=dict)
+    moved_bytes: int = 0
+    shuffled_bytes: int = 0
+
+
+def in_spark(
+    master: str, chunk_bytes: int, rounds: int, folder: Path, captures: Sequence[str]
+) -> list[Figures]:
+    """Runs this module in a process of its own."""
+    given = [master, str(chunk_bytes), str(rounds), str(folder), *captures]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench.in_spark", *given],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return [Figures(**each) for each in json.loads(done.stdout.splitlines()[-1])]
+
+
+def count_segments(stretch: Stretch) -> int:
+    """How many TCP segments a stretch has."""
+    packets = read_stretch(stretch, CaptureReport())
+    return sum(1 for _ in Layers().take(packets, Clock()))
+
+
+class _Workers:
+    """The Python workers of this process's Spark, and the most memory that any of them had."""
+
+    def __init__(self) -> None:
+        self.peak_bytes = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Looks at them again and again."""
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            self._thread.join()
+
+    def _look(self) -> None:
+        while not self._over.wait(_LOOK_S):
+            self.look()
+
+    def look(self) -> None:
+        """Looks at those that are there now."""
+        for pid in _descendants(os.getpid()):
+            try:
+                is_worker = b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+                status = Path(f"/proc/{pid}/status").read_text() if is_worker else ""
+            except OSError:  # it has ended
+                continue
+            for line in status.splitlines():
+                if line.startswith("VmHWM:"):
+                    self.peak_bytes = max(self.peak_bytes, int(line.split()[1]) * 1024)
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    try:
+        told = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:
+        return
+    for child in map(int, " ".join(told).split()):
+        yield child
+        yield from _descendants(child)
+
+
+def _timed(action: Callable[[], Figures]) -> Figures:
+    begun = time.monotonic()
+    figures = action()
+    figures.seconds = time.monotonic() - begun
+    return figures
+
+
+def _shuffled(spark: SparkSession) -> int:
+    """What the session's tasks have written for others until now."""
+    context = spark.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    executors = context.statusStore().executorList(False)
+    return sum(executors.apply(at).totalShuffleWrite() for at in range(executors.size()))
+
+
+def _scan(spark: SparkSession, capture: str, stretches: Sequence[Stretch]) -> Figures:
+    runner = Runner(spark)
+    size = sum(stretch.bytes for stretch in stretches) // len(stretches)
+    counts = runner.call(count_segments, stretches, size)
+    segments = sum(count for count in counts if isinstance(count, int))
+    return Figures(capture, "scan", 0.0, 0, segments, chunks=len(stretches))
+
+
+def _job(spark: SparkSession, capture: str, chunk_bytes: int, out: Path) -> Figures:
+    told = dissect(spark, [capture], TABLES, JobOptions(chunk_bytes=chunk_bytes), str(out))
+    return Figures(
+        *(capture, "job", 0.0, 0, 0, told.packets, told.chunks, told.rows, told.seconds),
+        moved_bytes=told.moved_bytes,
+    )
+
+
+def measured(
+    spark: SparkSession, capture: str, chunk_bytes: int, workers: _Workers, folder: Path
+) -> Iterator[Figures]:
+    """A scan, and a job."""
+    stretches = planned([capture], chunk_bytes)
+    out = folder / "tables"
+    yield _timed(lambda: _scan(spark, capture, stretches))
+    before = _shuffled(spark)
+    figures = _timed(lambda: _job(spark, capture, chunk_bytes, out))
+    figures.shuffled_bytes = _shuffled(spark) - before
+    workers.look()
+    figures.peak_bytes = workers.peak_bytes
+    yield figures
+    shutil.rmtree(out)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """What the arguments ask for."""
+    master, folder = arguments[0], Path(arguments[3])
+    chunk_bytes, rounds = int(arguments[1]), int(arguments[2])
+    workers = _Workers()
+    conf = {"spark.local.dir": str(folder), "spark.driver.memory": "1g"}
+    with session(master, conf) as spark, workers.watched():
+        list(measured(spark, str(SMALL), SMALL_CHUNK, workers, folder))
+        found = [
+            asdict(figures)
+            for _ in range(rounds)
+            for capture in arguments[4:]
+            for figures in measured(spark, capture, chunk_bytes, workers, folder)
+        ]
+    print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

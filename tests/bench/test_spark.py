@@ -1,0 +1,179 @@
+"""The Spark job beside a bare scan, beside the command line, and on one core beside two.
+
+The claims, for the tables frames and sessions of a synthetic capture of a million packets: one connection
+that has 90 % of the bytes costs at most 1.15 times the time of eight that share them; what tasks write for
+others is below 1 % of the captured bytes at chunks of 128 MiB; there a Python worker stays below 512 MiB.
+
+Wanted, and only printed: the job in less time than `nats-dissect frames --format parquet --jobs 1`, and in at
+most twice the time of a job that reads all packets and counts them. Sessions are started and warm before
+anything is timed. SPARK_PACKETS=100000 makes it a short run, SPARK_ROUNDS=1 a shorter one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from dissect.nats.spark.jobs import CHUNK_BYTES
+
+from tests.bench.children import alternating
+from tests.bench.generate import Plan, Written, write_file
+from tests.bench.in_spark import Figures, in_spark
+from tests.bench.rounds import machine
+from tests.support.requirements import missing
+from tests.support.spark import lack
+
+pytestmark = [pytest.mark.bench, pytest.mark.spark, pytest.mark.timeout(3600)]
+
+PACKETS = int(os.environ.get("SPARK_PACKETS", "1000000"))
+ROUNDS = int(os.environ.get("SPARK_ROUNDS", "3"))
+# A million packets are as many chunks of 128 MiB.
+CHUNKS = 6
+
+ROOT = Path(__file__).parents[2]
+MB = 1_000_000
+WORKER_BYTES = 512 << 20
+PACKET_HEADERS = 66
+DISSECT = (sys.executable, "-m", "dissect.nats")
+
+EVEN = Plan(PACKETS)
+ONE_HEAVY = Plan(PACKETS, heavy=0.9)
+EIGHT_EQUAL = Plan(PACKETS, heavy=0.9, equal=8)
+
+
+@dataclass
+class Bench:
+    """Captures, and what sessions did with them; each is made once."""
+
+    folder: Path
+    captures: dict[Plan, tuple[str, Written]] = field(default_factory=dict)
+    runs: dict[tuple[str, int, tuple[Plan, ...]], list[Figures]] = field(default_factory=dict)
+
+    def capture(self, plan: Plan) -> tuple[str, Written]:
+        """The capture of a plan."""
+        if plan not in self.captures:
+            path = self.folder / f"{len(self.captures)}.pcap"
+            self.captures[plan] = str(path), write_file(path, plan)
+        return self.captures[plan]
+
+    def ran(self, master: str, chunk_bytes: int, *plans: Plan) -> list[Figures]:
+        """What a session took for the captures of plans, by turns."""
+        key = master, chunk_bytes, plans
+        if key not in self.runs:
+            paths = [self.capture(plan)[0] for plan in plans]
+            self.runs[key] = in_spark(master, chunk_bytes, ROUNDS, self.folder, paths)
+        return self.runs[key]
+
+    def in_chunks(self, master: str, *plans: Plan) -> list[Figures]:
+        """The same, in as many chunks as a million packets have."""
+        return self.ran(master, self.capture(plans[0])[1].file_bytes // CHUNKS + 1, *plans)
+
+    def one(self, run: Iterable[Figures], plan: Plan, what: str) -> Figures:
+        """The medians of the rounds of one thing."""
+        path = self.capture(plan)[0]
+        rounds = [each for each in run if (each.capture, each.what) == (path, what)]
+        stages = {name: median(each.stages[name] for each in rounds) for name in rounds[0].stages}
+        return replace(rounds[-1], seconds=median(each.seconds for each in rounds), stages=stages)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """Where the captures are, until the last bench is done."""
+    if lacking := lack():
+        missing(*lacking)
+    folder = tmp_path_factory.mktemp("captures")
+    yield Bench(folder)
+    shutil.rmtree(folder, ignore_errors=True)  # the Java of a session may be at it too
+
+
+def title(what: str) -> None:
+    """What is measured, where, and how busy that was."""
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    print(f"\n\n{what}, {PACKETS:,} packets, {machine()}, load {load}")
+
+
+def show(rows: dict[str, Figures]) -> None:
+    """Seconds of each, in all and by stage."""
+    names: Sequence[str] = max((list(it.stages) for it in rows.values()), key=len)
+    print(f"{'':28}{'wall s':>9}{'packets/s':>12}" + "".join(f"{name:>9}" for name in names))
+    for title, it in rows.items():
+        told = "".join(f"{it.stages.get(name, 0):9.2f}" for name in names)
+        print(f"{title:28}{it.seconds:9.2f}{PACKETS / it.seconds:12,.0f}{told}")
+
+
+def test_the_job_beside_a_scan(bench: Bench) -> None:
+    run = bench.in_chunks("local[2]", EVEN)
+    scan, job = (bench.one(run, EVEN, what) for what in ("scan", "job"))
+    title(
+        f"local[2], {job.chunks} chunks: {job.seconds / scan.seconds:.2f} times a scan (wanted: 2)"
+    )
+    show({"packets counted": scan, "frames and sessions": job})
+    assert scan.segments == job.packets == bench.capture(EVEN)[1].packets
+    assert job.rows["frames"] == bench.capture(EVEN)[1].frames.total()
+
+
+def test_one_connection_with_most_bytes_beside_eight(bench: Bench) -> None:
+    run = bench.in_chunks("local[2]", EIGHT_EQUAL, ONE_HEAVY)
+    eight, one = (bench.one(run, plan, "job") for plan in (EIGHT_EQUAL, ONE_HEAVY))
+    times = one.seconds / eight.seconds
+    title(f"one connection with 90 % of the bytes: {times:.2f} times as long (wanted: 1.15)")
+    show({"eight equal connections": eight, "one": one})
+    assert times <= 1.15
+
+
+def test_the_job_beside_the_command_line(bench: Bench) -> None:
+    path, job = bench.capture(EVEN)[0], bench.one(bench.in_chunks("local[2]", EVEN), EVEN, "job")
+    written = ["--format", "parquet", "--output", str(bench.folder / "table")]
+    frames, sessions = alternating(
+        [[*DISSECT, table, *written, path] for table in ("frames", "sessions")], ROOT, ROUNDS
+    )
+    title(
+        f"local[2], after the start of Spark: {job.seconds / frames.wall:.2f} times the command line's"
+        f" frames (wanted: 1), {job.seconds / (frames.wall + sessions.wall):.2f} with its sessions"
+    )
+    for name, wall in (
+        ("nats-dissect frames", frames.wall),
+        ("nats-dissect sessions", sessions.wall),
+        ("both in Spark", job.seconds),
+    ):
+        print(f"{name:28}{wall:9.2f}")
+    assert job.rows["sessions"] == bench.capture(EVEN)[1].connections
+
+
+@pytest.mark.parametrize("plan", [EVEN, ONE_HEAVY], ids=["even", "one_heavy"])
+def test_what_goes_from_task_to_task(bench: Bench, plan: Plan) -> None:
+    plans = (EVEN,) if plan is EVEN else (EIGHT_EQUAL, ONE_HEAVY)
+    job = bench.one(bench.in_chunks("local[2]", *plans), plan, "job")
+    written = bench.capture(plan)[1]
+    payload = written.file_bytes - 24 - written.packets * (16 + PACKET_HEADERS)
+    # A chunk ends with the same states whatever its size: what they weigh beside one of the default size.
+    most = max(job.moved_bytes, job.shuffled_bytes) / job.chunks / CHUNK_BYTES
+    title(f"from task to task at chunks of {CHUNK_BYTES >> 20} MiB: {most:.3%} of the bytes")
+    for name, moved in (("states", job.moved_bytes), ("all", job.shuffled_bytes)):
+        print(f"{name:28}{moved / payload:9.3%} of the payload in {job.chunks} chunks")
+    assert 0 < job.moved_bytes
+    assert most < 0.01
+
+
+def test_memory_of_a_worker(bench: Bench) -> None:
+    job = bench.one(bench.ran("local[2]", CHUNK_BYTES, EVEN), EVEN, "job")
+    title(
+        f"a Python worker at {CHUNK_BYTES >> 20} MiB chunks: {job.peak_bytes / MB:.0f} MB at most"
+    )
+    print(f"{bench.capture(EVEN)[1].file_bytes / MB:.0f} MB in {job.chunks} chunks")
+    assert 0 < job.peak_bytes < WORKER_BYTES
+
+
+def test_one_core_beside_two(bench: Bench) -> None:
+    runs = [bench.in_chunks(f"local[{cores}]", EVEN) for cores in (1, 2)]
+    one, two = (bench.one(run, EVEN, "job") for run in runs)
+    title(f"local[2] is {one.seconds / two.seconds:.2f} times as fast as local[1]")
+    show({"local[1]": one, "local[2]": two})
+    assert one.rows == two.rows
