@@ -90,9 +90,9 @@ class Keeper:
         """Messages out, bytes in, bytes out."""
         link = self._link
         out_msgs, in_bytes, out_bytes = self._past
-        if link is None or link.is_counted:
-            return out_msgs, in_bytes, out_bytes
-        return out_msgs + link.sent, in_bytes + link.in_bytes, out_bytes + link.out_bytes
+        if link and not link.is_counted:
+            return out_msgs + link.sent, in_bytes + link.in_bytes, out_bytes + link.out_bytes
+        return out_msgs, in_bytes, out_bytes
 
     def drive(self, done: Callable[[], object] | None, until: float) -> None:
         """Moves bytes until `done()` or the time `until`, if nobody else does; for a thread that would
@@ -214,16 +214,13 @@ class Keeper:
             except (Error, OSError) as error:
                 self.loop.drop()
                 self._check_closing()
-                stop = isinstance(error, Error) and self._is_hopeless(error)
+                refused = isinstance(error, Error) and self._pool.refused_again(error)
                 told = pool.failed(server, self._step, error)
                 if self._connected:
                     logger().info("reconnecting: %s", told)
-                if stop:
+                if refused and not self._options.ignore_auth_errors:
                     raise told
         return False
-
-    def _is_hopeless(self, error: Error) -> bool:
-        return self._pool.refused_again(error) and not self._options.ignore_auth_errors
 
     def _connect(self, server: Server, deadline: float) -> None:
         """Goes through all steps with one server."""
@@ -254,7 +251,13 @@ class Keeper:
             self._check_closing()
             if monotonic() >= deadline:
                 raise TimeoutError
-            self._link.turn(deadline)
+            try:
+                self._link.turn(deadline)
+            except Error as error:
+                if not self.connected.is_set:
+                    raise
+                self._broken = error  # it was there, with all that waited for it: `_serve` loses it
+                return
             if engine.phase is Phase.SECURING and self._greeting:
                 self._secure(tls, server, deadline)
                 engine.secured(self._greeting)
@@ -308,9 +311,8 @@ class Keeper:
 
     def _lose(self, error: Error) -> None:
         """The connection is lost: those who wait for it hear of it, what was not sent is kept."""
-        link = self._link
+        link, self._link = self._link, None
         assert link
-        self._link = None
         self.loop.drop()
         self.status = Status.RECONNECTING
         self.connected.clear()
@@ -349,9 +351,8 @@ class Keeper:
         """There is a connection: interest first, then what was published meanwhile."""
         assert self._link
         self.outbox.arrive()
-        self._link.engine.send(
-            self._registry.wire()
-        )  # after it: who subscribes in between is told twice
+        # After it: who subscribes in between is told twice.
+        self._link.engine.send(self._registry.wire())
         if not self.closing:
             self.status = Status.DRAINING if self.draining else Status.CONNECTED
         again, self._connected = self._connected, True

@@ -97,11 +97,7 @@ class Crowd:
             assert self._breaks  # it was lost on its way here
 
 
-@pytest.mark.parametrize(
-    "threads",
-    # Sixty-four at a time, under coverage, take longer than a flush waits.
-    [1, 8, pytest.param(64, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("threads", [1, 8, 64])
 @pytest.mark.parametrize("breaks", [False, True], ids=["steady", "breaking"])
 @pytest.mark.usefixtures("impatient")
 def test_a_crowd_on_one_connection(server: NatsServer, threads: int, breaks: bool) -> None:
