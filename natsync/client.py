@@ -276,17 +276,20 @@ class Client:
         """The replies to `data`, from any number of responders, as they come (ADR-47).
 
         It ends after `timeout` seconds in all, after `max_msgs` replies, when no more came for `stall`
-        seconds after one, or at the reply for which `sentinel` is true, which is not given. Raises
-        NoRespondersError where nobody listens; no reply in time is no error, but gives nothing. Iterate
-        it, or close it: that ends the subscription behind it.
+        seconds after one, or at the reply for which `sentinel` is true, which is not given; no reply in time
+        is no error, but gives nothing. Behind the replies that came it raises ConnectionReconnectingError
+        where the connection is lost, so that there may be more, and ConnectionClosedError; NoRespondersError
+        where nobody listens, PermissionsViolationError where this client may not ask. Iterate it, or close
+        it: that ends the subscription behind it.
         """
         check_max_msgs(max_msgs)
         check_call(sentinel=sentinel)
         check_seconds(stall=0 if stall is None else stall)
         until = monotonic() + self._patience(timeout)
         sub = self.subscribe(self.new_inbox(), max_msgs=max_msgs)
+        sub.asked = subject  # only now: a loss before this is none, as nothing is asked yet
         try:
-            self._put(self._encoded(subject, data, sub.subject, headers))
+            self._put(Ask(self._encoded(subject, data, sub.subject, headers)))
         except BaseException:
             sub.unsubscribe()
             raise

@@ -7,6 +7,7 @@ from dataclasses import replace
 from .dispatch import Dispatcher
 from .engine import Delivery, Event, InfoChanged, Lost, Ponged, Reported
 from .errors import (
+    ConnectionReconnectingError,
     Error,
     MaxMessagesError,
     PermissionsViolationError,
@@ -112,6 +113,12 @@ class Desk:
         self._server = server
         self._discover(info, quiet=not again)
 
+    def lose(self, error: ConnectionReconnectingError) -> None:
+        """The connection is lost, and with it all replies to what was asked on it."""
+        self._registry.lose(error)
+        if self.inbox:
+            self.inbox.lose(error)
+
     def exhausted(self, sid: bytes) -> None:
         """The subscription has had all the messages it was limited to."""
         sub = self._registry.get(sid)
@@ -134,10 +141,9 @@ class Desk:
 
     def _report(self, error: Error) -> None:
         if isinstance(error, PermissionsViolationError):
+            self._registry.deny(error)
             if error.operation == "publish":
                 self._deny(error)
-            elif error.operation == "subscription":
-                self._registry.deny(error)
         self._dispatcher.report(error)
 
     def _deny(self, error: PermissionsViolationError) -> None:

@@ -40,6 +40,7 @@ class Inbox:
     """The requests that wait for a reply. Any thread may call anything; single dictionary operations,
     which are atomic, take the place of a lock."""
 
+    asked = ""
     max_msgs = None
     received_before = 0
     is_full = False

@@ -325,8 +325,7 @@ class Keeper:
         for token in waiting + link.engine.abandon():
             if isinstance(token, Waiter):
                 token.fail(lost)
-        if self.desk.inbox:
-            self.desk.inbox.lose(lost)
+        self.desk.lose(lost)
 
     def _add_up(self, link: Link) -> None:
         """Makes its counts those of the past, once."""

@@ -87,6 +87,7 @@ class Subscription:
         self.subject = subject
         self.queue = queue
         self.sid = b""
+        self.asked = ""
         self.wire_subject = to_wire(subject)
         self.wire_queue = to_wire(queue)
         check_subscribe(self.wire_subject)

@@ -10,7 +10,7 @@ import pytest
 
 import natsync
 from natsync import errors
-from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub
+from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub, Unsub
 
 from tests.support.fake_server import Background, FakeServer
 
@@ -140,6 +140,47 @@ def test_several_of_nobody() -> None:
         peer.send(HMsg(peer.until(Pub).reply, sid, b"", b"NATS/1.0 503\r\n\r\n"))
         with pytest.raises(errors.NoRespondersError):
             next(replies)
+
+
+def test_several_that_were_lost_are_told_behind_those_that_came() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        replies = nc.request_many("x", timeout=60)
+        sid = peer.subscribed()
+        peer.send(Msg(peer.until(Pub).reply, sid, b"", b"came"), Ping())
+        peer.expect(Pong)
+        peer.reset()
+        peer = server.accept()
+        peer.greet()
+        assert next(replies).data == b"came"
+        with pytest.raises(errors.ConnectionReconnectingError, match="reset"):
+            next(replies)
+        assert list(replies) == []
+        nc.publish("y")
+        assert peer.expect(Pub).subject == b"y"  # neither subscribed again nor asked again
+
+
+def test_several_that_were_asked_for_without_a_connection_come_when_there_is_one() -> None:
+    lost = threading.Event()
+    connect = partial(natsync.connect, on_disconnect=lambda error: lost.set())
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        peer.close()
+        assert lost.wait(TIMEOUT)
+        replies = nc.request_many("x", timeout=TIMEOUT, max_msgs=1)
+        peer = server.accept()
+        peer.greet()
+        sid = peer.subscribed()
+        peer.send(Msg(peer.until(Pub).reply, sid, b"", b"late"))
+        assert [msg.data for msg in replies] == [b"late"]
+
+
+def test_several_that_may_not_be_asked() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        replies = nc.request_many("x", timeout=60)
+        peer.until(Pub)
+        peer.send(Err(b'Permissions Violation for Publish to "x"'))
+        with pytest.raises(errors.PermissionsViolationError):
+            next(replies)
+        peer.expect(Unsub)
 
 
 def test_a_confirmed_publish_and_a_refused_one() -> None:
