@@ -75,7 +75,7 @@ class Inbox:
         subject: str,
         timeout: float,
         read: Callable[[Delivered], Msg],
-        post: Callable[[Callable[[], object]], None],
+        post: Callable[[Callable[[], object]], object],
     ) -> tuple[str, ReplyFuture]:
         """The same for who does not wait: what `read` makes of the reply will be in the future, or that
         there was none within `timeout` seconds."""

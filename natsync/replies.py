@@ -26,7 +26,7 @@ class ReplyFuture(Future[Msg]):
         self,
         read: Callable[[Delivered], Msg],
         drive: Drive,
-        post: Callable[[Callable[[], object]], None],
+        post: Callable[[Callable[[], object]], object],
         give_up: Callable[[], None],
     ) -> None:
         super().__init__()

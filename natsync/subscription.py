@@ -82,7 +82,7 @@ class Subscription:
         overflow: Overflow = Overflow.DROP_NEW,
         max_msgs: int | None = None,
         handled: bool = False,
-        on_close: Callable[[Error], None] | None = None,
+        on_close: Callable[[Error], object] | None = None,
     ) -> None:
         self.subject = subject
         self.queue = queue
