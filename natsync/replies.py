@@ -5,6 +5,7 @@ What is called when a future is done runs on the callback thread; the thread tha
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -16,6 +17,14 @@ from .options import MAX_WAIT
 from .waiter import Drive, Flag
 
 __all__ = ["ReplyFuture"]
+
+if sys.version_info >= (3, 11):
+    _LateError = TimeoutError
+else:
+    from concurrent.futures import TimeoutError as _FutureTimeoutError
+
+    class _LateError(_FutureTimeoutError, TimeoutError):
+        """There are two of that name before Python 3.11, and callers may catch either."""
 
 
 class ReplyFuture(Future[Msg]):
@@ -103,4 +112,5 @@ class ReplyFuture(Future[Msg]):
         until = monotonic() + (MAX_WAIT if timeout is None else min(timeout, MAX_WAIT))
         if not self.done():
             self._drive(self.done, until)
-            self._over.wait(until - monotonic())
+            if not self._over.wait(until - monotonic()):
+                raise _LateError
