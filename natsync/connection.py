@@ -20,8 +20,10 @@ Who owns what:
     ====================  ==========================================================================
 
 Order: Connection._lock before any other; the others are leaves, never held together. No lock is held
-while user code runs or while anything waits, a condition's own lock apart. The registry and `status` are
-read and written without one: single dictionary operations and assignments, which are atomic.
+while user code runs or while anything waits, a condition's own lock apart, and no error leaves a block that
+holds one: Python 3.10 may let an interrupt in between the error and the release, which is lost then. The
+registry and `status` are read and written without one: single dictionary operations and assignments, which
+are atomic.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from .errors import (
     ConnectionReconnectingError,
     ConnectTimeoutError,
     DrainTimeoutError,
+    Error,
     FlushTimeoutError,
     fresh,
 )
@@ -190,19 +193,20 @@ class Connection:
         closes; raises what was left to do at the end of the time."""
         keeper = self._keeper
         until = monotonic() + min(timeout, MAX_WAIT)
-        with self._lock:
-            if keeper.closing:
-                raise ConnectionClosedError
-            if keeper.draining:
-                return
-            keeper.draining = True
+        closed = first = False
         left: dict[str, int] = {}
         try:
-            if keeper.connected.wait(max(0.0, until - monotonic())):
+            with self._lock:
+                closed, first = keeper.closing, not (keeper.closing or keeper.draining)
+                keeper.draining |= first
+            if first and keeper.connected.wait(max(0.0, until - monotonic())):
                 keeper.drained()
                 left = self._drain(self.registry.subscriptions(), until)
         finally:
-            self.close(max(_GRACE, until - monotonic()))
+            if first:
+                self.close(max(_GRACE, until - monotonic()))
+        if closed:
+            raise ConnectionClosedError
         if left:
             raise DrainTimeoutError(timeout, left)
 
@@ -236,12 +240,18 @@ class Connection:
         desk = self._keeper.desk
         inbox = desk.inbox
         if inbox is None:
+            refusal: Error | None = None
             with self._lock:
                 inbox = desk.inbox
                 if inbox is None:
                     inbox = Inbox(self.options.inbox_prefix, self.drive)
-                    self.subscribe(inbox)
-                    desk.inbox = inbox
+                    try:
+                        self.subscribe(inbox)
+                        desk.inbox = inbox
+                    except Error as error:
+                        refusal = error
+            if refusal:
+                raise refusal
         return inbox
 
     def wait_connected(self, timeout: float) -> bool:

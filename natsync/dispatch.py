@@ -170,16 +170,16 @@ class Dispatcher:
                     self._threads.discard(thread)
 
         thread = threading.Thread(target=run, name=name, daemon=True)
-        with self._lock:
+        failure: BaseException | None = None
+        with self._lock:  # no error leaves it: see connection
             self._threads.add(thread)
             try:
                 thread.start()
             except RuntimeError as error:
-                if (
-                    error.__context__
-                ):  # an interrupt, which the wait in `start` makes an error of its lock
-                    raise error.__context__ from None
-                raise
+                # The other one is an interrupt, which the wait in `start` makes an error of its lock.
+                failure = error.__context__ or error
+        if failure:
+            raise failure from None
 
 
 def _run(calls: SimpleQueue[Callback | None]) -> None:
