@@ -12,8 +12,9 @@ from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from time import monotonic
+from typing import TypeVar
 
-from .auth import Proof, answer, ask
+from .auth import answer, ask
 from .desk import Desk
 from .dispatch import Dispatcher
 from .engine import Engine, Event, Opened, Phase, Secure
@@ -30,6 +31,8 @@ from .tls import TLS
 from .waiter import Flag, Waiter
 
 __all__ = ["Keeper", "Status"]
+
+_T = TypeVar("_T")
 
 _NEVER = float("inf")
 _JITTER = 0.25
@@ -64,13 +67,8 @@ class Keeper:
         self._registry = registry
         name = f"natsync-{options.name or options.servers[0]}"
         self.loop = Loop(f"{name}-io", self._run, partial(self.drive, None, 0.0))
-        self.outbox = Outbox(
-            self.loop.wake,
-            options.write_buffer,
-            options.write_timeout,
-            options.reconnect_buffer,
-            self.loop.nudge,
-        )
+        limits = options.write_buffer, options.write_timeout, options.reconnect_buffer
+        self.outbox = Outbox(self.loop.wake, *limits, self.loop.nudge)
         shuffle = random.shuffle if options.randomize else None
         self._pool = ServerPool(options.servers, shuffle, options.max_reconnects)
         self.desk = Desk(registry, dispatcher, self._pool, options.discover)
@@ -230,7 +228,8 @@ class Keeper:
         options = self._options
         tls = options.tls or TLS()
         self._step = "auth"
-        proof = self._proof(server, deadline)
+        login = options.login
+        proof = self._ask(partial(ask, login, server), login.may_block, deadline)
         self._step = "dns"
         addresses = self.loop.look_up(server.host, server.port, deadline, self._check_closing)
         self._step = "tcp"
@@ -239,7 +238,9 @@ class Keeper:
             self._secure(tls, server, deadline)
         engine = Engine(
             str(server),
-            partial(answer, options, proof),
+            lambda info: self._ask(
+                partial(answer, options, proof, info), bool(login.sign), deadline
+            ),
             options.ping_interval,
             options.max_pings_out,
             options.wants_tls,
@@ -262,12 +263,12 @@ class Keeper:
                 self._secure(tls, server, deadline)
                 engine.secured(self._greeting)
 
-    def _proof(self, server: Server, deadline: float) -> Proof:
-        """What shows who we are: asked for again at every connect."""
-        login = self._options.login
-        if not login.may_block:
-            return ask(login, server)
-        return self.loop.aside(lambda: ask(login, server), deadline, self._check_closing)
+    def _ask(self, call: Callable[[], _T], blocks: bool, deadline: float) -> _T:
+        """What shows who we are, anew at every connect; not on this thread where the program's code does."""
+        if not blocks:
+            return call()
+        self._step = "auth"
+        return self.loop.aside(call, deadline, self._check_closing)
 
     def _secure(self, tls: TLS, server: Server, deadline: float) -> None:
         self._step = "tls"

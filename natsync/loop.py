@@ -244,7 +244,8 @@ class Loop:
         self._pair.close()
 
     def aside(self, call: Callable[[], _T], until: float, check: Callable[[], None]) -> _T:
-        """What `call` returns, which may block and so is made on a thread of its own.
+        """What `call` returns, which may block and so is made on a thread of its own. Nothing is read
+        meanwhile.
 
         If it still blocks when this raises, it keeps that thread, a daemon: nothing can interrupt the
         system's resolver.
@@ -264,7 +265,9 @@ class Loop:
         while not (values or errors):
             if monotonic() >= until:
                 raise TimeoutError
-            self.wait(until)
+            self.wait(
+                until, reading=False
+            )  # else what there is to read would end each wait at once
             check()
         thread.join()
         for error in errors:
