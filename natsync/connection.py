@@ -90,6 +90,7 @@ class Connection:
         self.desk = self._keeper.desk
         self._lock = threading.Lock()
         self._said_goodbye = False
+        self._is_half_closed = False
 
     def open(self) -> None:
         """Connects, and returns when the server has answered; else raises why not."""
@@ -107,15 +108,26 @@ class Connection:
     def close(self, timeout: float) -> None:
         """Sends what was published, if the server takes it in time; then ends, and joins the threads.
 
-        Returns at once where another thread is closing, or has closed.
+        Returns at once where another thread is closing, or has closed. After a call that was interrupted
+        the next one does what is left.
         """
-        keeper = self._keeper
         until = monotonic() + min(timeout, MAX_WAIT)
-        with self._lock:
-            first = not keeper.closing
-            keeper.closing = True
-            if first:
-                keeper.close_by = until
+        mine = False
+        try:
+            with self._lock:
+                first = not self._keeper.closing
+                mine = first or self._is_half_closed
+                self._is_half_closed = False
+                self._keeper.closing = True
+                if first:
+                    self._keeper.close_by = until
+            self._end(until, join=mine)
+        except BaseException:
+            self._is_half_closed |= mine
+            raise
+
+    def _end(self, until: float, join: bool) -> None:
+        keeper = self._keeper
         if not self._said_goodbye:  # an interrupt may have kept another call from it
             for _, sub in self.registry.all():
                 sub.end(ConnectionClosedError(), discard=True)
@@ -124,7 +136,7 @@ class Connection:
             keeper.loop.wake()
             self._said_goodbye = True
         keeper.ended.wait(max(0.0, until - monotonic()) + _GRACE)
-        if first:
+        if join:
             until = max(until, monotonic() + _GRACE)
             if not (keeper.loop.join(until) and self.dispatcher.join(until)):
                 logger().warning("a handler or callback still runs after close")
