@@ -7,10 +7,10 @@ the desk.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
+from os import urandom  # the module random takes a thirtieth of every import
 from time import monotonic
 from typing import TypeVar
 
@@ -69,8 +69,8 @@ class Keeper:
         self.loop = Loop(f"{name}-io", self._run, partial(self.drive, None, 0.0))
         limits = options.write_buffer, options.write_timeout, options.reconnect_buffer
         self.outbox = Outbox(self.loop.wake, *limits, self.loop.nudge)
-        shuffle = random.shuffle if options.randomize else None
-        self._pool = ServerPool(options.servers, shuffle, options.max_reconnects)
+        order = (lambda pool: pool.sort(key=lambda _: urandom(8))) if options.randomize else None
+        self._pool = ServerPool(options.servers, order, options.max_reconnects)
         self.desk = Desk(registry, dispatcher, self._pool, options.discover)
         self._backoff = Backoff(options.reconnect_wait, options.reconnect_max_wait, _JITTER)
         self._link: Link | None = None
@@ -193,7 +193,7 @@ class Keeper:
         """Tries all servers again and again; whether it is connected. False: there is none left to try,
         or the credentials were refused twice."""
         while self._pool.servers:
-            delay = self._backoff.delay(self._pool.rounds, random.random())
+            delay = self._backoff.delay(self._pool.rounds, urandom(1)[0] / 256)
             self.loop.pause(monotonic() + delay, self._check)
             if self._round(monotonic() + self._options.timeout * len(self._pool.servers)):
                 return True

@@ -48,7 +48,7 @@ class SubStats:
     pending_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Home:
     """What a subscription needs of its client. `resume`: there is room again."""
 
