@@ -367,7 +367,10 @@ class Keeper:
 
     def _finish(self, failure: Error | None) -> None:
         closing, link = self.closing, self._link
-        closed = failure if isinstance(failure, ConnectionClosedError) else _closed(failure)
+        closed = ConnectionClosedError(str(failure or ""))
+        closed.__cause__ = failure
+        if isinstance(failure, ConnectionClosedError):
+            closed = failure
         self.status = Status.CLOSED
         self.failure = failure
         self.outbox.close(lambda: fresh(closed))
@@ -392,9 +395,3 @@ class Keeper:
         self.settled.set()
         if self._connected or self._options.retry_first:
             self._dispatcher.end(failure)
-
-
-def _closed(failure: Error | None) -> ConnectionClosedError:
-    closed = ConnectionClosedError(str(failure) if failure else "")
-    closed.__cause__ = failure
-    return closed
