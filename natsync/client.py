@@ -250,10 +250,7 @@ class Client:
         timeout = self._patience(timeout)
         connection = self._connection
         reply, future = connection.inbox().open_later(
-            subject,
-            timeout,
-            lambda frame: self._read_reply(subject, frame),
-            connection.dispatcher.post,
+            subject, timeout, self._read_reply, connection.dispatcher.post
         )
         try:
             self._put(Ask(self._encoded(subject, data, reply, headers)))

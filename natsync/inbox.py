@@ -7,6 +7,7 @@ given up, are dropped, as with every NATS client.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
@@ -67,30 +68,32 @@ class Inbox:
         Raises what the inbox's own subscription was refused with. Call `close` afterwards, in any case.
         """
         waiter: Waiter[Delivered] = Waiter(self._drive)
-        return self._enter(subject, waiter), waiter
+        token = b"%x" % next(self._numbers)
+        self._enter(token, subject, waiter)
+        return self.prefix + token.decode(), waiter
 
     def open_later(
         self,
         subject: str,
         timeout: float,
-        read: Callable[[Delivered], Msg],
+        read: Callable[[str, Delivered], Msg],
         post: Callable[[Callable[[], object]], None],
     ) -> tuple[str, ReplyFuture]:
-        """The same for who does not wait: what `read` makes of the reply will be in the future, or that
-        there was none within `timeout` seconds."""
-        from .replies import ReplyFuture  # concurrent.futures doubles what `import natsync` takes
-
-        def give_up() -> None:
-            self.close(reply)
-
-        future = ReplyFuture(read, self._drive, post, give_up)
-        reply = self._enter(subject, future)
-        self._deadlines.add(reply[self._start :].encode(), timeout, monotonic())
-        return reply, future
+        """The same for who does not wait: what `read` makes of the subject and the reply will be in the
+        future, or that there was none within `timeout` seconds."""
+        token = b"%x" % next(self._numbers)
+        future = _futures()(subject, token, read, self._drive, post, self.give_up)
+        self._enter(token, subject, future)
+        self._deadlines.add(token, timeout, monotonic())
+        return self.prefix + token.decode(), future
 
     def close(self, reply: str) -> None:
         """Gives up on the request with this reply subject, if it still waits."""
-        self._waiting.pop(reply[self._start :].encode(), None)
+        self.give_up(reply[self._start :].encode())
+
+    def give_up(self, token: bytes) -> bool:
+        """Gives up on the request with this token; whether it still waited."""
+        return self._waiting.pop(token, None) is not None
 
     @property
     def deadline(self) -> float:
@@ -104,12 +107,10 @@ class Inbox:
             if found:
                 self._fail(token, RequestTimeoutError(found[0], timeout))
 
-    def _enter(self, subject: str, answer: Answer) -> str:
+    def _enter(self, token: bytes, subject: str, answer: Answer) -> None:
         if self._refused:
             raise fresh(self._refused)
-        token = f"{next(self._numbers):x}"
-        self._waiting[token.encode()] = subject, answer
-        return self.prefix + token
+        self._waiting[token] = subject, answer
 
     def deliver(self, frames: Sequence[Delivered]) -> int:
         """Hands replies to those who wait. Never drops one for being slow: returns 0."""
@@ -165,3 +166,10 @@ class Inbox:
     def _fail_all(self, error: Error) -> None:
         for token in self._waiting.copy():
             self._fail(token, error)
+
+
+@cache
+def _futures() -> type[ReplyFuture]:
+    from .replies import ReplyFuture  # concurrent.futures doubles what `import natsync` takes
+
+    return ReplyFuture
