@@ -47,30 +47,31 @@ class Inbox:
 
     def __init__(self, prefix: str, drive: Drive) -> None:
         self._drive = drive
-        self.prefix = f"{prefix}.{nuid()}."
-        self.subject = self.prefix + "*"
+        self.subject = f"{prefix}.{nuid()}.*"
         self.queue = ""
         self.sid = b""
         self.wire_subject = to_wire(self.subject)
         self.wire_queue = b""
         self.received = 0
         self._numbers = count(1)
-        self._start = len(self.wire_subject) - 1
+        self.wire_prefix = self.wire_subject[:-1]
+        """Before the token in the reply subject of a request."""
+        self._start = len(self.wire_prefix)
         self._waiting: dict[bytes, tuple[str, Answer]] = {}
         self._at_hand: tuple[str, Answer] | None = None  # while it is given its reply
         self._deadlines = Deadlines()
         self._end: Error | None = None
         self._refused: Error | None = None
 
-    def open(self, subject: str) -> tuple[str, Waiter[Delivered]]:
-        """The reply subject for a request on `subject`, and what to wait with.
+    def open(self, subject: str) -> tuple[bytes, Waiter[Delivered]]:
+        """The token of a request on `subject`, and what to wait with.
 
         Raises what the inbox's own subscription was refused with. Call `close` afterwards, in any case.
         """
         waiter: Waiter[Delivered] = Waiter(self._drive)
         token = b"%x" % next(self._numbers)
         self._enter(token, subject, waiter)
-        return self.prefix + token.decode(), waiter
+        return token, waiter
 
     def open_later(
         self,
@@ -78,20 +79,16 @@ class Inbox:
         timeout: float,
         read: Callable[[str, Delivered], Msg],
         post: Callable[[Callable[[], object]], None],
-    ) -> tuple[str, ReplyFuture]:
+    ) -> tuple[bytes, ReplyFuture]:
         """The same for who does not wait: what `read` makes of the subject and the reply will be in the
         future, or that there was none within `timeout` seconds."""
         token = b"%x" % next(self._numbers)
-        future = _futures()(subject, token, read, self._drive, post, self.give_up)
+        future = _futures()(subject, token, read, self._drive, post, self.close)
         self._enter(token, subject, future)
         self._deadlines.add(token, timeout, monotonic())
-        return self.prefix + token.decode(), future
+        return token, future
 
-    def close(self, reply: str) -> None:
-        """Gives up on the request with this reply subject, if it still waits."""
-        self.give_up(reply[self._start :].encode())
-
-    def give_up(self, token: bytes) -> bool:
+    def close(self, token: bytes) -> bool:
         """Gives up on the request with this token; whether it still waited."""
         return self._waiting.pop(token, None) is not None
 
@@ -154,7 +151,7 @@ class Inbox:
         token = subject[self._start :]
         if token not in self._waiting and len(self._waiting) == 1:
             # An import may rewrite the subject; with one request there is no doubt (nats.go: respToken).
-            if not subject.startswith(self.wire_subject[:-1]):
+            if not subject.startswith(self.wire_prefix):
                 return next(iter(self._waiting.copy()), b"")
         return token
 
