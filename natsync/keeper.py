@@ -124,8 +124,10 @@ class Keeper:
             return
         if done is None:
             link.push()
-        while done and not (done() or self._is_disturbed) and monotonic() < until:
-            link.turn(until)
+        else:
+            self.loop.calm()
+            while not (done() or self._is_disturbed) and monotonic() < until:
+                link.turn(until)
         if (
             self._is_disturbed
             or self.outbox.waiting
@@ -349,9 +351,8 @@ class Keeper:
         """There is a connection: interest first, then what was published meanwhile."""
         assert self._link
         self.outbox.arrive()
-        self._link.engine.send(
-            self._registry.wire()
-        )  # after it: who subscribes in between is told twice
+        # After it: who subscribes in between is told twice.
+        self._link.engine.send(self._registry.wire())
         if not self.closing:
             self.status = Status.DRAINING if self.draining else Status.CONNECTED
         again, self._connected = self._connected, True
