@@ -31,6 +31,7 @@ from .message import (
     Msg,
     encode_headers,
     is_no_responders,
+    to_text,
     to_wire,
 )
 from .nuid import nuid
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
 __all__ = ["Client"]
 
 Data = bytes | bytearray | memoryview
-
-_KNOWN_HEADS = 4096
 
 
 class Client:
@@ -130,10 +129,19 @@ class Client:
             if size > limit:
                 raise MaxPayloadError(size, limit)
         elif data.__class__ is bytes and not (reply or block):
-            if len(heads) >= _KNOWN_HEADS:
-                heads.clear()
-            heads[subject, len(data)] = wire[: -len(data) - 2]
+            heads.learn(subject, wire, len(data))
         return wire
+
+    def _asked(self, subject: str, data: Data, reply: bytes, headers: HeadersLike | None) -> Ask:
+        """The bytes of a request; as in `publish`, most of them are known."""
+        heads = self._desk.heads  # before the limit that goes with it
+        plain = headers is None and data.__class__ is bytes and subject.__class__ is str
+        wire = heads.ask(subject, reply, data) if plain else None
+        if wire is None:
+            wire = self._encoded(subject, data, to_text(reply), headers)
+            if plain:
+                heads.learn_ask(subject, reply, wire, len(data))
+        return Ask(wire)
 
     def publish_confirmed(
         self,
@@ -225,12 +233,12 @@ class Client:
         """
         timeout = self._patience(timeout)
         inbox = self._connection.inbox()
-        reply, waiter = inbox.open(subject)
+        token, waiter = inbox.open(subject)
         try:
-            self._put(Ask(self._encoded(subject, data, reply, headers)), False)
+            self._put(self._asked(subject, data, inbox.wire_prefix + token, headers), False)
             frame = waiter.wait(timeout)
         finally:
-            inbox.close(reply)
+            inbox.close(token)
         if frame is None:
             raise RequestTimeoutError(subject, timeout)
         return self._read_reply(subject, frame)
@@ -249,14 +257,11 @@ class Client:
         """
         timeout = self._patience(timeout)
         connection = self._connection
-        reply, future = connection.inbox().open_later(
-            subject,
-            timeout,
-            lambda frame: self._read_reply(subject, frame),
-            connection.dispatcher.post,
-        )
+        inbox = connection.inbox()
+        post = connection.dispatcher.post
+        token, future = inbox.open_later(subject, timeout, self._read_reply, post)
         try:
-            self._put(Ask(self._encoded(subject, data, reply, headers)))
+            self._put(self._asked(subject, data, inbox.wire_prefix + token, headers))
         except BaseException:
             future.cancel()
             raise

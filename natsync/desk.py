@@ -13,6 +13,7 @@ from .errors import (
     PermissionsViolationError,
     SlowConsumerError,
 )
+from .heads import Heads
 from .inbox import Inbox
 from .log import logger
 from .options import Server, parse_servers
@@ -35,8 +36,7 @@ class Desk:
         self, registry: Registry, dispatcher: Dispatcher, pool: ServerPool, discover: bool
     ) -> None:
         self.info = ServerInfo()
-        self.heads: dict[tuple[str, int], bytes] = {}
-        """Of subject and size of a payload, what a PUB begins with that the server takes."""
+        self.heads = Heads()
         self.in_msgs = 0
         self.paused = False
         self.inbox: Inbox | None = None
@@ -72,7 +72,7 @@ class Desk:
             case Reported(error):
                 self._report(error)
             case InfoChanged(info):
-                before, self.info, self.heads = self.info, info, {}
+                before, self.info, self.heads = self.info, info, Heads()
                 self._discover(info)
                 if info.ldm and not before.ldm:
                     logger().info("server %s is in lame duck mode", self._server)
@@ -109,7 +109,7 @@ class Desk:
     def greet(self, info: ServerInfo, server: Server, again: bool) -> None:
         """There is a connection to `server`; `again`: not the first one."""
         self.info = info
-        self.heads = {}
+        self.heads = Heads()
         self._server = server
         self._discover(info, quiet=not again)
 

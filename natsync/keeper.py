@@ -122,8 +122,10 @@ class Keeper:
             return
         if done is None:
             link.push()
-        while done and not (done() or self._is_disturbed) and monotonic() < until:
-            link.turn(until)
+        else:
+            self.loop.calm()
+            while not (done() or self._is_disturbed) and monotonic() < until:
+                link.turn(until)
         if (
             self._is_disturbed
             or self.outbox.waiting

@@ -101,6 +101,15 @@ class Loop:
         self._gate.modify(self._gated, 0)
         return True
 
+    def calm(self) -> None:
+        """Takes a wake-up back, so that the next wait does not end at once; before who drives looks for what
+        it was for."""
+        if self._awake:
+            try:
+                self._pair.clear()
+            finally:
+                self._awake = False
+
     def release(self, guest: object) -> None:
         """Makes the own thread drive again, if `guest` did. May be called twice."""
         if self._driver.get("driver") is guest and self._gate:
