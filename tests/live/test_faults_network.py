@@ -294,7 +294,7 @@ def test_a_server_killed_under_load_is_accounted_for(
         sub = nc.subscribe("load", pending_msgs_limit=-1, pending_bytes_limit=-1)
         nc.flush()
         sent = 0
-        for _ in range(3):
+        for kills in range(1, 4):
             for _ in range(20_000):
                 nc.publish("load", b"%d" % sent)
                 sent += 1
@@ -303,7 +303,7 @@ def test_a_server_killed_under_load_is_accounted_for(
                 nc.publish("load", b"%d" % sent)
                 sent += 1
             server.start()
-            assert nc.wait_connected(TIMEOUT)
+            events.wait_for(*["lost", "back"] * kills)
         nc.flush(TIMEOUT)
         got = [int(msg.data) for msg in sub.messages(timeout=0)]
         assert len(set(got)) == len(got), "a message came twice"
