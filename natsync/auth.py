@@ -27,7 +27,7 @@ _Given = TypeVar("_Given", str, "str | bytes", Source)
 _SIGNATURE_BYTES = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Proof:
     """What one connect will show of its credentials. `sign` is there with an `nkey`, or for a `jwt`."""
 

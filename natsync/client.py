@@ -31,6 +31,7 @@ from .message import (
     Msg,
     encode_headers,
     is_no_responders,
+    to_text,
     to_wire,
 )
 from .nuid import nuid
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
 __all__ = ["Client"]
 
 Data = bytes | bytearray | memoryview
-
-_KNOWN_HEADS = 4096
 
 
 class Client:
@@ -130,10 +129,19 @@ class Client:
             if size > limit:
                 raise MaxPayloadError(size, limit)
         elif data.__class__ is bytes and not (reply or block):
-            if len(heads) >= _KNOWN_HEADS:
-                heads.clear()
-            heads[subject, len(data)] = wire[: -len(data) - 2]
+            heads.learn(subject, wire, len(data))
         return wire
+
+    def _asked(self, subject: str, data: Data, reply: bytes, headers: HeadersLike | None) -> Ask:
+        """The bytes of a request; as in `publish`, most of them are known."""
+        heads = self._desk.heads  # before the limit that goes with it
+        plain = headers is None and data.__class__ is bytes and subject.__class__ is str
+        wire = heads.ask(subject, reply, data) if plain else None
+        if wire is None:
+            wire = self._encoded(subject, data, to_text(reply), headers)
+            if plain:
+                heads.learn_ask(subject, reply, wire, len(data))
+        return Ask(wire)
 
     def publish_confirmed(
         self,
@@ -225,12 +233,12 @@ class Client:
         """
         timeout = self._patience(timeout)
         inbox = self._connection.inbox()
-        reply, waiter = inbox.open(subject)
+        token, waiter = inbox.open(subject)
         try:
-            self._put(Ask(self._encoded(subject, data, reply, headers)), False)
+            self._put(self._asked(subject, data, inbox.wire_prefix + token, headers), False)
             frame = waiter.wait(timeout)
         finally:
-            inbox.close(reply)
+            inbox.close(token)
         if frame is None:
             raise RequestTimeoutError(subject, timeout)
         return self._read_reply(subject, frame)
@@ -249,14 +257,11 @@ class Client:
         """
         timeout = self._patience(timeout)
         connection = self._connection
-        reply, future = connection.inbox().open_later(
-            subject,
-            timeout,
-            lambda frame: self._read_reply(subject, frame),
-            connection.dispatcher.post,
-        )
+        inbox = connection.inbox()
+        post = connection.dispatcher.post
+        token, future = inbox.open_later(subject, timeout, self._read_reply, post)
         try:
-            self._put(Ask(self._encoded(subject, data, reply, headers)))
+            self._put(self._asked(subject, data, inbox.wire_prefix + token, headers))
         except BaseException:
             future.cancel()
             raise
@@ -276,17 +281,20 @@ class Client:
         """The replies to `data`, from any number of responders, as they come (ADR-47).
 
         It ends after `timeout` seconds in all, after `max_msgs` replies, when no more came for `stall`
-        seconds after one, or at the reply for which `sentinel` is true, which is not given. Raises
-        NoRespondersError where nobody listens; no reply in time is no error, but gives nothing. Iterate
-        it, or close it: that ends the subscription behind it.
+        seconds after one, or at the reply for which `sentinel` is true, which is not given; no reply in time
+        is no error, but gives nothing. Behind the replies that came it raises ConnectionReconnectingError
+        where the connection is lost, so that there may be more, and ConnectionClosedError; NoRespondersError
+        where nobody listens, PermissionsViolationError where this client may not ask. Iterate it, or close
+        it: that ends the subscription behind it.
         """
         check_max_msgs(max_msgs)
         check_call(sentinel=sentinel)
         check_seconds(stall=0 if stall is None else stall)
         until = monotonic() + self._patience(timeout)
         sub = self.subscribe(self.new_inbox(), max_msgs=max_msgs)
+        sub.asked = subject  # only now: a loss before this is none, as nothing is asked yet
         try:
-            self._put(self._encoded(subject, data, sub.subject, headers))
+            self._put(Ask(self._encoded(subject, data, sub.subject, headers)))
         except BaseException:
             sub.unsubscribe()
             raise

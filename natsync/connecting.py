@@ -88,7 +88,11 @@ def connect(
     A connection that is lost is made again, for ever unless `max_reconnects` says otherwise; with
     `retry_first` also the first, and then this returns while it is still tried: see `wait_connected`.
 
-    `on_error` gets what no caller can: errors from the server, SlowConsumerError, HandlerError.
+    Callables among the credentials, `sign` included, are called at every connect, on a thread of their own;
+    where one takes longer than `timeout`, that connect fails at the step `auth`.
+
+    `on_error` gets what no caller can: errors from the server, SlowConsumerError, HandlerError. Without it
+    they are warnings of the logger `natsync`, with it that says them at DEBUG only.
     `on_close` gets why the connection was lost, or None after `close`. All callbacks run on one thread.
     """
     options = Options(

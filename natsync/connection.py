@@ -20,8 +20,10 @@ Who owns what:
     ====================  ==========================================================================
 
 Order: Connection._lock before any other; the others are leaves, never held together. No lock is held
-while user code runs or while anything waits, a condition's own lock apart. The registry and `status` are
-read and written without one: single dictionary operations and assignments, which are atomic.
+while user code runs or while anything waits, a condition's own lock apart, and no error leaves a block that
+holds one: Python 3.10 may let an interrupt in between the error and the release, which is lost then. The
+registry and `status` are read and written without one: single dictionary operations and assignments, which
+are atomic.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from .errors import (
     ConnectionReconnectingError,
     ConnectTimeoutError,
     DrainTimeoutError,
+    Error,
     FlushTimeoutError,
     fresh,
 )
@@ -87,6 +90,7 @@ class Connection:
         self.desk = self._keeper.desk
         self._lock = threading.Lock()
         self._said_goodbye = False
+        self._is_half_closed = False
 
     def open(self) -> None:
         """Connects, and returns when the server has answered; else raises why not."""
@@ -104,15 +108,26 @@ class Connection:
     def close(self, timeout: float) -> None:
         """Sends what was published, if the server takes it in time; then ends, and joins the threads.
 
-        Returns at once where another thread is closing, or has closed.
+        Returns at once where another thread is closing, or has closed. After a call that was interrupted
+        the next one does what is left.
         """
-        keeper = self._keeper
         until = monotonic() + min(timeout, MAX_WAIT)
-        with self._lock:
-            first = not keeper.closing
-            keeper.closing = True
-            if first:
-                keeper.close_by = until
+        mine = False
+        try:
+            with self._lock:
+                first = not self._keeper.closing
+                mine = first or self._is_half_closed
+                self._is_half_closed = False
+                self._keeper.closing = True
+                if first:
+                    self._keeper.close_by = until
+            self._end(until, join=mine)
+        except BaseException:
+            self._is_half_closed |= mine
+            raise
+
+    def _end(self, until: float, join: bool) -> None:
+        keeper = self._keeper
         if not self._said_goodbye:  # an interrupt may have kept another call from it
             for _, sub in self.registry.all():
                 sub.end(ConnectionClosedError(), discard=True)
@@ -121,7 +136,7 @@ class Connection:
             keeper.loop.wake()
             self._said_goodbye = True
         keeper.ended.wait(max(0.0, until - monotonic()) + _GRACE)
-        if first:
+        if join:
             until = max(until, monotonic() + _GRACE)
             if not (keeper.loop.join(until) and self.dispatcher.join(until)):
                 logger().warning("a handler or callback still runs after close")
@@ -190,19 +205,20 @@ class Connection:
         closes; raises what was left to do at the end of the time."""
         keeper = self._keeper
         until = monotonic() + min(timeout, MAX_WAIT)
-        with self._lock:
-            if keeper.closing:
-                raise ConnectionClosedError
-            if keeper.draining:
-                return
-            keeper.draining = True
+        closed = first = False
         left: dict[str, int] = {}
         try:
-            if keeper.connected.wait(max(0.0, until - monotonic())):
+            with self._lock:
+                closed, first = keeper.closing, not (keeper.closing or keeper.draining)
+                keeper.draining |= first
+            if first and keeper.connected.wait(max(0.0, until - monotonic())):
                 keeper.drained()
                 left = self._drain(self.registry.subscriptions(), until)
         finally:
-            self.close(max(_GRACE, until - monotonic()))
+            if first:
+                self.close(max(_GRACE, until - monotonic()))
+        if closed:
+            raise ConnectionClosedError
         if left:
             raise DrainTimeoutError(timeout, left)
 
@@ -236,12 +252,18 @@ class Connection:
         desk = self._keeper.desk
         inbox = desk.inbox
         if inbox is None:
+            refusal: Error | None = None
             with self._lock:
                 inbox = desk.inbox
                 if inbox is None:
                     inbox = Inbox(self.options.inbox_prefix, self.drive)
-                    self.subscribe(inbox)
-                    desk.inbox = inbox
+                    try:
+                        self.subscribe(inbox)
+                        desk.inbox = inbox
+                    except Error as error:
+                        refusal = error
+            if refusal:
+                raise refusal
         return inbox
 
     def wait_connected(self, timeout: float) -> bool:

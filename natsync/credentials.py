@@ -27,7 +27,7 @@ _BLOCK = re.compile(
 _NAKED = re.compile(r"\s*(S[A-Z2-7]{50,}|eyJ[\w.=-]{20,})\s*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Login:
     """Credentials as options give them; what is left out is empty.
 

@@ -22,7 +22,10 @@ class Deadlines:
     def add(self, token: bytes, timeout: float, now: float) -> None:
         """`token` is too late `timeout` seconds from `now`."""
         with self._lock:
-            self._queues.setdefault(timeout, deque()).append((now + timeout, token))
+            queue = self._queues.get(timeout)
+            if queue is None:
+                queue = self._queues[timeout] = deque()
+            queue.append((now + timeout, token))
 
     def next(self, waits: Callable[[bytes], bool]) -> float:
         """When the next one is too late of those that still wait; those that do not are forgotten."""

@@ -7,11 +7,13 @@ from dataclasses import replace
 from .dispatch import Dispatcher
 from .engine import Delivery, Event, InfoChanged, Lost, Ponged, Reported
 from .errors import (
+    ConnectionReconnectingError,
     Error,
     MaxMessagesError,
     PermissionsViolationError,
     SlowConsumerError,
 )
+from .heads import Heads
 from .inbox import Inbox
 from .log import logger
 from .options import Server, parse_servers
@@ -34,8 +36,7 @@ class Desk:
         self, registry: Registry, dispatcher: Dispatcher, pool: ServerPool, discover: bool
     ) -> None:
         self.info = ServerInfo()
-        self.heads: dict[tuple[str, int], bytes] = {}
-        """Of subject and size of a payload, what a PUB begins with that the server takes."""
+        self.heads = Heads()
         self.in_msgs = 0
         self.paused = False
         self.inbox: Inbox | None = None
@@ -71,7 +72,7 @@ class Desk:
             case Reported(error):
                 self._report(error)
             case InfoChanged(info):
-                before, self.info, self.heads = self.info, info, {}
+                before, self.info, self.heads = self.info, info, Heads()
                 self._discover(info)
                 if info.ldm and not before.ldm:
                     logger().info("server %s is in lame duck mode", self._server)
@@ -108,9 +109,15 @@ class Desk:
     def greet(self, info: ServerInfo, server: Server, again: bool) -> None:
         """There is a connection to `server`; `again`: not the first one."""
         self.info = info
-        self.heads = {}
+        self.heads = Heads()
         self._server = server
         self._discover(info, quiet=not again)
+
+    def lose(self, error: ConnectionReconnectingError) -> None:
+        """The connection is lost, and with it all replies to what was asked on it."""
+        self._registry.lose(error)
+        if self.inbox:
+            self.inbox.lose(error)
 
     def exhausted(self, sid: bytes) -> None:
         """The subscription has had all the messages it was limited to."""
@@ -134,10 +141,9 @@ class Desk:
 
     def _report(self, error: Error) -> None:
         if isinstance(error, PermissionsViolationError):
+            self._registry.deny(error)
             if error.operation == "publish":
                 self._deny(error)
-            elif error.operation == "subscription":
-                self._registry.deny(error)
         self._dispatcher.report(error)
 
     def _deny(self, error: PermissionsViolationError) -> None:

@@ -1,6 +1,6 @@
 """The threads that run the user's code: one for each handler, one for all callbacks of a connection.
 
-What a handler or callback raises is logged and reported; neither the thread nor the connection ends.
+What a handler or callback raises is reported or logged; neither the thread nor the connection ends.
 Callbacks run one after the other in the order of their causes, and `on_close` is the last.
 """
 
@@ -90,10 +90,11 @@ class Dispatcher:
             self._start(f"{self._name}-handler-{sub.subject}", body)
 
     def report(self, error: Error) -> None:
-        """Logs `error` and passes it to the error callback."""
-        logger().warning("%s", error, exc_info=error if isinstance(error, HandlerError) else None)
-        if self._callbacks.on_error:
-            self.post(partial(self._callbacks.on_error, error))
+        """Passes `error` to the error callback. A warning in the log is for programs without one."""
+        on_error = self._callbacks.on_error
+        passed = on_error is not None and self.post(partial(on_error, error))
+        log = logger().debug if passed else logger().warning
+        log("%s", error, exc_info=error if isinstance(error, HandlerError) else None)
 
     def disconnected(self, error: Error | None) -> None:
         """Says that the connection was lost."""
@@ -142,11 +143,11 @@ class Dispatcher:
                 threading.current_thread()
             }
 
-    def post(self, call: Callback) -> None:
-        """Runs `call` on the callback thread, behind those before it."""
+    def post(self, call: Callback) -> bool:
+        """Runs `call` on the callback thread, behind those before it; False where nothing runs any more."""
         with self._lock:
             if self._ended:
-                return
+                return False
             calls, first = self._calls or SimpleQueue(), self._calls is None
             self._calls = calls
             calls.put(call)
@@ -157,6 +158,8 @@ class Dispatcher:
                 RuntimeError
             ) as error:  # the interpreter exits, or the system has no more threads
                 logger().warning("callbacks cannot run: %s", error)
+                return False
+        return True
 
     def _start(self, name: str, body: Callable[[], None]) -> None:
         def run() -> None:
@@ -167,16 +170,16 @@ class Dispatcher:
                     self._threads.discard(thread)
 
         thread = threading.Thread(target=run, name=name, daemon=True)
-        with self._lock:
+        failure: BaseException | None = None
+        with self._lock:  # no error leaves it: see connection
             self._threads.add(thread)
             try:
                 thread.start()
             except RuntimeError as error:
-                if (
-                    error.__context__
-                ):  # an interrupt, which the wait in `start` makes an error of its lock
-                    raise error.__context__ from None
-                raise
+                # The other one is an interrupt, which the wait in `start` makes an error of its lock.
+                failure = error.__context__ or error
+        if failure:
+            raise failure from None
 
 
 def _run(calls: SimpleQueue[Callback | None]) -> None:

@@ -65,10 +65,18 @@ class Inherited:
 
     def own(self) -> Connection:
         """This process's connection."""
+        failure: Exception | None = None
         with self._lock:
-            if self._own is None:
-                self._own = self._renew(self._parents)
-            return self._own
+            own = self._own
+            if own is None:
+                try:
+                    self._own = own = self._renew(self._parents)
+                except Exception as error:  # raised below: as in connection, none leaves the block
+                    failure = error
+        if failure:
+            raise failure
+        assert own
+        return own
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.own(), name)

@@ -7,6 +7,7 @@ given up, are dropped, as with every NATS client.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
@@ -40,57 +41,57 @@ class Inbox:
     """The requests that wait for a reply. Any thread may call anything; single dictionary operations,
     which are atomic, take the place of a lock."""
 
+    asked = ""
     max_msgs = None
     received_before = 0
     is_full = False
 
     def __init__(self, prefix: str, drive: Drive) -> None:
         self._drive = drive
-        self.prefix = f"{prefix}.{nuid()}."
-        self.subject = self.prefix + "*"
+        self.subject = f"{prefix}.{nuid()}.*"
         self.queue = ""
         self.sid = b""
         self.wire_subject = to_wire(self.subject)
         self.wire_queue = b""
         self.received = 0
         self._numbers = count(1)
-        self._start = len(self.wire_subject) - 1
+        self.wire_prefix = self.wire_subject[:-1]
+        """Before the token in the reply subject of a request."""
+        self._start = len(self.wire_prefix)
         self._waiting: dict[bytes, tuple[str, Answer]] = {}
         self._at_hand: tuple[str, Answer] | None = None  # while it is given its reply
         self._deadlines = Deadlines()
         self._end: Error | None = None
         self._refused: Error | None = None
 
-    def open(self, subject: str) -> tuple[str, Waiter[Delivered]]:
-        """The reply subject for a request on `subject`, and what to wait with.
+    def open(self, subject: str) -> tuple[bytes, Waiter[Delivered]]:
+        """The token of a request on `subject`, and what to wait with.
 
         Raises what the inbox's own subscription was refused with. Call `close` afterwards, in any case.
         """
         waiter: Waiter[Delivered] = Waiter(self._drive)
-        return self._enter(subject, waiter), waiter
+        token = b"%x" % next(self._numbers)
+        self._enter(token, subject, waiter)
+        return token, waiter
 
     def open_later(
         self,
         subject: str,
         timeout: float,
-        read: Callable[[Delivered], Msg],
-        post: Callable[[Callable[[], object]], None],
-    ) -> tuple[str, ReplyFuture]:
-        """The same for who does not wait: what `read` makes of the reply will be in the future, or that
-        there was none within `timeout` seconds."""
-        from .replies import ReplyFuture  # concurrent.futures doubles what `import natsync` takes
+        read: Callable[[str, Delivered], Msg],
+        post: Callable[[Callable[[], object]], object],
+    ) -> tuple[bytes, ReplyFuture]:
+        """The same for who does not wait: what `read` makes of the subject and the reply will be in the
+        future, or that there was none within `timeout` seconds."""
+        token = b"%x" % next(self._numbers)
+        future = _futures()(subject, token, read, self._drive, post, self.close)
+        self._enter(token, subject, future)
+        self._deadlines.add(token, timeout, monotonic())
+        return token, future
 
-        def give_up() -> None:
-            self.close(reply)
-
-        future = ReplyFuture(read, self._drive, post, give_up)
-        reply = self._enter(subject, future)
-        self._deadlines.add(reply[self._start :].encode(), timeout, monotonic())
-        return reply, future
-
-    def close(self, reply: str) -> None:
-        """Gives up on the request with this reply subject, if it still waits."""
-        self._waiting.pop(reply[self._start :].encode(), None)
+    def close(self, token: bytes) -> bool:
+        """Gives up on the request with this token; whether it still waited."""
+        return self._waiting.pop(token, None) is not None
 
     @property
     def deadline(self) -> float:
@@ -104,12 +105,10 @@ class Inbox:
             if found:
                 self._fail(token, RequestTimeoutError(found[0], timeout))
 
-    def _enter(self, subject: str, answer: Answer) -> str:
+    def _enter(self, token: bytes, subject: str, answer: Answer) -> None:
         if self._refused:
             raise fresh(self._refused)
-        token = f"{next(self._numbers):x}"
-        self._waiting[token.encode()] = subject, answer
-        return self.prefix + token
+        self._waiting[token] = subject, answer
 
     def deliver(self, frames: Sequence[Delivered]) -> int:
         """Hands replies to those who wait. Never drops one for being slow: returns 0."""
@@ -153,7 +152,7 @@ class Inbox:
         token = subject[self._start :]
         if token not in self._waiting and len(self._waiting) == 1:
             # An import may rewrite the subject; with one request there is no doubt (nats.go: respToken).
-            if not subject.startswith(self.wire_subject[:-1]):
+            if not subject.startswith(self.wire_prefix):
                 return next(iter(self._waiting.copy()), b"")
         return token
 
@@ -165,3 +164,10 @@ class Inbox:
     def _fail_all(self, error: Error) -> None:
         for token in self._waiting.copy():
             self._fail(token, error)
+
+
+@cache
+def _futures() -> type[ReplyFuture]:
+    from .replies import ReplyFuture  # concurrent.futures doubles what `import natsync` takes
+
+    return ReplyFuture

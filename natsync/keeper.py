@@ -7,13 +7,14 @@ the desk.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
+from os import urandom  # the module random takes a thirtieth of every import
 from time import monotonic
+from typing import TypeVar
 
-from .auth import Proof, answer, ask
+from .auth import answer, ask
 from .desk import Desk
 from .dispatch import Dispatcher
 from .engine import Engine, Event, Opened, Phase, Secure
@@ -30,6 +31,8 @@ from .tls import TLS
 from .waiter import Flag, Waiter
 
 __all__ = ["Keeper", "Status"]
+
+_T = TypeVar("_T")
 
 _NEVER = float("inf")
 _JITTER = 0.25
@@ -64,15 +67,10 @@ class Keeper:
         self._registry = registry
         name = f"natsync-{options.name or options.servers[0]}"
         self.loop = Loop(f"{name}-io", self._run, partial(self.drive, None, 0.0))
-        self.outbox = Outbox(
-            self.loop.wake,
-            options.write_buffer,
-            options.write_timeout,
-            options.reconnect_buffer,
-            self.loop.nudge,
-        )
-        shuffle = random.shuffle if options.randomize else None
-        self._pool = ServerPool(options.servers, shuffle, options.max_reconnects)
+        limits = options.write_buffer, options.write_timeout, options.reconnect_buffer
+        self.outbox = Outbox(self.loop.wake, *limits, self.loop.nudge)
+        order = (lambda pool: pool.sort(key=lambda _: urandom(8))) if options.randomize else None
+        self._pool = ServerPool(options.servers, order, options.max_reconnects)
         self.desk = Desk(registry, dispatcher, self._pool, options.discover)
         self._backoff = Backoff(options.reconnect_wait, options.reconnect_max_wait, _JITTER)
         self._link: Link | None = None
@@ -90,9 +88,9 @@ class Keeper:
         """Messages out, bytes in, bytes out."""
         link = self._link
         out_msgs, in_bytes, out_bytes = self._past
-        if link is None or link.is_counted:
-            return out_msgs, in_bytes, out_bytes
-        return out_msgs + link.sent, in_bytes + link.in_bytes, out_bytes + link.out_bytes
+        if link and not link.is_counted:
+            return out_msgs + link.sent, in_bytes + link.in_bytes, out_bytes + link.out_bytes
+        return out_msgs, in_bytes, out_bytes
 
     def drive(self, done: Callable[[], object] | None, until: float) -> None:
         """Moves bytes until `done()` or the time `until`, if nobody else does; for a thread that would
@@ -124,8 +122,10 @@ class Keeper:
             return
         if done is None:
             link.push()
-        while done and not (done() or self._is_disturbed) and monotonic() < until:
-            link.turn(until)
+        else:
+            self.loop.calm()
+            while not (done() or self._is_disturbed) and monotonic() < until:
+                link.turn(until)
         if (
             self._is_disturbed
             or self.outbox.waiting
@@ -195,7 +195,7 @@ class Keeper:
         """Tries all servers again and again; whether it is connected. False: there is none left to try,
         or the credentials were refused twice."""
         while self._pool.servers:
-            delay = self._backoff.delay(self._pool.rounds, random.random())
+            delay = self._backoff.delay(self._pool.rounds, urandom(1)[0] / 256)
             self.loop.pause(monotonic() + delay, self._check)
             if self._round(monotonic() + self._options.timeout * len(self._pool.servers)):
                 return True
@@ -214,16 +214,13 @@ class Keeper:
             except (Error, OSError) as error:
                 self.loop.drop()
                 self._check_closing()
-                stop = isinstance(error, Error) and self._is_hopeless(error)
+                refused = isinstance(error, Error) and self._pool.refused_again(error)
                 told = pool.failed(server, self._step, error)
                 if self._connected:
                     logger().info("reconnecting: %s", told)
-                if stop:
+                if refused and not self._options.ignore_auth_errors:
                     raise told
         return False
-
-    def _is_hopeless(self, error: Error) -> bool:
-        return self._pool.refused_again(error) and not self._options.ignore_auth_errors
 
     def _connect(self, server: Server, deadline: float) -> None:
         """Goes through all steps with one server."""
@@ -233,7 +230,8 @@ class Keeper:
         options = self._options
         tls = options.tls or TLS()
         self._step = "auth"
-        proof = self._proof(server, deadline)
+        login = options.login
+        proof = self._ask(partial(ask, login, server), login.may_block, deadline)
         self._step = "dns"
         addresses = self.loop.look_up(server.host, server.port, deadline, self._check_closing)
         self._step = "tcp"
@@ -242,7 +240,9 @@ class Keeper:
             self._secure(tls, server, deadline)
         engine = Engine(
             str(server),
-            partial(answer, options, proof),
+            lambda info: self._ask(
+                partial(answer, options, proof, info), bool(login.sign), deadline
+            ),
             options.ping_interval,
             options.max_pings_out,
             options.wants_tls,
@@ -254,17 +254,23 @@ class Keeper:
             self._check_closing()
             if monotonic() >= deadline:
                 raise TimeoutError
-            self._link.turn(deadline)
+            try:
+                self._link.turn(deadline)
+            except Error as error:
+                if not self.connected.is_set:
+                    raise
+                self._broken = error  # it was there, with all that waited for it: `_serve` loses it
+                return
             if engine.phase is Phase.SECURING and self._greeting:
                 self._secure(tls, server, deadline)
                 engine.secured(self._greeting)
 
-    def _proof(self, server: Server, deadline: float) -> Proof:
-        """What shows who we are: asked for again at every connect."""
-        login = self._options.login
-        if not login.may_block:
-            return ask(login, server)
-        return self.loop.aside(lambda: ask(login, server), deadline, self._check_closing)
+    def _ask(self, call: Callable[[], _T], blocks: bool, deadline: float) -> _T:
+        """What shows who we are, anew at every connect; not on this thread where the program's code does."""
+        if not blocks:
+            return call()
+        self._step = "auth"
+        return self.loop.aside(call, deadline, self._check_closing)
 
     def _secure(self, tls: TLS, server: Server, deadline: float) -> None:
         self._step = "tls"
@@ -308,9 +314,8 @@ class Keeper:
 
     def _lose(self, error: Error) -> None:
         """The connection is lost: those who wait for it hear of it, what was not sent is kept."""
-        link = self._link
+        link, self._link = self._link, None
         assert link
-        self._link = None
         self.loop.drop()
         self.status = Status.RECONNECTING
         self.connected.clear()
@@ -323,8 +328,7 @@ class Keeper:
         for token in waiting + link.engine.abandon():
             if isinstance(token, Waiter):
                 token.fail(lost)
-        if self.desk.inbox:
-            self.desk.inbox.lose(lost)
+        self.desk.lose(lost)
 
     def _add_up(self, link: Link) -> None:
         """Makes its counts those of the past, once."""
@@ -349,9 +353,8 @@ class Keeper:
         """There is a connection: interest first, then what was published meanwhile."""
         assert self._link
         self.outbox.arrive()
-        self._link.engine.send(
-            self._registry.wire()
-        )  # after it: who subscribes in between is told twice
+        # After it: who subscribes in between is told twice.
+        self._link.engine.send(self._registry.wire())
         if not self.closing:
             self.status = Status.DRAINING if self.draining else Status.CONNECTED
         again, self._connected = self._connected, True
@@ -366,7 +369,10 @@ class Keeper:
 
     def _finish(self, failure: Error | None) -> None:
         closing, link = self.closing, self._link
-        closed = failure if isinstance(failure, ConnectionClosedError) else _closed(failure)
+        closed = ConnectionClosedError(str(failure or ""))
+        closed.__cause__ = failure
+        if isinstance(failure, ConnectionClosedError):
+            closed = failure
         self.status = Status.CLOSED
         self.failure = failure
         self.outbox.close(lambda: fresh(closed))
@@ -391,9 +397,3 @@ class Keeper:
         self.settled.set()
         if self._connected or self._options.retry_first:
             self._dispatcher.end(failure)
-
-
-def _closed(failure: Error | None) -> ConnectionClosedError:
-    closed = ConnectionClosedError(str(failure) if failure else "")
-    closed.__cause__ = failure
-    return closed

@@ -18,6 +18,7 @@ from .outbox import Ask, Flush, Interest, Item, Outbox
 __all__ = ["Link"]
 
 _MESSAGES = {bytes, Ask}
+_NOTHING = memoryview(b"")
 
 
 class Schedule(Protocol):
@@ -54,7 +55,7 @@ class Link:
         self._act = act
         self._desk = desk
         self._parts: list[bytes] = []  # of what is being sent
-        self._unsent = memoryview(b"")
+        self._unsent = _NOTHING
         self._sending = False  # bytes of `_unsent` may be on their way
         self._taken: list[Item] = []  # while they are being gathered
         self._sent_before = 0  # messages, that is
@@ -73,7 +74,10 @@ class Link:
         """One round: sends what there is, waits for more to do, reads, and acts on it."""
         self.push()
         paused = self._desk.paused
-        until = 0.0 if self._more and not paused else min(until, self.deadline)
+        due = (
+            self.deadline
+        )  # what comes to be due later than now has its own look, or wakes who drives
+        until = 0.0 if self._more and not paused else min(until, due)
         self._waited = bool(self._unsent), paused
         ready = self._loop.wait(until, self._waited[0], not paused)
         self.busy = True
@@ -82,10 +86,11 @@ class Link:
         else:
             self._more = False
         now = monotonic()
-        events = self.engine.tick(now)
-        if events:
-            self._act(events)
-        self._desk.expire(now)
+        if now >= due:
+            events = self.engine.tick(now)
+            if events:
+                self._act(events)
+            self._desk.expire(now)
         if self.engine.has_output:
             self._write()
         self.busy = False
@@ -155,7 +160,7 @@ class Link:
             if engine.has_output:
                 parts.append(Interest(engine.take()))
         self._parts = parts
-        self._unsent = memoryview(b"".join(parts))
+        self._unsent = memoryview(parts[0] if len(parts) == 1 else b"".join(parts))
         self._taken = []
 
     def _write(self) -> None:
@@ -179,7 +184,7 @@ class Link:
             if not sent:
                 self._sending = False
                 return False
-            self._unsent = self._unsent[sent:]
+            self._unsent = self._unsent[sent:] if sent < len(self._unsent) else _NOTHING
             self._sending = False
             self.out_bytes += sent
         return True

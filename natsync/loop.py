@@ -101,6 +101,15 @@ class Loop:
         self._gate.modify(self._gated, 0)
         return True
 
+    def calm(self) -> None:
+        """Takes a wake-up back, so that the next wait does not end at once; before who drives looks for what
+        it was for."""
+        if self._awake:
+            try:
+                self._pair.clear()
+            finally:
+                self._awake = False
+
     def release(self, guest: object) -> None:
         """Makes the own thread drive again, if `guest` did. May be called twice."""
         if self._driver.get("driver") is guest and self._gate:
@@ -244,7 +253,8 @@ class Loop:
         self._pair.close()
 
     def aside(self, call: Callable[[], _T], until: float, check: Callable[[], None]) -> _T:
-        """What `call` returns, which may block and so is made on a thread of its own.
+        """What `call` returns, which may block and so is made on a thread of its own. Nothing is read
+        meanwhile.
 
         If it still blocks when this raises, it keeps that thread, a daemon: nothing can interrupt the
         system's resolver.
@@ -264,7 +274,9 @@ class Loop:
         while not (values or errors):
             if monotonic() >= until:
                 raise TimeoutError
-            self.wait(until)
+            self.wait(
+                until, reading=False
+            )  # else what there is to read would end each wait at once
             check()
         thread.join()
         for error in errors:

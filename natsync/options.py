@@ -102,7 +102,7 @@ Around = Callable[[Msg], AbstractContextManager[object]]
 """A context for the handling of one message: entered before a handler is called, left after it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Callbacks:
     """What is called when something happens to a connection, on one thread, in the order of causes."""
 
@@ -117,7 +117,7 @@ class Callbacks:
         check_call(**{item.name: getattr(self, item.name) for item in fields(self)})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Options:
     """Everything that can be chosen about a connection. Times are seconds.
 

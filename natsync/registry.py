@@ -20,9 +20,11 @@ __all__ = ["Listener", "Registry"]
 
 class Listener(Protocol):
     """A subscription, as the connection sees it. `max_msgs`, if not None, is when it ends, `received` what
-    it has had, `received_before` what of that came on connections before this one."""
+    it has had, `received_before` what of that came on connections before this one. `asked` is the subject
+    of the one request whose replies it waits for, if that is what it is for."""
 
     sid: bytes
+    asked: str
 
     @property
     def subject(self) -> str: ...
@@ -82,10 +84,22 @@ class Registry:
         return b"".join(parts)
 
     def deny(self, error: PermissionsViolationError) -> None:
-        """Tells those whose subscription was refused; the server says no more than subject and queue."""
+        """Tells those whose subscription, or request, was refused; the server says no more than subject and
+        queue."""
         for _, listener in self.all():
-            if (listener.subject, listener.queue) == (error.subject, error.queue):
+            if error.operation == "publish":
+                concerned = listener.asked == error.subject
+            else:
+                concerned = (listener.subject, listener.queue) == (error.subject, error.queue)
+            if concerned:
                 listener.refuse(error)
+
+    def lose(self, error: Error) -> None:
+        """The connection is lost: ends those who wait for replies to a request, which cannot come."""
+        for sid, listener in self.all():
+            if listener.asked:
+                listener.end(error)
+                self.remove(sid)
 
 
 def subscribe(sid: bytes, listener: Listener) -> Interest:

@@ -5,6 +5,7 @@ What is called when a future is done runs on the callback thread; the thread tha
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -17,48 +18,91 @@ from .waiter import Drive, Flag
 
 __all__ = ["ReplyFuture"]
 
+_PARTS = frozenset(vars(Future()))
+_WHOLE = object()
+
+if sys.version_info >= (3, 11):
+    _LateError = TimeoutError
+else:
+    from concurrent.futures import TimeoutError as _FutureTimeoutError
+
+    class _LateError(_FutureTimeoutError, TimeoutError):
+        """There are two of that name before Python 3.11, and callers may catch either."""
+
 
 class ReplyFuture(Future[Msg]):
     """The reply to one request. `result` reads the connection itself where nobody else does; `cancel`
-    gives the request up."""
+    gives the request up.
+
+    What `Future` consists of is made when somebody asks for it, as `wait`, `as_completed` and callbacks do:
+    its lock and lists take longer than all the rest of a request. `_outcome` is set once, by `setdefault`,
+    which is atomic: to how the request ended, or to `_WHOLE`, which leaves that to the parts.
+    """
+
+    _outcome: object = None
+    _flag: Flag | None = None
+    _over = False
+    _ending = False
 
     def __init__(
         self,
-        read: Callable[[Delivered], Msg],
+        subject: str,
+        token: bytes,
+        read: Callable[[str, Delivered], Msg],
         drive: Drive,
-        post: Callable[[Callable[[], object]], None],
-        give_up: Callable[[], None],
+        post: Callable[[Callable[[], object]], object],
+        give_up: Callable[[bytes], bool],
     ) -> None:
-        super().__init__()
+        # Not that of Future: see above.
+        self._subject = subject
+        self._token = token
         self._read = read
         self._drive = drive
         self._post = post
         self._give_up = give_up
-        self._over = Flag()
-        self._ending = False
+
+    def __getattr__(self, name: str) -> object:
+        """The parts of a Future, all of which are made with the first one. No thread changes them before it
+        has asked for them, and `setdefault` never changes one back."""
+        if name not in _PARTS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        whole: Future[Msg] = Future()
+        mine = vars(self)
+        outcome = mine.setdefault("_outcome", _WHOLE)
+        if isinstance(outcome, Msg):
+            whole.set_result(outcome)
+        elif isinstance(outcome, Error):
+            whole.set_exception(outcome)
+        for part, value in mine.setdefault("_parts", vars(whole)).items():
+            mine.setdefault(part, value)
+        return mine[name]
 
     def result(self, timeout: float | None = None) -> Msg:
         """The reply; raises what `Client.request` does, and TimeoutError where it is not there in `timeout`
         seconds (the request goes on then)."""
-        self._wait(timeout)
-        return super().result(0)
+        if not self._over:
+            self._wait(timeout)
+        outcome = self._outcome
+        return outcome if isinstance(outcome, Msg) else super().result(0)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the request failed with, if it did; waits as `result` does."""
-        self._wait(timeout)
+        if not self._over:
+            self._wait(timeout)
         return super().exception(0)
 
     def done(self) -> bool:
         """Whether it has ended, in whatever way. Takes no lock: an interrupt here could keep it for ever, and
         who drives needs it."""
-        return self._over.is_set
+        return self._over
 
     def cancel(self) -> bool:
         """Gives the request up, if there is no reply yet; whether it did."""
         cancelled = super().cancel()
         if cancelled:
-            self._over.set()
-            self._give_up()
+            if self._give_up(self._token):  # else somebody is about to end it, and does that
+                self.set_running_or_notify_cancel()
+            self._has_ended()
         return cancelled
 
     def add_done_callback(self, fn: Callable[[Future[Msg]], object]) -> None:
@@ -67,40 +111,47 @@ class ReplyFuture(Future[Msg]):
 
     def settle(self, frame: Delivered) -> None:
         """Sets what the reply says. For who drives."""
-        if not self._may_end():
-            return
         try:
-            self.set_result(self._read(frame))
+            self._end(self._read(self._subject, frame))
         except Error as error:
-            self.set_exception(error)
-        self._has_ended()
+            self._end(error)
 
     def fail(self, error: Error) -> None:
         """Sets why there will be no reply."""
-        if self._may_end():
-            self.set_exception(fresh(error))
-            self._has_ended()
+        self._end(fresh(error))
+
+    def _end(self, outcome: Msg | Error) -> None:
+        """Ends it, unless it has ended."""
+        if vars(self).setdefault("_outcome", outcome) is _WHOLE and self._may_end():
+            if isinstance(outcome, Error):
+                self.set_exception(outcome)
+            else:
+                self.set_result(outcome)
+        self._has_ended()
 
     def _may_end(self) -> bool:
-        """Whether it has no end yet."""
-        if self._over.is_set:
-            return False
-        if self._ending:  # an interrupt has hit who was about to: its lock may be taken for ever
-            self._condition = threading.Condition()
-            if super().done():
-                self._has_ended()
+        """Whether its parts have no end yet."""
+        if self._ending:
+            if self._over:
                 return False
-            return True
+            # An interrupt has hit who was about to: its lock may be taken for ever.
+            self._condition = threading.Condition()
+            return not super().done()
         self._ending = True
         return self.set_running_or_notify_cancel()
 
     def _has_ended(self) -> None:
-        self._over.set()
-        self._ending = False
+        self._over = True
+        if self._flag:  # looked at behind that; `_wait` does it the other way round
+            self._flag.set()
 
     def _wait(self, timeout: float | None) -> None:
         """Drives until it is done or the time is over."""
         until = monotonic() + (MAX_WAIT if timeout is None else min(timeout, MAX_WAIT))
-        if not self.done():
-            self._drive(self.done, until)
-            self._over.wait(until - monotonic())
+        self._drive(self.done, until)
+        if not self._over:
+            flag: Flag = vars(self).setdefault("_flag", Flag())
+            if not self._over:
+                flag.wait(until - monotonic())
+        if not self._over:
+            raise _LateError

@@ -28,7 +28,7 @@ _MEANINGLESS = (ConnectionClosedError, ProtocolError)
 _CALLERS = (AuthorizationError, CredentialsError)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Backoff:
     """How long to wait before a round of tries: nothing before the first one, then `wait` seconds, twice
     as long each time, up to `longest`; a part of up to `jitter` is added by chance."""
@@ -45,7 +45,7 @@ class Backoff:
         return min(doubled, self.longest) * (1 + self.jitter * chance)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Entry:
     """A known server. `failures` in a row; `refusal` is the text of its last one, if that was of the
     credentials."""

@@ -48,7 +48,7 @@ class SubStats:
     pending_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Home:
     """What a subscription needs of its client. `resume`: there is room again."""
 
@@ -82,11 +82,12 @@ class Subscription:
         overflow: Overflow = Overflow.DROP_NEW,
         max_msgs: int | None = None,
         handled: bool = False,
-        on_close: Callable[[Error], None] | None = None,
+        on_close: Callable[[Error], object] | None = None,
     ) -> None:
         self.subject = subject
         self.queue = queue
         self.sid = b""
+        self.asked = ""
         self.wire_subject = to_wire(subject)
         self.wire_queue = to_wire(queue)
         check_subscribe(self.wire_subject)

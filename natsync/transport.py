@@ -151,7 +151,9 @@ class Transport:
         encrypted them already.
         """
         try:
-            return self._socket.send(data[: self._write_bytes])
+            return self._socket.send(
+                data if self._write_bytes is None else data[: self._write_bytes]
+            )
         except self._blocked:
             return 0
         except self._failed as error:

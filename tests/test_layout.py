@@ -33,8 +33,9 @@ FENCES = {
     },
 }
 
-# What natsync may import beside the standard library, where it is needed: the extras nkeys, tls and otel.
-OPTIONAL = {"cryptography", "opentelemetry"}
+# What natsync may import beside the standard library, where it is needed: the extras nkeys, tls and otel,
+# and what only type checkers see.
+OPTIONAL = {"cryptography", "opentelemetry", "typing_extensions"}
 
 # Where the tests of a source file live; the first match counts.
 MIRROR = {

@@ -263,6 +263,35 @@ def test_closing_waits_for_what_was_published_but_not_for_ever() -> None:
             assert monotonic() - start < 5
 
 
+def test_a_close_that_was_interrupted_is_done_by_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Threads are joined then, as ever."""
+    join = Loop.join
+
+    def interrupted(loop: Loop, until: float) -> bool:
+        monkeypatch.setattr(Loop, "join", join)
+        raise KeyboardInterrupt
+
+    release, entered = threading.Event(), threading.Event()
+
+    def handler(msg: natsync.Msg) -> None:
+        entered.set()
+        release.wait(10)
+
+    before = threading.active_count()
+    with FakeServer() as server, server.client() as (nc, peer):
+        nc.subscribe("a", handler=handler)
+        peer.send(Msg(b"a", peer.subscribed()))
+        assert entered.wait(10)
+        monkeypatch.setattr(Loop, "join", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            nc.close(0)
+        threading.Timer(0.1, release.set).start()
+        nc.close(10)
+        assert threading.active_count() <= before + 1  # the timer's
+
+
 def test_closing_while_the_server_is_gone() -> None:
     with FakeServer() as server, server.client() as (nc, peer):
         peer.close()

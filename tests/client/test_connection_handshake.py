@@ -6,8 +6,9 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from time import monotonic
+from time import monotonic, process_time
 
 import pytest
 
@@ -17,6 +18,7 @@ from natsync.protocol import Connect, Err, Info, Ping
 
 from tests.support.fake_server import INFO, Background, FakeServer, Peer
 
+NONCE = replace(INFO, nonce="to be signed")
 SECRET = "s3cr3t"
 GREETING = b"INFO " + INFO.to_json() + b"\r\n"
 
@@ -134,6 +136,49 @@ def test_a_backlog_that_is_full() -> None:
         finally:
             for filler in fillers:
                 filler.close()
+
+
+def test_a_signature_that_takes_too_long() -> None:
+    """Nor does the thread that waits for it turn in circles while the server says something."""
+    release = threading.Event()
+
+    def sign(nonce: bytes) -> bytes:
+        release.wait(10)
+        return bytes(64)
+
+    with FakeServer() as server:
+        call = server.connecting(partial(natsync.connect, jwt="a.b.c", sign=sign, timeout=0.5))
+        server.accept().send(Info(NONCE.to_json()), Ping())
+        begun = process_time()
+        with pytest.raises(errors.ConnectTimeoutError) as caught:
+            call.result()
+        assert caught.value.step == "auth" and process_time() - begun < 0.3
+    release.set()
+
+
+def test_closing_does_not_wait_for_a_signature(caplog: pytest.LogCaptureFixture) -> None:
+    asked, release = threading.Event(), threading.Event()
+    signing: list[str] = []
+
+    def sign(nonce: bytes) -> bytes:
+        signing.append(threading.current_thread().name)
+        if len(signing) > 1:
+            asked.set()
+            release.wait(10)
+        return bytes(64)
+
+    connect = partial(natsync.connect, jwt="a.b.c", sign=sign, timeout=10)
+    with FakeServer() as server, server.client(connect, NONCE) as (nc, peer):
+        peer.close()
+        server.accept().send(Info(NONCE.to_json()))
+        assert asked.wait(10)
+        with pytest.raises(errors.RequestTimeoutError):
+            nc.request("a", timeout=0.01)
+        begun = monotonic()
+        nc.close(0)
+        assert monotonic() - begun < 1.0 and not caplog.records
+    assert {name.rpartition("-")[2] for name in signing} == {"aside"}
+    release.set()
 
 
 def test_servers_are_tried_in_order_within_one_deadline() -> None:

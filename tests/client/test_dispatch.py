@@ -56,6 +56,7 @@ def test_what_a_handler_raises_is_reported_and_delivery_goes_on(
         errors.append(error)
         reported.release()
 
+    caplog.set_level(logging.DEBUG, "natsync")
     dispatcher = Dispatcher("test", Callbacks(on_error=on_error))
     dispatcher.handle(handled_sub(b"1", b"2"), handler)
     assert reported.acquire(timeout=10) and reported.acquire(timeout=10)
@@ -65,6 +66,17 @@ def test_what_a_handler_raises_is_reported_and_delivery_goes_on(
     assert [type(error) for error in errors] == [HandlerError] * 2
     assert repr(errors[1].__cause__) == "KeyError(b'2')"
     assert "KeyError" in caplog.text and caplog.records[0].name == "natsync"
+    assert {record.levelname for record in caplog.records} == {"DEBUG"}, "it was handled"
+
+
+def test_what_no_callback_gets_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    got: list[Error] = []
+    dispatcher = Dispatcher("test", Callbacks(on_error=got.append))
+    dispatcher.end(None)
+    dispatcher.report(ServerError("too late"))
+    assert dispatcher.join(until())
+    assert not got and [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "too late" in caplog.text
 
 
 def test_callbacks_run_in_order_on_one_thread_and_close_is_last() -> None:

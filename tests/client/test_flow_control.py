@@ -168,9 +168,8 @@ def test_draining_a_connection() -> None:
         assert nc.status is natsync.Status.DRAINING
         with pytest.raises(errors.ConnectionDrainingError):
             nc.subscribe("b")
-        peer.send(Msg(b"a", sid, b"answer", b"last"))
         assert peer.expect(Ping) == Ping()
-        peer.send(Pong())
+        peer.send(Msg(b"a", sid, b"answer", b"last"), Pong())
         assert peer.until(Pub).subject == b"answer"
         peer.expect_end()
         call.result()

@@ -19,8 +19,8 @@ from tests.support.driving import idle
 from tests.support.fake_server import Background
 
 
-def reply(subject: str, payload: bytes = b"") -> MsgFrame:
-    return MsgFrame(subject.encode(), b"1", b"", payload)
+def reply(inbox: Inbox, token: bytes, payload: bytes = b"") -> MsgFrame:
+    return MsgFrame(inbox.wire_prefix + token, b"1", b"", payload)
 
 
 def test_a_waiter_is_settled_failed_or_late() -> None:
@@ -41,45 +41,46 @@ def test_a_waiter_is_settled_failed_or_late() -> None:
 def test_subjects() -> None:
     inbox, other = Inbox("_INBOX", idle), Inbox("_INBOX", idle)
     assert re.fullmatch(r"_INBOX\.[0-9A-Za-z]{22}\.\*", inbox.wire_subject.decode())
-    assert inbox.prefix != other.prefix
-    subjects = {inbox.open("a")[0] for _ in range(100)}
-    assert len(subjects) == 100
-    assert all(re.fullmatch(re.escape(inbox.prefix) + "[0-9a-z]+", name) for name in subjects)
-    assert Inbox("my.own", idle).prefix.startswith("my.own.")
+    assert inbox.wire_prefix != other.wire_prefix
+    assert inbox.wire_subject == inbox.wire_prefix + b"*"
+    tokens = {inbox.open("a")[0] for _ in range(100)}
+    assert len(tokens) == 100
+    assert all(re.fullmatch(b"[0-9a-z]+", token) for token in tokens)
+    assert Inbox("my.own", idle).subject.startswith("my.own.")
 
 
 def test_each_reply_finds_its_request() -> None:
     inbox = Inbox("_INBOX", idle)
     asked = [inbox.open("a") for _ in range(20)]
-    inbox.deliver([reply(subject, subject.encode()) for subject, _ in reversed(asked)])
-    for subject, waiter in asked:
+    inbox.deliver([reply(inbox, token, b"re " + token) for token, _ in reversed(asked)])
+    for token, waiter in asked:
         frame = waiter.wait(0)
-        assert frame and frame.payload == subject.encode()
-        inbox.close(subject)
+        assert frame and frame.payload == b"re " + token
+        assert not inbox.close(token)
     assert inbox.received == 20
 
 
 def test_second_late_and_foreign_replies_are_dropped() -> None:
     inbox = Inbox("_INBOX", idle)
-    subject, waiter = inbox.open("a")
+    token, waiter = inbox.open("a")
     other, _ = inbox.open("a")
-    inbox.deliver([reply(subject, b"1"), reply(subject, b"2"), reply(inbox.prefix + "zzz")])
-    inbox.close(other)
-    inbox.deliver([reply(other)])
+    inbox.deliver([reply(inbox, token, b"1"), reply(inbox, token, b"2"), reply(inbox, b"zzz")])
+    assert inbox.close(other) and not inbox.close(other)
+    inbox.deliver([reply(inbox, other)])
     frame = waiter.wait(0)
     assert frame and frame.payload == b"1"
 
 
 def test_a_rewritten_subject_goes_to_the_only_request() -> None:
     inbox = Inbox("_INBOX", idle)
-    subject, waiter = inbox.open("a")
-    inbox.deliver([reply(inbox.prefix + "zzz")])  # ours, but of a request that is over
-    inbox.deliver([reply("imported.subject", b"yes")])
+    _, waiter = inbox.open("a")
+    inbox.deliver([reply(inbox, b"zzz")])  # ours, but of a request that is over
+    inbox.deliver([MsgFrame(b"imported.subject", b"1", b"", b"yes")])
     frame = waiter.wait(0)
     assert frame and frame.payload == b"yes"
     _, first = inbox.open("a")
     inbox.open("a")
-    inbox.deliver([reply("imported.subject")])
+    inbox.deliver([MsgFrame(b"imported.subject", b"1")])
     assert first.wait(0) is None
 
 
@@ -113,17 +114,16 @@ def test_the_end_fails_all() -> None:
 
 def test_a_reply_that_was_at_hand_when_an_interrupt_came_is_not_forgotten() -> None:
     inbox = Inbox("_INBOX", idle)
-    subject, _ = inbox.open("x")
+    token, _ = inbox.open("x")
 
     class Stubborn(Waiter[object]):
         def settle(self, value: object) -> None:
             raise KeyboardInterrupt
 
-    token = subject[len(inbox.prefix) :].encode()
     inbox._waiting[token] = "x", Stubborn(idle)
     stubborn = inbox._waiting[token][1]
     with pytest.raises(KeyboardInterrupt):
-        inbox.deliver([reply(subject)])
+        inbox.deliver([reply(inbox, token)])
     inbox.lose(ConnectionReconnectingError("interrupted"))
     assert isinstance(stubborn, Waiter)
     with pytest.raises(ConnectionReconnectingError):

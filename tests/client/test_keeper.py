@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +12,10 @@ import pytest
 
 import natsync
 from natsync import errors
+from natsync.loop import Loop
 from natsync.protocol import Err, Info, Msg, Ping, Pong, Pub, Sub, Unsub
+from natsync.registry import Registry
+from natsync.waiter import Waiter
 
 from tests.support.fake_server import INFO, Background, FakeServer, Peer
 
@@ -146,6 +150,45 @@ def test_a_message_that_was_sent_in_part_is_sent_again_as_a_whole() -> None:
         peer.greet(info)
         assert peer.expect(Pub).payload == payload
         assert peer.expect(Pub).payload == b"next"
+
+
+def test_a_connection_lost_as_it_is_made_keeps_what_waited_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Told()
+    broken = threading.Event()
+    write, wire = Loop.write, Registry.wire
+    with FakeServer() as server, server.client(told.connect) as (nc, peer):
+        flush: Waiter[bool] = Waiter(nc._connection.drive)
+
+        def flushing(registry: Registry) -> bytes:
+            """As another thread does that finds a connection."""
+            if not broken.is_set():
+                nc._connection.outbox.flush(flush)
+            return wire(registry)
+
+        def breaking(loop: Loop, data: memoryview) -> int:
+            """The first write after the handshake finds the server gone."""
+            if b"meanwhile" in bytes(data) and not broken.is_set():
+                broken.set()
+                raise ConnectionResetError(errno.ECONNRESET, "gone again")
+            return write(loop, data)
+
+        monkeypatch.setattr(Registry, "wire", flushing)
+        monkeypatch.setattr(Loop, "write", breaking)
+        peer.close()
+        peer = server.accept()
+        assert told.next().startswith("disconnect")
+        nc.publish("a", b"meanwhile")
+        peer.greet()
+        assert broken.wait(TIMEOUT)
+        assert again(server).expect(Pub).payload == b"meanwhile"
+        with pytest.raises(errors.ConnectionReconnectingError, match="gone again"):
+            flush.wait(TIMEOUT)
+        assert told.next() == "reconnect"
+        assert told.next() == "disconnect connection closed: gone again"
+        assert told.next() == "reconnect"
+        assert nc.stats.out_msgs == 1
 
 
 def _facts() -> dict[str, object]:

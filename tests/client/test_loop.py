@@ -65,6 +65,22 @@ def test_a_wake_up_is_not_lost_whenever_it_comes() -> None:
     run(body)
 
 
+def test_a_wake_up_that_is_taken_back() -> None:
+    def body(loop: Loop) -> None:
+        loop.calm()
+        loop.wake()
+        loop.calm()
+        until = monotonic() + 0.02
+        loop.wait(until)
+        assert monotonic() >= until - 0.001
+        loop.wake()
+        begun = monotonic()
+        loop.wait(begun + TIMEOUT)
+        assert monotonic() < begun + TIMEOUT
+
+    run(body)
+
+
 def test_a_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from natsync.errors import Error, PermissionsViolationError
+from natsync.errors import ConnectionReconnectingError, Error, PermissionsViolationError
 from natsync.message import Delivered
 from natsync.registry import Registry, limit, subscribe, unsubscribe
 
@@ -21,6 +21,8 @@ class Listening:
     received_before: int = 0
     refused: Error | None = None
     sid: bytes = b""
+    asked: str = ""
+    ended: Error | None = None
     is_full: bool = False
 
     @property
@@ -41,7 +43,7 @@ class Listening:
         self.received_before = self.received
 
     def end(self, error: Error, *, discard: bool = False, quiet: bool = True) -> None:
-        pass
+        self.ended = error
 
 
 def test_sids_are_never_used_again() -> None:
@@ -77,3 +79,17 @@ def test_a_refusal_is_told_by_subject_and_queue() -> None:
     error = PermissionsViolationError("no", "subscription", "a", "q")
     registry.deny(error)
     assert (meant.refused, other.refused) == (error, None)
+
+
+def test_who_waits_for_replies_is_told_of_a_refused_request_and_of_a_loss() -> None:
+    registry = Registry()
+    asking, other = Listening("inbox", asked="a"), Listening("a")
+    registry.add(asking)
+    registry.add(other)
+    error = PermissionsViolationError("no", "publish", "a")
+    registry.deny(error)
+    assert (asking.refused, other.refused) == (error, None)
+    lost = ConnectionReconnectingError("reset")
+    registry.lose(lost)
+    assert (asking.ended, other.ended) == (lost, None)
+    assert registry.all() == [(b"2", other)]

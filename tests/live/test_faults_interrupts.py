@@ -52,6 +52,9 @@ def interrupted(*arguments: str) -> dict[str, float]:
         ("subscribe", "interrupt"),
         ("close", "interrupt"),
         ("drain", "exception"),
+        ("first request", "interrupt"),
+        ("refused drain", "interrupt"),
+        ("refused request", "timeout"),
     ],
 )
 def test_calls_that_are_interrupted(

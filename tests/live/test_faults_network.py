@@ -294,7 +294,7 @@ def test_a_server_killed_under_load_is_accounted_for(
         sub = nc.subscribe("load", pending_msgs_limit=-1, pending_bytes_limit=-1)
         nc.flush()
         sent = 0
-        for _ in range(3):
+        for kills in range(1, 4):
             for _ in range(20_000):
                 nc.publish("load", b"%d" % sent)
                 sent += 1
@@ -303,7 +303,7 @@ def test_a_server_killed_under_load_is_accounted_for(
                 nc.publish("load", b"%d" % sent)
                 sent += 1
             server.start()
-            assert nc.wait_connected(TIMEOUT)
+            events.wait_for(*["lost", "back"] * kills)
         nc.flush(TIMEOUT)
         got = [int(msg.data) for msg in sub.messages(timeout=0)]
         assert len(set(got)) == len(got), "a message came twice"
@@ -356,3 +356,29 @@ def test_an_idle_program_answers_the_pings_of_the_server(start_server: StartServ
         assert not waited.wait(1.0)  # ten of them: the program does nothing at all
         assert nc.status is natsync.Status.CONNECTED and nc.stats.reconnects == 0
     assert events.seen == ["closed"]
+
+
+def test_replies_of_several_end_with_the_loss(proxy: Proxy, witness: natsync.Client) -> None:
+    """Those that came are handed out; that there may be more is no silent end."""
+    asked = threading.Event()
+    questions: list[natsync.Msg] = []
+
+    def answer(msg: natsync.Msg) -> None:
+        questions.append(msg)
+        msg.respond(b"first")
+        asked.set()
+
+    witness.subscribe("several", handler=answer)
+    witness.flush()
+    with natsync.connect(proxy.url, reconnect_wait=0.01) as nc:
+        replies = nc.request_many("several", timeout=60)
+        assert asked.wait(TIMEOUT)
+        assert next(replies).data == b"first"
+        proxy.cut(reset=True)
+        with pytest.raises(errors.ConnectionReconnectingError):
+            next(replies)
+        assert nc.wait_connected(TIMEOUT)
+        questions[0].respond(b"second")
+        witness.flush()
+        nc.flush()
+        assert list(replies) == [] and not nc._connection.registry.all()

@@ -59,6 +59,8 @@ class Interrupted:
         self.other.flush()
         self.nc = natsync.connect(url, reconnect_wait=0.01, reconnect_max_wait=0.05)
         self._sub = self.nc.subscribe("self")
+        self._closed = natsync.connect(url)
+        self._closed.close(TIMEOUT)
         self.calls: dict[str, Callable[[], object]] = {
             "request": self._request,
             "future": self._future,
@@ -68,6 +70,11 @@ class Interrupted:
             "subscribe": self._subscribe,
             "close": lambda: self._leave(lambda nc: nc.close(TIMEOUT)),
             "drain": lambda: self._leave(lambda nc: nc.drain(TIMEOUT)),
+            "first request": lambda: self._leave(lambda nc: self._ask_first(nc)),
+            "refused drain": lambda: self._refused(lambda nc: nc.drain(TIMEOUT)),
+            "refused request": lambda: self._refused(
+                lambda nc: nc.request("echo", timeout=TIMEOUT)
+            ),
         }
 
     def work(self, call: Callable[[], object], seconds: float) -> None:
@@ -97,8 +104,8 @@ class Interrupted:
         stats = self._sub.stats
         assert stats.received == stats.delivered + stats.dropped + stats.pending_msgs
         self.counts["reconnects"] = self.nc.stats.reconnects
-        self.nc.close(TIMEOUT)
-        self.other.close(TIMEOUT)
+        for nc in (self._closed, self.nc, self.other):
+            nc.close(TIMEOUT)
 
     def beside(self, stop: threading.Event) -> None:
         """What another thread does on the same connection meanwhile."""
@@ -146,6 +153,17 @@ class Interrupted:
             f"other.{self._number}"
         ):  # one that was interrupted may stay for a while
             self.nc.publish("other")
+
+    def _ask_first(self, nc: natsync.Client) -> None:
+        """Which subscribes to the inbox."""
+        assert nc.request("echo", b"first", timeout=TIMEOUT).data == b"first"
+
+    def _refused(self, call: Callable[[natsync.Client], object]) -> None:
+        """By a client that is closed: every lock of it must still be free."""
+        try:
+            call(self._closed)
+        except errors.ConnectionClosedError:
+            self.counts["refused"] += 1
 
     def _leave(self, end: Callable[[natsync.Client], None]) -> None:
         self._armed = False
