@@ -29,12 +29,15 @@ class Batch:
 
     def __reduce__(self) -> tuple[type[Batch], tuple[object, ...]]:
         """A batch that waits for others: of the packets only the places are told later."""
-        first, last = replace(self.first, offset=0), self.last
-        if isinstance(first, Chunk):
-            first = replace(first, data=b"")
-        if isinstance(last, Chunk):
-            last = replace(last, data=b"")
+        first, last = _bare(self.first, 0), _bare(self.last, self.last.offset)
         return Batch, (self.direction, self.ts_ns, first, last, self.frames, self.flaw)
+
+
+def _bare(place: Chunk | Gap, offset: int) -> Chunk | Gap:
+    """The same place without its bytes."""
+    if isinstance(place, Gap):
+        return replace(place, offset=offset)
+    return Chunk(place.ts_ns, place.number, place.capture, offset, b"")
 
 
 @dataclass(slots=True)

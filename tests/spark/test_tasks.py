@@ -80,10 +80,10 @@ def test_a_survey_of_what_changed_says_so(tmp_path: Path) -> None:
         body(state)
 
 
-def prepared(size: int) -> tuple[Work, list[Part], Iterator[pa.RecordBatch]]:
+def prepared(size: int, *tables: str) -> tuple[Work, list[Part], Iterator[pa.RecordBatch]]:
     """What a decode is given, made by the tasks before it."""
     found: list[Stretch] = planned([SAMPLE], size)
-    work = Work(frozenset({"frames", "sessions"}), Options())
+    work = Work(frozenset(tables), Options())
     facts, flows = surveyed(found, work)
     known = parts(found, facts)
     visits = visits_of(flows)
@@ -99,7 +99,7 @@ def prepared(size: int) -> tuple[Work, list[Part], Iterator[pa.RecordBatch]]:
 
 
 def test_reading_gives_the_rows_of_a_table() -> None:
-    work, known, inputs = prepared(8192)
+    work, known, inputs = prepared(8192, "frames")
     batches = tasks.reading(work, known, "frames")(inputs)
     got = [row for batch in batches for row in records_of("frames", batch)]
     assert ordered(got) == in_one([SAMPLE], ["frames"])
@@ -107,7 +107,7 @@ def test_reading_gives_the_rows_of_a_table() -> None:
 
 def test_writing_tells_what_was_written(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    work, known, inputs = prepared(8192)
+    work, known, inputs = prepared(8192, "frames", "sessions")
     whole = tasks.Decoded()
     for _, _, text in told(tasks.writing(work, known, ["frames"], str(tmp_path), "run")(inputs)):
         decoded = body(text)

@@ -21,11 +21,9 @@ from dissect.nats.spark.stages import (
     Work,
     decode,
     parts,
-    share_of,
-    stitch,
-    survey,
-    unproven,
 )
+from dissect.nats.spark.stages import place_of as place_among
+from dissect.nats.spark.stages import share_of, stitch, survey, unproven
 from dissect.nats.timeline import place_of
 
 TABLES = tuple(ROWS)
@@ -47,7 +45,10 @@ def surveyed(found: Sequence[Stretch], work: Work = WORK) -> tuple[list[Surveyed
     """What the stretches have, and the flows in each; as often as fragments ask for it."""
     given: dict[int, bytes] = {}
     while True:
-        both = [survey(work, stretch, given.get(at, b"")) for at, stretch in enumerate(found)]
+        both = [
+            survey(work, stretch, place_among(at, len(found)), given.get(at, b""))
+            for at, stretch in enumerate(found)
+        ]
         told, flows = [one for one, _ in both], [list(met) for _, met in both]
         again = unproven(told)
         if not again:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 8 << 20
 
 
-def batches(table: str, source: Iterable[Rows], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Rows of one table as Arrow batches, bounded in rows and in payloads."""
+def batches(
+    table: str, source: Iterable[Rows], columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows of one table as Arrow batches, bounded in rows and payloads; all columns or those given."""
     waiting: list[Record] = []
     size = 0
     for rows in source:

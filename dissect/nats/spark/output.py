@@ -15,6 +15,8 @@ import os
 from collections.abc import Iterable, Sequence
 from datetime import date
 from importlib import import_module
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
@@ -148,29 +150,29 @@ class Writer:
 
     def add(self, table: str, records: Sequence[Record]) -> None:
         """Takes rows of one table that came free at once."""
-        for record in self._lines[table].put(placed(records), payload_bytes(records)):
-            self._put(table, record)
+        self._put(table, self._lines[table].put(placed(records), payload_bytes(records)))
 
     def close(self) -> None:
         """There are no more."""
         for table, line in self._lines.items():
-            for record in line.rest():
-                self._put(table, record)
-        for one in self._open.values():
-            self.written.append(one.close())
-        self._open.clear()
+            self._put(table, line.rest())
+        self._close_all()
 
-    def _put(self, table: str, record: Record) -> None:
-        ts_ns: int | None = getattr(record, TIMES[table])
-        day = _NO_DAY if ts_ns is None else _day(ts_ns)
-        one = self._open.get((table, day))
-        if one is None:
-            if len(self._open) >= _DAYS:  # nobody has so many, but for clocks that went mad
-                for other in self._open.values():
-                    self.written.append(other.close())
-                self._open.clear()
-            one = self._open[table, day] = self._new(table, day)
-        one.put(record)
+    def _put(self, table: str, records: Sequence[Record]) -> None:
+        """Writes rows to the files of their days."""
+        when = attrgetter(TIMES[table])
+        for number, group in groupby(records, key=lambda row: _number_of(when(row))):
+            day = _day(number)
+            one = self._open.get((table, day))
+            if one is None:
+                if len(self._open) >= _DAYS:  # nobody has so many, but for clocks that went mad
+                    self._close_all()
+                one = self._open[table, day] = self._new(table, day)
+            one.put(group)
+
+    def _close_all(self) -> None:
+        self.written += [one.close() for one in self._open.values()]
+        self._open.clear()
 
     def _new(self, table: str, day: str) -> _Open:
         name = f"date={day}/part-{self._number:05}-{self._serial:03}.parquet"
@@ -189,13 +191,14 @@ class _Open:
         self._records: list[Record] = []
         self._held = self._count = 0
 
-    def put(self, record: Record) -> None:
-        """Takes the next row."""
-        self._records.append(record)
-        if isinstance(record, FrameRecord) and record.payload is not None:
-            self._held += len(record.payload)
-        if len(self._records) >= BATCH_ROWS or self._held >= _HELD_BYTES:
-            self._flush()
+    def put(self, records: Iterable[Record]) -> None:
+        """Takes the next rows."""
+        for record in records:
+            self._records.append(record)
+            if record.__class__ is FrameRecord and record.payload is not None:
+                self._held += len(record.payload)
+            if len(self._records) >= BATCH_ROWS or self._held >= _HELD_BYTES:
+                self._flush()
 
     def close(self) -> Written:
         """The file is whole."""
@@ -221,7 +224,14 @@ def _filesystem(out: str) -> tuple[fs.FileSystem, str]:
     return pa_fs.LocalFileSystem(), os.path.abspath(out)
 
 
-def _day(ts_ns: int) -> str:
-    """The date in UTC. Years that no calendar here has are those of its ends."""
-    days = min(max(ts_ns // _DAY_NS, -719_162), 2_932_896)
+def _number_of(ts_ns: int | None) -> int | None:
+    """The day, counted from 1970 in UTC; None where there is no time."""
+    return None if ts_ns is None else ts_ns // _DAY_NS
+
+
+def _day(number: int | None) -> str:
+    """The date of a day. Years that no calendar here has are those of its ends."""
+    if number is None:
+        return _NO_DAY
+    days = min(max(number, -719_162), 2_932_896)
     return date.fromordinal(date(1970, 1, 1).toordinal() + days).isoformat()

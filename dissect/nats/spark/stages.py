@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -106,27 +107,61 @@ class State(NamedTuple):
     read: bool = False
 
 
-def survey(work: Work, stretch: Stretch, fragments: bytes) -> tuple[Surveyed, Iterator[Met]]:
+class Place(Enum):
+    """Where a stretch is among all. Before the first one no flow has a state, behind the last one none needs
+    one; so less has to be found out of these."""
+
+    FIRST = auto()
+    BETWEEN = auto()
+    LAST = auto()
+
+
+def place_of(number: int, count: int) -> Place:
+    """That of the stretch with this number."""
+    if number == count - 1:
+        return Place.LAST
+    return Place.BETWEEN if number else Place.FIRST
+
+
+def survey(
+    work: Work, stretch: Stretch, place: Place, fragments: bytes
+) -> tuple[Surveyed, Iterator[Met]]:
     """What a stretch has, where `fragments` wait when it begins."""
     clock, layers = Clock(), Layers()
     layers.load(fragments)
-    survey = Survey(work.tables, work.options, clock)
-    keys: set[bytes] = set()
-    latest_ns = NO_TIME
-
-    def noted() -> Iterator[Segment]:
-        nonlocal latest_ns
-        for segment in layers.take(work.packets(stretch), clock):
-            keys.add(segment.key)
-            if segment.ts_ns > latest_ns:
-                latest_ns = segment.ts_ns
-            yield segment
-
-    survey.run(noted())
-    told = Surveyed(latest_ns, fragments, layers.save(), layers.met_fragments)
-    states, strides = survey.states(), survey.strides()
-    flows = set(map(undirected, keys))
+    noted = _Noted(layers.take(work.packets(stretch), clock))
+    states: dict[bytes, bytes] = {}
+    strides: dict[bytes, bytes] = {}
+    if place is Place.LAST:
+        _exhaust(noted)
+    elif place is Place.FIRST:
+        dissection = Dissection(work.tables, work.options, clock, quiet=True)
+        _exhaust(dissection.take(noted))
+        states = dissection.save()
+    else:
+        found = Survey(work.tables, work.options, clock)
+        found.run(noted)
+        states, strides = found.states(), found.strides()
+    told = Surveyed(noted.latest_ns, fragments, layers.save(), layers.met_fragments)
+    flows = set(map(undirected, noted.keys))
     return told, (Met(flow, states.pop(flow, b""), strides.pop(flow, b"")) for flow in flows)
+
+
+class _Noted:
+    """Segments, and what is noted of all that went by: their keys, and the latest time."""
+
+    def __init__(self, source: Iterable[Segment]) -> None:
+        self.keys: set[bytes] = set()
+        self.latest_ns = NO_TIME
+        self._source = source
+
+    def __iter__(self) -> Iterator[Segment]:
+        add = self.keys.add
+        for segment in self._source:
+            add(segment.key)
+            if segment.ts_ns > self.latest_ns:
+                self.latest_ns = segment.ts_ns
+            yield segment
 
 
 def parts(stretches: Sequence[Stretch], surveyed: Sequence[Surveyed]) -> list[Part]:
@@ -255,6 +290,6 @@ def _segments(
     return layers.take(work.packets(part.stretch), clock)
 
 
-def _exhaust(rows: Iterable[Rows]) -> None:
-    for _ in rows:
+def _exhaust(source: Iterable[object]) -> None:
+    for _ in source:
         pass

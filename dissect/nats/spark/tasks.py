@@ -6,6 +6,7 @@ column `body`: raised in a worker they would reach the user as pages of Java.
 
 from __future__ import annotations
 
+import gc
 import pickle
 import struct
 from collections import Counter
@@ -19,10 +20,11 @@ from ..capture.stretches import Stretch
 from ..errors import DissectError
 from ..folds import Rows
 from ..records import ROWS, Record, SessionRecord
-from ..tables import BATCH_ROWS, batch, pyarrow
-from ..timeline import REACH, Timeline, payload_bytes, placed
+from ..shards import calm_collector
+from ..tables import pyarrow
+from .arrow import batches as batches_of
 from .output import Writer, Written
-from .stages import Part, State, Visit, Work, decode, stitch, survey
+from .stages import Part, State, Visit, Work, decode, place_of, stitch, survey
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,16 +79,18 @@ def surveying(work: Work, stretches: Sequence[Stretch], fragments: Mapping[int, 
     a flow, whose state tells the rest."""
 
     def run(batches: Batches) -> Batches:
+        calm()
         for rows in batches:
             for number in rows.column(0).to_pylist():
-                yield from _survey(work, stretches[number], number, fragments.get(number, b""))
+                yield from _survey(work, stretches, number, fragments.get(number, b""))
 
     return run
 
 
-def _survey(work: Work, stretch: Stretch, number: int, fragments: bytes) -> Batches:
+def _survey(work: Work, stretches: Sequence[Stretch], number: int, fragments: bytes) -> Batches:
     names = ["stretch", "flow", "state", "stride"]
-    told = _told(lambda: survey(work, stretch, fragments))
+    place = place_of(number, len(stretches))
+    told = _told(lambda: survey(work, stretches[number], place, fragments))
     if isinstance(told, DissectError):
         yield _batch([(number, b"", pickle.dumps(told), b"")], names)
         return
@@ -101,6 +105,7 @@ def stitching(work: Work, parts: Sequence[Part]) -> Function:
     states."""
 
     def run(batches: Batches) -> Batches:
+        calm()
         for _, group in groupby(_visits(batches), key=itemgetter(0)):
             states = stitch(work, parts, (visit for _, visit in group))
             while some := list(map(_row, islice(states, _STATES))):
@@ -136,6 +141,7 @@ def writing(
         return done
 
     def do(batches: Batches) -> Batches:
+        calm()
         for number, states, leaving in _inputs(batches):
             yield _one(number, _told(lambda: one(number, states, leaving)))
 
@@ -146,18 +152,10 @@ def reading(work: Work, parts: Sequence[Part], table: str) -> Function:
     """For rows `stretch, kind, flow, body`, in order: the rows of a table."""
 
     def run(batches: Batches) -> Batches:
+        calm()
         for number, states, leaving in _inputs(batches):
-            line = Timeline[Record](REACH[table])
-            ready: list[Record] = []
-            for rows in decode(work, parts, number, states, leaving, Counter()):
-                for _, records in _by_table(rows, [table]):
-                    ready += line.put(placed(records), payload_bytes(records))
-                while len(ready) >= BATCH_ROWS:
-                    yield batch(table, ready[:BATCH_ROWS])
-                    del ready[:BATCH_ROWS]
-            ready += line.rest()
-            for start in range(0, len(ready), BATCH_ROWS):
-                yield batch(table, ready[start : start + BATCH_ROWS])
+            rows = decode(work, parts, number, states, leaving, Counter())
+            yield from batches_of(table, rows)
 
     return run
 
@@ -168,6 +166,12 @@ def body_of(row: bytes) -> object:
     if isinstance(told, DissectError):
         raise told
     return told
+
+
+def calm() -> None:
+    """Makes this worker's process look for garbage as rarely as those of `shards` do, once."""
+    if not gc.get_freeze_count():
+        calm_collector()
 
 
 def _told(function: Callable[[], _Out]) -> _Out | DissectError:
