@@ -1,4 +1,6 @@
-"""Six questions to the tables that `nats-dissect spark CAPTURE... --out DIR` wrote: python audit.py DIR
+"""Six questions to the tables that `nats-dissect spark` wrote: python audit.py DIR
+
+    nats-dissect spark CAPTURE... --out DIR --tables frames,sessions,subscriptions,requests,flows
 
 Each is a text of Spark SQL in audit/, to be copied into a notebook. Exit status: 0 nothing that an audit
 should stop on; 1 readable credentials, or sessions that ended in error; 2 it could not be done.
@@ -10,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+TABLES = ("frames", "sessions", "subscriptions", "requests", "flows")
 JAVA = "Spark needs Java 17 or later: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
 QUESTIONS = {  # file: title, and whether an audit stops on an answer
     "talkers": ("Top talkers", False),
@@ -43,11 +46,12 @@ try:
 except PySparkRuntimeError:  # of which Java has said more
     refuse(JAVA)
 spark.sparkContext.setLogLevel("ERROR")
-for table in ("frames", "sessions", "subscriptions", "requests", "flows", "anomalies"):
+for table in TABLES:
     try:  # the schema, because a table may be empty
         rows = spark.read.schema(spark_schema(table)).parquet(f"{sys.argv[1]}/{table}")
     except AnalysisException:
-        refuse(f"no {table} in {sys.argv[1]}: nats-dissect spark CAPTURE... --out {sys.argv[1]}")
+        command = f"nats-dissect spark CAPTURE... --out {sys.argv[1]} --tables {','.join(TABLES)}"
+        refuse(f"no {table} in {sys.argv[1]}: {command}")
     rows.createOrReplaceTempView(table)
 
 found = False

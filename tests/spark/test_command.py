@@ -14,6 +14,9 @@ from dissect.nats.pipeline import records
 from dissect.nats.spark.command import lines
 from dissect.nats.spark.jobs import Summary
 
+from tests.support.requirements import missing
+from tests.support.spark import lack
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -78,6 +81,23 @@ def test_a_folder_of_somebody_else(spark: SparkSession, tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"nats-dissect: {tmp_path}: has files that this program has not")
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_what_needs_no_spark_is_said_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if lacking := lack():
+        missing(*lacking)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # where there is none
+    (tmp_path / "letter.txt").write_text("dear")
+    for capture, out, said in (
+        ("nowhere.pcap", "new", f"{Path('nowhere.pcap').absolute()}: no such file"),
+        (tmp_path, "new", f"{tmp_path}: no file in this folder is a capture"),
+        (CORE, "", f"{tmp_path}: has files that this program has not written"),
+    ):
+        done = run(capture, "--out", tmp_path / out)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"nats-dissect: {said}")
 
 
 def test_a_summary_for_people() -> None:

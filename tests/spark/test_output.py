@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats.errors import SparkError
+from dissect.nats.errors import DissectError, SparkError
 from dissect.nats.records import AnomalyRecord, Record, SubscriptionRecord
 from dissect.nats.spark.output import Folder, Writer
 
@@ -94,3 +94,10 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(SparkError, match="cannot be"):
         Folder(str(tmp_path / "file" / "out")).begin("r1")
+
+
+@pytest.mark.parametrize("out", ["foo://x/y", "hdfs://no host/x"])
+def test_a_folder_that_cannot_be_reached_is_named(out: str) -> None:
+    with pytest.raises(DissectError, match="cannot be reached") as told:
+        Folder(out)
+    assert str(told.value).startswith(f"{out}: ")

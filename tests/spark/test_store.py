@@ -39,5 +39,5 @@ def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
         store.write("x", b"")
     with pytest.raises(SparkError, match="cannot be written"):
         Store(str(tmp_path)).delete("nothing")
-    with pytest.raises(SparkError, match="cannot be reached"):
+    with pytest.raises(DissectError, match="cannot be reached"):
         Store("nosuch://x/y")

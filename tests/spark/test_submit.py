@@ -72,6 +72,11 @@ def test_with_an_old_java(tmp_path: Path) -> None:
             "as its web page has it: --master spark://HOST:PORT",
         ),
         (
+            ["--master", "spark://nohost.invalid:7077"],
+            "no Spark master answers at nohost.invalid:7077 (unknown host); start one, or give its address "
+            "as its web page has it: --master spark://HOST:PORT",
+        ),
+        (
             ["--master", "nonsense"],
             "Spark does not start: Master must either be yarn or start with spark, k8s, or local; "
             "see --master and --conf",

@@ -110,7 +110,7 @@ def _reason(error: Exception) -> str:
 
 
 @lru_cache(maxsize=64)  # a file is opened many times, and a connection takes long to make
-def _elsewhere(path: str) -> tuple[fs.FileSystem, str]:
+def elsewhere(path: str) -> tuple[fs.FileSystem, str]:
     """The file system of a URI, and what the file is called there."""
     try:
         from pyarrow import fs
@@ -127,7 +127,7 @@ def _elsewhere(path: str) -> tuple[fs.FileSystem, str]:
 
 
 def _told_elsewhere(path: str) -> tuple[int, int]:
-    system, name = _elsewhere(path)
+    system, name = elsewhere(path)
     from pyarrow import fs
 
     try:
@@ -142,7 +142,7 @@ def _told_elsewhere(path: str) -> tuple[int, int]:
 
 
 def _opened_elsewhere(path: str, start: int) -> AbstractContextManager[Pieces]:
-    system, name = _elsewhere(path)
+    system, name = elsewhere(path)
     import pyarrow
 
     file = system.open_input_file(name)
@@ -152,7 +152,7 @@ def _opened_elsewhere(path: str, start: int) -> AbstractContextManager[Pieces]:
 
 
 def _contents_elsewhere(folder: str) -> list[str] | None:
-    system, name = _elsewhere(folder)
+    system, name = elsewhere(folder)
     from pyarrow import fs
 
     try:

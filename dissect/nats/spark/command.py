@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from natsync.protocol import Kind
 
+from ..capture import CaptureReport
+from ..capture.extents import captures
+from ..capture.files import is_uri, told
 from ..capture.window import Window
 from ..outlet import Outlet, say
 from ..records import COLUMNS
 from ..units import count_text, duration_text, size_text
 from .arguments import JobGiven
 from .jobs import JobOptions, Summary, dissect
+from .output import Folder
 from .settings import absolute
-from .submit import session
+from .submit import check_libraries, session
 
 _NOUNS = {table: table.removesuffix("s") for table in COLUMNS} | {"anomalies": "anomaly"}
 _DAMAGED = 3
@@ -29,7 +33,9 @@ _DAMAGED = 3
 def run_job(given: JobGiven) -> None:
     """Does the job, says on stderr what was done, and exits unless all is well."""
     outlet = Outlet(None if given.summary == "-" else given.summary, given.captures)
+    paths, out = [absolute(path) for path in given.captures], absolute(given.out)
     with outlet.open() as output:
+        _check(paths, out)
         with session(given.master, given.conf) as spark:
             options = JobOptions(
                 options=replace(
@@ -38,8 +44,7 @@ def run_job(given: JobGiven) -> None:
                 chunk_bytes=given.chunk_bytes,
                 window=Window(given.from_ns, given.until_ns),
             )
-            captures = [absolute(path) for path in given.captures]
-            summary = dissect(spark, captures, given.tables, options, absolute(given.out))
+            summary = dissect(spark, paths, given.tables, options, out)
         if given.summary is not None:
             outlet.clear(output)
             output.write(json.dumps(summary.values(), indent=2) + "\n")
@@ -47,6 +52,14 @@ def run_job(given: JobGiven) -> None:
         say(line)
     if summary.is_damaged:
         sys.exit(_DAMAGED)
+
+
+def _check(paths: Sequence[str], out: str) -> None:
+    """What can be said at once about inputs here and the output; Spark takes seconds to start."""
+    check_libraries()
+    for path in captures([path for path in paths if not is_uri(path)], CaptureReport()):
+        told(path)
+    Folder(out).check()
 
 
 def lines(summary: Summary, out: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from .ship import ship
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
+    from py4j.protocol import Py4JJavaError
     from pyspark import SparkContext
 
 _DIAL_MS = 5_000
@@ -51,7 +52,7 @@ def check_master(gateway: JavaGateway, master: str) -> None:
             dialled.connect(net.InetSocketAddress(host, port), _DIAL_MS)
             return
         except Py4JJavaError as error:
-            tried.append(f"{host}:{port} ({error.java_exception.getMessage()})")
+            tried.append(f"{host}:{port} ({_why(error)})")
         finally:
             dialled.close()
     if master.startswith("spark://"):
@@ -59,6 +60,13 @@ def check_master(gateway: JavaGateway, master: str) -> None:
             f"no Spark master answers at {', '.join(tried) or master}",
             "start one, or give its address as its web page has it: --master spark://HOST:PORT",
         )
+
+
+def _why(error: Py4JJavaError) -> str:
+    """Why there is no connection. Of an unknown host Java says its name alone."""
+    if "UnknownHostException" in error.java_exception.toString():
+        return "unknown host"
+    return str(error.java_exception.getMessage())
 
 
 def check_workers(context: SparkContext, patience_s: int = _PATIENCE_S) -> None:

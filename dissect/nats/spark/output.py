@@ -20,6 +20,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
+from ..capture.files import elsewhere, is_uri
 from ..errors import SparkError
 from ..parquet import ParquetFile
 from ..records import FrameRecord, Record
@@ -217,11 +218,10 @@ class _Open:
 
 def _filesystem(out: str) -> tuple[fs.FileSystem, str]:
     """What reaches the folder, and its path there."""
-    pa_fs = import_module("pyarrow.fs")
-    if "://" in out:
-        filesystem, path = pa_fs.FileSystem.from_uri(out.replace("s3a://", "s3://", 1))
+    if is_uri(out):
+        filesystem, path = elsewhere(out)
         return filesystem, path.rstrip("/")
-    return pa_fs.LocalFileSystem(), os.path.abspath(out)
+    return import_module("pyarrow.fs").LocalFileSystem(), os.path.abspath(out)
 
 
 def _number_of(ts_ns: int | None) -> int | None:

@@ -6,24 +6,22 @@ import os
 from importlib import import_module
 from uuid import uuid4
 
+from ..capture.files import elsewhere, is_uri
 from ..errors import SparkError
 
 
 class Store:
-    """Files by name. All calls raise SparkError where the folder cannot be used."""
+    """Files by name. All calls raise DissectError where the folder cannot be used."""
 
     def __init__(self, folder: str) -> None:
         fs = import_module("pyarrow.fs")
         self._folder = folder
         self._kinds = fs.FileType
         self._selector = fs.FileSelector
-        try:
-            if "://" in folder:
-                self._fs, self._root = fs.FileSystem.from_uri(folder.replace("s3a://", "s3://", 1))
-            else:
-                self._fs, self._root = fs.LocalFileSystem(), os.path.abspath(folder)
-        except (OSError, ValueError) as error:
-            raise self._fault("reached", error) from error
+        if is_uri(folder):
+            self._fs, self._root = elsewhere(folder)
+        else:
+            self._fs, self._root = fs.LocalFileSystem(), os.path.abspath(folder)
 
     def names(self) -> list[str]:
         """Of all files, in order."""

@@ -47,7 +47,7 @@ def session(
     """The session of this program, or one for as long as the block. `master` None is what `conf`,
     spark-defaults.conf or spark-submit say, or else this machine. Raises DissectError, also for what the
     block lets through of Spark's errors."""
-    _check_libraries()
+    check_libraries()
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
@@ -72,7 +72,8 @@ def session(
             raise fault from error
 
 
-def _check_libraries() -> None:
+def check_libraries() -> None:
+    """Raises MissingLibrary where something is not installed that every job needs."""
     for name in ("pyspark", "pyarrow"):
         try:
             __import__(name)
