@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats.errors import MissingLibrary, SparkError
+from dissect.nats.errors import DissectError, MissingLibrary, SparkError
 from dissect.nats.spark.store import Store
 from dissect.nats.tables import pyarrow
 
