@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,6 +125,27 @@ def test_a_hint_is_believed() -> None:
     said = Said(midstream=True, hint=Kind.LEAFNODE).say(ORIGINATOR, b"PING\r\n", b"PING\r\n").over()
     assert said.conversation.kind is Kind.LEAFNODE
     assert said.ops(ORIGINATOR) == ["PING", "PING"]
+
+
+@pytest.mark.parametrize("midstream", [True, False])
+@pytest.mark.parametrize("first", [ORIGINATOR, RESPONDER])
+def test_a_hint_says_how_to_read(midstream: bool, first: Direction) -> None:
+    """Midstream it does not say which side is the client."""
+    said = Said(midstream, hint=Kind.CLIENT)
+    client = first if midstream else ORIGINATOR
+    for _ in range(3):
+        said.say(client, b"PUB a 5\r\nhello\r\n" * 3)
+        said.say(client.other, b"MSG a 1 5\r\nhello\r\n" * 3)
+    said.over()
+    assert Counter(said.ops(client) + said.ops(client.other)) == {"PUB": 9, "MSG": 9}
+
+
+def test_interest_and_messages_that_no_gateway_sends() -> None:
+    """Each would have the other side to be the client; that comes to an end."""
+    headed = b"HMSG a 1 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"
+    said = Said(midstream=True).say(ORIGINATOR, b"RS+ A b\r\n" * 6)
+    said.say(RESPONDER, (b"MSG a 1 2\r\nhi\r\n" + headed) * 6).over()
+    assert said.ops(RESPONDER) == ["MSG", "HMSG"] * 6
 
 
 def test_s2_in_the_middle_of_a_connection() -> None:

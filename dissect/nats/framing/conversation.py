@@ -88,6 +88,7 @@ class Conversation:
         self._evidence = {stream: Evidence() for stream in self._streams}
         if hint:
             self._decide()
+            self._adopt(hint, False, False)
 
     @property
     def transport(self) -> str:
@@ -289,15 +290,13 @@ class Conversation:
 
     def _contexts(self, stream: Stream) -> tuple[Context, ...]:
         """The ways in which a stream may be read, by what is known now."""
-        if self._is_settled:
+        either = self._hinted and self._midstream  # nobody knows who is who
+        if self._is_settled and not either:
             return (stream.context,)
-        if self._certain:
-            return tuple(
-                c for c in ALL if c.kind is self.kind and c.sender is stream.context.sender
-            )
-        if self._midstream:
+        if self._midstream and not self._certain:
             return ALL
-        return tuple(context for context in ALL if context.sender is stream.context.sender)
+        some = ALL if either else (c for c in ALL if c.sender is stream.context.sender)
+        return tuple(c for c in some if not self._certain or c.kind is self.kind)
 
     def _prove(self, stream: Stream, chain: Chain) -> None:
         """Frames were found in the middle of a stream: what do they say about the connection?"""
@@ -328,12 +327,13 @@ class Conversation:
         if not found:
             return None
         one = first if self._evidence[first] is found else second
-        if one.context.sender is Role.SERVER:
-            if not self._midstream:
-                return None
+        turned = one.context.sender is Role.SERVER
+        context = Context(Role.CLIENT if stream is one else Role.SERVER, Kind.GATEWAY)
+        if turned and not self._midstream or context not in self._evidence[stream].contexts:
+            return None
+        if turned:
             self._turn()
-        context = Context(stream.context.sender, Kind.GATEWAY)
-        return context if context in self._evidence[stream].contexts else None
+        return context
 
     def _hear(self, stream: Stream, out: list[Event]) -> None:
         """Later frames may say more of the kind than those that were the proof of it."""
