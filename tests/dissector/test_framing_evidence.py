@@ -102,3 +102,12 @@ def test_pongs_between_losses_do_not_undo_what_is_known() -> None:
     said.conversation.turned = False
     said.say(RESPONDER, b"PONG\r\n", b"PONG\r\n")
     assert said.conversation.kind is Kind.CLIENT
+
+
+def test_what_was_found_last_is_believed_where_both_do_not_fit_the_sender() -> None:
+    testimony = Evidence()
+    gateway, route = Context(Role.SERVER, Kind.GATEWAY), Context(Role.CLIENT, Kind.ROUTE)
+    testimony.add(Chain(0, (gateway,)))
+    testimony.add(Chain(0, (route, gateway)))
+    assert testimony.likeliest(Role.CLIENT, Evidence()) == route
+    assert testimony.likeliest(Role.SERVER, Evidence()) == gateway

@@ -26,11 +26,13 @@ class Evidence:
         self.contexts: tuple[Context, ...] = ()
         self.ops: set[str] = set()
         self.dotted = False
+        self._newest: tuple[Context, ...] = ()  # the ways to read what was found last
 
     def add(self, chain: Chain) -> None:
         """Takes what a seeker found."""
         kept = tuple(context for context in chain.contexts if context in self.contexts)
         self.contexts = kept or chain.contexts
+        self._newest = chain.contexts
         self.ops |= chain.ops
         self.dotted = self.dotted or chain.dotted
 
@@ -53,7 +55,8 @@ class Evidence:
         but not the other way round, so that only the latter mistake comes to light.
         """
         own = tuple(context for context in self.contexts if context.sender is sender)
-        own = own or self.contexts
+        own = own or tuple(context for context in self._newest if context.sender is sender)
+        own = own or self._newest
         if not (self.ops | other.ops) & _LEAFNODE:
             own = tuple(sorted(own, key=lambda context: context.kind is Kind.LEAFNODE))
         found = agreed(own, other.contexts)
