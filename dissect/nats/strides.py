@@ -188,7 +188,7 @@ class _Jump:
         self._fold = fold
         self._sides = sides
         self._bases = [side.stream.offset for side in sides]
-        self._skips: list[Skip | None] = [None, None]
+        self._contexts: list[Context | None] = [None, None]  # in which frames are skipped now
         self._before_ns = [0, 0]  # the latest packet before the skip
 
     def take(self, step: Step) -> bool:
@@ -202,7 +202,7 @@ class _Jump:
 
     def _feed(self, step: Feed) -> bool:
         way, conversation, fold = step.way, self._conversation, self._fold
-        self._skips[way] = None
+        self._contexts[way] = None
         stream = conversation.stream(self._way(way))
         reader = stream.reader
         chunk = _moved(step.chunk, self._bases[way])
@@ -215,26 +215,33 @@ class _Jump:
         if step.silent or not step.whole:
             if reader is None or stream.reader is not reader or not fold.is_clear:
                 return False
-        return all(map(self._holds, self._skips))
+        return all(map(self._holds, (0, 1)))
 
-    def _holds(self, skip: Skip | None) -> bool:
-        """Whether frames that are skipped would still be read like that, and told at once."""
-        if skip is None:
+    def _holds(self, way: int) -> bool:
+        """Whether frames that are skipped would still be read like that, and told at once. What is left of
+        a skip may be fed later than it came: it has to be read as it was then."""
+        context = self._contexts[way]
+        if context is None:
             return True
-        reader = self._conversation.stream(self._way(skip.way)).reader
-        if reader is None or not _are_alike(reader.context, skip):
-            return False
+        reader = self._conversation.stream(self._way(way)).reader
+        return reader is not None and reader.context == context and self._is_plain
+
+    @property
+    def _is_plain(self) -> bool:
         return self._conversation.is_steady and self._fold.is_clear
 
     def _skip(self, step: Skip) -> bool:
         way = step.way
         stream = self._conversation.stream(self._way(way))
+        reader = stream.reader
         start, end = step.start + self._bases[way], step.end + self._bases[way]
-        if not (stream.stands_at(start) and self._holds(step)):
+        if reader is None or not (stream.stands_at(start) and self._is_plain):
+            return False
+        if not _are_alike(reader.context, step):
             return False
         if not self._conversation.hears_nothing_new(stream, step.ops):
             return False
-        self._skips[way] = step
+        self._contexts[way] = reader.context
         self._before_ns[way] = stream.ts_ns
         stream.pass_over(end, step.frames, step.ts_ns)
         return True

@@ -21,7 +21,6 @@ from .talks import Group
 from .trails import Track, Trail
 from .wire import Clock, Segment
 
-_SYN = 2
 # How many flows are followed; any other one's packets have to be read.
 _FLOWS = 1 << 16
 
@@ -33,7 +32,6 @@ class Survey(Dissection):
         super().__init__(tables, options, clock, quiet=True)
         self._carries = "subscriptions" in tables
         self._tracks: dict[bytes, Track | None] = {}  # by the keys of segments
-        self._trails: list[Trail] = []
         self._latest_ns = 0
 
     def take(self, source: Iterable[Segment], together: bool = True) -> Iterator[Rows]:
@@ -53,9 +51,9 @@ class Survey(Dissection):
     def strides(self) -> dict[bytes, bytes]:
         """The strides of flows that may have begun before, by `flows.undirected`."""
         return {
-            undirected(trail.tracks[0].key): trail.stride(self._latest_ns, self._carries).packed()
-            for trail in self._trails
-            if trail.is_clean
+            undirected(track.key): track.trail.stride(self._latest_ns, self._carries).packed()
+            for track in self._tracks.values()
+            if track and not track.number
         }
 
     def _watched(self, source: Iterable[Segment]) -> Iterator[Segment]:
@@ -70,24 +68,20 @@ class Survey(Dissection):
             yield segment
 
     def _met(self, segment: Segment) -> Track | None:
-        """A new flow. One that begins here has no stride."""
+        """A new flow."""
         key, tracks = segment.key, self._tracks
         if not key or len(tracks) >= 2 * _FLOWS:
             return None
         back = reversed_key(key)
-        if segment.flags & _SYN or back == key:
+        if back == key:
             tracks[key] = tracks[back] = None
             return None
-        trail = Trail(key, back)
-        self._trails.append(trail)
-        tracks[key], tracks[back] = trail.tracks
-        return trail.tracks[0]
+        tracks[key], tracks[back] = Trail(key, back).tracks
+        return tracks[key]
 
     def _spoil(self, trail: Trail) -> None:
         for track in trail.tracks:
             self._tracks[track.key] = None
-        trail.is_clean = False
-        trail.give_up()
 
     def _heard(self, groups: Iterable[Group]) -> Iterator[Group]:
         tracks = self._tracks

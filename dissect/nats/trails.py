@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from natsync.protocol import Connect, Context, Decoder, Frame, HMsg, HPub, Info, LMsg, Pub, RHMsg
 
-from .anomalies import Anomaly
 from .events import Batch, Event
 from .framing import Stream
 from .sessions import Sum
@@ -46,8 +45,9 @@ class Piece(NamedTuple):
 
 
 class Track:
-    """One direction of a flow. `at`: before it all bytes are in steps. `decoder` and `context` are those that
-    read what comes next, while that is known."""
+    """One direction of a flow. `at`: before it all bytes are in steps. `context` is how what comes next is
+    read, while that is known: the very object that `reader` has. Each decoder makes its own, and another one
+    whenever it is told something new."""
 
     __slots__ = (
         "trail",
@@ -61,7 +61,6 @@ class Track:
         "piece",
         "pending",
         "at",
-        "decoder",
         "context",
         "skip",
         "stream",
@@ -78,7 +77,6 @@ class Track:
         self.piece: Piece | None = None  # of the last packet that had bytes
         self.pending: deque[Piece] = deque()
         self.at = 0
-        self.decoder: Decoder | None = None
         self.context: Context | None = None
         self.skip: Skip | None = None
         self.stream: Stream | None = None
@@ -109,7 +107,7 @@ class Track:
         self.piece = piece = Piece(trail.turn, start, end, segment)
         if trail.steps is not None:
             self.pending.append(piece)
-            if self.decoder is None:
+            if self.context is None:
                 trail.tally = None
             trail.fed_bytes += length
             if trail.fed_bytes > _FED_BYTES:
@@ -146,7 +144,6 @@ class Trail:
 
     def __init__(self, key: bytes, back: bytes) -> None:
         self.tracks = Track(self, 0, key), Track(self, 1, back)
-        self.is_clean = True
         self.turn = 0
         self.last_ns = 0
         self.fed_bytes = 0  # that are pending, or in steps
@@ -164,7 +161,7 @@ class Trail:
 
     def hear(self, talk: Talk, events: Sequence[Event]) -> None:
         """Takes what the conversation makes of the latest packet."""
-        if talk.over or self._talk not in (None, talk):
+        if talk.over:  # another one may follow
             self.give_up()
             return
         if self._talk and len(events) == 1:
@@ -172,7 +169,7 @@ class Trail:
             side = talk.flow.sides[0]
             of_first = (batch.direction is side.direction) is (side.key == self.tracks[0].key)
             track = self.tracks[0] if of_first else self.tracks[1]
-            if isinstance(batch, Batch) and self._goes_on(track, batch):
+            if isinstance(batch, Batch) and _goes_on(track, batch):
                 self._pass(track, batch)
                 return
         self._talk = talk
@@ -180,70 +177,41 @@ class Trail:
         for event in events:
             if isinstance(event, Batch):
                 batches.setdefault(event.direction, []).append(event)
-            elif event.anomaly is not Anomaly.SKIPPED:
-                self.give_up()
-                return
         for way, some in batches.items():
-            if self.steps is not None:
-                key = talk.flow.side(way).key
-                track = next(track for track in self.tracks if track.key == key)
-                self._take(track, talk.conversation.stream(way), some)
-
-    def _goes_on(self, track: Track, batch: Batch) -> bool:
-        """Whether this came with the latest packet, and what read it is what read the direction before."""
-        decoder, piece = track.decoder, track.piece
-        if decoder is None or piece is None or track.stream is None:
-            return False
-        if track.stream.reader is not decoder or decoder.context is not track.context:
-            return False
-        if piece.turn != self.turn or not _is_of(piece, batch.last):
-            return False
-        return batch.frames[-1].__class__ not in _GREETINGS  # the decoder stops behind those
+            key = talk.flow.side(way).key
+            track = next(track for track in self.tracks if track.key == key)
+            self._take(track, talk.conversation.stream(way), some)
 
     def _take(self, track: Track, stream: Stream, batches: list[Batch]) -> None:
         """Frames of one direction were completed."""
         track.stream = stream
-        if all(self._goes_on(track, batch) for batch in batches):
+        if all(_goes_on(track, batch) for batch in batches):
             for batch in batches:
                 self._pass(track, batch)
-            return
-        piece, last = track.piece, batches[-1].last
-        on_time = False
-        if piece is not None and piece.turn == self.turn:
-            on_time = all(_is_of(piece, batch.last) for batch in batches)
-        if track.decoder and not (on_time and len(track.pending) == 1):
-            if not on_time or stream.reader is not track.decoder:
-                # Nobody knows with which of the packets a frame became complete.
-                self.give_up()
-                return
-        self._feed(track, stream.reader, last)
+        else:
+            self._feed(track, stream.reader, batches[-1].last)
 
-    def _feed(self, track: Track, decoder: Decoder | None, last: Chunk | Gap) -> None:
+    def _feed(self, track: Track, reader: Decoder | None, last: Chunk | Gap) -> None:
         """What came is to be fed; from where the decoder stands now, it is known how to read."""
-        assert self.steps is not None
+        assert self.steps is not None and track.piece
         self.tally = None
-        silent = track.decoder is not None
-        track.decoder = track.context = track.skip = None
-        if decoder is None or not any(_is_of(piece, last) for piece in track.pending):
+        if track.context:  # what came before this packet has completed nothing
+            for _, chunk, whole in track.drained(track.piece.start):
+                self.steps.append((self.turn, Feed(track.number, chunk, whole, True)))
+        track.context = track.skip = None
+        # A first byte that is taken for a keep-alive is none of the stream's.
+        if reader is None or not any(_is_of(piece, last) for piece in track.pending):
             return
-        if not track.at <= decoder.offset <= track.size:
-            self.give_up()
-            return
-        for turn, chunk, whole in track.drained(decoder.offset):
-            early = silent and turn != self.turn
-            feed = Feed(track.number, chunk, whole, early)
-            self.steps.append((self.turn if early else turn, feed))
-        track.decoder, track.context = decoder, decoder.context
-        track.skip = Skip(track.number, track.at, track.at, decoder.context)
+        for turn, chunk, whole in track.drained(reader.offset):
+            self.steps.append((turn, Feed(track.number, chunk, whole, False)))
+        track.context = reader.context
+        track.skip = Skip(track.number, track.at, track.at, reader.context)
         self.steps.append((self.turn, track.skip))
 
     def _pass(self, track: Track, batch: Batch) -> None:
-        """Frames that need not be fed."""
+        """Frames that need not be fed: the next ones, read from the latest packet on."""
         assert self.steps is not None and track.skip
         frames, skip = batch.frames, track.skip
-        if frames[0].offset != track.at or batch.flaw:
-            self.give_up()
-            return
         end = frames[-1].offset + frames[-1].total_bytes
         pending = track.pending
         while pending and pending[0].end <= end:
@@ -287,21 +255,19 @@ class Trail:
             return None
         steps = list(self.steps)
         for track in self.tracks:
-            silent = track.decoder is not None
-            if silent and track.pending and not self._stands(track):
-                return None
+            silent = track.context is not None
             for turn, chunk, whole in track.drained(track.size):
                 feed = Feed(track.number, chunk, whole, silent)
                 steps.append((self.turn + 1 if silent else turn, feed))
         return [step for _, step in sorted(steps, key=lambda step: step[0])]
 
-    def _stands(self, track: Track) -> bool:
-        """Whether what reads the direction still is what was there before the last bytes, so that these
-        complete no frame."""
-        decoder = track.decoder
-        if decoder is None or track.stream is None or track.stream.reader is not decoder:
-            return False
-        return decoder.context is track.context and decoder.offset == track.at
+
+def _goes_on(track: Track, batch: Batch) -> bool:
+    """Whether what read this is what read the direction before, and in the same way."""
+    reader = track.stream and track.stream.reader
+    if not reader or reader.context is not track.context:
+        return False
+    return batch.frames[-1].__class__ not in _GREETINGS  # the decoder stops behind those
 
 
 def _name_operations(steps: Iterable[Step]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,9 +11,10 @@ from dissect.nats.dissection import Dissection
 from dissect.nats.flows import undirected
 from dissect.nats.pipeline import segments
 from dissect.nats.records import ROWS, Record
-from dissect.nats.strides import Step, Stride, unpacked
+from dissect.nats.strides import Feed, Skip, Step, Stride, Told, unpacked
 from dissect.nats.surveying import Survey
 from dissect.nats.wire import Clock, Segment
+from natsync.protocol import Context, Decoder
 
 from .samples import CAPTURES
 from tests.bench.generate import Plan, write
@@ -52,7 +54,49 @@ def surveyed(
 ) -> dict[bytes, bytes]:
     survey = Survey(tables, options, Clock())
     survey.run(part)
-    return survey.strides()
+    strides = survey.strides()
+    for packed in strides.values():
+        claims_hold(part, unpacked(packed))
+    return strides
+
+
+def claims_hold(part: Sequence[Segment], stride: Stride) -> None:
+    """What a stride says without knowing the state: its steps have each byte once, in order, and frames that
+    are skipped are read from these bytes as it says, whatever was before."""
+    told: list[Counter[str]] = [Counter(), Counter()]
+    read: list[Counter[str]] = [Counter(), Counter()]
+    places = [0, 0]
+    said = [b"".join(s.payload for s in part if s.key == course.key) for course in stride.courses]
+    for step in stride.steps or []:
+        if isinstance(step, Feed):
+            chunk = step.chunk
+            assert chunk.offset == places[step.way]
+            places[step.way] += len(chunk.data)
+            assert said[step.way][chunk.offset : places[step.way]] == chunk.data
+        elif isinstance(step, Skip):
+            assert step.start == places[step.way]
+            places[step.way] = step.end
+            ops = Counter(read_as(step.context, said[step.way][step.start : step.end]))
+            assert ops.total() == step.frames and ops.keys() == step.ops
+            read[step.way] += ops
+        elif isinstance(step, Told):
+            told[step.way].update(frame.op for frame in step.batch.frames)
+        else:
+            for way, amount in enumerate(step.sums):
+                for kind, count in amount.counts.items() if amount else ():
+                    told[way][kind.op] += count
+    assert told == read
+    assert stride.steps is None or places == [course.size for course in stride.courses]
+
+
+def read_as(context: Context, data: bytes) -> list[str]:
+    """The operations of whole frames."""
+    decoder = Decoder(context.sender, context.kind)
+    decoder.learn(dedicated=context.dedicated, lnocu=context.lnocu)
+    decoder.feed(data)
+    ops = [frame.op for frame in decoder.read()]
+    assert decoder.idle and not {"INFO", "CONNECT"} & set(ops)
+    return ops
 
 
 def check(
@@ -104,9 +148,9 @@ def generated(plan: Plan, folder: object) -> list[Segment]:
 class Talk:
     """Segments of one flow of a client, each side in order."""
 
-    def __init__(self, greeted: bool = True) -> None:
+    def __init__(self, greeted: bool = True, places: tuple[int, int] = (1000, 2**32 - 500)) -> None:
         self.segments: list[Segment] = []
-        self._next = [1000, 2**32 - 500]
+        self._next = list(places)
         self._ns = 10**18
         if greeted:
             self.raw(0, b"", SYN)

@@ -63,6 +63,14 @@ def test_the_head_is_fed_the_middle_skipped_the_end_fed() -> None:
     assert skip.frames * len(_PUB) == skip.end - skip.start
 
 
+def test_what_is_fed_later_than_it_came_has_to_be_silent() -> None:
+    info, tail = b'INFO {"server_id":"NA"}\r\n', b"PUB a.b 5\r\nhe"
+    steps = _steps(_packets(*[(0, _PUB)] * 30, (0, info[:9]), (0, info[9:]), (0, _PUB), (0, tail)))
+    behind = steps[next(at for at, step in enumerate(steps) if isinstance(step, Skip)) :]
+    fed = [(step.chunk.data, step.silent) for step in behind if isinstance(step, Feed)]
+    assert fed == [(info[:9], True), (info[9:], False), (tail, True)]
+
+
 def test_the_course_is_what_was_seen_of_a_direction() -> None:
     one, other = _stride(_packets((0, _PUB), (1, b""), (0, _PUB), (0, b""))).courses
     assert (one.packets, one.size, one.first_seq) == (3, 2 * len(_PUB), 5)

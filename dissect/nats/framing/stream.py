@@ -143,7 +143,7 @@ class Stream:
         """Whether a frame begins at `offset`, of which nothing was taken yet, and it is known how to read."""
         if self.reader is None or self._kindless:
             return False
-        return self.reader.idle and self.reader.offset == self.end == offset
+        return self.reader.offset == self.end == offset
 
     def pass_over(self, end: int, frames: int, ts_ns: int) -> None:
         """As `take`, for whole frames up to `end` that others have read; none is INFO or CONNECT."""

@@ -1,0 +1,161 @@
+"""What makes a stride exact: each test fails where one of the conditions is left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissect.nats import Options
+from natsync.protocol import Kind
+
+from .leaping import (
+    ACK,
+    NAME,
+    SYN,
+    Talk,
+    go_on,
+    leap,
+    msg,
+    plain,
+    pub,
+    surveyed,
+)
+
+_HINTED = Options(hints={4222: Kind.CLIENT})
+_ROUTE = b'CONNECT {"server_id":"NB","name":"b","cluster":"c","headers":true,"lnoc":true}\r\n'
+_NEWS = b'INFO {"server_id":"NB","name":"b","cluster":"c","ip":"nats-route://10.0.0.2:6222/"}\r\n'
+_DEDICATED = (
+    b'INFO {"server_id":"NB","server_name":"b","cluster":"c","import":null,'
+    b'"route_account":"A","ip":"nats-route://10.0.0.2:6222/"}\r\n'
+)
+_GATEWAY = b'INFO {"server_id":"NA","server_name":"a","gateway":"A","version":"2.10.0"}\r\n'
+_INTO = b'CONNECT {"verbose":false,"name":"b","gateway":"B"}\r\n'
+
+
+def test_a_greeting_that_changes_nothing_is_heard() -> None:
+    talk = go_on(Talk(greeted=False))
+    start = talk.here
+    go_on(talk)
+    talk.say(0, b'CONNECT {"lang":"go"}\r\n')
+    go_on(talk)
+    assert leap(talk.segments, start, options=_HINTED)
+
+
+def test_a_first_byte_that_may_be_a_keep_alive() -> None:
+    talk = plain()
+    talk.raw(1, b"MSG a.b 1 5\r\nhell")
+    start = talk.here
+    talk.raw(1, b"\0")
+    talk.raw(1, b"\r\n" + msg(b"a.b", 1))
+    go_on(talk)
+    assert leap(talk.segments, start)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_kind_that_comes_to_light_within_a_stretch(side: int) -> None:
+    """What was read before is told as it was read."""
+    talk = Talk(greeted=False)
+    for _ in range(20):
+        talk.say(1, b"RMSG a.b c 5\r\nhello\r\n")
+        talk.say(0, b"PING\r\n")
+    start = talk.here
+    for _ in range(20):
+        talk.say(1, b"RMSG a.b c 5\r\nhello\r\n")
+    talk.say(side, (_ROUTE, _NEWS)[side])
+    for _ in range(20):
+        talk.say(1, b"RMSG a.b c 5\r\nhello\r\n")
+    leap(talk.segments, start)
+
+
+def test_a_line_is_read_as_it_was_when_it_came() -> None:
+    """It is fed at the end, when the other side has said that lines are others now."""
+    options = Options(hints={4222: Kind.ROUTE})
+    talk = Talk(greeted=False)
+    talk.raw(0, b"", SYN)
+    talk.raw(1, b"", SYN | ACK)
+    talk.say(0, _ROUTE)
+    talk.say(0, b"PING\r\n")
+    for _ in range(9):
+        talk.say(1, b"PING\r\n")
+        talk.say(0, b"PONG\r\n")
+    start = talk.here
+    for _ in range(9):
+        talk.say(1, b"PING\r\n")
+        talk.say(0, b"PONG\r\n")
+    assert leap(talk.segments, start, options=options)
+    talk.say(1, b"RMSG one two 900\r\nx")
+    assert leap(talk.segments, start, options=options)
+    talk.say(0, _DEDICATED)
+    stop = talk.here
+    talk.say(1, b"y" * 899 + b"\r\n")
+    assert not leap(talk.segments, start, stop, options=options)
+
+
+def test_an_account_with_a_dot_on_a_gateway() -> None:
+    """A survey takes it for the subject of a route that names no accounts."""
+    talk = Talk(greeted=False)
+    talk.raw(0, b"", SYN)
+    talk.raw(1, b"", SYN | ACK)
+    talk.say(1, _GATEWAY)
+    talk.say(0, _INTO)
+    talk.say(0, _GATEWAY.replace(b"NA", b"NB"))
+    message = b"RMSG %b subject.x 5\r\nhello\r\n"
+    for account, taken in ((b"plain", True), (b"dotted.one", False)):
+        talk.say(0, message % account)
+        start = talk.here
+        for _ in range(20):
+            talk.say(0, message % account)
+        assert leap(talk.segments, start) is taken
+
+
+def test_an_error_is_not_the_last_word_when_messages_follow() -> None:
+    talk = plain()
+    start = talk.here
+    go_on(talk).say(1, b"-ERR 'Slow Consumer'\r\n")
+    assert leap(talk.segments, start)
+    go_on(talk)
+    assert leap(talk.segments, start)
+
+
+def test_messages_before_and_behind_what_is_told() -> None:
+    talk = plain()
+    start = talk.here
+    go_on(talk).say(0, b"UNSUB 1\r\n")
+    go_on(talk)
+    assert leap(talk.segments, start)
+
+
+@pytest.mark.parametrize("behind", range(1, 12))
+def test_sequence_numbers_that_wrap(behind: int) -> None:
+    prefix = plain()
+    places = [
+        2**32 - 700 * behind - sum(s.length for s in prefix.segments if s.key == key)
+        for key in {s.key: None for s in prefix.segments}
+    ]
+    talk = Talk(places=(places[0], places[1]))
+    talk.say(0, b"SUB a.b 1\r\nSUB r.* 2\r\n")
+    talk.say(0, pub(b"orders.new") * 3)
+    start = talk.here
+    go_on(talk)
+    wraps = [s.key for s in talk.segments[start:] if s.seq + s.length >= 2**32]
+    assert len(set(wraps)) == 2
+    assert leap(talk.segments, start)
+
+
+@pytest.mark.parametrize("silence_s", [1, 25 * 3600])
+@pytest.mark.parametrize("ahead_s", [0, 20 * 3600])
+def test_a_silence_that_ends_a_flow_within_a_stretch(silence_s: int, ahead_s: int) -> None:
+    """`ahead_s`: a packet from before has a time that lies ahead, so that the flow itself goes on."""
+    talk = plain()
+    talk.raw(0, b"", after_ns=ahead_s * 10**9)
+    talk.raw(0, b"", after_ns=-ahead_s * 10**9)
+    start = talk.here
+    go_on(talk).raw(0, b"", after_ns=silence_s * 10**9)
+    go_on(talk)
+    assert leap(talk.segments, start) is (silence_s == 1)
+
+
+def test_a_flow_that_begins_has_no_stride() -> None:
+    talk = plain()
+    assert not surveyed(talk.segments)
+    assert not surveyed(talk.segments[1:])
+    assert NAME in surveyed(go_on(talk).segments[2:])
