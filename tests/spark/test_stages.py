@@ -125,19 +125,26 @@ def test_the_end_of_a_flow_is_told_by_packets_far_behind_it(tmp_path: Path) -> N
     assert "idle" in ends and "open" in ends
 
 
-def fragmented(tmp_path: Path) -> str:
-    """A capture with datagrams in fragments everywhere."""
+def fragmented(tmp_path: Path, every: int = 1000) -> str:
+    """A capture with datagrams in fragments everywhere, without one of `every`."""
     talk = Talk().handshake().from_server(INFO).from_client(CONNECT)
     for number in range(40):
         talk.from_client(b"PUB a.%d 900\r\n%b\r\n" % (number, b"y" * 900))
     pieces: list[Record] = []
     for number, record in enumerate(talk.records):
+        if number % every == every - 1:
+            continue
         if len(record.data) > 600:
             parts = fragments("10.0.0.1", "10.0.0.2", record.data[34:], 256, number=number)
             pieces += [Record(record.ts_ns, link(part)) for part in parts]
         else:
             pieces.append(record)
     return written(tmp_path, pieces)
+
+
+def test_fragments_of_flows_whose_packets_are_read_again(tmp_path: Path) -> None:
+    for size in range(1500, 5500, 250):
+        is_the_same([fragmented(tmp_path, 7)], size)
 
 
 def test_a_time_far_ahead_ends_only_the_flows_before_it(tmp_path: Path) -> None:
