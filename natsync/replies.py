@@ -20,6 +20,7 @@ __all__ = ["ReplyFuture"]
 
 _PARTS = frozenset(vars(Future()))
 _WHOLE = object()
+_FINISHED = "FINISHED"  # of a Future whose callbacks are told, which is before `_over`
 
 if sys.version_info >= (3, 11):
     _LateError = TimeoutError
@@ -94,7 +95,7 @@ class ReplyFuture(Future[Msg]):
     def done(self) -> bool:
         """Whether it has ended, in whatever way. Takes no lock: an interrupt here could keep it for ever, and
         who drives needs it."""
-        return self._over
+        return self._over or vars(self).get("_state") == _FINISHED
 
     def cancel(self) -> bool:
         """Gives the request up, if there is no reply yet; whether it did."""
@@ -153,5 +154,5 @@ class ReplyFuture(Future[Msg]):
             flag: Flag = vars(self).setdefault("_flag", Flag())
             if not self._over:
                 flag.wait(until - monotonic())
-        if not self._over:
+        if not self.done():
             raise _LateError

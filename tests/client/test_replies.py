@@ -103,6 +103,14 @@ def test_callbacks_run_off_the_thread_that_reads() -> None:
     assert seen[0].endswith("-callbacks")
 
 
+def test_who_is_told_finds_it_done() -> None:
+    future = lone_future()
+    seen: list[tuple[bool, bytes]] = []
+    future.add_done_callback(lambda told: seen.append((told.done(), told.result(0).data)))
+    future.settle(REPLY)
+    assert seen == [(True, b"here")]
+
+
 def test_a_timeout_of_the_wait_is_not_the_end_of_the_request() -> None:
     with FakeServer() as server, server.client() as (nc, peer):
         future = nc.request_async("x")
