@@ -243,3 +243,27 @@ def go_on(talk: Talk, times: int = 12) -> Talk:
         talk.say(0, pub(b"orders.new") * 2)
         talk.say(1, msg(b"a.b", 1) * 3)
     return talk
+
+
+PUB = b"PUB a.b 5\r\nhello\r\n"
+
+
+def packets(*said: tuple[int, bytes]) -> list[Segment]:
+    """Segments of one flow, midstream: side and bytes."""
+    places = [5, 7]
+    every = []
+    for number, (side, data) in enumerate(said, 1):
+        place = 1000 * number, number, "a.pcap", KEYS[side]
+        every.append(Segment(*place, places[side], places[1 - side], 16, data, len(data)))
+        places[side] += len(data)
+    return every
+
+
+def stride_of(every: list[Segment], options: Options = OPTIONS) -> Stride:
+    return unpacked(surveyed(every, options=options)[NAME])
+
+
+def steps_of(every: list[Segment], options: Options = OPTIONS) -> list[Step]:
+    found = stride_of(every, options).steps
+    assert found is not None
+    return found

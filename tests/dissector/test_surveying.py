@@ -4,48 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats import Options, strides, surveying
+from dissect.nats import Options, surveying
 from dissect.nats.dissection import Dissection
-from dissect.nats.flows import undirected
 from dissect.nats.pipeline import segments
 from dissect.nats.records import ROWS
 from dissect.nats.strides import Tally, unpacked
 from dissect.nats.surveying import Survey
 from dissect.nats.wire import Clock, Segment, moment
 
+from .leaping import NAME, PUB, packets, stride_of
 from .samples import CAPTURES
 from tests.support.graphs import difference
-
-_KEYS = (b"\n\0\0\1\n\0\0\2\x9c\x40\x10\x7e", b"\n\0\0\2\n\0\0\1\x10\x7e\x9c\x40")
-_NAME = undirected(_KEYS[0])
-_PUB = b"PUB a.b 5\r\nhello\r\n"
-
-
-def _packets(*said: tuple[int, bytes]) -> list[Segment]:
-    """Segments of one flow, midstream: side and bytes."""
-    places = [5, 7]
-    every = []
-    for number, (side, data) in enumerate(said, 1):
-        place = 1000 * number, number, "a.pcap", _KEYS[side]
-        every.append(Segment(*place, places[side], places[1 - side], 16, data, len(data)))
-        places[side] += len(data)
-    return every
 
 
 def _survey(every: list[Segment], options: Options = Options()) -> Survey:
     survey = Survey(list(ROWS), options, Clock())
     survey.run(every)
     return survey
-
-
-def _stride(every: list[Segment], options: Options = Options()) -> strides.Stride:
-    return unpacked(_survey(every, options).strides()[_NAME])
-
-
-def _steps(every: list[Segment], options: Options = Options()) -> list[strides.Step]:
-    steps = _stride(every, options).steps
-    assert steps is not None
-    return steps
 
 
 @pytest.mark.parametrize("name", ["core-2.15.1.pcap", "midstream.pcap"])
@@ -68,26 +43,26 @@ def test_what_begins_in_the_stretch_has_no_stride() -> None:
 
 def test_carried_subjects_are_kept_for_subscriptions_only() -> None:
     message = b"RMSG $G a.b 5\r\nhello\r\n"
-    every = _packets(*[(0, message)] * 20)
+    every = packets(*[(0, message)] * 20)
     for tables, kept in (["subscriptions"], True), (["sessions"], False):
         survey = Survey(tables, Options(), Clock())
         survey.run(every)
-        steps = unpacked(survey.strides()[_NAME]).steps or []
+        steps = unpacked(survey.strides()[NAME]).steps or []
         sums = [step.sums[0] for step in steps if isinstance(step, Tally)]
         assert sums and all(amount and bool(amount.carried) is kept for amount in sums)
 
 
 def test_the_latest_time_is_that_of_all_flows() -> None:
-    every = _packets(*[(0, _PUB)] * 4)
-    stride = _stride([*every, moment(10**9)])
+    every = packets(*[(0, PUB)] * 4)
+    stride = stride_of([*every, moment(10**9)])
     assert (stride.last_ns, stride.latest_ns) == (4000, 10**9)
 
 
 def test_other_flows_than_are_followed_have_no_stride(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surveying, "_FLOWS", 0)
-    assert not _survey(_packets((0, _PUB))).strides()
+    assert not _survey(packets((0, PUB))).strides()
 
 
 def test_an_endpoint_that_talks_to_itself() -> None:
     key = b"\n\0\0\1\n\0\0\1\x10\x7e\x10\x7e"
-    assert not _survey([Segment(1, 1, "a", key, 1, 1, 16, _PUB, len(_PUB))]).strides()
+    assert not _survey([Segment(1, 1, "a", key, 1, 1, 16, PUB, len(PUB))]).strides()

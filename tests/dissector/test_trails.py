@@ -4,49 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats import Options, strides, trails
-from dissect.nats.flows import undirected
+from dissect.nats import Options, trails
 from dissect.nats.framing import Payload
-from dissect.nats.records import ROWS
-from dissect.nats.strides import Feed, Skip, Tally, Told, unpacked
-from dissect.nats.surveying import Survey
-from dissect.nats.wire import Clock, Segment
+from dissect.nats.strides import Feed, Skip, Tally, Told
 
-_KEYS = (b"\n\0\0\1\n\0\0\2\x9c\x40\x10\x7e", b"\n\0\0\2\n\0\0\1\x10\x7e\x9c\x40")
-_NAME = undirected(_KEYS[0])
-_PUB = b"PUB a.b 5\r\nhello\r\n"
-
-
-def _packets(*said: tuple[int, bytes]) -> list[Segment]:
-    """Segments of one flow, midstream: side and bytes."""
-    places = [5, 7]
-    every = []
-    for number, (side, data) in enumerate(said, 1):
-        place = 1000 * number, number, "a.pcap", _KEYS[side]
-        every.append(Segment(*place, places[side], places[1 - side], 16, data, len(data)))
-        places[side] += len(data)
-    return every
-
-
-def _survey(every: list[Segment], options: Options = Options()) -> Survey:
-    survey = Survey(list(ROWS), options, Clock())
-    survey.run(every)
-    return survey
-
-
-def _stride(every: list[Segment], options: Options = Options()) -> strides.Stride:
-    return unpacked(_survey(every, options).strides()[_NAME])
-
-
-def _steps(every: list[Segment], options: Options = Options()) -> list[strides.Step]:
-    steps = _stride(every, options).steps
-    assert steps is not None
-    return steps
+from .leaping import PUB, packets, steps_of, stride_of
 
 
 def test_the_head_is_fed_the_middle_skipped_the_end_fed() -> None:
     head, tail = b"lo\r\n", b"PUB a.b 5\r\nhe"
-    steps = _steps(_packets((0, head), *[(0, _PUB)] * 30, (0, tail)))
+    steps = steps_of(packets((0, head), *[(0, PUB)] * 30, (0, tail)))
     kinds = [type(step) for step in steps]
     assert kinds[0] is Feed and kinds[-1] is Feed
     assert kinds.count(Skip) == kinds.count(Tally) == 1
@@ -60,21 +27,21 @@ def test_the_head_is_fed_the_middle_skipped_the_end_fed() -> None:
     assert skip.ops == {"PUB"}
     amount = tally.sums[0]
     assert amount and sum(amount.counts.values()) == skip.frames
-    assert skip.frames * len(_PUB) == skip.end - skip.start
+    assert skip.frames * len(PUB) == skip.end - skip.start
 
 
 def test_what_is_fed_later_than_it_came_has_to_be_silent() -> None:
     info, tail = b'INFO {"server_id":"NA"}\r\n', b"PUB a.b 5\r\nhe"
-    steps = _steps(_packets(*[(0, _PUB)] * 30, (0, info[:9]), (0, info[9:]), (0, _PUB), (0, tail)))
+    steps = steps_of(packets(*[(0, PUB)] * 30, (0, info[:9]), (0, info[9:]), (0, PUB), (0, tail)))
     behind = steps[next(at for at, step in enumerate(steps) if isinstance(step, Skip)) :]
     fed = [(step.chunk.data, step.silent) for step in behind if isinstance(step, Feed)]
     assert fed == [(info[:9], True), (info[9:], False), (tail, True)]
 
 
 def test_the_course_is_what_was_seen_of_a_direction() -> None:
-    one, other = _stride(_packets((0, _PUB), (1, b""), (0, _PUB), (0, b""))).courses
-    assert (one.packets, one.size, one.first_seq) == (3, 2 * len(_PUB), 5)
-    assert one.chunk and (one.chunk.number, one.chunk.data) == (3, _PUB)
+    one, other = stride_of(packets((0, PUB), (1, b""), (0, PUB), (0, b""))).courses
+    assert (one.packets, one.size, one.first_seq) == (3, 2 * len(PUB), 5)
+    assert one.chunk and (one.chunk.number, one.chunk.data) == (3, PUB)
     assert one.last and (one.last.number, one.last.payload) == (4, b"")
     assert (other.packets, other.size, other.chunk) == (1, 0, None)
 
@@ -82,7 +49,7 @@ def test_the_course_is_what_was_seen_of_a_direction() -> None:
 def test_payloads_are_left_out() -> None:
     options = Options(payload=Payload.TEXT)
     asked = b"PUB a.b r 6\r\nsecret\r\n"
-    steps = _steps(_packets(*[(0, _PUB)] * 20, (0, asked), (0, _PUB)), options)
+    steps = steps_of(packets(*[(0, PUB)] * 20, (0, asked), (0, PUB)), options)
     (told,) = [step for step in steps if isinstance(step, Told)]
     (frame,) = told.batch.frames
     assert getattr(frame, "payload") == b""
@@ -92,7 +59,7 @@ def test_payloads_are_left_out() -> None:
 
 def test_what_is_not_nats_is_counted_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trails, "_FED_BYTES", 10_000)
-    stride = _stride(_packets(*[(0, bytes(1000))] * 20))
+    stride = stride_of(packets(*[(0, bytes(1000))] * 20))
     assert stride.steps is None
     assert stride.courses[0].size == 20_000
 
@@ -101,7 +68,7 @@ def test_reply_subjects_are_known_for_a_while(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(trails, "_ASKED", 1)
     reply = b"MSG r.1 2 5\r\nhello\r\n"
     asked = [(0, b"PUB a.b r.%d 5\r\nhello\r\n" % number) for number in (1, 2)]
-    lead = [(0, _PUB), (1, reply), (0, _PUB), (1, reply), (0, _PUB), (1, reply)]
+    lead = [(0, PUB), (1, reply), (0, PUB), (1, reply), (0, PUB), (1, reply)]
     for some, told in (asked[:1], 2), (asked, 2):
-        steps = _steps(_packets(*lead, *some, (1, reply)))
+        steps = steps_of(packets(*lead, *some, (1, reply)))
         assert sum(isinstance(step, Told) for step in steps) == told
