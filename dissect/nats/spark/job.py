@@ -31,6 +31,14 @@ _STITCHED = "stretch long, flow binary, body binary, read boolean"
 _VISIT = ("share", "stretch", "flow", "following", "first", "told")
 
 
+@contextmanager
+def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    """Notes the seconds of a stage when it is done."""
+    began = monotonic()
+    yield
+    seconds[stage] = monotonic() - began
+
+
 @dataclass(slots=True)
 class Job:
     """One dissection: what is wanted of which stretches. `seconds` are those of the stages that are done;
@@ -61,13 +69,6 @@ class Job:
         inputs = gathered(inputs, self.runner.tasks(count, size), "stretch", "kind")
         return inputs.mapInArrow(function(found), schema)
 
-    @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        """Adds to the seconds of a stage."""
-        began = monotonic()
-        yield
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + monotonic() - began
-
     def _size(self) -> int:
         return self.bytes // max(1, len(self.stretches))
 
@@ -80,7 +81,7 @@ class Job:
 
     def _survey(self) -> tuple[DataFrame, list[Part]]:
         """What each stretch has, and what each needs to know of the others."""
-        with self.timed("survey"):
+        with timed(self.seconds, "survey"):
             count, size = len(self.stretches), self._size()
             function = tasks.surveying(self.work, self.stretches, {})
             told = self.runner.keep(self.runner.each(count, size, function, _SURVEYED))
@@ -106,7 +107,7 @@ class Job:
 
     def _stitch(self, told: DataFrame, found: list[Part]) -> DataFrame:
         """The rows that the decode takes."""
-        with self.timed("stitch"):
+        with timed(self.seconds, "stitch"):
             shares = self.runner.cores
             visits = self.runner.keep(
                 told.where("flow <> X''")

@@ -6,10 +6,9 @@ are put on one timeline, in stretches, which `job.Job` dissects.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from time import monotonic
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
@@ -21,13 +20,13 @@ from ..capture.stretches import Stretch, stretches
 from ..capture.walk import Chain, Walked, joined, settle, walk_chain
 from ..capture.window import Window
 from ..errors import SparkError
-from ..framing import Payload
 from ..options import Options
 from ..records import COLUMNS
 from . import tasks
-from .job import Job
+from .job import Job, timed
 from .output import Folder
 from .runner import Runner
+from .settings import KINDS, PAYLOADS
 from .stages import Part, Work
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def dissect(
     folder = Folder(out)
     folder.check()
     summary = Summary()
-    with _runner(spark) as runner:
+    with closing(Runner(spark)) as runner:
         job = _planned(runner, paths, {*tables, "sessions"}, options, summary)
         run = folder.begin(uuid4().hex)
         decoded = tasks.Decoded()
@@ -110,11 +109,11 @@ def dissect(
                 return tasks.writing(work, parts, wanted, out, run)
 
             told = job.decoded(function)
-            with job.timed("decode"):
+            with timed(summary.seconds, "decode"):
                 for row in told.collect():
                     decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
         _fill(summary, job, decoded, tables)
-        with _timed(summary.seconds, "publish"):
+        with timed(summary.seconds, "publish"):
             folder.publish(run, tables, decoded.written, summary.values())
     return summary
 
@@ -150,7 +149,7 @@ def _planned(
 ) -> Job | None:
     """What is to be done; None if the captures have no packets."""
     report = CaptureReport()
-    with _timed(summary.seconds, "walk"):
+    with timed(summary.seconds, "walk"):
         files = [cut(path, options.chunk_bytes) for path in captures(paths, report)]
         summary.files = len(files)
         summary.bytes = sum(extent.bytes for extents in files for extent in extents)
@@ -203,29 +202,25 @@ def _fill(summary: Summary, job: Job | None, decoded: tasks.Decoded, tables: Seq
             setattr(summary, name, getattr(job, name))
 
 
-_PAYLOADS = {item.value: item for item in Payload}
-_KINDS = {item.value: item for item in Kind}
-
-
 def _job_options(given: Mapping[str, object]) -> JobOptions:
     """What callers of `read` say, as values."""
     known = {"payload", "redact", "port", "chunk_size", "kind"}
     for name in given.keys() - known:
         raise SparkError(f"read has no option {name!r}", f"there are {', '.join(sorted(known))}")
     payload, port = given.get("payload", "none"), given.get("port", {})
-    if payload not in _PAYLOADS:
-        raise SparkError(f"there is no payload {payload!r}", f"there are {', '.join(_PAYLOADS)}")
-    if not isinstance(port, Mapping) or not set(port.values()) <= _KINDS.keys():
+    if payload not in PAYLOADS:
+        raise SparkError(f"there is no payload {payload!r}", f"there are {', '.join(PAYLOADS)}")
+    if not isinstance(port, Mapping) or not set(port.values()) <= KINDS.keys():
         raise SparkError(
             f"port={port!r} is no mapping of ports to kinds", 'say port={4222: "client"}'
         )
     size = given.get("chunk_size", CHUNK_BYTES)
     if not isinstance(size, int) or size < SMALLEST_CHUNK:
         raise SparkError(f"chunk_size={size!r} is no number of bytes from {SMALLEST_CHUNK} on")
-    hints = {int(number): _KINDS[kind] for number, kind in port.items()}
+    hints = {int(number): KINDS[kind] for number, kind in port.items()}
     options = Options(
         hints,
-        _PAYLOADS[str(payload)],
+        PAYLOADS[str(payload)],
         bool(given.get("redact", True)),
         kinds=_kinds(given.get("kind")),
     )
@@ -237,24 +232,8 @@ def _kinds(given: object) -> frozenset[Kind] | None:
     if given is None:
         return None
     names = [given] if isinstance(given, str) else given
-    if not isinstance(names, Collection) or not _KINDS.keys() >= set(names):
+    if not isinstance(names, Collection) or not KINDS.keys() >= set(names):
         raise SparkError(
-            f"kind={given!r} is no kind of connection", f"there are {', '.join(_KINDS)}"
+            f"kind={given!r} is no kind of connection", f"there are {', '.join(KINDS)}"
         )
-    return frozenset(_KINDS[name] for name in names)
-
-
-@contextmanager
-def _runner(spark: SparkSession) -> Iterator[Runner]:
-    runner = Runner(spark)
-    try:
-        yield runner
-    finally:
-        runner.close()
-
-
-@contextmanager
-def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
-    began = monotonic()
-    yield
-    seconds[stage] = monotonic() - began
+    return frozenset(KINDS[name] for name in names)

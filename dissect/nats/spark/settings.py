@@ -19,8 +19,8 @@ from ..records import COLUMNS
 
 _V = TypeVar("_V")
 
-_KINDS = {item.value: item for item in Kind}
-_PAYLOADS = {item.value: item for item in Payload}
+KINDS = {item.value: item for item in Kind}
+PAYLOADS = {item.value: item for item in Payload}
 _KNOWN = "path paths table columns payload port redact shares state settle".split()
 _REMEDY = f"options are {', '.join(_KNOWN[2:])}"
 _SETTLE_SECONDS = 60.0
@@ -52,7 +52,7 @@ def settings_of(given: Mapping[str, str]) -> Settings:
         _columns(table, given["columns"]) if "columns" in given else None,
         Options(
             _hints(given.get("port", "")),
-            _one_of("payload", given.get("payload", "none"), _PAYLOADS),
+            _one_of("payload", given.get("payload", "none"), PAYLOADS),
             _one_of("redact", given.get("redact", "true").lower(), {"true": True, "false": False}),
         ),
         round(_number("shares", given["shares"], 1, 10_000)) if "shares" in given else None,
@@ -87,7 +87,7 @@ def _hints(value: str) -> dict[int, Kind]:
     hints = {}
     for pair in filter(None, (part.strip() for part in value.split(","))):
         port, _, kind = pair.partition("=")
-        hints[round(_number("port", port, 1, 65535))] = _one_of("port", kind, _KINDS)
+        hints[round(_number("port", port, 1, 65535))] = _one_of("port", kind, KINDS)
     return hints
 
 
