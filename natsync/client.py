@@ -13,26 +13,22 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
-from .checks import check_call, check_count, check_data, check_seconds, check_text
+from .checks import check_call, check_count, check_seconds, check_text
 from .connection import Connection, Stats, Status
 from .errors import (
     HandlerError,
-    HeadersNotSupportedError,
-    MaxPayloadError,
     NoRespondersError,
     OptionError,
     RequestTimeoutError,
 )
 from .forks import Inherited
 from .message import (
+    Data,
     Delivered,
     Handler,
     HeadersLike,
     Msg,
-    encode_headers,
     is_no_responders,
-    to_text,
-    to_wire,
 )
 from .nuid import nuid
 from .options import (
@@ -42,9 +38,9 @@ from .options import (
     PENDING_MSGS_LIMIT,
     check_max_msgs,
 )
-from .outbox import Ask
+from .outbox import LARGE, Ask, Pieces
 from .pending import Overflow, read_overflow
-from .protocol import ServerInfo, encode_publish
+from .protocol import ServerInfo
 from .subscription import Home, Subscription, check_limits, gather
 
 if TYPE_CHECKING:
@@ -54,8 +50,6 @@ if TYPE_CHECKING:
     from .replies import ReplyFuture
 
 __all__ = ["Client"]
-
-Data = bytes | bytearray | memoryview
 
 
 class Client:
@@ -82,7 +76,7 @@ class Client:
         """This process was forked: its connection is the parent's. The next call makes a new one."""
         inherited = Inherited(self._connection, lambda parents: self._adopt(self._renew(parents)))
         self._connection = cast(Connection, inherited)
-        self._put = lambda data, wake=True, now=False: inherited.own().outbox.put(data, wake, now)
+        self._put = lambda *args: inherited.own().outbox.put(*args)
 
     def publish(
         self,
@@ -105,43 +99,17 @@ class Client:
             and data.__class__ is bytes
             and subject.__class__ is str
         ):
-            head = self._desk.heads.get((subject, len(data)))
+            size = len(data)
+            head = self._desk.heads.get((subject, size))
             if head:
-                self._put(b"".join((head, data, b"\r\n")))
+                if size < LARGE:
+                    wire = b"".join((head, data, b"\r\n"))
+                    self._put(wire, len(wire))
+                else:
+                    self._put(Pieces((head, data, b"\r\n")), len(head) + size + 2)
                 return
-        self._put(self._encoded(subject, data, reply, headers))
-
-    def _encoded(
-        self, subject: str, data: Data, reply: str | None, headers: HeadersLike | None
-    ) -> bytes:
-        block = self._block(headers) if headers else b""
-        heads = self._desk.heads  # before the limit that goes with it
-        if data.__class__ is not bytes:  # a quick look: this is the hot path
-            check_data(data)
-        try:
-            wire = encode_publish(to_wire(subject), to_wire(reply) if reply else b"", block, data)
-        except AttributeError:
-            check_text(subject=subject, reply="" if reply is None else reply)
-            raise
-        limit = self._connection.info.max_payload
-        if len(wire) > limit:
-            size = len(block) + memoryview(data).nbytes
-            if size > limit:
-                raise MaxPayloadError(size, limit)
-        elif data.__class__ is bytes and not (reply or block):
-            heads.learn(subject, wire, len(data))
-        return wire
-
-    def _asked(self, subject: str, data: Data, reply: bytes, headers: HeadersLike | None) -> Ask:
-        """The bytes of a request; as in `publish`, most of them are known."""
-        heads = self._desk.heads  # before the limit that goes with it
-        plain = headers is None and data.__class__ is bytes and subject.__class__ is str
-        wire = heads.ask(subject, reply, data) if plain else None
-        if wire is None:
-            wire = self._encoded(subject, data, to_text(reply), headers)
-            if plain:
-                heads.learn_ask(subject, reply, wire, len(data))
-        return Ask(wire)
+        wire = self._desk.heads.message(subject, data, reply, headers)
+        self._put(wire, len(wire))
 
     def publish_confirmed(
         self,
@@ -158,7 +126,8 @@ class Client:
         `timeout` seconds, ConnectionReconnectingError where there is no connection, or none any more.
         """
         check_seconds(timeout=timeout)
-        self._connection.confirm(subject, self._encoded(subject, data, reply, headers), timeout)
+        wire = self._desk.heads.message(subject, data, reply, headers)
+        self._connection.confirm(subject, wire, timeout)
 
     def subscribe(
         self,
@@ -235,7 +204,8 @@ class Client:
         inbox = self._connection.inbox()
         token, waiter = inbox.open(subject)
         try:
-            self._put(self._asked(subject, data, inbox.wire_prefix + token, headers), False)
+            ask = Ask(self._desk.heads.ask(subject, data, inbox.wire_prefix + token, headers))
+            self._put(ask, len(ask), False)
             frame = waiter.wait(timeout)
         finally:
             inbox.close(token)
@@ -261,7 +231,8 @@ class Client:
         post = connection.dispatcher.post
         token, future = inbox.open_later(subject, timeout, self._read_reply, post)
         try:
-            self._put(self._asked(subject, data, inbox.wire_prefix + token, headers))
+            ask = Ask(self._desk.heads.ask(subject, data, inbox.wire_prefix + token, headers))
+            self._put(ask, len(ask))
         except BaseException:
             future.cancel()
             raise
@@ -294,7 +265,8 @@ class Client:
         sub = self.subscribe(self.new_inbox(), max_msgs=max_msgs)
         sub.asked = subject  # only now: a loss before this is none, as nothing is asked yet
         try:
-            self._put(Ask(self._encoded(subject, data, sub.subject, headers)))
+            ask = Ask(self._desk.heads.message(subject, data, sub.subject, headers))
+            self._put(ask, len(ask))
         except BaseException:
             sub.unsubscribe()
             raise
@@ -392,8 +364,3 @@ class Client:
     def __repr__(self) -> str:
         name = self._connection.options.name
         return f"Client({f'{name!r}, ' if name else ''}{self.server}, {self.status.value})"
-
-    def _block(self, headers: HeadersLike) -> bytes:
-        if not self._connection.info.headers:
-            raise HeadersNotSupportedError
-        return encode_headers(headers)

@@ -156,7 +156,7 @@ class Connection:
         desk.confirm(subject, waiter)
         try:
             # As a request: not sent again on another connection, since the caller hears that it failed.
-            self.outbox.put(Ask(data), False, now=True)
+            self.outbox.put(Ask(data), len(data), False, now=True)
             self.outbox.flush(waiter)
             if not waiter.wait(timeout):
                 raise FlushTimeoutError(timeout)

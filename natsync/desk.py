@@ -36,7 +36,7 @@ class Desk:
         self, registry: Registry, dispatcher: Dispatcher, pool: ServerPool, discover: bool
     ) -> None:
         self.info = ServerInfo()
-        self.heads = Heads()
+        self.heads = Heads(self.info)
         self.in_msgs = 0
         self.paused = False
         self.inbox: Inbox | None = None
@@ -72,7 +72,7 @@ class Desk:
             case Reported(error):
                 self._report(error)
             case InfoChanged(info):
-                before, self.info, self.heads = self.info, info, Heads()
+                before, self.info, self.heads = self.info, info, Heads(info)
                 self._discover(info)
                 if info.ldm and not before.ldm:
                     logger().info("server %s is in lame duck mode", self._server)
@@ -109,7 +109,7 @@ class Desk:
     def greet(self, info: ServerInfo, server: Server, again: bool) -> None:
         """There is a connection to `server`; `again`: not the first one."""
         self.info = info
-        self.heads = Heads()
+        self.heads = Heads(info)
         self._server = server
         self._discover(info, quiet=not again)
 

@@ -23,7 +23,7 @@ from .link import Link
 from .log import logger
 from .loop import Loop
 from .options import Options, Server
-from .outbox import Outbox
+from .outbox import MUCH, Outbox, length
 from .protocol import ServerInfo
 from .registry import Registry
 from .servers import Backoff, ServerPool
@@ -68,7 +68,7 @@ class Keeper:
         name = f"natsync-{options.name or options.servers[0]}"
         self.loop = Loop(f"{name}-io", self._run, partial(self.drive, None, 0.0))
         limits = options.write_buffer, options.write_timeout, options.reconnect_buffer
-        self.outbox = Outbox(self.loop.wake, *limits, self.loop.nudge)
+        self.outbox = Outbox(self.loop, self.drive, *limits)
         order = (lambda pool: pool.sort(key=lambda _: urandom(8))) if options.randomize else None
         self._pool = ServerPool(options.servers, order, options.max_reconnects)
         self.desk = Desk(registry, dispatcher, self._pool, options.discover)
@@ -95,8 +95,7 @@ class Keeper:
     def drive(self, done: Callable[[], object] | None, until: float) -> None:
         """Moves bytes until `done()` or the time `until`, if nobody else does; for a thread that would
         only wait. Returns early where somebody else has to go on. Without `done` it only sends."""
-        guest = object()
-        loop = self.loop
+        guest, loop = object(), self.loop
         try:
             if loop.claim(guest):
                 self._turns(done, until)
@@ -113,25 +112,24 @@ class Keeper:
                 loop.release(guest)
             except BaseException:  # an interrupt: again, since nobody else can
                 loop.release(guest)
+                loop.reopen()
                 raise
 
     def _turns(self, done: Callable[[], object] | None, until: float) -> None:
         link = self._link
-        if link is None or link.busy:
+        if link is None or link.busy or self._is_disturbed:
             self.loop.wake()
             return
-        if done is None:
-            link.push()
-        else:
-            self.loop.calm()
-            while not (done() or self._is_disturbed) and monotonic() < until:
-                link.turn(until)
-        if (
-            self._is_disturbed
-            or self.outbox.waiting
-            or link.is_stale(self.desk.paused)
-            or link.deadline < self._parked
-        ):
+        self.loop.calm()
+        link.push()
+        if not done and self.loop.is_due:
+            self.loop.is_due = False
+            link.turn(0.0)
+        while done and not (done() or self._is_disturbed) and monotonic() < until:
+            link.turn(until)
+        link.look_out()
+        left = self.outbox.waiting and not link.is_behind  # else room in the network is waited for
+        if left or self._is_disturbed or link.deadline < self._parked:
             self.loop.wake()  # the byte of who caused that may be taken already
 
     @property
@@ -180,8 +178,7 @@ class Keeper:
 
     def _establish(self) -> None:
         """The first connection."""
-        until = monotonic() + self._options.timeout
-        if self._round(until):
+        if self._round(monotonic() + self._options.timeout):
             return
         verdict = self._pool.verdict()
         if not self._options.retry_first or not self._pool.servers:
@@ -280,11 +277,15 @@ class Keeper:
         """Until the connection is lost or done with. Guests drive when nothing happens here."""
         link = self._link
         assert link
+        much = False  # was sent: who publishes that much sends it, too, unless this thread is in its way
         while not self._over():
-            # What came while the last turn read had no need to wake anybody.
-            due = self.outbox.waiting or self._forced or self._broken
+            if much:
+                self.loop.calm()
+            # What came during the last turn had no need to wake anybody.
+            waiting = self.outbox.is_full if much else self.outbox.waiting
+            due = waiting or self._forced or self._broken
             self._parked = until = 0.0 if due else min(link.deadline, self.close_by)
-            until = self.loop.park(until, link.is_behind, not self.desk.paused)
+            until = self.loop.park(until, link.is_behind, not self.desk.paused, much)
             if self._broken:
                 raise self._broken
             if link.busy:
@@ -292,7 +293,7 @@ class Keeper:
                 raise ConnectionClosedError("interrupted while reading or writing")
             if self._forced:
                 raise ConnectionClosedError("reconnect was asked for")
-            link.turn(until)
+            much = link.turn(until) >= MUCH
 
     def _check_closing(self) -> None:
         if self.closing:
@@ -378,7 +379,7 @@ class Keeper:
         self.outbox.close(lambda: fresh(closed))
         unsent = link.unsent() if link else []
         tokens = [flush.token for flush in self.outbox.leave(unsent)]
-        left = [len(item) for item in self.outbox.take() if isinstance(item, bytes)]
+        left = [*map(length, self.outbox.take())]
         self.unconfirmed += len(left)
         if left and self._connected:
             told = "connection closed with %d messages, %d bytes not sent"

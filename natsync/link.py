@@ -7,18 +7,21 @@ was handed over and did not reach the network, and how many messages the server 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from time import monotonic
 from typing import Protocol, cast
 
 from .engine import Engine, Event
 from .errors import ConnectionClosedError, Error
 from .loop import Loop
-from .outbox import Ask, Flush, Interest, Item, Outbox
+from .outbox import Ask, Flush, Interest, Item, Outbox, Pieces, length
 
 __all__ = ["Link"]
 
-_MESSAGES = {bytes, Ask}
+_MESSAGES = {bytes, Ask, Pieces}
 _NOTHING = memoryview(b"")
+# For one read: usually, and where much comes. Memory for more would come from the system each time.
+_ROOM, _MOST_ROOM = 64 << 10, 1 << 20
 
 
 class Schedule(Protocol):
@@ -54,13 +57,13 @@ class Link:
         self._outbox = outbox
         self._act = act
         self._desk = desk
-        self._parts: list[bytes] = []  # of what is being sent
+        self._parts: list[bytes | Pieces] = []  # of what is being sent
         self._unsent = _NOTHING
         self._sending = False  # bytes of `_unsent` may be on their way
         self._taken: list[Item] = []  # while they are being gathered
         self._sent_before = 0  # messages, that is
+        self._room = _ROOM  # for what the next read brings
         self._more = False  # whether the last read left something for sure
-        self._waited = False, False  # for room to write, and not for something to read
 
     def push(self) -> None:
         """Sends what there is, as far as it goes now."""
@@ -70,16 +73,16 @@ class Link:
         self._write()
         self.busy = False
 
-    def turn(self, until: float) -> None:
-        """One round: sends what there is, waits for more to do, reads, and acts on it."""
+    def turn(self, until: float) -> int:
+        """One round: sends what there is, waits for more to do, reads, and acts on it. Returns how many bytes
+        it sent."""
+        before = self.out_bytes
         self.push()
         paused = self._desk.paused
-        due = (
-            self.deadline
-        )  # what comes to be due later than now has its own look, or wakes who drives
+        # What comes to be due later than now has its own look, or wakes who drives.
+        due = self.deadline
         until = 0.0 if self._more and not paused else min(until, due)
-        self._waited = bool(self._unsent), paused
-        ready = self._loop.wait(until, self._waited[0], not paused)
+        ready = self._loop.wait(until, bool(self._unsent), not paused)
         self.busy = True
         if ready and not paused:
             self._read()
@@ -91,9 +94,10 @@ class Link:
             if events:
                 self._act(events)
             self._desk.expire(now)
-        if self.engine.has_output:
+        if self._unsent or self.engine.has_output:
             self._write()
         self.busy = False
+        return self.out_bytes - before
 
     @property
     def deadline(self) -> float:
@@ -105,9 +109,10 @@ class Link:
         """Whether the network did not take all there was to send."""
         return bool(self._unsent)
 
-    def is_stale(self, paused: bool) -> bool:
-        """Whether who waits without looking has to look again at what to wait for."""
-        return self._waited != (bool(self._unsent), paused)
+    def look_out(self) -> None:
+        """Makes who waits without looking wait for the right things."""
+        # Who sees to everything soon needs no word that the network has room.
+        self._loop.watch(bool(self._unsent) and not self._loop.watching, not self._desk.paused)
 
     @property
     def unconfirmed(self) -> int:
@@ -125,27 +130,29 @@ class Link:
         """What did not reach the network as a whole: no server has made anything of it."""
         return self._taken or [*self._left()][::-1]
 
-    def _left(self) -> Iterator[bytes]:
+    def _left(self) -> Iterator[bytes | Pieces]:
         """The parts that are not sent, the last one first."""
         left = 0 if self._sending else self._unsent.nbytes
         for part in reversed(self._parts):
             if left <= 0:
                 return
-            left -= len(part)
+            left -= length(part)
             yield part
 
     def _gather(self) -> None:
         """Takes what is to be sent next: of the engine, and what other threads left."""
         engine = self.engine
         self._sent_before = engine.sent
-        parts: list[bytes] = []
+        parts: list[bytes | Pieces] = []
         own = engine.take()
         if own:
             parts.append(Interest(own))
+        kinds: set[type] = set()
         if engine.is_open:
             items = self._outbox.take(self._taken)
-            if set(map(type, items)) <= _MESSAGES:  # nearly always: the hot path
-                parts += cast("list[bytes]", items)
+            kinds = set(map(type, items))
+            if kinds <= _MESSAGES:  # nearly always: the hot path
+                parts += cast("list[bytes | Pieces]", items)
                 engine.sent += len(items)
                 items = []
             for item in items:
@@ -160,7 +167,7 @@ class Link:
             if engine.has_output:
                 parts.append(Interest(engine.take()))
         self._parts = parts
-        self._unsent = memoryview(parts[0] if len(parts) == 1 else b"".join(parts))
+        self._unsent = memoryview(_joined(parts, Pieces in kinds))
         self._taken = []
 
     def _write(self) -> None:
@@ -192,7 +199,7 @@ class Link:
     def _read(self) -> bool:
         """Reads once; whether anything was there. The end of the stream is an error."""
         try:
-            data = self._loop.read()
+            data = self._loop.read(self._room)
         except OSError as error:
             if error.errno is None:
                 raise  # as above
@@ -202,8 +209,13 @@ class Link:
             return False
         if not data:
             raise self._hung_up(None)
-        self._more = len(data) >= self._loop.read_bytes
-        self.in_bytes += len(data)
+        size = len(data)
+        self._more = size >= self._room
+        if self._more and size < _MOST_ROOM:
+            self._room *= 4
+        elif size < self._room // 4:
+            self._room = _ROOM
+        self.in_bytes += size
         self._act(self.engine.receive(data, monotonic()))
         return True
 
@@ -211,3 +223,13 @@ class Link:
         """Why the server is gone: the last thing it said, or else what the system says."""
         reason = error.strerror if error and error.strerror else "the server closed the connection"
         return self.engine.reason or ConnectionClosedError(reason)
+
+
+def _joined(parts: Sequence[bytes | Pieces], in_pieces: bool) -> bytes:
+    """All bytes in a row, which makes a single call of the system of them: one for each piece takes longer
+    than the copy."""
+    if in_pieces:
+        whole = [part if isinstance(part, Pieces) else (part,) for part in parts]
+        return b"".join(chain.from_iterable(whole))
+    plain = cast("Sequence[bytes]", parts)
+    return plain[0] if len(plain) == 1 else b"".join(plain)

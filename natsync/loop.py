@@ -19,15 +19,17 @@ from time import monotonic
 from typing import TypeVar
 
 from .tls import TLS
-from .transport import READ_BYTES, Address, Transport, WakePair, is_numeric, resolve
+from .transport import Address, Transport, WakePair, is_numeric, resolve
 
 __all__ = ["Loop"]
 
 _T = TypeVar("_T")
 
 _LONGEST = 3600.0  # epoll refuses waits that do not fit 31 bits of milliseconds
-_SPIN = 0.05  # until a guest has noticed the same deadline
+_SPIN, _LONGEST_SPIN = 0.05, 1.0  # until a guest has noticed the same deadline
 _BURST = 0.0005
+_CROWD, _WHILE = 8, 0.004  # so many guests in so many seconds see to everything
+_LOOK, _LOOKS = 0.001, 50  # how often the own thread looks meanwhile if they still come, and in all
 _OWN = object()
 
 
@@ -38,7 +40,7 @@ class Loop:
     def __init__(
         self, name: str, body: Callable[[], None], send: Callable[[], None] | None = None
     ) -> None:
-        self._send = send or self.wake
+        self.send = send or self.wake
         self._thread = threading.Thread(target=self._run, args=(body,), name=name, daemon=True)
         self._selector = selectors.DefaultSelector()
         self._pair = WakePair()
@@ -49,8 +51,15 @@ class Loop:
         # A leaf; held over the write of one byte, which never blocks.
         self._pair_lock = threading.Lock()
         self._open = True
-        self._awake = False
+        self.awake = False
         self._nudged = 0.0
+        self._guests = 0  # so far, about
+        self._guests_before = 0
+        self._since = 0.0  # of that
+        self.watching = False
+        self.is_due = False
+        """There is something to read, and a guest was faster than the own thread: it had better read, too."""
+
         self._transport: Transport | None = None
         self._mask = 0
 
@@ -70,66 +79,107 @@ class Loop:
 
     def wake(self) -> None:
         """Ends the wait that is on, or else the next one. Any thread may call this, at any time."""
-        if self._awake:
+        if self.awake:
             return
         with self._pair_lock:
             if self._open:
                 try:
-                    self._awake = True
+                    self.awake = True
                     self._pair.wake()
                 except BaseException:
                     # An interrupt of the main thread, before the byte was written.
-                    self._awake = False
+                    self.awake = False
                     raise
 
     def nudge(self) -> None:
         """As `wake`, where there is something to send. Who comes after a while sends it at once; in a burst
         the own thread does, many messages with one call of the system."""
-        if self._awake:
-            return
         last, self._nudged = self._nudged, monotonic()
-        if self._nudged - last < _BURST:
-            self.wake()
+        if self._nudged - last >= _BURST:
+            self.send()
         else:
-            self._send()
+            self.wake()
 
     def claim(self, guest: object) -> bool:
         """Makes `guest` drive, if the own thread does nothing but wait; whether it drives now. For any
         thread. `release` must follow in any case, also where this was interrupted."""
         if self._gate is None or self._driver.setdefault("driver", guest) is not guest:
             return False
+        self._guests += 1
         self._gate.modify(self._gated, 0)
         return True
 
     def calm(self) -> None:
         """Takes a wake-up back, so that the next wait does not end at once; before who drives looks for what
         it was for."""
-        if self._awake:
+        if self.awake:
             try:
                 self._pair.clear()
             finally:
-                self._awake = False
+                self.awake = False
 
     def release(self, guest: object) -> None:
-        """Makes the own thread drive again, if `guest` did. May be called twice."""
-        if self._driver.get("driver") is guest and self._gate:
-            self._gate.modify(self._gated, select.EPOLLIN)
+        """Makes the own thread drive again, if `guest` did. May be called twice; where it was interrupted,
+        `reopen` has to follow."""
+        if self._driver.get("driver") is guest:
             self._driver.pop("driver", None)
+            self.reopen()
 
-    def park(self, until: float, writing: bool, reading: bool) -> float:
+    def reopen(self) -> None:
+        """Lets the own thread see what there is to do. It shuts its gate again where that is too early."""
+        with self._pair_lock:
+            if self._open and self._gate:
+                self._gate.modify(self._gated, select.EPOLLIN)
+
+    def park(self, until: float, writing: bool, reading: bool, much: bool = False) -> float:
         """For the own thread: lets guests drive, until there is something to do (see `wait`) or the time
         `until` has come. Returns until when `wait` may block then."""
         if self._gate is None:
             return until
-        self._watch(writing, reading)
+        self.watch(writing, reading)
+        self.watching = much
         self._driver.pop("driver", None)
+        spin = _SPIN
         while True:
             left = min(max(0.0, until - monotonic()), _LONGEST)
-            self._gate.poll(left)
+            crowded = self.watching or self._is_crowded()
+            ready = self._watch_guests(self._gate, left) if crowded else self._gate.poll(left)
             if self._driver.setdefault("driver", _OWN) is _OWN:
+                self.watching = self.is_due = False
                 return 0.0
-            if not left:
-                until = monotonic() + _SPIN
+            if not ready:
+                self.wake()  # a guest that stays: something may have come since it looked
+                until = max(until, monotonic() + spin)
+                spin = min(spin * 2, _LONGEST_SPIN)
+                continue
+            self.is_due = True
+            self._gate.modify(self._gated, 0)  # a guest is about to: no need to meet it again
+            if not self._driver:
+                self._gate.modify(self._gated, select.EPOLLIN)  # it has gone meanwhile
+
+    def _watch_guests(self, gate: select.epoll, left: float) -> bool:
+        """Waits for something to do, as long as guests come, who send what others leave meanwhile; whether
+        there is."""
+        self.watching = True
+        until = monotonic() + left
+        for _ in range(
+            _LOOKS
+        ):  # those who only read need nobody to keep out: they are not met again
+            guests = self._guests
+            if gate.poll(min(left, _LOOK)):
+                return True
+            if guests == self._guests or monotonic() >= until:
+                break
+        self.watching = False  # before the caller looks at what is left
+        self._since = 0.0
+        return False
+
+    def _is_crowded(self) -> bool:
+        """Whether guests come so often that they see to everything, and the own thread is in their way."""
+        now = monotonic()
+        if now - self._since > _WHILE:
+            self._since, self._guests_before = now, self._guests
+        return self._guests - self._guests_before >= _CROWD
 
     def look_up(
         self, host: str, port: int, until: float, check: Callable[[], None]
@@ -168,18 +218,16 @@ class Loop:
         transport = self._transport
         assert transport
         transport.secure(tls, host)
-        self._watch(False, False)  # the selector knows the socket from before
+        self.watch(False, False)  # the selector knows the socket from before
         while not transport.handshake():
             check()
             if monotonic() >= until:
                 raise TimeoutError
             self.wait(until, transport.wants_write)
 
-    read_bytes = READ_BYTES
-
-    def read(self) -> bytes | None:
+    def read(self, size: int) -> bytes | None:
         """As `Transport.read`."""
-        return self._transport.read() if self._transport else None
+        return self._transport.read(size) if self._transport else None
 
     def write(self, data: memoryview) -> int:
         """As `Transport.write`."""
@@ -209,7 +257,7 @@ class Loop:
         Returns whether the transport has something to read or, if `writing`, may be able to write. May
         return early.
         """
-        self._watch(writing, reading)
+        self.watch(writing, reading)
         ready = False
         try:
             for key, _ in self._selector.select(min(max(0.0, until - monotonic()), _LONGEST)):
@@ -220,10 +268,11 @@ class Loop:
         finally:
             # Before the caller looks for work: who leaves some after that look writes a byte again. Also
             # where an interrupt took the byte: there would never be another one.
-            self._awake = False
+            self.awake = False
         return ready
 
-    def _watch(self, writing: bool, reading: bool) -> None:
+    def watch(self, writing: bool, reading: bool) -> None:
+        """What `wait` and who parks wait for from now on."""
         transport = self._transport
         if transport is None:
             return

@@ -15,6 +15,7 @@ from .protocol import Msg as MsgFrame
 from .protocol import ProtocolError, build_headers, parse_headers
 
 __all__ = [
+    "Data",
     "Delivered",
     "Headers",
     "HeadersLike",
@@ -25,6 +26,9 @@ __all__ = [
     "to_text",
     "to_wire",
 ]
+
+Data = bytes | bytearray | memoryview
+"""A payload as a caller may give it."""
 
 Delivered = MsgFrame | HMsg
 """A frame that brings a message."""
@@ -104,9 +108,7 @@ HeadersLike = Mapping[str, str | list[str] | tuple[str, ...]] | Headers
 class Publish(Protocol):
     """How a message is sent; `Msg.respond` and those who make a Msg are handed this."""
 
-    def __call__(
-        self, subject: str, data: bytes | bytearray | memoryview, *, headers: HeadersLike | None
-    ) -> None: ...
+    def __call__(self, subject: str, data: Data, *, headers: HeadersLike | None) -> None: ...
 
 
 def encode_headers(headers: HeadersLike) -> bytes:
@@ -168,9 +170,7 @@ class Msg:
         """The text behind the inline status."""
         return self._headers()[2]
 
-    def respond(
-        self, data: bytes | bytearray | memoryview = b"", *, headers: HeadersLike | None = None
-    ) -> None:
+    def respond(self, data: Data = b"", *, headers: HeadersLike | None = None) -> None:
         """Publishes `data` to the reply subject. Raises MsgNoReplyError where there is none.
 
         The headers of this message are not copied into the answer.

@@ -140,7 +140,7 @@ class Options:
     timeout: float = 2.0
     request_timeout: float = REQUEST_TIMEOUT
     write_timeout: float = 10.0
-    write_buffer: int = 256 << 10
+    write_buffer: int = 512 << 10
     ping_interval: float = 120.0
     max_pings_out: int = 2
     randomize: bool = True

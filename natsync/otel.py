@@ -20,9 +20,9 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
 from . import __version__
-from .client import Client, Data
+from .client import Client
 from .errors import Error, ProtocolError
-from .message import Handler, Headers, HeadersLike, Msg
+from .message import Data, Handler, Headers, HeadersLike, Msg
 from .options import FLUSH_TIMEOUT, PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT
 from .pending import Overflow
 from .replies import ReplyFuture

@@ -11,12 +11,29 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from time import monotonic
+from typing import Protocol
 
 from .errors import ConnectionReconnectingError, Error, OutboundBufferLimitError
 
-__all__ = ["Ask", "Flush", "Interest", "Item", "Outbox"]
+__all__ = [
+    "Ask",
+    "Bell",
+    "Flush",
+    "Interest",
+    "Item",
+    "LARGE",
+    "MUCH",
+    "Outbox",
+    "Pieces",
+    "length",
+]
 
 _CLOSED = -1  # no size is below it
+LARGE = 512
+"""Bytes of a payload that had better go in `Pieces`: Python asks the system for memory beyond that."""
+
+MUCH = 256 << 10
+"""Bytes that are worth a call of the system of their own."""
 
 
 class Ask(bytes):
@@ -41,24 +58,51 @@ class Flush:
         self.token = token
 
 
-Item = bytes | Flush
+class Pieces(tuple[bytes, ...]):
+    """The bytes of a message in several pieces: a large payload is copied once, when it is sent."""
+
+    __slots__ = ()
+
+
+Item = bytes | Pieces | Flush
+Drive = Callable[[Callable[[], object] | None, float], None]
+"""Moves the connection's bytes until the call returns something true, or a time, or without a call: now.
+Returns early where somebody else has to."""
+
+
+class Bell(Protocol):
+    """Tells who drives. `awake` and `watching`: somebody looks soon anyway. `nudge` tells as soon as is worth
+    it."""
+
+    awake: bool
+    watching: bool
+
+    def wake(self) -> None: ...
+    def nudge(self) -> None: ...
+
+
+def length(item: Item) -> int:
+    """How many bytes of a message or of interest it is."""
+    if isinstance(item, Pieces):
+        return sum(len(piece) for piece in item)
+    return len(item) if isinstance(item, bytes) else 0
 
 
 class Outbox:
-    """One lock, a leaf: nothing is called while it is held, and nothing raised: Python 3.10 may let an
-    interrupt in between an error and the release. `push` is `wake`, or sends what is here itself.
+    """Putting takes no lock, which costs as much as all the rest of a publish: `append` is atomic, and the
+    list stays the same for ever. Who takes or changes the state holds one, a leaf: nothing is called while
+    it is held, and nothing raised: Python 3.10 may let an interrupt in between an error and the release.
+
+    So a thread may have put something behind a change of state that it did not see: it looks again
+    afterwards. The size is nearly right: for each thread one message may be missing in it, or be there that
+    is not, until all is taken the next time.
     """
 
     def __init__(
-        self,
-        wake: Callable[[], None],
-        limit: int,
-        timeout: float,
-        away_limit: int,
-        push: Callable[[], None] | None = None,
+        self, bell: Bell, drive: Drive, limit: int, timeout: float, away_limit: int
     ) -> None:
-        self._wake = wake
-        self._push = push or wake
+        self._bell = bell
+        self._drive = drive
         self._limit = limit
         self._timeout = timeout
         self._away_limit = away_limit
@@ -66,48 +110,42 @@ class Outbox:
         # One for each thread that waits. No Condition: an interrupt inside its wait loses its lock.
         self._waiting: list[threading.Lock] = []
         self._items: list[Item] = []
+        self._append = self._items.append
         self._size = 0
         self._away = True  # until there is a connection
         self._brim = away_limit  # how many bytes may be here before one more is put
+        self._mark = _CLOSED  # and how many, before who has put one has more to do
         self._refusal: Callable[[], Error] | None = None
 
-    def put(self, data: bytes, wake: bool = True, now: bool = False) -> None:
-        """Leaves `data` to be sent; waits while it is full. Without `wake` the caller drives, or wakes; with
-        `now` it is not kept for later where there is no connection.
+    def put(self, item: bytes | Pieces, size: int, wake: bool = True, now: bool = False) -> None:
+        """Leaves `item`, of `size` bytes, to be sent; waits while it is full. Without `wake` the caller
+        drives, or wakes; with `now` it is not kept for later where there is no connection.
 
         Raises OutboundBufferLimitError if that takes too long, or at once while there is no connection;
         ConnectionReconnectingError if nothing is kept then; and once closed what `close` was told.
         """
-        until = 0.0
-        while True:
-            turn: threading.Lock | Error
-            with self._lock:
-                if now and self._away:
-                    turn = ConnectionReconnectingError()
-                elif self._size < self._brim:
-                    self._items.append(data)
-                    self._size += len(data)
-                    break
-                else:
-                    until = until or monotonic() + self._timeout
-                    turn = self._queue_up(until)
-            if isinstance(turn, Error):
-                raise turn
-            turn.acquire(timeout=max(0.0, until - monotonic()))
-        if wake:
-            self._push()  # always: an interrupt may have kept the one before this from it
+        if self._size >= self._brim:
+            self._wait_for_room()
+        self._append(item)
+        self._size += size
+        if self._size >= self._mark:
+            self._look_again(item, size, wake, now)
+            return
+        # Always: an interrupt may have kept the one before this from it.
+        if wake and not ((bell := self._bell).awake or bell.watching):
+            bell.nudge()
 
     def tell(self, data: Interest) -> None:
         """Leaves `data` to be sent, however full it is, where there is a connection; raises once closed."""
         with self._lock:
             refusal, away = self._refusal, self._away
             if not (refusal or away):
-                self._items.append(data)
+                self._append(data)
                 self._size += len(data)
         if refusal:
             raise refusal()
         if not away:
-            self._wake()
+            self._bell.wake()
 
     def flush(self, token: object) -> None:
         """Asks for a PONG behind all that is here; raises where there is no connection. The caller drives,
@@ -115,7 +153,7 @@ class Outbox:
         with self._lock:
             refusal, away = self._refusal, self._away
             if not (refusal or away):
-                self._items.append(Flush(token))
+                self._append(Flush(token))
         if refusal:
             raise refusal()
         if away:
@@ -125,9 +163,13 @@ class Outbox:
         """Everything that is there; in the list `into`, or still here, also where this is interrupted."""
         items = [] if into is None else into
         with self._lock:
-            items += self._items  # no call: an interrupt cannot come between these two
-            self._items = []
+            taken = self._items[:]
             full, self._size = self._size >= self._brim, 0
+            count = len(taken)
+            items += taken  # no call: an interrupt cannot come between these two
+            del self._items[:count]
+            if self._mark != _CLOSED:
+                self._mark = MUCH
             if full:
                 self._let_go()
         return items
@@ -136,18 +178,22 @@ class Outbox:
         """There is no connection any more: from now on things are kept for the next one. `unsent` was
         taken and not sent. Returns the flushes, which nobody will answer."""
         with self._lock:
-            items = [*unsent, *self._items]
-            self._items = [item for item in items if not isinstance(item, (Ask, Interest, Flush))]
-            self._size = sum(len(item) for item in self._items if isinstance(item, bytes))
             self._away = True
-            self._set_brim(self._away_limit)
+            self._set_limits()
+            count = len(self._items)
+            items = [*unsent, *self._items[:count]]
+            dropped = (Ask, Interest, Flush)
+            self._items[:count] = [item for item in items if not isinstance(item, dropped)]
+            self._size = sum(map(length, self._items[:]))
+            self._let_go()
         return [item for item in items if isinstance(item, Flush)]
 
     def arrive(self) -> None:
         """There is a connection."""
         with self._lock:
             self._away = False
-            self._set_brim(self._limit)
+            self._set_limits()
+            self._let_go()
 
     def close(self, refusal: Callable[[], Error], last: Flush | None = None) -> None:
         """Accepts nothing any more but `last`; every later call, and all that wait, get `refusal()`.
@@ -155,25 +201,78 @@ class Outbox:
         The first call counts.
         """
         with self._lock:
-            if self._refusal:
-                return
-            self._refusal = refusal
-            if last:
-                self._items.append(last)
-            self._set_brim(_CLOSED)
-        self._wake()
+            if not self._refusal:
+                self._refusal = (
+                    refusal  # no call: an interrupt cannot come between this and the last
+                )
+                if last:
+                    self._append(last)
+            self._set_limits()  # again, where an interrupt has kept the first call from it
+            self._let_go()
+        self._bell.wake()
 
     @property
     def waiting(self) -> bool:
         """Whether there is anything to take."""
         return bool(self._items)
 
-    def _set_brim(self, brim: int) -> None:
-        self._brim = _CLOSED if self._refusal else brim
-        self._let_go()
+    @property
+    def is_full(self) -> bool:
+        """Whether who puts something has to wait."""
+        return self._size >= self._brim
 
-    def _queue_up(self, until: float) -> threading.Lock | Error:
-        """What to wait with for room; an error where it is in vain, or the time `until` is over."""
+    def _set_limits(self) -> None:
+        if self._refusal:
+            self._brim = self._mark = _CLOSED
+        elif self._away:
+            self._brim, self._mark = self._away_limit, _CLOSED
+        else:
+            self._brim, self._mark = self._limit, MUCH
+
+    def _look_again(self, item: Item, size: int, wake: bool, now: bool) -> None:
+        """Behind a `put` that found much here, or no connection."""
+        error: Error | None = None
+        with self._lock:
+            gathered = self._mark != _CLOSED
+            if gathered:
+                self._mark = self._size + MUCH  # where the network takes nothing, not at each `put`
+            elif self._refusal:
+                error = self._withdraw(item, size, self._refusal())
+            elif now and self._away:
+                error = self._withdraw(item, size, ConnectionReconnectingError())
+        if error:
+            raise error
+        if gathered and wake:
+            self._drive(None, 0.0)
+
+    def _withdraw(self, item: Item, size: int, error: Error) -> Error | None:
+        """Takes `item` out again, for `error`; where it was taken already, it is sent, or counted as not."""
+        for at in range(len(self._items) - 1, -1, -1):
+            if self._items[at] is item:
+                del self._items[at]
+                self._size -= size
+                return error
+        return None
+
+    def _wait_for_room(self) -> None:
+        until = 0.0
+        while True:
+            until = until or monotonic() + self._timeout
+            with self._lock:
+                turn = self._queue_up(until)
+            if turn is None:
+                return
+            if isinstance(turn, Error):
+                raise turn
+            self._drive(lambda: not self.is_full, until)
+            if self.is_full:
+                turn.acquire(timeout=max(0.0, until - monotonic()))
+
+    def _queue_up(self, until: float) -> threading.Lock | Error | None:
+        """What to wait with for room, if there is none; an error where it is in vain, or the time `until` is
+        over."""
+        if not self.is_full:
+            return None
         if self._refusal:
             return self._refusal()
         if self._away:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Address", "Transport", "WakePair", "is_numeric", "resolve"]
 
-READ_BYTES = 64 << 10
 # What one TLS record holds. More in one call would be half sent where no more fits, and not say so.
 RECORD_BYTES = 16 << 10
 # What a TLS record begins with: change cipher spec, alert, handshake, application data (RFC 8446, 5.1).
@@ -130,14 +129,14 @@ class Transport:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def read(self) -> bytes | None:
-        """What has arrived, up to READ_BYTES; None when nothing has, no bytes at the end of the stream.
+    def read(self, size: int) -> bytes | None:
+        """What has arrived, up to `size` bytes; None when nothing has, no bytes at the end of the stream.
 
-        Nothing stays behind where a selector cannot see it: a TLS record is read whole, and the next
-        one not begun.
+        Nothing stays behind where a selector cannot see it, if `size` is what a TLS record holds or more: a
+        record is read whole, and the next one not begun.
         """
         try:
-            return self._socket.recv(READ_BYTES)
+            return self._socket.recv(size)
         except self._blocked as error:
             self.wants_write = isinstance(error, self._blocked_writing)
             return None

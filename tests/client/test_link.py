@@ -30,7 +30,7 @@ class ThinLoop(Loop):
         self.wrote += fits
         return len(fits)
 
-    def read(self) -> bytes | None:
+    def read(self, size: int) -> bytes | None:
         return self.inbound.pop(0) if self.inbound else None
 
     def wait(self, until: float, writing: bool = False, reading: bool = True) -> bool:
@@ -50,7 +50,7 @@ class Schedule:
 
 def linked(room: int) -> tuple[Link, ThinLoop, Outbox, list[Event]]:
     loop, seen = ThinLoop(room), list[Event]()
-    outbox = Outbox(lambda: None, 1000, 1.0, 1000)
+    outbox = Outbox(loop, lambda done, until: None, 1000, 1.0, 1000)
     engine = Engine("h:1", lambda info: ConnectOptions(), 10.0, 2)
     link = Link(loop, outbox, engine, seen.extend, Schedule())
     loop.start()
@@ -64,7 +64,7 @@ def test_what_did_not_reach_the_network_is_known_to_the_message() -> None:
     link.turn(0.0)
     loop.room = len(loop.wrote) + 12
     for item in (b"0123456789", Interest(b"SUB"), b"abcdef", Ask(b"ask")):
-        outbox.put(item)
+        outbox.put(item, len(item))
     link.turn(0.0)
     assert link.is_behind
     assert link.unsent() == [Interest(b"SUB"), b"abcdef", Ask(b"ask")]
@@ -97,7 +97,7 @@ def test_what_an_interrupt_leaves_is_neither_lost_nor_sent_twice(
     link, loop, outbox, _ = linked(10_000)
     link.turn(0.0)
     for item in (b"a", Ask(b"b"), b"c"):
-        outbox.put(item)
+        outbox.put(item, len(item))
 
     def interrupt(*_: object) -> int:
         raise KeyboardInterrupt
@@ -113,7 +113,7 @@ def test_what_an_interrupt_leaves_is_neither_lost_nor_sent_twice(
     )
     link, loop, outbox, _ = linked(10_000)
     link.turn(0.0)
-    outbox.put(b"a")
+    outbox.put(b"a", 1)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(loop, "write", interrupt)  # behind the system call, for all we know
         link.turn(0.0)
@@ -124,7 +124,7 @@ def test_an_error_of_a_signal_handler_is_none_of_the_network(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     link, loop, outbox, _ = linked(10_000)
-    outbox.put(b"a")
+    outbox.put(b"a", 1)
 
     def late(data: memoryview) -> int:
         raise TimeoutError("the task's time is over")

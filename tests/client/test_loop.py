@@ -89,12 +89,12 @@ def test_a_connection() -> None:
             until = monotonic() + TIMEOUT
             loop.dial(loop.look_up("localhost", port, until, nothing), until, nothing)
             assert loop.write(memoryview(b"hello")) == 5
-            while (data := loop.read()) is None:
+            while (data := loop.read(100)) is None:
                 assert loop.wait(until)
             assert data == b"HELLO"
             loop.drop()
             loop.drop()
-            assert (loop.read(), loop.write(memoryview(b"x"))) == (None, 0)
+            assert (loop.read(100), loop.write(memoryview(b"x"))) == (None, 0)
 
         call = Background(lambda: run(body))
         far, _ = listener.accept()
@@ -225,3 +225,81 @@ def test_parking_ends_in_time_also_while_a_guest_drives() -> None:
     loop.release(guest)
     assert loop.join(monotonic() + TIMEOUT)
     assert not claimed or ended[0] >= released
+
+
+def parking(much: bool = False) -> tuple[Loop, threading.Event]:
+    """A loop whose own thread is parked for long, and what says when it is no more."""
+    parked, ended = threading.Event(), threading.Event()
+
+    def body(loop: Loop) -> None:
+        parked.set()
+        loop.park(monotonic() + TIMEOUT, False, True, much)
+        ended.set()
+
+    loop = Loop("loop-test", lambda: body(loop))
+    loop.start()
+    assert parked.wait(TIMEOUT)
+    return loop, ended
+
+
+def test_the_own_thread_shuts_its_gate_where_a_guest_has_not_yet() -> None:
+    loop, ended = parking()
+    guest = object()
+    loop._driver["driver"] = guest
+    loop.wake()
+    until = monotonic() + TIMEOUT
+    while not loop.is_due and monotonic() < until:
+        pass
+    assert loop.is_due and not ended.is_set()
+    assert loop.claim(guest)
+    loop.release(guest)  # the byte is still there
+    assert ended.wait(TIMEOUT) and loop.join(monotonic() + TIMEOUT)
+
+
+def test_the_own_thread_keeps_out_while_guests_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("natsync.loop._LOOK", 0.2)
+    loop, ended = parking(much=True)
+    busy = monotonic() + 0.5
+    while monotonic() < busy:
+        guest = object()
+        if loop.claim(guest):
+            assert loop.watching
+            loop.release(guest)
+    assert not ended.is_set()
+    assert ended.wait(TIMEOUT) and not loop.watching
+    assert loop.join(monotonic() + TIMEOUT)
+
+
+def test_a_guest_that_stays_is_told_to_look() -> None:
+    loop, ended = parking(much=True)
+    guest = object()
+    until = monotonic() + TIMEOUT
+    while not loop.claim(guest):
+        assert monotonic() < until and not ended.is_set()
+    while not loop.awake and monotonic() < until:
+        pass
+    assert loop.awake and not loop.watching
+    loop.release(guest)
+    assert ended.wait(TIMEOUT) and loop.join(monotonic() + TIMEOUT)
+
+
+def test_what_is_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("natsync.loop.monotonic", lambda: now)
+    loop, guest = Loop("loop-test", lambda: None), object()
+    loop._driver.clear()
+
+    def meet(guests: int) -> bool:
+        for _ in range(guests):
+            assert loop.claim(guest)
+            loop.release(guest)
+        return loop._is_crowded()
+
+    assert not meet(1)
+    assert not meet(7)
+    assert meet(1)
+    now += 0.005
+    assert not meet(8)
+    assert meet(8)
+    loop.start()
+    assert loop.join(monotonic() + TIMEOUT)

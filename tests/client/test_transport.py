@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from natsync.transport import READ_BYTES, Transport, WakePair, is_numeric, resolve
+from natsync.transport import Transport, WakePair, is_numeric, resolve
 
 TIMEOUT = 10.0
+READ_BYTES = 64 << 10
 
 
 @pytest.fixture
@@ -36,13 +37,13 @@ def ready(waited: Transport | WakePair, events: int, timeout: float = TIMEOUT) -
 
 def test_reading(ends: tuple[Transport, socket.socket]) -> None:
     near, far = ends
-    assert near.read() is None
+    assert near.read(READ_BYTES) is None
     far.sendall(b"hello")
     assert ready(near, selectors.EVENT_READ)
-    assert near.read() == b"hello"
+    assert near.read(READ_BYTES) == b"hello"
     far.close()
     assert ready(near, selectors.EVENT_READ)
-    assert near.read() == b""
+    assert near.read(READ_BYTES) == b""
 
 
 def test_writing_as_much_as_fits(ends: tuple[Transport, socket.socket]) -> None:

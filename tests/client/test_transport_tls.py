@@ -16,11 +16,12 @@ import pytest
 
 from natsync.errors import OptionError
 from natsync.tls import TLS
-from natsync.transport import READ_BYTES, RECORD_BYTES, Transport
+from natsync.transport import RECORD_BYTES, Transport
 
 from tests.support.certificates import Paths
 from tests.support.fake_server import Background
 from tests.support.secured import (
+    READ_BYTES,
     TIMEOUT,
     Certificates,
     dial,
@@ -87,12 +88,12 @@ def test_both_ways(certificates: Certificates, version: str) -> None:
     context = server_context(certificates.server)
     context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
     with secured(context, TLS(ca_file=certificates.ca)) as (near, far):
-        assert near.read() is None
+        assert near.read(READ_BYTES) is None
         assert near.write(memoryview(b"PING")) == 4
         assert far.recv(10) == b"PING"
         far.sendall(b"PONG")
         assert read_all(near, 4) == b"PONG"
-        assert near.read() is None and not near.wants_write
+        assert near.read(READ_BYTES) is None and not near.wants_write
 
 
 def test_nothing_that_is_decrypted_waits_for_the_selector(certificates: Certificates) -> None:
@@ -103,11 +104,11 @@ def test_nothing_that_is_decrypted_waits_for_the_selector(certificates: Certific
         call.result()
         far.sendall(b"a" * RECORD_BYTES)
         wait(near)
-        got = near.read() or b""
+        got = near.read(READ_BYTES) or b""
         with selectors.DefaultSelector() as selector:
             selector.register(near, selectors.EVENT_READ)
             while len(got) < RECORD_BYTES and selector.select(TIMEOUT):
-                got += near.read() or b""
+                got += near.read(READ_BYTES) or b""
         assert got == b"a" * RECORD_BYTES
 
 
@@ -165,7 +166,7 @@ def test_the_end_of_the_stream_with_and_without_farewell(certificates: Certifica
                     far.unwrap()
             far.close()
             assert read_all(near, 10) == b"bye"
-            assert near.read() == b"" == near.read()
+            assert near.read(READ_BYTES) == b"" == near.read(READ_BYTES)
 
 
 def test_a_reset_is_an_end(certificates: Certificates) -> None:
@@ -184,13 +185,15 @@ def test_closing_says_farewell_but_not_in_a_forked_process(
     context = server_context(certificates.server)
     with secured(context, TLS(ca_file=certificates.ca)) as (near, far):
         far.suppress_ragged_eofs = False
-        assert near.read() is None  # takes the session tickets: what is unread turns FIN into RST
+        assert (
+            near.read(READ_BYTES) is None
+        )  # takes the session tickets: what is unread turns FIN into RST
         near.close()
         near.close()
         assert far.recv(10) == b""
     with secured(context, TLS(ca_file=certificates.ca)) as (near, far):
         far.suppress_ragged_eofs = False
-        assert near.read() is None
+        assert near.read(READ_BYTES) is None
         monkeypatch.setattr(os, "getpid", lambda: -1)
         near.close()
         with pytest.raises(ssl.SSLEOFError):

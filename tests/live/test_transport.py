@@ -8,7 +8,15 @@ import pytest
 
 from natsync.tls import TLS
 
-from tests.support.secured import Certificates, dial, make_certificates, read_all, shake, wait
+from tests.support.secured import (
+    READ_BYTES,
+    Certificates,
+    dial,
+    make_certificates,
+    read_all,
+    shake,
+    wait,
+)
 from tests.support.servers import NatsServer, StartServer
 
 pytestmark = pytest.mark.server
@@ -25,7 +33,7 @@ def greeted(server: NatsServer, tls: TLS) -> str:
     with closing(near):
         if not tls.first:
             wait(near)
-            assert (near.read() or b"").startswith(b"INFO ")
+            assert (near.read(READ_BYTES) or b"").startswith(b"INFO ")
         shake(near, tls, server.host)
         if tls.first:
             assert (read_all(near, 1)).startswith(b"INFO ")

@@ -12,6 +12,7 @@ from natsync.transport import Transport, resolve
 from tests.support.certificates import Authority, Paths
 
 TIMEOUT = 10.0
+READ_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def read_all(near: Transport, size: int) -> bytes:
     """Everything up to the end, or `size` bytes; waits only when there is nothing."""
     data = b""
     while len(data) < size:
-        piece = near.read()
+        piece = near.read(READ_BYTES)
         if piece is None:
             wait(near, near.wants_write)
         elif not piece:
