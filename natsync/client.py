@@ -281,7 +281,7 @@ class Client:
 
     def _read_reply(self, subject: str, frame: Delivered) -> Msg:
         msg = Msg(frame, self.publish)
-        if is_no_responders(msg):
+        if not frame.payload and is_no_responders(msg):  # a quick look first
             raise NoRespondersError(subject)
         return msg
 

@@ -7,7 +7,7 @@ given up, are dropped, as with every NATS client.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import partial
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
@@ -61,6 +61,7 @@ class Inbox:
         self._waiting: dict[bytes, tuple[str, Answer]] = {}
         self._at_hand: tuple[str, Answer] | None = None  # while it is given its reply
         self._deadlines = Deadlines()
+        self._future: Callable[[str, bytes], ReplyFuture] | None = None  # makes one
         self._end: Error | None = None
         self._refused: Error | None = None
 
@@ -83,8 +84,10 @@ class Inbox:
     ) -> tuple[bytes, ReplyFuture]:
         """The same for who does not wait: what `read` makes of the subject and the reply will be in the
         future, or that there was none within `timeout` seconds."""
+        if self._future is None:
+            self._future = _futures(read, self._drive, post, self.close)
         token = b"%x" % next(self._numbers)
-        future = _futures()(subject, token, read, self._drive, post, self.close)
+        future = self._future(subject, token)
         self._enter(token, subject, future)
         self._deadlines.add(token, timeout, monotonic())
         return token, future
@@ -113,10 +116,13 @@ class Inbox:
     def deliver(self, frames: Sequence[Delivered]) -> int:
         """Hands replies to those who wait. Never drops one for being slow: returns 0."""
         self.received += len(frames)
+        waiting, start = self._waiting, self._start
         for frame in frames:
-            token = self._token(frame.subject)
-            self._at_hand = found = self._waiting.get(token)
-            if found and self._waiting.pop(token, None):
+            token = frame.subject[start:]
+            if token not in waiting:
+                token = self._strange(frame.subject)
+            self._at_hand = found = waiting.get(token)
+            if found and waiting.pop(token, None):
                 found[1].settle(frame)
         self._at_hand = None
         return 0
@@ -148,13 +154,12 @@ class Inbox:
         """Fails every request; the connection accepts no more of them."""
         self._fail_all(error)
 
-    def _token(self, subject: bytes) -> bytes:
-        token = subject[self._start :]
-        if token not in self._waiting and len(self._waiting) == 1:
-            # An import may rewrite the subject; with one request there is no doubt (nats.go: respToken).
-            if not subject.startswith(self.wire_prefix):
-                return next(iter(self._waiting.copy()), b"")
-        return token
+    def _strange(self, subject: bytes) -> bytes:
+        """The token of the request that a message on a subject of nobody's is the reply to, if any."""
+        # An import may rewrite the subject; with one request there is no doubt (nats.go: respToken).
+        if len(self._waiting) == 1 and not subject.startswith(self.wire_prefix):
+            return next(iter(self._waiting.copy()), b"")
+        return b""
 
     def _fail(self, token: bytes, error: Error) -> None:
         found = self._waiting.pop(token, None)
@@ -166,8 +171,14 @@ class Inbox:
             self._fail(token, error)
 
 
-@cache
-def _futures() -> type[ReplyFuture]:
-    from .replies import ReplyFuture  # concurrent.futures doubles what `import natsync` takes
+def _futures(
+    read: Callable[[str, Delivered], Msg],
+    drive: Drive,
+    post: Callable[[Callable[[], object]], object],
+    give_up: Callable[[bytes], bool],
+) -> Callable[[str, bytes], ReplyFuture]:
+    """What makes them."""
+    # Only now: concurrent.futures doubles what `import natsync` takes.
+    from .replies import Origin, ReplyFuture
 
-    return ReplyFuture
+    return partial(ReplyFuture, Origin(read, drive, post, give_up))

@@ -122,9 +122,8 @@ class Keeper:
             return
         self.loop.calm()
         link.push()
-        if not done and self.loop.is_due:
-            self.loop.is_due = False
-            link.turn(0.0)
+        if not done and self.loop.aloof:
+            link.turn(0.0)  # what there is to read: nobody else does
         while done and not (done() or self._is_disturbed) and monotonic() < until:
             link.turn(until)
         link.look_out()

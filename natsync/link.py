@@ -112,7 +112,7 @@ class Link:
     def look_out(self) -> None:
         """Makes who waits without looking wait for the right things."""
         # Who sees to everything soon needs no word that the network has room.
-        self._loop.watch(bool(self._unsent) and not self._loop.watching, not self._desk.paused)
+        self._loop.watch(bool(self._unsent) and not self._loop.aloof, not self._desk.paused)
 
     @property
     def unconfirmed(self) -> int:

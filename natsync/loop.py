@@ -56,9 +56,8 @@ class Loop:
         self._guests = 0  # so far, about
         self._guests_before = 0
         self._since = 0.0  # of that
-        self.watching = False
-        self.is_due = False
-        """There is something to read, and a guest was faster than the own thread: it had better read, too."""
+        self.aloof = False
+        """Guests come so often that the own thread keeps out of their way; it looks soon, by the clock."""
 
         self._transport: Transport | None = None
         self._mask = 0
@@ -106,7 +105,8 @@ class Loop:
         if self._gate is None or self._driver.setdefault("driver", guest) is not guest:
             return False
         self._guests += 1
-        self._gate.modify(self._gated, 0)
+        if not self.aloof:
+            self._gate.modify(self._gated, 0)
         return True
 
     def calm(self) -> None:
@@ -123,7 +123,8 @@ class Loop:
         `reopen` has to follow."""
         if self._driver.get("driver") is guest:
             self._driver.pop("driver", None)
-            self.reopen()
+            if not self.aloof:
+                self.reopen()
 
     def reopen(self) -> None:
         """Lets the own thread see what there is to do. It shuts its gate again where that is too early."""
@@ -137,42 +138,40 @@ class Loop:
         if self._gate is None:
             return until
         self.watch(writing, reading)
-        self.watching = much
+        self.aloof = much
         self._driver.pop("driver", None)
         spin = _SPIN
         while True:
             left = min(max(0.0, until - monotonic()), _LONGEST)
-            crowded = self.watching or self._is_crowded()
-            ready = self._watch_guests(self._gate, left) if crowded else self._gate.poll(left)
+            ready = False
+            if self.aloof or self._is_crowded():
+                self._keep_out(self._gate, until)
+            else:
+                ready = bool(self._gate.poll(left))
             if self._driver.setdefault("driver", _OWN) is _OWN:
-                self.watching = self.is_due = False
                 return 0.0
-            if not ready:
-                self.wake()  # a guest that stays: something may have come since it looked
-                until = max(until, monotonic() + spin)
-                spin = min(spin * 2, _LONGEST_SPIN)
-                continue
-            self.is_due = True
             self._gate.modify(self._gated, 0)  # a guest is about to: no need to meet it again
             if not self._driver:
                 self._gate.modify(self._gated, select.EPOLLIN)  # it has gone meanwhile
+            if not ready:
+                self.wake()  # the guest: something may have come since it looked
+                until = max(until, monotonic() + spin)
+                spin = min(spin * 2, _LONGEST_SPIN)
 
-    def _watch_guests(self, gate: select.epoll, left: float) -> bool:
-        """Waits for something to do, as long as guests come, who send what others leave meanwhile; whether
-        there is."""
-        self.watching = True
-        until = monotonic() + left
+    def _keep_out(self, gate: select.epoll, until: float) -> None:
+        """Sleeps while guests come and go, who see to everything, and looks by the clock if they still do."""
+        self.aloof = True
+        gate.modify(self._gated, 0)
         for _ in range(
             _LOOKS
         ):  # those who only read need nobody to keep out: they are not met again
             guests = self._guests
-            if gate.poll(min(left, _LOOK)):
-                return True
-            if guests == self._guests or monotonic() >= until:
+            gate.poll(_LOOK)
+            if guests == self._guests or self.awake or monotonic() >= until:
                 break
-        self.watching = False  # before the caller looks at what is left
         self._since = 0.0
-        return False
+        self.aloof = False
+        self.reopen()  # behind that, as a guest that goes does it the other way round
 
     def _is_crowded(self) -> bool:
         """Whether guests come so often that they see to everything, and the own thread is in their way."""

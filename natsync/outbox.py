@@ -71,11 +71,11 @@ Returns early where somebody else has to."""
 
 
 class Bell(Protocol):
-    """Tells who drives. `awake` and `watching`: somebody looks soon anyway. `nudge` tells as soon as is worth
+    """Tells who drives. `awake` and `aloof`: somebody looks soon anyway. `nudge` tells as soon as is worth
     it."""
 
     awake: bool
-    watching: bool
+    aloof: bool
 
     def wake(self) -> None: ...
     def nudge(self) -> None: ...
@@ -132,7 +132,7 @@ class Outbox:
             self._look_again(item, size, wake, now)
             return
         # Always: an interrupt may have kept the one before this from it.
-        if wake and not ((bell := self._bell).awake or bell.watching):
+        if wake and not ((bell := self._bell).awake or bell.aloof):
             bell.nudge()
 
     def tell(self, data: Interest) -> None:

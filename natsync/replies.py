@@ -16,7 +16,7 @@ from .message import Delivered, Msg
 from .options import MAX_WAIT
 from .waiter import Drive, Flag
 
-__all__ = ["ReplyFuture"]
+__all__ = ["Origin", "ReplyFuture"]
 
 _PARTS = frozenset(vars(Future()))
 _WHOLE = object()
@@ -29,6 +29,25 @@ else:
 
     class _LateError(_FutureTimeoutError, TimeoutError):
         """There are two of that name before Python 3.11, and callers may catch either."""
+
+
+class Origin:
+    """What all futures of a connection have in common: how to make a message of a reply, to move bytes, to
+    call what waits for the end, and to give a request up."""
+
+    __slots__ = ("read", "drive", "post", "give_up")
+
+    def __init__(
+        self,
+        read: Callable[[str, Delivered], Msg],
+        drive: Drive,
+        post: Callable[[Callable[[], object]], object],
+        give_up: Callable[[bytes], bool],
+    ) -> None:
+        self.read = read
+        self.drive = drive
+        self.post = post
+        self.give_up = give_up
 
 
 class ReplyFuture(Future[Msg]):
@@ -45,22 +64,11 @@ class ReplyFuture(Future[Msg]):
     _over = False
     _ending = False
 
-    def __init__(
-        self,
-        subject: str,
-        token: bytes,
-        read: Callable[[str, Delivered], Msg],
-        drive: Drive,
-        post: Callable[[Callable[[], object]], object],
-        give_up: Callable[[bytes], bool],
-    ) -> None:
+    def __init__(self, origin: Origin, subject: str, token: bytes) -> None:
         # Not that of Future: see above.
         self._subject = subject
         self._token = token
-        self._read = read
-        self._drive = drive
-        self._post = post
-        self._give_up = give_up
+        self._origin = origin
 
     def __getattr__(self, name: str) -> object:
         """The parts of a Future, all of which are made with the first one. No thread changes them before it
@@ -101,21 +109,24 @@ class ReplyFuture(Future[Msg]):
         """Gives the request up, if there is no reply yet; whether it did."""
         cancelled = super().cancel()
         if cancelled:
-            if self._give_up(self._token):  # else somebody is about to end it, and does that
+            if self._origin.give_up(self._token):  # else somebody is about to end it, and does that
                 self.set_running_or_notify_cancel()
-            self._has_ended()
+            self._over = True
+            if self._flag:
+                self._flag.set()
         return cancelled
 
     def add_done_callback(self, fn: Callable[[Future[Msg]], object]) -> None:
         """Calls `fn` with this future, on the connection's callback thread, when it is done."""
-        super().add_done_callback(lambda future: self._post(lambda: fn(self)))
+        super().add_done_callback(lambda future: self._origin.post(lambda: fn(self)))
 
     def settle(self, frame: Delivered) -> None:
         """Sets what the reply says. For who drives."""
         try:
-            self._end(self._read(self._subject, frame))
+            outcome: Msg | Error = self._origin.read(self._subject, frame)
         except Error as error:
-            self._end(error)
+            outcome = error
+        self._end(outcome)
 
     def fail(self, error: Error) -> None:
         """Sets why there will be no reply."""
@@ -128,7 +139,9 @@ class ReplyFuture(Future[Msg]):
                 self.set_exception(outcome)
             else:
                 self.set_result(outcome)
-        self._has_ended()
+        self._over = True
+        if self._flag:  # looked at behind that; `_wait` does it the other way round
+            self._flag.set()
 
     def _may_end(self) -> bool:
         """Whether its parts have no end yet."""
@@ -141,15 +154,10 @@ class ReplyFuture(Future[Msg]):
         self._ending = True
         return self.set_running_or_notify_cancel()
 
-    def _has_ended(self) -> None:
-        self._over = True
-        if self._flag:  # looked at behind that; `_wait` does it the other way round
-            self._flag.set()
-
     def _wait(self, timeout: float | None) -> None:
         """Drives until it is done or the time is over."""
         until = monotonic() + (MAX_WAIT if timeout is None else min(timeout, MAX_WAIT))
-        self._drive(self.done, until)
+        self._origin.drive(self.done, until)
         if not self._over:
             flag: Flag = vars(self).setdefault("_flag", Flag())
             if not self._over:

@@ -25,7 +25,7 @@ class StillBell:
 
     def __init__(self) -> None:
         self.awake = False
-        self.watching = False
+        self.aloof = False
         self.woken = 0
         self.nudged = 0
 
@@ -72,7 +72,7 @@ def test_it_is_quiet_where_somebody_looks_anyway_or_the_caller_does() -> None:
     outbox.put(b"a", 1, False)
     bell.awake = True
     put(outbox, b"b")
-    bell.awake, bell.watching = False, True
+    bell.awake, bell.aloof = False, True
     put(outbox, b"c")
     assert bell.nudged == 0
 

@@ -13,7 +13,7 @@ import natsync
 from natsync import errors
 from natsync.message import Delivered
 from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub, Unsub
-from natsync.replies import ReplyFuture
+from natsync.replies import Origin, ReplyFuture
 
 from tests.support.driving import idle, publish
 from tests.support.fake_server import Background, FakeServer
@@ -29,9 +29,8 @@ def lone_future(waiting: int = 1) -> ReplyFuture:
     def read(subject: str, frame: Delivered) -> natsync.Msg:
         return natsync.Msg(frame, publish)
 
-    return ReplyFuture(
-        "x", b"1", read, idle, lambda call: call(), lambda token: bool(left and left.pop())
-    )
+    origin = Origin(read, idle, lambda call: call(), lambda token: bool(left and left.pop()))
+    return ReplyFuture(origin, "x", b"1")
 
 
 def test_many_at_a_time_each_gets_its_own() -> None:
