@@ -122,12 +122,14 @@ class Keeper:
             return
         self.loop.calm()
         link.push()
-        if not done and self.loop.aloof:
+        if done:
+            self.loop.shut()  # only now: it takes longer than most there is to send
+        elif self.loop.aloof:
             link.turn(0.0)  # what there is to read: nobody else does
         while done and not (done() or self._is_disturbed) and monotonic() < until:
             link.turn(until)
         link.look_out()
-        left = self.outbox.waiting and not link.is_behind  # else room in the network is waited for
+        left = self.outbox.waiting and not link.is_behind  # else there is no room in the network
         if left or self._is_disturbed or link.deadline < self._parked:
             self.loop.wake()  # the byte of who caused that may be taken already
 
@@ -376,8 +378,7 @@ class Keeper:
         self.status = Status.CLOSED
         self.failure = failure
         self.outbox.close(lambda: fresh(closed))
-        unsent = link.unsent() if link else []
-        tokens = [flush.token for flush in self.outbox.leave(unsent)]
+        tokens = [flush.token for flush in self.outbox.leave(link.unsent() if link else [])]
         left = [*map(length, self.outbox.take())]
         self.unconfirmed += len(left)
         if left and self._connected:

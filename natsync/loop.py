@@ -46,9 +46,10 @@ class Loop:
         self._pair = WakePair()
         self._selector.register(self._pair, selectors.EVENT_READ)
         self._gate, self._gated = _gate(self._selector)
+        self._is_shut = False
         # Who drives, under one key: single dictionary operations are atomic, also for an interrupt.
         self._driver: dict[str, object] = {"driver": _OWN}
-        # A leaf; held over the write of one byte, which never blocks.
+        # A leaf; held over the write of one byte and the like, which never block.
         self._pair_lock = threading.Lock()
         self._open = True
         self.awake = False
@@ -105,9 +106,12 @@ class Loop:
         if self._gate is None or self._driver.setdefault("driver", guest) is not guest:
             return False
         self._guests += 1
-        if not self.aloof:
-            self._gate.modify(self._gated, 0)
         return True
+
+    def shut(self) -> None:
+        """Keeps the own thread asleep while a guest waits. For that guest; who only sends does without."""
+        if not self.aloof:
+            self._set_gate(0)
 
     def calm(self) -> None:
         """Takes a wake-up back, so that the next wait does not end at once; before who drives looks for what
@@ -123,14 +127,18 @@ class Loop:
         `reopen` has to follow."""
         if self._driver.get("driver") is guest:
             self._driver.pop("driver", None)
-            if not self.aloof:
+            if self._is_shut and not self.aloof:
                 self.reopen()
 
     def reopen(self) -> None:
         """Lets the own thread see what there is to do. It shuts its gate again where that is too early."""
+        self._set_gate(select.EPOLLIN)
+
+    def _set_gate(self, events: int) -> None:
         with self._pair_lock:
             if self._open and self._gate:
-                self._gate.modify(self._gated, select.EPOLLIN)
+                self._is_shut = not events
+                self._gate.modify(self._gated, events)
 
     def park(self, until: float, writing: bool, reading: bool, much: bool = False) -> float:
         """For the own thread: lets guests drive, until there is something to do (see `wait`) or the time
@@ -150,9 +158,9 @@ class Loop:
                 ready = bool(self._gate.poll(left))
             if self._driver.setdefault("driver", _OWN) is _OWN:
                 return 0.0
-            self._gate.modify(self._gated, 0)  # a guest is about to: no need to meet it again
+            self._set_gate(0)  # no need to meet that guest again
             if not self._driver:
-                self._gate.modify(self._gated, select.EPOLLIN)  # it has gone meanwhile
+                self.reopen()  # it has gone meanwhile, and may not have seen that
             if not ready:
                 self.wake()  # the guest: something may have come since it looked
                 until = max(until, monotonic() + spin)
@@ -161,10 +169,8 @@ class Loop:
     def _keep_out(self, gate: select.epoll, until: float) -> None:
         """Sleeps while guests come and go, who see to everything, and looks by the clock if they still do."""
         self.aloof = True
-        gate.modify(self._gated, 0)
-        for _ in range(
-            _LOOKS
-        ):  # those who only read need nobody to keep out: they are not met again
+        self._set_gate(0)
+        for _ in range(_LOOKS):  # those who only read are not met again behind that
             guests = self._guests
             gate.poll(_LOOK)
             if guests == self._guests or self.awake or monotonic() >= until:
