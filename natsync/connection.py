@@ -115,12 +115,12 @@ class Connection:
         mine = False
         try:
             with self._lock:
-                first = not self._keeper.closing
+                first = not self._keeper.driver.closing
                 mine = first or self._is_half_closed
                 self._is_half_closed = False
-                self._keeper.closing = True
+                self._keeper.driver.closing = True
                 if first:
-                    self._keeper.close_by = until
+                    self._keeper.driver.close_by = until
             self._end(until, join=mine)
         except BaseException:
             self._is_half_closed |= mine
@@ -209,7 +209,9 @@ class Connection:
         left: dict[str, int] = {}
         try:
             with self._lock:
-                closed, first = keeper.closing, not (keeper.closing or keeper.draining)
+                closed, first = keeper.driver.closing, not (
+                    keeper.driver.closing or keeper.draining
+                )
                 keeper.draining |= first
             if first and keeper.connected.wait(max(0.0, until - monotonic())):
                 keeper.drained()
@@ -276,7 +278,7 @@ class Connection:
 
     def abandon(self) -> None:
         """Leaves everything as it is, in a forked child: closes descriptors, and tells subscriptions."""
-        self._keeper.closing = True
+        self._keeper.driver.closing = True
         self._keeper.ended.set()
         self._keeper.loop.abandon()
         for sub in self.registry.subscriptions():

@@ -18,7 +18,7 @@ from .inbox import Inbox
 from .log import logger
 from .options import Server, parse_servers
 from .outbox import Flush
-from .protocol import ServerInfo
+from .protocol import HMsg, Msg, ServerInfo
 from .registry import Listener, Registry
 from .servers import ServerPool
 from .waiter import Waiter
@@ -51,20 +51,25 @@ class Desk:
         self._confirming: dict[Waiter[bool], str] = {}
         self._full: dict[bytes, Listener] = {}
 
+    def deliver(self, sid: bytes, frames: list[Msg | HMsg]) -> None:
+        """Hands messages to their subscription."""
+        self.in_msgs += len(frames)
+        sub = self._registry.get(sid)
+        if sub is None:
+            return  # unsubscribed, and this was on its way
+        if dropped := sub.deliver(frames):
+            self._dispatcher.report(SlowConsumerError(sub.subject, dropped))
+        if sub.is_full:
+            self._full[sid] = sub
+            self.paused = True
+        if sub.max_msgs is not None and sub.received >= sub.max_msgs:
+            self.exhausted(sid)
+
     def act(self, event: Event) -> None:
         """Does what one event asks for. Raises what ends the connection."""
         match event:
             case Delivery(sid, frames):
-                self.in_msgs += len(frames)
-                sub = self._registry.get(sid)  # none: unsubscribed, and this was on its way
-                if sub:
-                    if dropped := sub.deliver(frames):
-                        self._dispatcher.report(SlowConsumerError(sub.subject, dropped))
-                    if sub.is_full:
-                        self._full[sid] = sub
-                        self.paused = True
-                    if sub.max_msgs is not None and sub.received >= sub.max_msgs:
-                        self.exhausted(sid)
+                self.deliver(sid, frames)
             case Ponged(token) if isinstance(token, Waiter):
                 token.settle(True)
             case Ponged():
@@ -83,7 +88,8 @@ class Desk:
     @property
     def deadline(self) -> float:
         """When `expire` has something to do."""
-        return self.inbox.deadline if self.inbox else _NEVER
+        inbox = self.inbox
+        return inbox.deadline if inbox and inbox.is_timed else _NEVER
 
     def expire(self, now: float) -> None:
         """Fails what is too late."""

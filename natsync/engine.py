@@ -211,11 +211,13 @@ class Engine:
         self._pings.append((token, self.sent))
         self._out.append(_PING)
 
-    def checkpoint(self) -> None:
+    def checkpoint(self) -> bool:
         """Asks for a PONG if many messages were sent and none is on its way: so much less is unknown, should
-        the connection be lost."""
-        if self.sent - self.confirmed >= _CHECKPOINT and not self._pings:
-            self.ping(_KEEP_ALIVE)
+        the connection be lost. Returns whether it did."""
+        if self.sent - self.confirmed < _CHECKPOINT or self._pings:
+            return False
+        self.ping(_KEEP_ALIVE)
+        return True
 
     def send(self, data: bytes) -> None:
         """Puts `data` before everything that is sent later."""
@@ -245,7 +247,15 @@ class Engine:
         return tokens
 
     def _read(self, frames: list[Frame], now: float, events: list[Event]) -> None:
-        if set(map(type, frames)) <= _MESSAGES:  # the hot path: often all are for one subscription
+        # The hot paths: one message, as replies come, and many, often all for one subscription.
+        if len(frames) == 1:
+            frame = frames[0]
+            if isinstance(frame, (Msg, HMsg)):
+                events.append(Delivery(frame.sid, [frame]))
+            else:
+                self._next(frame, now, events)
+            return
+        if set(map(type, frames)) <= _MESSAGES:
             messages = cast("list[Msg | HMsg]", frames)
             if len({frame.sid for frame in messages}) == 1:
                 events.append(Delivery(messages[0].sid, messages))

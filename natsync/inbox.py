@@ -62,6 +62,9 @@ class Inbox:
         self._at_hand: tuple[str, Answer] | None = None  # while it is given its reply
         self._deadlines = Deadlines()
         self._future: Callable[[str, bytes], ReplyFuture] | None = None  # makes one
+        self.is_timed = False
+        """Whether there may be a `deadline`."""
+
         self._end: Error | None = None
         self._refused: Error | None = None
 
@@ -86,6 +89,7 @@ class Inbox:
         future, or that there was none within `timeout` seconds."""
         if self._future is None:
             self._future = _futures(read, self._drive, post, self.close)
+            self.is_timed = True
         token = b"%x" % next(self._numbers)
         future = self._future(subject, token)
         self._enter(token, subject, future)

@@ -17,13 +17,13 @@ from typing import TypeVar
 from .auth import answer, ask
 from .desk import Desk
 from .dispatch import Dispatcher
-from .engine import Engine, Event, Opened, Phase, Secure
+from .driver import Driver
+from .engine import Delivery, Engine, Event, Opened, Phase, Secure
 from .errors import ConnectionClosedError, ConnectionReconnectingError, Error, fresh
 from .link import Link
 from .log import logger
-from .loop import Loop
 from .options import Options, Server
-from .outbox import MUCH, Outbox, length
+from .outbox import length
 from .protocol import ServerInfo
 from .registry import Registry
 from .servers import Backoff, ServerPool
@@ -59,84 +59,34 @@ class Keeper:
         self.connected = Flag()  # set while connected, and when it has ended
         self.ended = Flag()
         self.reconnects = 0
-        self.close_by = _NEVER
-        self.closing = False
         self.draining = False
         self._options = options
         self._dispatcher = dispatcher
         self._registry = registry
         name = f"natsync-{options.name or options.servers[0]}"
-        self.loop = Loop(f"{name}-io", self._run, partial(self.drive, None, 0.0))
-        limits = options.write_buffer, options.write_timeout, options.reconnect_buffer
-        self.outbox = Outbox(self.loop, self.drive, *limits)
         order = (lambda pool: pool.sort(key=lambda _: urandom(8))) if options.randomize else None
         self._pool = ServerPool(options.servers, order, options.max_reconnects)
         self.desk = Desk(registry, dispatcher, self._pool, options.discover)
+        limits = options.write_buffer, options.write_timeout, options.reconnect_buffer
+        self.driver = Driver(f"{name}-io", self._run, self.desk, limits)
+        self.loop = self.driver.loop
+        self.outbox = self.driver.outbox
+        self.drive = self.driver.drive
         self._backoff = Backoff(options.reconnect_wait, options.reconnect_max_wait, _JITTER)
-        self._link: Link | None = None
         self._greeting: ServerInfo | None = None  # that TLS comes behind
         self._past = [0, 0, 0]  # of links that are gone: messages out, bytes in, bytes out
         self.unconfirmed = 0  # messages out that the server did not confirm, of links that are gone
-        self._parked = _NEVER  # when the I/O thread looks again of its own accord
         self._since = 0.0  # when the last connection was made
-        self._broken: Exception | None = None
         self._connected = False  # ever
-        self._forced = False
         self._step = ""
 
     def counts(self) -> tuple[int, int, int]:
         """Messages out, bytes in, bytes out."""
-        link = self._link
+        link = self.driver.link
         out_msgs, in_bytes, out_bytes = self._past
         if link and not link.is_counted:
             return out_msgs + link.sent, in_bytes + link.in_bytes, out_bytes + link.out_bytes
         return out_msgs, in_bytes, out_bytes
-
-    def drive(self, done: Callable[[], object] | None, until: float) -> None:
-        """Moves bytes until `done()` or the time `until`, if nobody else does; for a thread that would
-        only wait. Returns early where somebody else has to go on. Without `done` it only sends."""
-        guest, loop = object(), self.loop
-        try:
-            if loop.claim(guest):
-                self._turns(done, until)
-            elif self.outbox.waiting:
-                loop.wake()
-        except Error as error:
-            self._broken = error
-            loop.wake()
-        except BaseException:  # an interrupt, or what else a signal handler raises
-            loop.wake()  # `_serve` sees what it has left half done
-            raise
-        finally:
-            try:
-                loop.release(guest)
-            except BaseException:  # an interrupt: again, since nobody else can
-                loop.release(guest)
-                loop.reopen()
-                raise
-
-    def _turns(self, done: Callable[[], object] | None, until: float) -> None:
-        link = self._link
-        if link is None or link.busy or self._is_disturbed:
-            self.loop.wake()
-            return
-        self.loop.calm()
-        link.push()
-        if done:
-            self.loop.shut()  # only now: it takes longer than most there is to send
-        elif self.loop.aloof:
-            link.turn(0.0)  # what there is to read: nobody else does
-        while done and not (done() or self._is_disturbed) and monotonic() < until:
-            link.turn(until)
-        link.look_out()
-        left = self.outbox.waiting and not link.is_behind  # else there is no room in the network
-        if left or self._is_disturbed or link.deadline < self._parked:
-            self.loop.wake()  # the byte of who caused that may be taken already
-
-    @property
-    def _is_disturbed(self) -> bool:
-        """Whether the I/O thread has something to decide."""
-        return self.closing or self._forced or self._broken is not None
 
     def drained(self) -> None:
         """Says that draining has begun."""
@@ -145,7 +95,7 @@ class Keeper:
 
     def reconnect(self) -> None:
         """Gives the connection up for another one. For any thread."""
-        self._forced = True
+        self.driver.forced = True
         self.loop.wake()
 
     # From here on: the I/O thread.
@@ -154,11 +104,11 @@ class Keeper:
         failure: Error | None = None
         try:
             self._establish()
-            while not self._over():
+            while not self.driver.is_over():
                 try:
-                    self._serve()
+                    self.driver.serve()
                 except Error as error:
-                    if self.closing:
+                    if self.driver.closing:
                         break
                     self._note_loss(error)
                     if self._options.reconnect:
@@ -169,7 +119,7 @@ class Keeper:
                     if not self._restore():
                         raise self._pool.verdict() from error
         except Error as error:
-            failure = None if self.closing else error
+            failure = None if self.driver.closing else error
         except Exception as error:  # the rim: whatever it is, it reaches those who wait
             logger().exception("the I/O thread failed")
             failure = ConnectionClosedError(f"internal error: {error}")
@@ -211,7 +161,7 @@ class Keeper:
                 return True
             except (Error, OSError) as error:
                 self.loop.drop()
-                self._check_closing()
+                self.driver.check_closing()
                 refused = isinstance(error, Error) and self._pool.refused_again(error)
                 told = pool.failed(server, self._step, error)
                 if self._connected:
@@ -222,8 +172,7 @@ class Keeper:
 
     def _connect(self, server: Server, deadline: float) -> None:
         """Goes through all steps with one server."""
-        self._broken = None
-        self._forced = False
+        self.driver.begin()
         self.server = server
         options = self._options
         tls = options.tls or TLS()
@@ -231,9 +180,9 @@ class Keeper:
         login = options.login
         proof = self._ask(partial(ask, login, server), login.may_block, deadline)
         self._step = "dns"
-        addresses = self.loop.look_up(server.host, server.port, deadline, self._check_closing)
+        addresses = self.loop.look_up(server.host, server.port, deadline, self.driver.check_closing)
         self._step = "tcp"
-        self.loop.dial(addresses, deadline, self._check_closing)
+        self.loop.dial(addresses, deadline, self.driver.check_closing)
         if tls.first:
             self._secure(tls, server, deadline)
         engine = Engine(
@@ -246,18 +195,19 @@ class Keeper:
             options.wants_tls,
             tls.first,
         )
-        self._link = Link(self.loop, self.outbox, engine, self._act, self.desk)
+        self.driver.link = Link(self.loop, self.outbox, engine, self._act, self.desk)
         while engine.phase is not Phase.OPEN:
             self._step = engine.phase.value
-            self._check_closing()
+            self.driver.check_closing()
             if monotonic() >= deadline:
                 raise TimeoutError
             try:
-                self._link.turn(deadline)
+                self.driver.link.push()
+                self.driver.link.turn(deadline)
             except Error as error:
                 if not self.connected.is_set:
                     raise
-                self._broken = error  # it was there, with all that waited for it: `_serve` loses it
+                self.driver.lose(error)  # it was there, with all that waited for it
                 return
             if engine.phase is Phase.SECURING and self._greeting:
                 self._secure(tls, server, deadline)
@@ -268,61 +218,32 @@ class Keeper:
         if not blocks:
             return call()
         self._step = "auth"
-        return self.loop.aside(call, deadline, self._check_closing)
+        return self.loop.aside(call, deadline, self.driver.check_closing)
 
     def _secure(self, tls: TLS, server: Server, deadline: float) -> None:
         self._step = "tls"
-        self.loop.secure(tls, server.tls_name or server.host, deadline, self._check_closing)
-
-    def _serve(self) -> None:
-        """Until the connection is lost or done with. Guests drive when nothing happens here."""
-        link = self._link
-        assert link
-        much = False  # was sent: who publishes that much sends it, too, unless this thread is in its way
-        while not self._over():
-            if much:
-                self.loop.calm()
-            # What came during the last turn had no need to wake anybody.
-            waiting = self.outbox.is_full if much else self.outbox.waiting
-            due = waiting or self._forced or self._broken
-            self._parked = until = 0.0 if due else min(link.deadline, self.close_by)
-            until = self.loop.park(until, link.is_behind, not self.desk.paused, much)
-            if self._broken:
-                raise self._broken
-            if link.busy:
-                self._forced = True
-                raise ConnectionClosedError("interrupted while reading or writing")
-            if self._forced:
-                raise ConnectionClosedError("reconnect was asked for")
-            much = link.turn(until) >= MUCH
-
-    def _check_closing(self) -> None:
-        if self.closing:
-            raise ConnectionClosedError
+        self.loop.secure(tls, server.tls_name or server.host, deadline, self.driver.check_closing)
 
     def _check(self) -> float:
-        self._check_closing()
+        self.driver.check_closing()
         self.desk.expire(monotonic())
         return self.desk.deadline
 
-    def _over(self) -> bool:
-        return self.closing and (self.desk.farewell_said or monotonic() >= self.close_by)
-
     def _note_loss(self, error: Error) -> None:
-        assert self._link
-        left = self._link.unconfirmed
+        assert self.driver.link
+        left = self.driver.link.unconfirmed
         logger().info("disconnected from %s: %s; %d not confirmed", self.server, error, left)
-        self._add_up(self._link)
+        self._add_up(self.driver.link)
 
     def _lose(self, error: Error) -> None:
         """The connection is lost: those who wait for it hear of it, what was not sent is kept."""
-        link, self._link = self._link, None
+        link, self.driver.link = self.driver.link, None
         assert link
         self.loop.drop()
         self.status = Status.RECONNECTING
         self.connected.clear()
         brief = monotonic() - self._since < self._options.reconnect_max_wait
-        self._pool.lost(error, brief and not self._forced)
+        self._pool.lost(error, brief and not self.driver.forced)
         reason = error.reason if isinstance(error, ConnectionClosedError) else str(error)
         lost = ConnectionReconnectingError(reason)
         lost.__cause__ = error
@@ -344,7 +265,9 @@ class Keeper:
 
     def _act(self, events: list[Event]) -> None:
         for event in events:
-            if isinstance(event, Opened):
+            if event.__class__ is Delivery:  # nearly always
+                self.desk.deliver(event.sid, event.frames)
+            elif isinstance(event, Opened):
                 self._opened(event.info)
             elif isinstance(event, Secure):
                 self._greeting = event.info
@@ -353,11 +276,11 @@ class Keeper:
 
     def _opened(self, info: ServerInfo) -> None:
         """There is a connection: interest first, then what was published meanwhile."""
-        assert self._link
+        assert self.driver.link
         self.outbox.arrive()
         # After it: who subscribes in between is told twice.
-        self._link.engine.send(self._registry.wire())
-        if not self.closing:
+        self.driver.link.engine.send(self._registry.wire())
+        if not self.driver.closing:
             self.status = Status.DRAINING if self.draining else Status.CONNECTED
         again, self._connected = self._connected, True
         self._since = monotonic()
@@ -370,7 +293,7 @@ class Keeper:
         self.settled.set()
 
     def _finish(self, failure: Error | None) -> None:
-        closing, link = self.closing, self._link
+        closing, link = self.driver.closing, self.driver.link
         closed = ConnectionClosedError(str(failure or ""))
         closed.__cause__ = failure
         if isinstance(failure, ConnectionClosedError):
@@ -387,7 +310,7 @@ class Keeper:
         if link:
             tokens += link.engine.abandon()
             self._add_up(link)
-            self._link = None
+            self.driver.link = None
         for token in tokens:
             if isinstance(token, Waiter):
                 token.fail(closed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from time import monotonic
-from typing import Protocol, cast
+from typing import Protocol
 
 from .engine import Engine, Event
 from .errors import ConnectionClosedError, Error
@@ -57,7 +57,7 @@ class Link:
         self._outbox = outbox
         self._act = act
         self._desk = desk
-        self._parts: list[bytes | Pieces] = []  # of what is being sent
+        self._parts: list[Item] = []  # of what is being sent
         self._unsent = _NOTHING
         self._sending = False  # bytes of `_unsent` may be on their way
         self._taken: list[Item] = []  # while they are being gathered
@@ -73,11 +73,8 @@ class Link:
         self._write()
         self.busy = False
 
-    def turn(self, until: float) -> int:
-        """One round: sends what there is, waits for more to do, reads, and acts on it. Returns how many bytes
-        it sent."""
-        before = self.out_bytes
-        self.push()
+    def turn(self, until: float) -> None:
+        """One round, behind a `push`: waits for more to do, reads, acts on it, and sends what there is."""
         paused = self._desk.paused
         # What comes to be due later than now has its own look, or wakes who drives.
         due = self.deadline
@@ -94,15 +91,15 @@ class Link:
             if events:
                 self._act(events)
             self._desk.expire(now)
-        if self._unsent or self.engine.has_output:
+        if self._unsent or self.engine.has_output or self._outbox.waiting:
             self._write()
         self.busy = False
-        return self.out_bytes - before
 
     @property
     def deadline(self) -> float:
         """When there is something to do, whatever comes."""
-        return min(self.engine.deadline, self._desk.deadline)
+        mine, other = self.engine.deadline, self._desk.deadline
+        return mine if mine < other else other
 
     @property
     def is_behind(self) -> bool:
@@ -130,7 +127,7 @@ class Link:
         """What did not reach the network as a whole: no server has made anything of it."""
         return self._taken or [*self._left()][::-1]
 
-    def _left(self) -> Iterator[bytes | Pieces]:
+    def _left(self) -> Iterator[Item]:
         """The parts that are not sent, the last one first."""
         left = 0 if self._sending else self._unsent.nbytes
         for part in reversed(self._parts):
@@ -143,7 +140,7 @@ class Link:
         """Takes what is to be sent next: of the engine, and what other threads left."""
         engine = self.engine
         self._sent_before = engine.sent
-        parts: list[bytes | Pieces] = []
+        parts: list[Item] = []
         own = engine.take()
         if own:
             parts.append(Interest(own))
@@ -152,7 +149,7 @@ class Link:
             items = self._outbox.take(self._taken)
             kinds = set(map(type, items))
             if kinds <= _MESSAGES:  # nearly always: the hot path
-                parts += cast("list[bytes | Pieces]", items)
+                parts += items
                 engine.sent += len(items)
                 items = []
             for item in items:
@@ -163,8 +160,7 @@ class Link:
                     parts.append(item)
                     if item.__class__ is not Interest:
                         engine.sent += 1
-            engine.checkpoint()
-            if engine.has_output:
+            if engine.checkpoint():
                 parts.append(Interest(engine.take()))
         self._parts = parts
         self._unsent = memoryview(_joined(parts, Pieces in kinds))
@@ -173,7 +169,7 @@ class Link:
     def _write(self) -> None:
         """Sends what is left over, then what has come since, as far as it goes now."""
         try:
-            if self._send():
+            if not self._unsent or self._send():
                 self._gather()
                 self._send()
         except OSError as error:
@@ -225,11 +221,12 @@ class Link:
         return self.engine.reason or ConnectionClosedError(reason)
 
 
-def _joined(parts: Sequence[bytes | Pieces], in_pieces: bool) -> bytes:
+def _joined(parts: Sequence[Item], in_pieces: bool) -> bytes:
     """All bytes in a row, which makes a single call of the system of them: one for each piece takes longer
     than the copy."""
     if in_pieces:
         whole = [part if isinstance(part, Pieces) else (part,) for part in parts]
-        return b"".join(chain.from_iterable(whole))
-    plain = cast("Sequence[bytes]", parts)
-    return plain[0] if len(plain) == 1 else b"".join(plain)
+        return b"".join(chain.from_iterable(whole))  # type: ignore[arg-type]  # no Flush is among them
+    if len(parts) == 1:
+        return parts[0]  # type: ignore[return-value]  # neither Flush nor Pieces
+    return b"".join(parts)  # type: ignore[arg-type]  # neither Flush nor Pieces

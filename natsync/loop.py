@@ -11,13 +11,12 @@ Knows no NATS. Times are readings of the monotonic clock.
 
 from __future__ import annotations
 
-import select
-import selectors
 import threading
 from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
+from .poller import READABLE, WRITABLE, Poller, epoll, new_poller
 from .tls import TLS
 from .transport import Address, Transport, WakePair, is_numeric, resolve
 
@@ -42,10 +41,11 @@ class Loop:
     ) -> None:
         self.send = send or self.wake
         self._thread = threading.Thread(target=self._run, args=(body,), name=name, daemon=True)
-        self._selector = selectors.DefaultSelector()
+        self._poller = new_poller()
         self._pair = WakePair()
-        self._selector.register(self._pair, selectors.EVENT_READ)
-        self._gate, self._gated = _gate(self._selector)
+        self._pair_fd = self._pair.fileno()
+        self._poller.register(self._pair_fd, READABLE)
+        self._gate, self._gated = _gate(self._poller)
         self._is_shut = False
         # Who drives, under one key: single dictionary operations are atomic, also for an interrupt.
         self._driver: dict[str, object] = {"driver": _OWN}
@@ -132,7 +132,7 @@ class Loop:
 
     def reopen(self) -> None:
         """Lets the own thread see what there is to do. It shuts its gate again where that is too early."""
-        self._set_gate(select.EPOLLIN)
+        self._set_gate(READABLE)
 
     def _set_gate(self, events: int) -> None:
         with self._pair_lock:
@@ -166,7 +166,7 @@ class Loop:
                 until = max(until, monotonic() + spin)
                 spin = min(spin * 2, _LONGEST_SPIN)
 
-    def _keep_out(self, gate: select.epoll, until: float) -> None:
+    def _keep_out(self, gate: Poller, until: float) -> None:
         """Sleeps while guests come and go, who see to everything, and looks by the clock if they still do."""
         self.aloof = True
         self._set_gate(0)
@@ -223,7 +223,6 @@ class Loop:
         transport = self._transport
         assert transport
         transport.secure(tls, host)
-        self.watch(False, False)  # the selector knows the socket from before
         while not transport.handshake():
             check()
             if monotonic() >= until:
@@ -242,7 +241,7 @@ class Loop:
         """Closes the transport, if there is one."""
         if self._transport:
             if self._mask:
-                self._selector.unregister(self._transport)
+                self._poller.unregister(self._transport.fileno())
             self._transport.close()
             self._transport = None
             self._mask = 0
@@ -264,9 +263,11 @@ class Loop:
         """
         self.watch(writing, reading)
         ready = False
+        left = until - monotonic()
         try:
-            for key, _ in self._selector.select(min(max(0.0, until - monotonic()), _LONGEST)):
-                if key.fileobj is self._pair:
+            left = 0.0 if left < 0.0 else left if left < _LONGEST else _LONGEST
+            for fd, _ in self._poller.poll(left):
+                if fd == self._pair_fd:
                     self._pair.clear()
                 else:
                     ready = True
@@ -281,17 +282,18 @@ class Loop:
         transport = self._transport
         if transport is None:
             return
-        mask = selectors.EVENT_READ if reading else 0
+        mask = READABLE if reading else 0
         if writing or transport.wants_write:
-            mask |= selectors.EVENT_WRITE
+            mask |= WRITABLE
         if mask == self._mask:
             return
+        fd = transport.fileno()
         if not self._mask:
-            self._selector.register(transport, mask)
+            self._poller.register(fd, mask)
         elif mask:
-            self._selector.modify(transport, mask)
-        else:
-            self._selector.unregister(transport)
+            self._poller.modify(fd, mask)
+        else:  # a mask of nothing would still tell of the end, again and again
+            self._poller.unregister(fd)
         self._mask = mask
 
     def abandon(self) -> None:
@@ -303,7 +305,7 @@ class Loop:
             self._transport.close()
         if self._gate:
             self._gate.close()
-        self._selector.close()
+        self._poller.close()
         self._pair.close()
 
     def aside(self, call: Callable[[], _T], until: float, check: Callable[[], None]) -> _T:
@@ -349,15 +351,16 @@ class Loop:
             self._open = False
             if self._gate:
                 self._gate.close()
-            self._selector.close()
+            self._poller.close()
             self._pair.close()
 
 
-def _gate(selector: selectors.BaseSelector) -> tuple[select.epoll | None, int]:
-    """An epoll that is ready when `selector` is, and what stands for that in it; None where the system, or
+def _gate(poller: Poller) -> tuple[Poller | None, int]:
+    """An epoll that is ready when `poller` is, and what stands for that in it; None where the system, or
     who patched it, has none."""
-    if not (hasattr(select, "epoll") and isinstance(selector, selectors.EpollSelector)):
+    gate = epoll()
+    if gate is None or not hasattr(poller, "fileno"):
         return None, -1
-    gate = select.epoll()
-    gate.register(selector.fileno(), select.EPOLLIN)
-    return gate, selector.fileno()
+    fd: int = poller.fileno()
+    gate.register(fd, READABLE)
+    return gate, fd

@@ -25,7 +25,7 @@ FILE_BYTES = 5_000_000
 FENCES = {
     "socket": {"natsync/transport.py"},
     "ssl": {"natsync/tls.py", "natsync/transport.py"},
-    "selectors": {"natsync/loop.py"},
+    "selectors": {"natsync/poller.py"},
     "threading": {
         f"natsync/{file}.py"
         for files in ("connection deadlines dispatch forks keeper loop", "outbox pending replies")

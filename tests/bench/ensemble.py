@@ -46,13 +46,14 @@ class Peer:
 
 
 OURS = Peer("natsync", "ours.py")
+PROBE = Peer("(the least there is)", "probe.py")
 NATS_PY = Peer("nats-py", "natspy.py", ("nats-py==2.16.0", "uvloop"))
 UVLOOP = Peer("nats-py+uvloop", "natspy.py", NATS_PY.needs, arguments=("uvloop",))
 THREAD = Peer("nats-py on a loop thread", "natspy_thread.py", NATS_PY.needs)
 CORE = Peer("nats-core", "natscore.py", ("nats-core==0.2.0", "nkeys"), (3, 13))
 BLOCKING = Peer("nats-python", "natspython.py", ("nats-python==0.8.0", "setuptools<58", "wheel"))
 GOING = Peer("goingnats", "going.py", ("goingnats==2022.4.0",))
-PEERS = (OURS, NATS_PY, UVLOOP, THREAD, CORE, BLOCKING, GOING)
+PEERS = (OURS, PROBE, NATS_PY, UVLOOP, THREAD, CORE, BLOCKING, GOING)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,138 @@
+"""Who moves the bytes of an open connection: the I/O thread, or a guest of it, which is a thread that only
+waits for something, or publishes much.
+
+One at a time does, see `loop.Loop`. The keeper makes and ends connections; while one is open, its thread is
+in `serve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+
+from .desk import Desk
+from .errors import INTERRUPTED, ConnectionClosedError, Error
+from .link import Link
+from .loop import Loop
+from .outbox import MUCH, Outbox
+
+__all__ = ["Driver"]
+
+_NEVER = float("inf")
+
+
+class Driver:
+    """Over all connections of a client. `link` is the one there is, `body` what the I/O thread does,
+    `limits` are those of the outbox. `closing` ends everything, by the time `close_by`; `forced` gives up
+    the connection."""
+
+    def __init__(
+        self, name: str, body: Callable[[], None], desk: Desk, limits: tuple[int, float, int]
+    ) -> None:
+        self.loop = Loop(name, body, partial(self.drive, None, 0.0))
+        self.outbox = Outbox(self.loop, self.drive, *limits)
+        self.link: Link | None = None
+        self.closing = False
+        self.close_by = _NEVER
+        self.forced = False
+        self._desk = desk
+        self._broken: Exception | None = None
+        self._parked = _NEVER  # when the I/O thread looks again of its own accord
+
+    def drive(self, done: Callable[[], object] | None, until: float) -> None:
+        """Moves bytes until `done()` or the time `until`, if nobody else does; for a thread that would
+        only wait. Returns early where somebody else has to go on. Without `done` it only sends."""
+        guest, loop = object(), self.loop
+        try:
+            if loop.claim(guest):
+                self._turns(done, until)
+            elif self.outbox.waiting:
+                loop.wake()
+        except Error as error:
+            self._broken = error
+            loop.wake()
+        except BaseException:  # an interrupt, or what else a signal handler raises
+            loop.wake()  # `_serve` sees what it has left half done
+            raise
+        finally:
+            try:
+                loop.release(guest)
+            except BaseException:  # an interrupt: again, since nobody else can
+                loop.release(guest)
+                loop.reopen()
+                raise
+
+    def _turns(self, done: Callable[[], object] | None, until: float) -> None:
+        link = self.link
+        if link is None or link.busy or self._is_disturbed:
+            self.loop.wake()
+            return
+        if self.loop.awake:
+            self.loop.calm()
+        link.push()
+        if done:
+            self.loop.shut()  # only now: it takes longer than most there is to send
+            while not (done() or self.closing or self.forced or self._broken):
+                if monotonic() >= until:
+                    break
+                link.turn(until)
+        elif self.loop.aloof:
+            link.turn(0.0)  # what there is to read: nobody else does
+        link.look_out()
+        left = self.outbox.waiting and not link.is_behind  # else there is no room in the network
+        if left or self._is_disturbed or self._desk.deadline < self._parked:
+            self.loop.wake()  # the byte of who caused that may be taken already
+
+    @property
+    def _is_disturbed(self) -> bool:
+        """Whether the I/O thread has something to decide."""
+        return self.closing or self.forced or self._broken is not None
+
+    # From here on: the I/O thread.
+
+    def begin(self) -> None:
+        """Another connection is to be made."""
+        self._broken = None
+        self.forced = False
+
+    def lose(self, error: Error) -> None:
+        """The connection is broken; `serve` raises `error`."""
+        self._broken = error
+
+    def serve(self) -> None:
+        """Until the connection is lost, or done with: see `is_over`. Guests drive when nothing happens here.
+
+        Raises why it is lost.
+        """
+        link = self.link
+        assert link
+        much = False  # was sent: who publishes that much sends it, too, unless this thread is in its way
+        while not self.is_over():
+            if much:
+                self.loop.calm()
+            # What came during the last turn had no need to wake anybody.
+            waiting = self.outbox.is_full if much else self.outbox.waiting
+            due = waiting or self.forced or self._broken
+            self._parked = until = 0.0 if due else min(link.deadline, self.close_by)
+            until = self.loop.park(until, link.is_behind, not self._desk.paused, much)
+            if self._broken:
+                raise self._broken
+            if link.busy:
+                self.forced = True
+                raise ConnectionClosedError(INTERRUPTED)
+            if self.forced:
+                raise ConnectionClosedError("reconnect was asked for")
+            before = link.out_bytes
+            link.push()
+            link.turn(until)
+            much = link.out_bytes - before >= MUCH
+
+    def check_closing(self) -> None:
+        """Raises where the client is being closed."""
+        if self.closing:
+            raise ConnectionClosedError
+
+    def is_over(self) -> bool:
+        """Whether the client is closed, and the server has everything, or the time for that is over."""
+        return self.closing and (self._desk.farewell_said or monotonic() >= self.close_by)
