@@ -28,7 +28,7 @@ _LONGEST = 3600.0  # epoll refuses waits that do not fit 31 bits of milliseconds
 _SPIN, _LONGEST_SPIN = 0.05, 1.0  # until a guest has noticed the same deadline
 _BURST = 0.0005
 _CROWD, _WHILE = 8, 0.004  # so many guests in so many seconds see to everything
-_LOOK, _LOOKS = 0.001, 50  # how often the own thread looks meanwhile if they still come, and in all
+_LOOK = 0.001  # how often the own thread looks meanwhile whether they still come
 _OWN = object()
 
 
@@ -55,8 +55,8 @@ class Loop:
         self.awake = False
         self._nudged = 0.0
         self._guests = 0  # so far, about
-        self._guests_before = 0
-        self._since = 0.0  # of that
+        self._crowd_at = 0.0  # when there were so many again
+        self._crowd_took = _LONGEST  # and how long that took
         self.aloof = False
         """Guests come so often that the own thread keeps out of their way; it looks soon, by the clock."""
 
@@ -106,6 +106,9 @@ class Loop:
         if self._gate is None or self._driver.setdefault("driver", guest) is not guest:
             return False
         self._guests += 1
+        if self._guests % _CROWD == 0:
+            before, self._crowd_at = self._crowd_at, monotonic()
+            self._crowd_took = self._crowd_at - before
         return True
 
     def shut(self) -> None:
@@ -127,8 +130,11 @@ class Loop:
         `reopen` has to follow."""
         if self._driver.get("driver") is guest:
             self._driver.pop("driver", None)
-            if self._is_shut and not self.aloof:
-                self.reopen()
+            if not self.aloof:
+                if self._is_shut:
+                    self.reopen()
+                if self._guests % _CROWD == 0 and self._crowd_took < _WHILE:
+                    self.wake()  # so that it keeps out: shutting the gate for each guest takes longer
 
     def reopen(self) -> None:
         """Lets the own thread see what there is to do. It shuts its gate again where that is too early."""
@@ -170,21 +176,17 @@ class Loop:
         """Sleeps while guests come and go, who see to everything, and looks by the clock if they still do."""
         self.aloof = True
         self._set_gate(0)
-        for _ in range(_LOOKS):  # those who only read are not met again behind that
+        while True:
             guests = self._guests
             gate.poll(_LOOK)
             if guests == self._guests or self.awake or monotonic() >= until:
                 break
-        self._since = 0.0
         self.aloof = False
         self.reopen()  # behind that, as a guest that goes does it the other way round
 
     def _is_crowded(self) -> bool:
         """Whether guests come so often that they see to everything, and the own thread is in their way."""
-        now = monotonic()
-        if now - self._since > _WHILE:
-            self._since, self._guests_before = now, self._guests
-        return self._guests - self._guests_before >= _CROWD
+        return self._crowd_took < _WHILE and monotonic() - self._crowd_at < _WHILE
 
     def look_up(
         self, host: str, port: int, until: float, check: Callable[[], None]
