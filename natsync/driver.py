@@ -12,7 +12,7 @@ from functools import partial
 from time import monotonic
 
 from .desk import Desk
-from .errors import INTERRUPTED, ConnectionClosedError, Error
+from .errors import ConnectionClosedError, Error
 from .link import Link
 from .loop import Loop
 from .outbox import MUCH, Outbox
@@ -120,7 +120,7 @@ class Driver:
                 raise self._broken
             if link.busy:
                 self.forced = True
-                raise ConnectionClosedError(INTERRUPTED)
+                raise ConnectionClosedError("interrupted while reading or writing")
             if self.forced:
                 raise ConnectionClosedError("reconnect was asked for")
             before = link.out_bytes

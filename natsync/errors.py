@@ -55,9 +55,6 @@ __all__ = [
     "fresh",
 ]
 
-INTERRUPTED = "interrupted while reading or writing"
-"""Why a connection is lost in whose midst a signal handler has raised something."""
-
 STEPS = {
     "auth": "asking for credentials",
     "dns": "looking up the name",

@@ -51,14 +51,13 @@ class Flag:
 
 
 class Waiter(Generic[_T]):
-    """What one thread waits for and whoever drives settles, once. A bare lock: an Event costs 4 times as
-    much."""
+    """What one thread waits for and whoever drives settles, once. A bare lock, if any: an Event costs 4 times
+    as much, and mostly the thread that waits settles it itself."""
 
-    __slots__ = ("_lock", "_drive", "_value", "_error")
+    __slots__ = ("_turn", "_drive", "_value", "_error")
 
     def __init__(self, drive: Drive) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
+        self._turn: threading.Lock | None = None  # of the thread, once it sleeps
         self._drive = drive
         self._value: list[_T] = []
         self._error: Error | None = None
@@ -66,21 +65,27 @@ class Waiter(Generic[_T]):
     def settle(self, value: _T) -> None:
         """Ends the wait with `value`. Only the first end counts; for who drives."""
         if not self._is_settled():
-            self._value = [value]  # no call: an interrupt cannot come between these two
-            self._lock.release()
+            self._value = [value]
+            if self._turn:  # no call up to that of `release`: an interrupt cannot come in between
+                self._turn.release()
 
     def fail(self, error: Error) -> None:
         """Ends the wait with `error`."""
         if not self._is_settled():
             self._error = error
-            self._lock.release()
+            if self._turn:
+                self._turn.release()
 
     def wait(self, timeout: float) -> _T | None:
         """The value; None if there is none within `timeout` seconds. For one thread, once."""
         until = monotonic() + timeout
         self._drive(self._is_settled, until)
         if not self._is_settled():
-            self._lock.acquire(timeout=min(max(0.0, until - monotonic()), MAX_WAIT))
+            turn = threading.Lock()
+            turn.acquire()
+            self._turn = turn
+            if not self._is_settled():  # only now: who settles it behind this look finds the lock
+                turn.acquire(timeout=min(max(0.0, until - monotonic()), MAX_WAIT))
         if self._error:
             raise fresh(self._error)
         return self._value[0] if self._value else None

@@ -17,7 +17,6 @@ from time import monotonic
 from ..client import Client
 from ..connecting import connect
 from ..errors import (
-    INTERRUPTED,
     AuthorizationError,
     ConnectionClosedError,
     CredentialsError,
@@ -105,8 +104,6 @@ class Reporter:
         """For `on_disconnect`."""
         self._lost_at = monotonic()
         reason = error.reason if isinstance(error, ConnectionClosedError) else error
-        if reason == INTERRUPTED:  # by Ctrl-C: the command ends, and has nothing to say of it
-            return
         self.tell(
             f"disconnected: {reason}; reconnecting" if reason else "disconnected; reconnecting"
         )
