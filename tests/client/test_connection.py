@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 
@@ -13,7 +14,8 @@ from natsync import errors
 from natsync.loop import Loop
 from natsync.protocol import Err, Info, Msg, Ping, Pong, Pub, Sub, Unsub
 
-from tests.support.fake_server import Background, FakeServer
+from tests.support.fake_server import INFO, Background, FakeServer
+from tests.support.waiting import eventually
 
 once = partial(natsync.connect, reconnect=False)
 
@@ -216,22 +218,27 @@ def test_a_server_that_stops_reading_holds_back_publishers() -> None:
         call.result()
 
 
-def publish_much(nc: natsync.Client) -> None:
-    for _ in range(100):
-        nc.publish("a", bytes(1 << 20))
-
-
 def test_who_waits_behind_unsent_data_is_told_too(caplog: pytest.LogCaptureFixture) -> None:
-    with FakeServer() as server, server.client(once) as (nc, peer):
-        call = Background(partial(publish_much, nc))
-        peer.next()  # a message has come; the peer reads no more, so the rest piles up
-        wait = Background(lambda: nc.flush(60))
+    large = 100 << 20  # more than the system keeps for who does not read: some of it stays unsent
+    with (
+        FakeServer() as server,
+        server.client(once, replace(INFO, max_payload=large)) as (nc, peer),
+    ):
+        outbox = nc._connection.outbox
+        nc.publish("a", bytes(large))
+        peer.connection.recv(1)  # it is on its way, and so nothing is taken of what comes behind it
+        assert not outbox.waiting
+        flush = Background(lambda: nc.flush(60))
+        eventually(lambda: outbox.waiting)
+        nc.publish("a", bytes(1 << 20))
+        assert outbox.is_full
+        call = Background(lambda: nc.publish("a"))
         peer.reset()
-        for ended in (wait, call):
+        for ended in (flush, call):
             with pytest.raises(errors.ConnectionClosedError):
                 ended.result()
         nc.close()
-    assert "bytes not sent" in caplog.text
+    assert "closed with 2 messages" in caplog.text
 
 
 def test_closing_ends_subscriptions_before_it_waits() -> None:

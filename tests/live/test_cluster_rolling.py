@@ -7,8 +7,7 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from time import monotonic
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,6 +16,7 @@ from natsync import errors
 
 from tests.support.fake_server import Background
 from tests.support.servers import NatsServer, Which, require_server, wait_routed
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -75,13 +75,6 @@ class Load:
     def stop(self) -> None:
         self._stop.set()
         self._call.result()
-
-
-def eventually(predicate: Callable[[], bool]) -> None:
-    until, waiting = monotonic() + TIMEOUT, threading.Event()
-    while not predicate():
-        assert monotonic() < until, "that did not happen"
-        waiting.wait(0.02)
 
 
 def at(nc: natsync.Client, servers: list[NatsServer]) -> NatsServer:
