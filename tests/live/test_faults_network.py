@@ -49,6 +49,7 @@ class Events:
         call: Callable[..., natsync.Client] = natsync.connect
         return call(
             url,
+            timeout=TIMEOUT,
             on_disconnect=lambda error: self._add("lost", error),
             on_reconnect=lambda: self._add("back", None),
             on_close=lambda error: self._add("closed", error),
@@ -266,7 +267,7 @@ def test_a_certificate_that_is_not_trusted_any_more(
     events = Events()
     tls = natsync.TLS(ca_file=authority.cert)
     url = f"tls://127.0.0.1:{server.port}"
-    with events.connect(url, tls=tls, timeout=TIMEOUT, reconnect_wait=0.05) as nc:
+    with events.connect(url, tls=tls, reconnect_wait=0.05) as nc:
         use(bad)
         server.terminate()
         events.wait_for("lost")
