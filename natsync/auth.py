@@ -8,7 +8,6 @@ and may block; `answer` calls at most `sign`.
 from __future__ import annotations
 
 import os
-from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -115,6 +114,8 @@ def _ask(
 
 
 def _signature(sign: Callable[[bytes], bytes], nonce: str) -> str:
+    from base64 import urlsafe_b64encode  # here: few programs need it
+
     message = nonce.encode("utf-8", "replace")
     raw = _call("sign", lambda: sign(message))
     if not isinstance(raw, bytes) or len(raw) != _SIGNATURE_BYTES:

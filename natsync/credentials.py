@@ -20,11 +20,10 @@ Source = str | os.PathLike[str] | bytes
 """Credentials: the path of a file, or its content (bytes, or a str of more than a line)."""
 
 _LARGEST = 1 << 20
-_BLOCK = re.compile(
-    rb"^-{3,}[ ]?BEGIN ([A-Z ]{1,64}?)[ ]?-{3,}\s+([\w.=-]+)\s+^-{3,}[ ]?END ", re.MULTILINE
-)
+# Compiled when first used: `re` keeps them, and most programs need neither.
+_BLOCK = rb"(?m)^-{3,}[ ]?BEGIN ([A-Z ]{1,64}?)[ ]?-{3,}\s+([\w.=-]+)\s+^-{3,}[ ]?END "
 # What is no path, and must not be shown as one: a seed, a JWT.
-_NAKED = re.compile(r"\s*(S[A-Z2-7]{50,}|eyJ[\w.=-]{20,})\s*")
+_NAKED = r"\s*(S[A-Z2-7]{50,}|eyJ[\w.=-]{20,})\s*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,7 +100,7 @@ def _is_path(source: Source) -> bool:
     if isinstance(source, bytes):
         return False
     text = os.fspath(source)
-    if _NAKED.fullmatch(text):
+    if re.fullmatch(_NAKED, text):
         raise OptionError("credentials", "must be a .creds file or its content, not a seed or JWT")
     return (
         isinstance(source, os.PathLike) or bool(text) and "\n" not in text and "BEGIN " not in text
@@ -109,7 +108,7 @@ def _is_path(source: Source) -> bool:
 
 
 def _parse(content: bytes) -> tuple[str, str]:
-    blocks = {label.decode(): text.decode() for label, text in _BLOCK.findall(content)}
+    blocks = {label.decode(): text.decode() for label, text in re.findall(_BLOCK, content)}
     jwt = next((text for label, text in blocks.items() if "JWT" in label), "")
     seed = next((text for label, text in blocks.items() if "SEED" in label), "")
     if not jwt:

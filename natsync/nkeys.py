@@ -7,7 +7,6 @@ is used. No text and no `repr` here shows a seed.
 
 from __future__ import annotations
 
-from base64 import b32decode, b32encode
 from binascii import (  # polynomial 0x1021 from 0: the CRC-16 of XMODEM, which is that of nkeys
     crc_hqx,
 )
@@ -75,6 +74,8 @@ def _user_key(seed: str | bytes, option: str) -> bytes:
 
 def _decode(key: str | bytes) -> bytes | None:
     """What `key` says, without its checksum; None if it is no key, or mistyped."""
+    from base64 import b32decode  # here: few programs need it
+
     text = key if isinstance(key, bytes) else key.encode("ascii", "replace")
     text = text.strip()
     try:
@@ -86,6 +87,8 @@ def _decode(key: str | bytes) -> bytes | None:
 
 
 def _encode(raw: bytes) -> str:
+    from base64 import b32encode
+
     return b32encode(raw + crc_hqx(raw, 0).to_bytes(2, "little")).decode().rstrip("=")
 
 

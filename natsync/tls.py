@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["TLS", "explain"]
 
-_ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_(\w+)")
+# Compiled when first used: `re` keeps them, and most programs need neither.
+_ALERT = r"(?:SSLV3|TLSV1|TLSV13)_ALERT_(\w+)"
 # What OpenSSL says of bytes that are no TLS record.
 _NOT_TLS = {"WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG"}
 # What Python puts around the words of OpenSSL, where those name no reason.
-_PLACE = re.compile(r"^\[\w+\] | \(_ssl\.c:\d+\)$")
+_PLACE = r"^\[\w+\] | \(_ssl\.c:\d+\)$"
 # Different servers, the same cause: TLS 1.3 has an alert for it, 1.2 has not.
 _NO_CERTIFICATE = {"CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "HANDSHAKE_FAILURE"}
 
@@ -137,7 +138,7 @@ def explain(error: ssl.SSLError, host: str) -> OSError:
     reason: str = getattr(error, "reason", None) or ""  # errors that Python itself makes have none
     if reason in _NOT_TLS:
         return OSError(errno.EPROTO, "the server does not talk TLS, or a version too old")
-    if found := _ALERT.fullmatch(reason):
+    if found := re.fullmatch(_ALERT, reason):
         hint = ": it may want a client certificate" if found[1] in _NO_CERTIFICATE else ""
         said = found[1].lower().replace("_", " ")
         return OSError(errno.EPROTO, f"the server refused TLS ({said}){hint}")
@@ -163,4 +164,4 @@ def _unusable(option: str, path: str | os.PathLike[str], error: Exception) -> Op
 
 def _words(error: Exception) -> str:
     reason: str = getattr(error, "reason", None) or ""
-    return reason.lower().replace("_", " ") or _PLACE.sub("", str(error))
+    return reason.lower().replace("_", " ") or re.sub(_PLACE, "", str(error))

@@ -8,7 +8,6 @@ leafnode.go (leafConnectInfo). `repr` never shows a secret.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
@@ -23,7 +22,8 @@ SECRETS = frozenset({"auth_token", "pass", "jwt", "sig", "proxy_sig"})
 """The keys of CONNECT whose values prove who the opener is."""
 
 _S = TypeVar("_S", bound="_Handshake")
-_SERVER_ID = re.compile(r"N[A-Z2-7]{55}|[0-9A-Za-z]{22}")
+# Compiled when first used: `re` keeps it, and most programs need it never.
+_SERVER_ID = r"N[A-Z2-7]{55}|[0-9A-Za-z]{22}"
 _WIRE_NAMES = {"password": "pass"}
 
 
@@ -54,6 +54,8 @@ class _Handshake:
 
     def to_json(self) -> bytes:
         """One line of JSON: what is not at its default, which is what the reader assumes if absent."""
+        import json  # as below
+
         said = {key: value for key, _, value in self._said(self.always)}
         return json.dumps({**said, **self.extra}, separators=(",", ":")).encode()
 
@@ -199,12 +201,14 @@ def kind_of_connect(options: ConnectOptions) -> Kind | None:
         return Kind.CLIENT
     if options.server_id or options.remote_account or options.compress_mode or options.is_hub:
         return Kind.LEAFNODE
-    if options.cluster is not None or _SERVER_ID.fullmatch(options.name):
+    if options.cluster is not None or re.fullmatch(_SERVER_ID, options.name):
         return Kind.ROUTE
     return None
 
 
 def _object(text: bytes) -> dict[str, object]:
+    import json  # not needed to import natsync, of whose time it would take a fortieth
+
     try:
         value = json.loads(text.decode("utf-8", "replace"), parse_constant=_no_constant)
     except (ValueError, RecursionError):

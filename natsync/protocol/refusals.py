@@ -51,24 +51,24 @@ def closes(text: bytes, kind: Kind | None = Kind.CLIENT) -> bool:
     return lower not in _OPEN_TO_CLIENTS and not lower.startswith(_VIOLATION_TEXT)
 
 
+# Compiled when first used: `re` keeps them, and most programs need neither.
 _QUOTED = rb'"((?:[^"\\]|\\.)*)"'
-_VIOLATION = re.compile(
-    rb"permissions violation for (publish|subscription)(?: with reply of| to) "
+_VIOLATION = (
+    rb"(?i)permissions violation for (publish|subscription)(?: with reply of| to) "
     + _QUOTED
     + rb"(?: using queue "
     + _QUOTED
     + rb")?(?: \(sid "
     + _QUOTED
-    + rb"\))?",
-    re.IGNORECASE,
+    + rb"\))?"
 )
-_ESCAPE = re.compile(rb"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))", re.DOTALL)
+_ESCAPE = rb"(?s)\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))"
 _ESCAPED = dict(zip(b"abfnrtv", b"\a\b\f\n\r\t\v"))
 
 
 def read_violation(text: bytes) -> Violation | None:
     """What a permission violation is about; None for any other text."""
-    found = _VIOLATION.match(text)
+    found = re.match(_VIOLATION, text)
     if not found:
         return None
     operation, subject, queue, sid = (_unquote(group or b"") for group in found.groups())
@@ -77,7 +77,7 @@ def read_violation(text: bytes) -> Violation | None:
 
 def _unquote(quoted: bytes) -> bytes:
     """The bytes that Go's %q has quoted (strconv.Quote)."""
-    return _ESCAPE.sub(_unescape, quoted)
+    return re.sub(_ESCAPE, _unescape, quoted)
 
 
 def _unescape(found: re.Match[bytes]) -> bytes:
