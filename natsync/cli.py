@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace, reporter: Reporter) -> int:
     command: Callable[[Client, argparse.Namespace, Reporter], int] = args.command
-    with opened(args, reporter) as nc:
+    with reporter.heeding_interrupts(), opened(args, reporter) as nc:
         status = command(nc, args, reporter)
     if sys.stdout:
         sys.stdout.flush()

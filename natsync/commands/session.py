@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -63,14 +64,34 @@ _FLAGS = {
 class Reporter:
     """Lines on stderr: each error is told once, whether a call raised it, a callback got it, or both.
 
-    `refused` is true once the server has refused something; `failed` once anything went wrong.
+    `refused` is true once the server has refused something; `failed` once anything went wrong. After an
+    interrupt, which may cost the connection, nobody wants to know what befalls it.
     """
 
     def __init__(self) -> None:
         self.refused = False
         self.failed = False
+        self.interrupted = False
         self._told: dict[str, object] = {}
         self._lost_at = 0.0
+
+    @contextmanager
+    def heeding_interrupts(self) -> Iterator[None]:
+        """Hears of an interrupt before the connection does, which may break in the middle of a read."""
+        try:
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is not ours
+                signal.signal(signal.SIGINT, self._interrupt)
+        except ValueError:  # this is not the main thread, which alone is interrupted
+            pass
+        try:
+            yield
+        finally:
+            if signal.getsignal(signal.SIGINT) == self._interrupt:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _interrupt(self, *_: object) -> None:
+        self.interrupted = True
+        raise KeyboardInterrupt
 
     def tell(self, text: object) -> None:
         """One line."""
@@ -103,6 +124,8 @@ class Reporter:
     def disconnected(self, error: Error | None) -> None:
         """For `on_disconnect`."""
         self._lost_at = monotonic()
+        if self.interrupted:
+            return
         reason = error.reason if isinstance(error, ConnectionClosedError) else error
         self.tell(
             f"disconnected: {reason}; reconnecting" if reason else "disconnected; reconnecting"
@@ -110,7 +133,8 @@ class Reporter:
 
     def reconnected(self) -> None:
         """For `on_reconnect`."""
-        self.tell(f"reconnected after {monotonic() - self._lost_at:.1f} s")
+        if not self.interrupted:
+            self.tell(f"reconnected after {monotonic() - self._lost_at:.1f} s")
 
 
 @contextmanager

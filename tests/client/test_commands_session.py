@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,12 @@ import pytest
 
 from natsync.cli import main
 from natsync.commands.session import ENVIRONMENT, Reporter
-from natsync.errors import NoRespondersError, OptionError, PermissionsViolationError
+from natsync.errors import (
+    ConnectionClosedError,
+    NoRespondersError,
+    OptionError,
+    PermissionsViolationError,
+)
 from natsync.protocol import ConnectOptions, ServerInfo
 
 from tests.support.fake_server import INFO, Background, FakeServer
@@ -118,6 +124,31 @@ def test_each_error_is_told_once(capsys: Output) -> None:
         "natsync: option timeout: is wrong",
     ]
     assert reporter.refused and reporter.failed
+
+
+def test_what_an_interrupt_costs_is_not_told(capsys: Output) -> None:
+    reporter = Reporter()
+    with pytest.raises(KeyboardInterrupt), reporter.heeding_interrupts():
+        signal.raise_signal(signal.SIGINT)
+    reporter.disconnected(ConnectionClosedError("interrupted while reading or writing"))
+    reporter.reconnected()
+    assert reporter.interrupted and capsys.readouterr() == ("", "")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_interrupts_that_are_not_ours() -> None:
+    def heeds() -> None:
+        with Reporter().heeding_interrupts():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    seen: list[object] = []
+    Background(heeds).result()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        heeds()
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert seen == [signal.default_int_handler, signal.SIG_IGN]
 
 
 def test_the_logger_is_as_it_was() -> None:
