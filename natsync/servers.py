@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .errors import (
     AuthorizationError,
@@ -28,8 +29,7 @@ _MEANINGLESS = (ConnectionClosedError, ProtocolError)
 _CALLERS = (AuthorizationError, CredentialsError)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Backoff:
+class Backoff(NamedTuple):
     """How long to wait before a round of tries: nothing before the first one, then `wait` seconds, twice
     as long each time, up to `longest`; a part of up to `jitter` is added by chance."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from time import monotonic
+from typing import NamedTuple
 
 from .checks import check_count, check_seconds
 from .errors import (
@@ -48,8 +49,7 @@ class SubStats:
     pending_bytes: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Home:
+class Home(NamedTuple):
     """What a subscription needs of its client. `resume`: there is room again."""
 
     publish: Publish

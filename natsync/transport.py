@@ -10,8 +10,7 @@ import errno
 import os
 import socket
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .tls import TLS, explain
 
@@ -28,8 +27,7 @@ _RECORDS = range(20, 24)
 _CONNECTING = {errno.EINPROGRESS, errno.EWOULDBLOCK}
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """One way to reach a server, as the resolver gives it."""
 
     family: int
