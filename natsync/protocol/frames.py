@@ -11,16 +11,9 @@ parser.go, route.go, gateway.go and leafnode.go for the links between servers.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass as operation
-else:
-    # Without `__init__`: see Frame.
-    operation = partial(dataclass, init=False)
+from typing import Any, ClassVar, TypeVar
 
 _F = TypeVar("_F", bound="Frame")
 
@@ -59,12 +52,11 @@ class Context:
     lnocu: bool = False
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Frame:
     """What every frame has: its operation, and where it stood in the stream.
 
-    Equality and `repr` are written once here, and `__init__` is generated when the class is first called:
-    all three together, generated for each class, take 6 ms of every import.
+    Equality and `repr` are written once here: generated ones for each class take 3 ms of every import.
     """
 
     op: ClassVar[str] = ""
@@ -83,11 +75,14 @@ class Frame:
 
     def placed(self: _F, offset: int, total_bytes: int, body: bytes = b"") -> _F:
         """A copy of this frame at a place of the stream, with `body`: headers, then payload."""
-        _write_placed(type(self))
+        cls = type(self)
+        if not cls.op:
+            raise NotImplementedError
+        _write_placed(cls)
         return self.placed(offset, total_bytes, body)
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Message(Frame):
     """A frame with a body: `header_bytes` of headers, then `payload_bytes` of payload.
 
@@ -108,7 +103,7 @@ class Message(Frame):
         self.payload_bytes = len(self.payload)  # type: ignore[attr-defined]  # each subclass has it
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class HeaderMessage(Message):
     """A message that has room for a header block: `headers`, from NATS/1.0 to the blank line."""
 
@@ -124,61 +119,26 @@ def _said(frame: Frame) -> tuple[str, ...]:
     return frame.__match_args__
 
 
-def _first_init(frame: Frame, *values: object, **named: object) -> None:
-    """The `__init__` of a class until it is first called."""
-    cls = type(frame)
-    if not cls.op:  # classes below would inherit what it gets
-        raise NotImplementedError
-    _write_init(cls)
-    cls.__init__(frame, *values, **named)
-
-
-setattr(Frame, "__init__", _first_init)
-
-
-def _write_init(cls: type[Frame]) -> None:
-    """Gives `cls` the `__init__` that its fields ask for, as dataclasses do."""
-    given, lines = ["self"], []
-    for item in fields(cls):
-        default = "" if item.default is MISSING else repr(item.default)
-        lines.append(f"self.{item.name} = {item.name if item.init else default}")
-        if item.init:
-            given.append(f"{item.name}={default}" if default else item.name)
-    if issubclass(cls, Message):
-        lines.append("self.__post_init__()")
-    _write(cls, "__init__", given, lines)
-
-
 def _write_placed(cls: type[Frame]) -> None:
     """Gives `cls` a `placed` of its own, one assignment a field: the decoder's hottest call.
 
-    Calling the class takes 1.7 times as long, `copy.copy` 8 times (CPython 3.11).
+    Generated as dataclasses generate `__init__`, but when it is first called: at import it would be most
+    of what the codec costs. Calling the class takes 1.7 times as long, `copy.copy` 8 times (CPython 3.11).
     """
     names = [item.name for item in fields(cls)]
     values = {name: f"self.{name}" for name in names}
     values.update(offset="offset", total_bytes="total_bytes", payload="body")
     if "headers" in names:
         values.update(headers="body[:self.header_bytes]", payload="body[self.header_bytes:]")
-    given = ["self", "offset", "total_bytes", "body=b''", "cls=cls", "make=object.__new__"]
-    lines = ["new = make(cls)", *(f"new.{name} = {values[name]}" for name in names), "return new"]
-    _write(cls, "placed", given, lines)
-
-
-def _write(cls: type[Frame], name: str, given: list[str], lines: list[str]) -> None:
-    """Gives `cls` a method of these parameters and lines.
-
-    Generated as dataclasses generate theirs, but when it is first called: at import these would be most of
-    what the codec costs.
-    """
+    body = "".join(f"\n new.{name} = {values[name]}" for name in names)
+    head = "def placed(self, offset, total_bytes, body=b'', cls=cls, make=object.__new__):"
     scope: dict[str, Any] = {"cls": cls}
-    text = f"def {name}({', '.join(given)}):\n " + "\n ".join(lines)
     # Compiled first: CPython ends by SIGINT, whatever handles it, if it meets a string that runs.
-    exec(compile(text, f"<{name}>", "exec"), scope)
-    scope[name].__qualname__ = f"{cls.__name__}.{name}"  # what errors of a wrong call name
-    setattr(cls, name, scope[name])
+    exec(compile(f"{head}\n new = make(cls){body}\n return new", "<placed>", "exec"), scope)
+    cls.placed = scope["placed"]  # type: ignore[method-assign]  # written out, not declared
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Info(Frame):
     """INFO: a server describes itself. `json` is one JSON object; `ServerInfo` reads it."""
 
@@ -186,7 +146,7 @@ class Info(Frame):
     json: bytes
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Connect(Frame):
     """CONNECT: the opener describes itself and proves who it is. May hold secrets; so `repr` hides it."""
 
@@ -197,28 +157,28 @@ class Connect(Frame):
         return "Connect()"
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Ping(Frame):
     """PING: asks the peer for a PONG."""
 
     op: ClassVar[str] = "PING"
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Pong(Frame):
     """PONG: answers the oldest unanswered PING."""
 
     op: ClassVar[str] = "PONG"
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Ok(Frame):
     """+OK: a server in verbose mode took an operation."""
 
     op: ClassVar[str] = "+OK"
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Err(Frame):
     """-ERR: `text` without the quotes around it, which may contain others."""
 
@@ -226,7 +186,7 @@ class Err(Frame):
     text: bytes
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Sub(Frame):
     """SUB, of a client; on a 1.x route the sid is `RSID:cid:sid` or `QRSID:cid:sid`."""
 
@@ -236,7 +196,7 @@ class Sub(Frame):
     queue: bytes = b""
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Unsub(Frame):
     """UNSUB: end `sid` now, or after `max_msgs` in all since it began (None: not given).
 
@@ -248,7 +208,7 @@ class Unsub(Frame):
     max_msgs: int | None = None
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Pub(Message):
     """PUB: a client's message without headers."""
 
@@ -258,7 +218,7 @@ class Pub(Message):
     payload: bytes = b""
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class HPub(HeaderMessage):
     """HPUB: a client's message with a header block."""
 
@@ -269,7 +229,7 @@ class HPub(HeaderMessage):
     payload: bytes = b""
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Msg(Message):
     """MSG: a message for the subscription `sid`."""
 
@@ -280,7 +240,7 @@ class Msg(Message):
     payload: bytes = b""
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class HMsg(HeaderMessage):
     """HMSG to a client: a message with a header block for the subscription `sid`."""
 
@@ -292,7 +252,7 @@ class HMsg(HeaderMessage):
     payload: bytes = b""
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class RSub(Frame):
     """RS+: interest of a server. `weight` is the number of queue members there, 0 without a queue."""
 
@@ -303,7 +263,7 @@ class RSub(Frame):
     weight: int = 0
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class RUnsub(Frame):
     """RS-: interest ends; on an optimistic gateway also "no interest in this subject"."""
 
@@ -313,7 +273,7 @@ class RUnsub(Frame):
     queue: bytes = b""
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LSub(Frame):
     """LS+: interest over a leafnode; on a route also with the leafnode's cluster as `origin`."""
 
@@ -325,7 +285,7 @@ class LSub(Frame):
     weight: int = 0
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LUnsub(Frame):
     """LS-: interest of a leafnode ends; `origin` only on routes where both servers said `lnocu`."""
 
@@ -336,7 +296,7 @@ class LUnsub(Frame):
     queue: bytes = b""
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class RMsg(Message):
     """RMSG: a message between servers, for plain subscribers and one member of each of `queues`."""
 
@@ -348,7 +308,7 @@ class RMsg(Message):
     payload: bytes = b""
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class RHMsg(HeaderMessage):
     """HMSG between servers (route, gateway, leafnode): as RMSG, with a header block."""
 
@@ -361,7 +321,7 @@ class RHMsg(HeaderMessage):
     payload: bytes = b""
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LMsg(HeaderMessage):
     """LMSG: a message of a leafnode. Only on a route it has an origin, an account and headers."""
 
@@ -375,7 +335,7 @@ class LMsg(HeaderMessage):
     payload: bytes = b""
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ASub(Frame):
     """A+: the far gateway has interest in `account` again."""
 
@@ -383,7 +343,7 @@ class ASub(Frame):
     account: bytes
 
 
-@operation(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class AUnsub(Frame):
     """A-: the far gateway has no interest in `account` at all."""
 

@@ -27,9 +27,9 @@ _SERVER_ID = r"N[A-Z2-7]{55}|[0-9A-Za-z]{22}"
 _WIRE_NAMES = {"password": "pass"}
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True)
 class _Handshake:
-    """What INFO and CONNECT share: reading, writing, equality, and a `repr` without secrets."""
+    """What INFO and CONNECT share: reading, writing, and a `repr` without secrets."""
 
     always: ClassVar[frozenset[str]] = frozenset()
     """What `to_json` says even at its default."""
@@ -66,11 +66,6 @@ class _Handshake:
             if value != self.__dataclass_fields__[name].default or name in always:
                 yield key, name, value
 
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return all(getattr(self, item.name) == getattr(other, item.name) for item in fields(self))
-
     def __repr__(self) -> str:
         shown = [
             f"{name}={('***' if key in SECRETS else value)!r}" for key, name, value in self._said()
@@ -79,7 +74,7 @@ class _Handshake:
         return f"{type(self).__name__}({', '.join(shown + hidden)})"
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, repr=False)
 class ServerInfo(_Handshake):
     """INFO: a server about itself, on any kind of connection. Absent fields are at their defaults."""
 
@@ -135,7 +130,7 @@ class ServerInfo(_Handshake):
     leafnode_urls: tuple[str, ...] = ()
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, repr=False)
 class ConnectOptions(_Handshake):
     """CONNECT: the opener about itself, on any kind of connection; secrets included, but not in `repr`.
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
-from dataclasses import asdict, fields, replace
+from dataclasses import fields
 
 import pytest
 
@@ -27,9 +25,7 @@ from natsync.protocol import (
     RHMsg,
     RMsg,
     Role,
-    Sub,
 )
-from natsync.protocol.frames import HeaderMessage
 
 from tests.protocol.table import ROWS, Row
 
@@ -73,38 +69,9 @@ def test_frames_have_no_room_for_typing_errors(row: Row) -> None:
         setattr(row.frame, "subjcet", b"")
 
 
-@pytest.mark.parametrize("cls", [Frame, Message, HeaderMessage])
-def test_there_is_no_frame_of_no_operation(cls: type[Frame]) -> None:
+def test_a_frame_of_no_operation_has_no_place() -> None:
     with pytest.raises(NotImplementedError):
-        cls()
-
-
-def test_frames_are_dataclasses() -> None:
-    frame = HPub(b"a", headers=b"h", payload=b"p")
-    assert replace(frame, reply=b"r") == HPub(b"a", b"r", b"h", b"p")
-    assert asdict(Sub(b"a", b"1")) == {
-        **{"subject": b"a", "sid": b"1", "queue": b""},
-        **{"offset": 0, "total_bytes": 0},
-    }
-
-
-def test_the_first_frame_of_an_operation_is_made_as_any_other() -> None:
-    """In an interpreter of its own: every operation has a frame here by now."""
-    code = """if True:
-        from natsync.protocol import *
-        for values in (), (b"a", b"1", b"q", b"more"):
-            try:
-                Sub(*values)
-            except TypeError as error:
-                print(error)
-        print(Sub(sid=b"1", subject=b"a"), repr(HPub(b"a", payload=b"p").payload_bytes))
-    """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
-        "Sub.__init__() missing 2 required positional arguments: 'subject' and 'sid'",
-        "Sub.__init__() takes from 3 to 4 positional arguments but 5 were given",
-        "Sub(subject=b'a', sid=b'1', queue=b'') 1",
-    ]
+        Frame().placed(0, 1)
 
 
 def test_equal_fields_in_another_operation_are_another_frame() -> None:
