@@ -218,8 +218,9 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether who puts something has to wait."""
-        return self._size >= self._brim
+        """Whether who puts something has to wait until more is taken."""
+        # Nothing may be here and yet have a size: of what was taken before its size was added.
+        return self._size >= self._brim and bool(self._items)
 
     def _set_limits(self) -> None:
         if self._refusal:
@@ -271,10 +272,12 @@ class Outbox:
     def _queue_up(self, until: float) -> threading.Lock | Error | None:
         """What to wait with for room, if there is none; an error where it is in vain, or the time `until` is
         over."""
-        if not self.is_full:
-            return None
         if self._refusal:
             return self._refusal()
+        if not self._items:
+            self._size = 0  # as above; nobody would take it
+        if self._size < self._brim:
+            return None
         if self._away:
             if not self._away_limit:
                 return ConnectionReconnectingError()

@@ -267,6 +267,14 @@ def test_what_is_put_while_the_connection_is_lost_is_kept() -> None:
     assert outbox.take() == []
 
 
+def test_what_is_taken_before_its_size_is_known_fills_nothing() -> None:
+    outbox = meddled(lambda outbox: outbox.take())
+    outbox._timeout = 0.0
+    put(outbox, bytes(50))
+    assert not outbox.is_full
+    put(outbox, bytes(50))
+
+
 def test_what_comes_while_all_is_taken_stays() -> None:
     class Late(list[Item]):
         def __getitem__(self, at: object) -> list[Item]:  # type: ignore[override]  # only slices here
