@@ -182,13 +182,13 @@ class Connection:
             # In this order: where an interrupt comes in between, `close` still finds what it has to end.
             sub.end(BadSubscriptionError(sub.subject), discard=True)
             self.registry.remove(sid)
-            self.resume()
             wire = unsubscribe(sid)
         elif sub.limit(max_msgs):
             wire = limit(sid, sub)
         else:
             self._keeper.desk.exhausted(sid)
             wire = unsubscribe(sid)
+        self.resume()
         try:
             self.outbox.tell(wire)
         except ConnectionClosedError:
@@ -241,6 +241,7 @@ class Connection:
             if count:
                 left[sub.subject] = left.get(sub.subject, 0) + count
                 sub.end(BadSubscriptionError(sub.subject), discard=True)
+        self.resume()
         return left
 
     def resume(self) -> None:

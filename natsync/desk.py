@@ -30,7 +30,7 @@ _NEVER = float("inf")
 
 class Desk:
     """Over all connections of a client. `info` is what the server said of itself last, `in_msgs` counts
-    messages, and `paused` is true while a full subscription makes the connection wait."""
+    messages."""
 
     def __init__(
         self, registry: Registry, dispatcher: Dispatcher, pool: ServerPool, discover: bool
@@ -38,7 +38,6 @@ class Desk:
         self.info = ServerInfo()
         self.heads = Heads(self.info)
         self.in_msgs = 0
-        self.paused = False
         self.inbox: Inbox | None = None
         self.farewell = Flush(object())
         """The last of all: its PONG says that the server has everything."""
@@ -59,11 +58,12 @@ class Desk:
             return  # unsubscribed, and this was on its way
         if dropped := sub.deliver(frames):
             self._dispatcher.report(SlowConsumerError(sub.subject, dropped))
-        if sub.is_full:
-            self._full[sid] = sub
-            self.paused = True
         if sub.max_msgs is not None and sub.received >= sub.max_msgs:
             self.exhausted(sid)
+        if sub.is_full:  # which one that has ended is not
+            self._full[sid] = sub
+            if not sub.is_full:  # who made room did not see that anybody waits
+                self._full.pop(sid, None)
 
     def act(self, event: Event) -> None:
         """Does what one event asks for. Raises what ends the connection."""
@@ -86,6 +86,11 @@ class Desk:
                 raise error
 
     @property
+    def paused(self) -> bool:
+        """Whether a full subscription makes the connection wait."""
+        return bool(self._full)
+
+    @property
     def deadline(self) -> float:
         """When `expire` has something to do."""
         inbox = self.inbox
@@ -101,8 +106,7 @@ class Desk:
         for sid, sub in list(self._full.copy().items()):
             if not sub.is_full:
                 self._full.pop(sid, None)
-        self.paused = bool(self._full)
-        return not self.paused
+        return not self._full
 
     def confirm(self, subject: str, waiter: Waiter[bool]) -> None:
         """Notes that `waiter` wants to know whether the server takes a message on `subject`."""

@@ -27,8 +27,8 @@ _ROOM, _MOST_ROOM = 64 << 10, 1 << 20
 class Schedule(Protocol):
     """When reading has to wait, and when else there is something to do."""
 
-    paused: bool
-
+    @property
+    def paused(self) -> bool: ...
     @property
     def deadline(self) -> float: ...
     def expire(self, now: float) -> None: ...

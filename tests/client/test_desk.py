@@ -9,6 +9,7 @@ from natsync.dispatch import Dispatcher
 from natsync.engine import Delivery, InfoChanged, Lost, Ponged
 from natsync.errors import MaxMessagesError, StaleConnectionError
 from natsync.options import Callbacks, Server
+from natsync.pending import Overflow
 from natsync.protocol import Msg, ServerInfo
 from natsync.registry import Registry
 from natsync.servers import ServerPool
@@ -36,6 +37,46 @@ def test_messages_go_to_their_subscription_and_its_limit_ends_it() -> None:
     assert len([msg.subject for msg in sub]) == 2
     with pytest.raises(MaxMessagesError):
         sub.next_msg(0)
+
+
+def blocking(most: int, max_msgs: int | None = None) -> Subscription:
+    return Subscription("a", "", home(), (most, -1), Overflow.BLOCK, max_msgs)
+
+
+def test_a_full_subscription_makes_the_connection_wait_until_it_has_room_or_ends() -> None:
+    desk, registry, _ = new_desk()
+    sub, limited = blocking(1), blocking(1, 2)
+    sid, limited_sid = registry.add(sub), registry.add(limited)
+    desk.act(Delivery(limited_sid, [Msg(b"a", limited_sid)]))
+    assert desk.paused and not desk.has_room()
+    desk.act(Delivery(limited_sid, [Msg(b"a", limited_sid)]))
+    assert limited.closed and desk.has_room() and not desk.paused
+    desk.act(Delivery(sid, [Msg(b"a", sid)]))
+    assert desk.paused
+    sub.next_msg(0)
+    assert desk.has_room() and not desk.paused
+    limited = blocking(1, 1)
+    limited_sid = registry.add(limited)
+    desk.act(Delivery(limited_sid, [Msg(b"a", limited_sid)]))
+    assert limited.closed and not desk.paused
+
+
+def test_nobody_waits_for_room_that_was_made_meanwhile() -> None:
+    class Taken(Subscription):
+        @property
+        def is_full(self) -> bool:
+            """Another thread takes the message behind this look."""
+            full = super().is_full
+            if full:
+                self.next_msg(0)
+                assert desk.has_room()
+            return full
+
+    desk, registry, _ = new_desk()
+    sub = Taken("a", "", home(), (1, -1), Overflow.BLOCK)
+    sid = registry.add(sub)
+    desk.act(Delivery(sid, [Msg(b"a", sid)]))
+    assert not desk.paused
 
 
 def test_a_pong_settles_who_waits_or_is_the_last_one() -> None:

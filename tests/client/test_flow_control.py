@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import pytest
@@ -51,6 +51,26 @@ def test_limits_may_change_and_free_a_connection_that_waits() -> None:
             sub.pending_limits = (0, 1)
         with pytest.raises(errors.OptionError, match="drop_new"):
             nc.subscribe("c", overflow="drop")
+
+
+def test_one_that_ends_frees_a_connection_that_waits() -> None:
+    ends: list[Callable[[natsync.Subscription], object]] = [
+        lambda sub: sub.drain(0.05),
+        lambda sub: sub.unsubscribe(1),
+        lambda sub: sub.unsubscribe(),
+    ]
+    for end in ends:
+        with FakeServer() as server, server.client() as (nc, peer):
+            sub = nc.subscribe("a", pending_msgs_limit=1, overflow="block")
+            other = nc.subscribe("b")
+            sids = [peer.subscribed(), peer.subscribed()]
+            peer.send(Msg(b"a", sids[0]), Msg(b"a", sids[0]))
+            while sub.received < 2:
+                nc._connection.drive(lambda: True, 0.0)
+            peer.send(Msg(b"b", sids[1]))
+            with suppress(errors.DrainTimeoutError):
+                end(sub)
+            assert other.next_msg(TIMEOUT).subject == "b"
 
 
 def test_messages_end_by_time_or_number() -> None:

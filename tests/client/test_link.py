@@ -84,6 +84,7 @@ def test_the_end_of_the_stream_is_an_error() -> None:
 
 def test_a_paused_link_reads_nothing() -> None:
     link, loop, _, seen = linked(10_000)
+    assert isinstance(link._desk, Schedule)
     link._desk.paused = True
     loop.inbound.append(b"MSG a 1 0\r\n\r\n")
     before = len(seen)
