@@ -156,8 +156,7 @@ class Connection:
         desk.confirm(subject, waiter)
         try:
             # As a request: not sent again on another connection, since the caller hears that it failed.
-            self.outbox.put(Ask(data), len(data), False, now=True)
-            self.outbox.flush(waiter)
+            self.outbox.flush(waiter, Ask(data))
             if not waiter.wait(timeout):
                 raise FlushTimeoutError(timeout)
         finally:

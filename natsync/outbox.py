@@ -117,9 +117,9 @@ class Outbox:
         self._mark = _CLOSED  # and how many, before who has put one has more to do
         self._refusal: Callable[[], Error] | None = None
 
-    def put(self, item: bytes | Pieces, size: int, wake: bool = True, now: bool = False) -> None:
+    def put(self, item: bytes | Pieces, size: int, wake: bool = True) -> None:
         """Leaves `item`, of `size` bytes, to be sent; waits while it is full. Without `wake` the caller
-        drives, or wakes; with `now` it is not kept for later where there is no connection.
+        drives, or wakes.
 
         Raises OutboundBufferLimitError if that takes too long, or at once while there is no connection;
         ConnectionReconnectingError if nothing is kept then; and once closed what `close` was told.
@@ -129,7 +129,7 @@ class Outbox:
         self._append(item)
         self._size += size
         if self._size >= self._mark:
-            self._look_again(item, size, wake, now)
+            self._look_again(item, size, wake)
             return
         # Always: an interrupt may have kept the one before this from it.
         if wake and not ((bell := self._bell).awake or bell.aloof):
@@ -147,13 +147,17 @@ class Outbox:
         if not away:
             self._bell.wake()
 
-    def flush(self, token: object) -> None:
-        """Asks for a PONG behind all that is here; raises where there is no connection. The caller drives,
-        or wakes."""
+    def flush(self, token: object, message: Ask | None = None) -> None:
+        """Asks for a PONG behind all that is here, and behind `message`, which waits for room as in `put`;
+        raises where there is no connection. The caller drives, or wakes."""
+        if message and self._size >= self._brim and not self._away:
+            self._wait_for_room()
         with self._lock:
             refusal, away = self._refusal, self._away
             if not (refusal or away):
-                self._append(Flush(token))
+                # At once: a loss in between would forget the message, and another server would say PONG.
+                self._items += (message, Flush(token)) if message else (Flush(token),)
+                self._size += len(message or b"")
         if refusal:
             raise refusal()
         if away:
@@ -230,7 +234,7 @@ class Outbox:
         else:
             self._brim, self._mark = self._limit, MUCH
 
-    def _look_again(self, item: Item, size: int, wake: bool, now: bool) -> None:
+    def _look_again(self, item: Item, size: int, wake: bool) -> None:
         """Behind a `put` that found much here, or no connection."""
         error: Error | None = None
         with self._lock:
@@ -239,8 +243,6 @@ class Outbox:
                 self._mark = self._size + MUCH  # where the network takes nothing, not at each `put`
             elif self._refusal:
                 error = self._withdraw(item, size, self._refusal())
-            elif now and self._away:
-                error = self._withdraw(item, size, ConnectionReconnectingError())
         if error:
             raise error
         if gathered and wake:

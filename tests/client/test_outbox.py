@@ -49,8 +49,8 @@ def new_outbox(
     return outbox, bell
 
 
-def put(outbox: Outbox, data: bytes, now: bool = False) -> None:
-    outbox.put(data, len(data), now=now)
+def put(outbox: Outbox, data: bytes) -> None:
+    outbox.put(data, len(data))
 
 
 def test_the_outbox_keeps_order_and_nudges_for_each() -> None:
@@ -215,13 +215,31 @@ def test_losing_the_connection_frees_who_waits_for_room() -> None:
     assert outbox.take() == [bytes(50), b"x"]
 
 
-def test_what_is_only_for_now_is_not_kept() -> None:
+def test_a_message_and_its_flush_are_sent_on_one_connection_or_not_at_all() -> None:
     outbox, _ = new_outbox()
-    put(outbox, b"now", now=True)
-    outbox.leave([])
+    outbox.flush("before", Ask(b"sent"))
+    ask, flush = outbox.take()
+    assert ask == b"sent" and isinstance(flush, Flush) and flush.token == "before"
+    outbox.flush("token", Ask(b"lost"))
+    assert [flush.token for flush in outbox.leave([])] == ["token"]
     with pytest.raises(ConnectionReconnectingError):
-        put(outbox, b"now", now=True)
-    assert outbox.take() == [b"now"]
+        outbox.flush("token", Ask(b"away"))
+    outbox.arrive()
+    assert outbox.take() == []
+
+
+def test_a_message_with_its_flush_waits_for_room() -> None:
+    outbox, _ = new_outbox()
+    put(outbox, bytes(50))
+    call = Background(lambda: outbox.flush("token", Ask(b"next")))
+    assert outbox.take() == [bytes(50)]
+    call.result()
+    outbox.flush("more")  # which does not
+    assert [*map(length, outbox.take())] == [4, 0, 0]
+    put(outbox, bytes(50))
+    outbox._timeout = 0.0
+    with pytest.raises(OutboundBufferLimitError):
+        outbox.flush("token", Ask(b"late"))
 
 
 class Meddler(list[Item]):
@@ -261,10 +279,6 @@ def test_what_is_put_while_the_connection_is_lost_is_kept() -> None:
     outbox = meddled(lambda outbox: outbox.leave([b"before"]))
     put(outbox, b"x")
     assert outbox.take() == [b"before", b"x"]
-    outbox = meddled(lambda outbox: outbox.leave([]))
-    with pytest.raises(ConnectionReconnectingError):
-        put(outbox, b"now", now=True)
-    assert outbox.take() == []
 
 
 def test_what_is_taken_before_its_size_is_known_fills_nothing() -> None:
