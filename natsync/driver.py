@@ -38,7 +38,6 @@ class Driver:
         self.forced = False
         self._desk = desk
         self._broken: Exception | None = None
-        self._parked = _NEVER  # when the I/O thread looks again of its own accord
 
     def drive(self, done: Callable[[], object] | None, until: float) -> None:
         """Moves bytes until `done()` or the time `until`, if nobody else does; for a thread that would
@@ -81,7 +80,7 @@ class Driver:
             link.turn(0.0)  # what there is to read: nobody else does
         link.look_out()
         left = self.outbox.waiting and not link.is_behind  # else there is no room in the network
-        if left or self._is_disturbed or self._desk.deadline < self._parked:
+        if left or self._is_disturbed or link.deadline < self.loop.until:
             self.loop.wake()  # the byte of who caused that may be taken already
 
     @property
@@ -113,8 +112,8 @@ class Driver:
                 self.loop.calm()
             # What came during the last turn had no need to wake anybody.
             waiting = self.outbox.is_full if much else self.outbox.waiting
-            due = waiting or self.forced or self._broken
-            self._parked = until = 0.0 if due else min(link.deadline, self.close_by)
+            due = waiting and not link.is_behind or self.forced or self._broken
+            until = 0.0 if due else min(link.deadline, self.close_by)
             until = self.loop.park(until, link.is_behind, not self._desk.paused, much)
             if self._broken:
                 raise self._broken

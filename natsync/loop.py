@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import TypeVar
 
@@ -29,6 +30,7 @@ _SPIN, _LONGEST_SPIN = 0.05, 1.0  # until a guest has noticed the same deadline
 _BURST = 0.0005
 _CROWD, _WHILE = 8, 0.004  # so many guests in so many seconds see to everything
 _LOOK = 0.001  # how often the own thread looks meanwhile whether they still come
+_UNKNOWN = -1
 _OWN = object()
 
 
@@ -53,6 +55,9 @@ class Loop:
         self._pair_lock = threading.Lock()
         self._open = True
         self.awake = False
+        self.until = 0.0
+        """When the own thread looks of its own accord, while it is parked."""
+
         self._nudged = 0.0
         self._guests = 0  # so far, about
         self._crowd_at = 0.0  # when there were so many again
@@ -152,6 +157,7 @@ class Loop:
         if self._gate is None:
             return until
         self.watch(writing, reading)
+        self.until = until
         self.aloof = much
         self._driver.pop("driver", None)
         spin = _SPIN
@@ -168,8 +174,8 @@ class Loop:
             if not self._driver:
                 self.reopen()  # it has gone meanwhile, and may not have seen that
             if not ready:
+                until = self.until = max(until, monotonic() + spin)
                 self.wake()  # the guest: something may have come since it looked
-                until = max(until, monotonic() + spin)
                 spin = min(spin * 2, _LONGEST_SPIN)
 
     def _keep_out(self, gate: Poller, until: float) -> None:
@@ -242,8 +248,7 @@ class Loop:
     def drop(self) -> None:
         """Closes the transport, if there is one."""
         if self._transport:
-            if self._mask:
-                self._poller.unregister(self._transport.fileno())
+            self._forget(self._transport.fileno())
             self._transport.close()
             self._transport = None
             self._mask = 0
@@ -290,13 +295,22 @@ class Loop:
         if mask == self._mask:
             return
         fd = transport.fileno()
-        if not self._mask:
+        # Until that is done: an interrupt may come in between, and then nobody knows.
+        before, self._mask = self._mask, _UNKNOWN
+        if before == _UNKNOWN:
+            self._forget(fd)
+            before = 0
+        if not before:
             self._poller.register(fd, mask)
         elif mask:
             self._poller.modify(fd, mask)
         else:  # a mask of nothing would still tell of the end, again and again
             self._poller.unregister(fd)
         self._mask = mask
+
+    def _forget(self, fd: int) -> None:
+        with suppress(KeyError, OSError):  # it may be known or not
+            self._poller.unregister(fd)
 
     def abandon(self) -> None:
         """Closes the descriptors, and nothing else: this is a forked child, and they are copies. What is

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from functools import partial
+from queue import SimpleQueue
+from time import monotonic
 
 import pytest
 
 import natsync
+from natsync import errors
 from natsync.loop import Loop
-from natsync.protocol import Msg, Pub, Sub
+from natsync.protocol import Msg, Ping, Pub, Sub
 
 from tests.support.fake_server import Background, FakeServer, Peer
 
@@ -84,3 +87,56 @@ def test_what_is_published_behind_a_reconnect_goes_to_the_new_connection() -> No
         peer = server.accept()
         peer.greet()
         assert peer.expect(Pub).payload == b"later"
+
+
+def test_who_waits_for_what_it_sends_itself_waits_no_longer() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        outbox = nc._connection.outbox
+        begun = monotonic()
+        outbox.put(b"PUB a 0\r\n\r\n", 11, False)
+        while outbox.waiting:  # the I/O thread may drive at first
+            nc._connection.drive(lambda: not outbox.waiting, begun + TIMEOUT)
+        assert monotonic() < begun + TIMEOUT / 2
+        assert peer.expect(Pub).subject == b"a"
+
+
+def test_a_full_network_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: SimpleQueue[float] = SimpleQueue()
+    park = Loop.park
+
+    def parking(
+        loop: Loop, until: float, writing: bool, reading: bool, much: bool = False
+    ) -> float:
+        if writing:
+            waits.put(until)
+        return park(loop, until, writing, reading, much)
+
+    monkeypatch.setattr(Loop, "park", parking)
+    connect = partial(natsync.connect, write_timeout=0.01)
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        with pytest.raises(errors.OutboundBufferLimitError):
+            while True:
+                nc.publish("a", bytes(100_000))
+        begun = monotonic()
+        nc._connection.drive(None, 0.0)
+        nc._connection._keeper.loop.wake()
+        assert waits.get(timeout=TIMEOUT) > begun
+        peer.reset()
+
+
+def test_a_guest_tells_of_a_time_that_the_io_thread_would_miss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("natsync.loop._SPIN", 10 * TIMEOUT)
+    connect = partial(natsync.connect, ping_interval=0.2)
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        loop, guest = nc._connection._keeper.loop, object()
+        until = monotonic() + TIMEOUT
+        while not loop.claim(guest):
+            assert monotonic() < until
+        while not loop.awake:  # its time has come, and it leaves it to this guest
+            assert monotonic() < until
+        loop.calm()
+        loop.release(guest)
+        nc._connection.drive(None, 0.0)
+        assert peer.expect(Ping) == Ping()

@@ -11,6 +11,7 @@ import pytest
 
 from natsync.errors import ConnectionClosedError
 from natsync.loop import Loop
+from natsync.poller import Poller
 from natsync.transport import WakePair, resolve
 
 from tests.support.fake_server import Background
@@ -181,6 +182,41 @@ def test_an_interrupted_wake_up_leaves_the_next_one_to_work(
         assert monotonic() - begun < TIMEOUT / 2
 
     run(body)
+
+
+class Torn:
+    """A poller in which an interrupt comes before or behind the first change."""
+
+    def __init__(self, poller: Poller, late: bool) -> None:
+        self._poller = poller
+        self._late = late
+        self.poll, self.close = poller.poll, poller.close
+        self.register, self.unregister = poller.register, poller.unregister
+
+    def modify(self, fd: int, mask: int) -> None:
+        self.modify = self._poller.modify  # type: ignore[method-assign]  # from now on
+        if self._late:
+            self._poller.modify(fd, mask)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_an_interrupt_while_what_to_wait_for_is_changed(late: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        (address,) = resolve("127.0.0.1", listener.getsockname()[1], numeric=True)
+
+        def body(loop: Loop) -> None:
+            until = monotonic() + TIMEOUT
+            loop.dial([address], until, nothing)
+            assert not loop.wait(0.0)
+            loop._poller = Torn(loop._poller, late)
+            with pytest.raises(KeyboardInterrupt):
+                loop.watch(True, True)
+            assert not loop.wait(0.0)  # again as it was: not for room to write
+            assert loop.wait(until, writing=True)
+
+        run(body)
+        listener.accept()[0].close()
 
 
 def test_a_guest_drives_while_the_own_thread_has_nothing_to_do() -> None:
