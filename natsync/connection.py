@@ -3,8 +3,9 @@
 Who owns what:
 
     ====================  ==========================================================================
-    who drives            socket, selector, engine, link; bytes taken from the outbox and not yet
-                          written. The I/O thread, or a thread that waits and is its guest (loop).
+    who drives            socket, poller, engine, link; bytes taken from the outbox and not yet
+                          written. The I/O thread, or a guest of it: a thread that waits, or
+                          publishes much (driver, loop).
     I/O thread            connecting, reconnecting, ending (keeper). It runs no user code.
     thread of a handler   runs one subscription's handler (dispatch)
     callback thread       runs the callbacks (dispatch)
@@ -14,7 +15,8 @@ Who owns what:
     lock                  guards
     ====================  ==========================================================================
     Connection._lock      who closes; the making of the inbox
-    Outbox                what is to be sent (`_lock`); Loop: the wake-up pair's end (`_pair_lock`)
+    Outbox                who takes, and whether it is open (`_lock`); who puts takes no lock
+    Loop                  the wake-up pair's end, and the gate (`_pair_lock`)
     Subscription          its pending messages (`_lock`, one for each)
     Dispatcher            its threads and callbacks (`_lock`)
     ====================  ==========================================================================

@@ -3,7 +3,9 @@
 One thread at a time drives: it alone touches the transport. That is the loop's own thread, unless a
 thread that waits for something anyway claims the part as a guest: it then reads what it waits for itself,
 which saves two changes of threads. The own thread sleeps meanwhile: what the driver waits with hangs in an
-epoll of its own, where a guest switches it off with one system call and no wake-up. Where there is no
+epoll of its own, where a guest switches it off with one system call and no wake-up. While guests come and
+go so fast that the own thread would be in their way, and that call too, it keeps out, `aloof`: guests then
+read and write for everybody, and it looks every millisecond whether they still come. Where there is no
 epoll, there are no guests.
 
 Knows no NATS. Times are readings of the monotonic clock.
