@@ -302,12 +302,13 @@ class Loop:
         if before == _UNKNOWN:
             self._forget(fd)
             before = 0
-        if not before:
-            self._poller.register(fd, mask)
-        elif mask:
+        if not mask:  # one of nothing would still tell of the end, again and again
+            if before:
+                self._poller.unregister(fd)
+        elif before:
             self._poller.modify(fd, mask)
-        else:  # a mask of nothing would still tell of the end, again and again
-            self._poller.unregister(fd)
+        else:
+            self._poller.register(fd, mask)
         self._mask = mask
 
     def _forget(self, fd: int) -> None:

@@ -15,6 +15,7 @@ from natsync.poller import Poller
 from natsync.transport import WakePair, resolve
 
 from tests.support.fake_server import Background
+from tests.support.faults import abort_on_close
 
 TIMEOUT = 10.0
 
@@ -217,6 +218,25 @@ def test_an_interrupt_while_what_to_wait_for_is_changed(late: bool) -> None:
 
         run(body)
         listener.accept()[0].close()
+
+
+def test_nothing_is_waited_for_behind_an_interrupt() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        (address,) = resolve("127.0.0.1", listener.getsockname()[1], numeric=True)
+
+        def body(loop: Loop) -> None:
+            loop.dial([address], monotonic() + TIMEOUT, nothing)
+            assert not loop.wait(0.0)
+            loop._poller = Torn(loop._poller, False)
+            with pytest.raises(KeyboardInterrupt):
+                loop.watch(True, True)
+            far, _ = listener.accept()
+            abort_on_close(far)
+            far.close()
+            assert not loop.wait(monotonic() + 0.05, reading=False)  # the end is none of it
+            assert loop.wait(monotonic() + TIMEOUT)
+
+        run(body)
 
 
 def test_a_guest_drives_while_the_own_thread_has_nothing_to_do() -> None:
