@@ -211,13 +211,13 @@ class Engine:
         self._pings.append((token, self.sent))
         self._out.append(_PING)
 
-    def checkpoint(self) -> bool:
-        """Asks for a PONG if many messages were sent and none is on its way: so much less is unknown, should
-        the connection be lost. Returns whether it did."""
-        if self.sent - self.confirmed < _CHECKPOINT or self._pings:
-            return False
+    def wants_checkpoint(self, more: int = 0) -> bool:
+        """Whether many messages were sent, `more` included, and no PONG for them is on its way."""
+        return self.sent + more - self.confirmed >= _CHECKPOINT and not self._pings
+
+    def checkpoint(self) -> None:
+        """Asks for a PONG: so much less is unknown, should the connection be lost."""
         self.ping(_KEEP_ALIVE)
-        return True
 
     def send(self, data: bytes) -> None:
         """Puts `data` before everything that is sent later."""

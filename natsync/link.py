@@ -67,7 +67,7 @@ class Link:
 
     def push(self) -> None:
         """Sends what there is, as far as it goes now."""
-        if not (self._unsent or self.engine.has_output or self._outbox.waiting):
+        if not self._has_work:
             return
         self.busy = True
         self._write()
@@ -91,9 +91,13 @@ class Link:
             if events:
                 self._act(events)
             self._desk.expire(now)
-        if self._unsent or self.engine.has_output or self._outbox.waiting:
+        if self._has_work:
             self._write()
         self.busy = False
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._unsent or self._taken or self.engine.has_output or self._outbox.waiting)
 
     @property
     def deadline(self) -> float:
@@ -139,7 +143,8 @@ class Link:
     def _gather(self) -> None:
         """Takes what is to be sent next: of the engine, and what other threads left."""
         engine = self.engine
-        self._sent_before = engine.sent
+        if not self._taken:  # else an interrupt has kept it from what follows
+            self._sent_before = engine.sent
         parts: list[Item] = []
         own = engine.take()
         if own:
@@ -148,10 +153,9 @@ class Link:
         if engine.is_open:
             items = self._outbox.take(self._taken)
             kinds = set(map(type, items))
-            if kinds <= _MESSAGES:  # nearly always: the hot path
-                parts += items
-                engine.sent += len(items)
-                items = []
+            if kinds <= _MESSAGES and not (own or engine.wants_checkpoint(len(items))):
+                self._gather_messages(items, Pieces in kinds)
+                return
             for item in items:
                 if isinstance(item, Flush):
                     engine.ping(item.token)
@@ -160,11 +164,24 @@ class Link:
                     parts.append(item)
                     if item.__class__ is not Interest:
                         engine.sent += 1
-            if engine.checkpoint():
+            if engine.wants_checkpoint():
+                engine.checkpoint()
                 parts.append(Interest(engine.take()))
         self._parts = parts
         self._unsent = memoryview(_joined(parts, Pieces in kinds))
         self._taken = []
+
+    def _gather_messages(self, items: list[Item], in_pieces: bool) -> None:
+        """The hot path. As in `_send_exactly` an interrupt does no harm: all is done at once, and up to then
+        `items` stay taken."""
+        self.busy = False
+        unsent = memoryview(_joined(items, in_pieces))
+        count = len(items)
+        self.engine.sent += count
+        self._parts = items
+        self._unsent = unsent
+        self._taken = []
+        self.busy = True
 
     def _write(self) -> None:
         """Sends what is left over, then what has come since, as far as it goes now."""
@@ -175,22 +192,43 @@ class Link:
         except OSError as error:
             if error.errno is None:
                 raise  # not the system's: what a signal handler raised, as programs do to limit time
-            self._sending = False
+            self._sending, self.busy = False, True
             while self._read():  # the server may have said why
                 pass
             raise self._hung_up(error) from error
 
     def _send(self) -> bool:
+        """Sends what is left over, as far as it goes now; whether that was all."""
+        sender = self._loop.sender
         while self._unsent:
-            self._sending = True
-            sent = self._loop.write(self._unsent)
-            if not sent:
-                self._sending = False
+            if not (self._send_exactly(sender) if sender else self._send_some()):
                 return False
-            self._unsent = self._unsent[sent:] if sent < len(self._unsent) else _NOTHING
-            self._sending = False
-            self.out_bytes += sent
+        self._unsent = _NOTHING  # and not an empty view of much
         return True
+
+    def _send_exactly(self, sender: Callable[[memoryview], int]) -> bool:
+        """Whether anything was taken. An interrupt does no harm here, and it mostly comes here, while much is
+        published: from inside the system's call up to the count there is nothing at which Python looks for
+        signals, as it does behind every call."""
+        self.busy = False
+        try:
+            for sent in map(sender, (self._unsent,)):
+                self._unsent = self._unsent[sent:]
+                self.out_bytes += sent
+        except (BlockingIOError, InterruptedError):
+            self.busy = True
+            return False
+        self.busy = True
+        return True
+
+    def _send_some(self) -> bool:
+        self._sending = True
+        sent = self._loop.write(self._unsent)
+        if sent:
+            self._unsent = self._unsent[sent:]
+            self.out_bytes += sent
+        self._sending = False
+        return bool(sent)
 
     def _read(self) -> bool:
         """Reads once; whether anything was there. The end of the stream is an error."""

@@ -243,6 +243,11 @@ class Loop:
         """As `Transport.read`."""
         return self._transport.read(size) if self._transport else None
 
+    @property
+    def sender(self) -> Callable[[memoryview], int] | None:
+        """As `Transport.sender`."""
+        return self._transport.sender if self._transport else None
+
     def write(self, data: memoryview) -> int:
         """As `Transport.write`."""
         return self._transport.write(data) if self._transport else 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -140,6 +141,12 @@ class Transport:
             return None
         except self._failed as error:
             raise explain(error, self._name) from error
+
+    @property
+    def sender(self) -> Callable[[memoryview], int] | None:
+        """As `write`, but raises BlockingIOError where nothing fits; the system's own, in which no code of
+        Python runs. None where TLS is talked."""
+        return None if self._secured else self._socket.send
 
     def write(self, data: memoryview) -> int:
         """Sends what fits now of `data`; returns how many bytes that is.

@@ -47,6 +47,7 @@ def movers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Movers]:
 
     monkeypatch.setattr(Loop, "read", reading)
     monkeypatch.setattr(Loop, "write", writing)
+    monkeypatch.setattr(Loop, "sender", None)
     yield movers
 
 

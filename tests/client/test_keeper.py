@@ -176,6 +176,7 @@ def test_a_connection_lost_as_it_is_made_keeps_what_waited_for_it(
 
         monkeypatch.setattr(Registry, "wire", flushing)
         monkeypatch.setattr(Loop, "write", breaking)
+        monkeypatch.setattr(Loop, "sender", None)
         peer.close()
         peer = server.accept()
         assert told.next().startswith("disconnect")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import socket
+import threading
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -12,6 +16,8 @@ from natsync.link import Link
 from natsync.loop import Loop
 from natsync.outbox import Ask, Interest, Outbox
 from natsync.protocol import ConnectOptions
+
+from tests.support.fake_server import Background
 
 INFO = b'INFO {"server_id":"N","max_payload":100,"headers":true}\r\n'
 
@@ -104,7 +110,7 @@ def test_what_an_interrupt_leaves_is_neither_lost_nor_sent_twice(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(link.engine, "checkpoint", interrupt)  # while it gathers
+        patch.setattr(link.engine, "wants_checkpoint", interrupt)  # while it gathers
         link.turn(0.0)
     assert (link.busy, link.unsent(), link.sent, link.unconfirmed) == (
         True,
@@ -119,6 +125,75 @@ def test_what_an_interrupt_leaves_is_neither_lost_nor_sent_twice(
         patch.setattr(loop, "write", interrupt)  # behind the system call, for all we know
         link.turn(0.0)
     assert (link.busy, link.unsent(), link.sent, link.unconfirmed) == (True, [], 1, 1)
+
+
+def test_an_interrupt_while_messages_are_put_together_does_no_harm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(*_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    link, loop, outbox, _ = linked(10_000)
+    link.turn(0.0)
+    outbox.put(b"a", 1)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("natsync.link._joined", interrupt)
+        link.push()
+    assert (link.busy, link.unsent(), link.sent) == (False, [b"a"], 0)
+    outbox.put(b"b", 1)
+    begun = len(loop.wrote)
+    link.push()
+    assert (loop.wrote[begun:], link.sent, link.unsent()) == (b"ab", 2, [])
+
+
+def test_a_link_that_is_not_busy_knows_what_was_sent_whenever_an_interrupt_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    armed, over = threading.Event(), threading.Event()
+
+    def interrupt(*_: object) -> None:
+        if armed.is_set():
+            armed.clear()
+            raise KeyboardInterrupt
+
+    def pester(thread: int) -> None:
+        while not over.wait(0.00005):
+            signal.pthread_kill(thread, signal.SIGUSR1)
+
+    data = bytes(range(256)) * 400
+    interrupted = 0
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    pest = Background(partial(pester, threading.get_ident()))
+    try:
+        for _ in range(500):
+            near, far = socket.socketpair()
+            with near, far:
+                near.setblocking(False)
+                far.settimeout(10.0)
+                monkeypatch.setattr(ThinLoop, "sender", near.send)
+                link, _, outbox, _ = linked(10_000)
+                link.push()
+                begun = link.out_bytes
+                assert len(far.recv(100)) == begun  # CONNECT
+                outbox.put(data, len(data))
+                try:
+                    armed.set()
+                    link.push()
+                    armed.clear()
+                except KeyboardInterrupt:
+                    interrupted += not link.busy
+                if not link.busy:
+                    got = b""
+                    while len(got) < len(data):
+                        link.push()
+                        got += far.recv(1 << 20)
+                    assert got == data and (link.out_bytes - begun, link.sent) == (len(data), 1)
+    finally:
+        armed.clear()
+        over.set()
+        pest.result()
+        signal.signal(signal.SIGUSR1, before)
+    assert interrupted
 
 
 def test_an_error_of_a_signal_handler_is_none_of_the_network(
