@@ -233,6 +233,7 @@ class Client:
         try:
             ask = Ask(self._desk.heads.ask(subject, data, inbox.wire_prefix + token, headers))
             self._put(ask, len(ask))
+            connection.hasten(inbox)
         except BaseException:
             future.cancel()
             raise

@@ -58,6 +58,7 @@ from .waiter import Waiter
 
 __all__ = ["Connection", "Stats", "Status"]
 
+_HALF = 8  # requests at least: what sending takes is shared by so many
 _GRACE = 1.0  # for the I/O thread to notice a deadline that both sides know
 
 
@@ -269,6 +270,14 @@ class Connection:
             if refusal:
                 raise refusal
         return inbox
+
+    def hasten(self, inbox: Inbox) -> None:
+        """Behind a request that nobody waits for yet: while guests come and go so fast that they send for
+        everybody, sends half of what is asked, so that the server works on it while the rest is made.
+        """
+        gathered = self.outbox.count
+        if gathered >= _HALF and self._keeper.loop.aloof and gathered * 2 >= inbox.count:
+            self.drive(None, 0.0)
 
     def wait_connected(self, timeout: float) -> bool:
         """Whether there is a connection within `timeout` seconds; raises where there will be none."""

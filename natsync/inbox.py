@@ -101,6 +101,11 @@ class Inbox:
         return self._waiting.pop(token, None) is not None
 
     @property
+    def count(self) -> int:
+        """How many requests wait."""
+        return len(self._waiting)
+
+    @property
     def deadline(self) -> float:
         """When `expire` has something to do."""
         return self._deadlines.next(self._waiting.__contains__)

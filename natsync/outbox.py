@@ -221,6 +221,11 @@ class Outbox:
         return bool(self._items)
 
     @property
+    def count(self) -> int:
+        """How many things there are to take."""
+        return len(self._items)
+
+    @property
     def is_full(self) -> bool:
         """Whether who puts something has to wait until more is taken."""
         # Nothing may be here and yet have a size: of what was taken before its size was added.
