@@ -2,8 +2,8 @@
 
 Each row is printed with its rates, the CPU time of a message and the ratio to each peer; `wanted` is what we
 want to reach, `sure` is what we claim, and is asserted: less than wanted where a shared machine is too
-noisy to be strict, nothing where we are not there yet. Peers and their installation: `ensemble`. The least there
-is, a bare socket, shows how much of a row is the machine's.
+noisy to be strict, nothing where we are not there yet. Peers and their installation: `ensemble`.
+The least there is, a bare socket, shows how much of a row is the machine's.
 """
 
 from __future__ import annotations
