@@ -206,9 +206,8 @@ class Outbox:
         """
         with self._lock:
             if not self._refusal:
-                self._refusal = (
-                    refusal  # no call: an interrupt cannot come between this and the last
-                )
+                # No call: an interrupt cannot come between this and the last.
+                self._refusal = refusal
                 if last:
                     self._append(last)
             self._set_limits()  # again, where an interrupt has kept the first call from it
