@@ -211,9 +211,8 @@ class Connection:
         left: dict[str, int] = {}
         try:
             with self._lock:
-                closed, first = keeper.driver.closing, not (
-                    keeper.driver.closing or keeper.draining
-                )
+                closed = keeper.driver.closing
+                first = not (closed or keeper.draining)
                 keeper.draining |= first
             if first and keeper.connected.wait(max(0.0, until - monotonic())):
                 keeper.drained()

@@ -52,7 +52,7 @@ class Driver:
             self._broken = error
             loop.wake()
         except BaseException:  # an interrupt, or what else a signal handler raises
-            loop.wake()  # `_serve` sees what it has left half done
+            loop.wake()  # `serve` sees what it has left half done
             raise
         finally:
             try:
@@ -72,9 +72,7 @@ class Driver:
         link.push()
         if done:
             self.loop.shut()  # only now: it takes longer than most there is to send
-            while not (done() or self.closing or self.forced or self._broken):
-                if monotonic() >= until:
-                    break
+            while not (done() or self._is_disturbed) and monotonic() < until:
                 link.turn(until)
         elif self.loop.aloof:
             link.turn(0.0)  # what there is to read: nobody else does

@@ -34,7 +34,6 @@ __all__ = ["Keeper", "Status"]
 
 _T = TypeVar("_T")
 
-_NEVER = float("inf")
 _JITTER = 0.25
 
 

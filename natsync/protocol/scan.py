@@ -32,10 +32,7 @@ def scan(data: bytes, start: int, base: int, grammar: Grammar, keep: bool, out: 
         if known is None:
             if line[-1] != 10:
                 break
-            try:
-                known = grammar.read(line)
-            except ProtocolError as error:
-                raise ProtocolError(error.reason, offset, error.snippet) from None
+            known = grammar.read_at(line, offset)
         frame, size, header_size, total = known
         if size < 0:
             append(frame.placed(offset, total))
