@@ -1,28 +1,30 @@
-"""Captures of any size: `python -m tests.bench.generate FILE [PACKETS] [--seed S] [--loss SHARE] ...`.
+"""Captures of any size: `python -m tests.bench.generate FILE [PACKETS] [--repeating] [--loss SHARE] ...`.
 
 One nats-server, its clients and one route, as tcpdump would have recorded them: publishers that write several
-small messages at once, subscribers with and without a queue group, requests through one inbox a client,
-services that answer, clients that leave and come back on another port; acks, TCP timestamps, segments of at
-most 1448 bytes. Written as a stream, a million packets (740 MB) in some ten seconds; the same for the same
-arguments. What is known about the capture comes back as `Written`.
+small messages at once; subscribers with and without a queue group; requests through one inbox per client, and
+services that answer; JetStream publishers whose messages are stored and acknowledged, and consumers that
+acknowledge each delivery; clients that leave and return from another port.
+
+Nearly every subject, reply and payload size is new, as in requests and JetStream: a cache
+of control lines finds nothing. `--repeating` writes the other extreme: telemetry on a few subjects with a few
+sizes, in which most control lines have been seen before.
+
+A million packets (about 600 MB) take some ten seconds. The same arguments give the same bytes. What is known
+about the capture comes back as `Written`.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import struct
 import sys
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-FIN, SYN, PSH, ACK = 1, 2, 8, 16
-MSS = 1448
-START_US = 1_750_000_000_000_000
-SERVER, OTHER_SERVER = b"\x0a\x00\x00\x01", b"\x0a\x00\x00\x02"
+from tests.bench.recorder import Connection, Plan, Recorder, Written
+
+OTHER_SERVER = b"\x0a\x00\x00\x02"
 CLIENT_PORT, ROUTE_PORT = 4222, 6222
 # Most messages are small; some do not fit into a segment.
 SIZES = (16, 32, 64, 64, 128, 128, 256, 256, 512, 512, 512, 800, 1024, 1024, 1400, 1600, 4096)
@@ -32,194 +34,65 @@ SUBJECTS = [
     for region in ("eu", "us", "asia")
     for verb in ("created", "changed", "gone")
 ]
-BATCH = 2048
-
-_FILE_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
-_RECORD = struct.Struct("<4I")
-# Ethernet with its type, IPv4, TCP with a timestamp option.
-_PACKET = struct.Struct("!12sH BBHHHBBH8s HHIIBBHHH HBBII")
-_HEADERS = _PACKET.size
-_MACS = bytes.fromhex("020000000002020000000001")
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What to write. `loss`, `reordered` and `duplicated` are shares of the packets with payload: lost by
-    who captured, not by the network. `heavy` is the share of all bytes that `equal` connections carry, each
-    as much as the others; who is on them talks to itself, what is said is of the same kinds."""
-
-    packets: int = 1_000_000
-    seed: int = 1
-    clients: int = 24
-    loss: float = 0.0
-    reordered: float = 0.0
-    duplicated: float = 0.0
-    heavy: float = 0.0
-    equal: int = 1
-
-
-@dataclass(slots=True)
-class Written:
-    """What is in the capture: `frames` counts operations as they were sent, lost ones included."""
-
-    packets: int = 0
-    file_bytes: int = len(_FILE_HEADER)
-    lost: int = 0
-    connections: int = 0
-    frames: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def messages(self) -> int:
-        return sum(self.frames[op] for op in ("PUB", "HPUB", "MSG", "HMSG", "RMSG"))
-
-
-class _Recorder:
-    """Takes packets, does what the plan says to them, writes records."""
-
-    def __init__(self, file: BinaryIO, plan: Plan, dice: random.Random) -> None:
-        self.written = Written()
-        self.now_us = START_US
-        self.sent_bytes = 0
-        self._file = file
-        self._plan = plan
-        self._dice = dice
-        self._harmful = bool(plan.loss or plan.reordered or plan.duplicated)
-        self._parts: list[bytes] = [_FILE_HEADER]
-        self._late: list[bytes] = []
-
-    def put(self, packet: bytes) -> None:
-        self.now_us += 5 + (len(packet) & 31)
-        self.sent_bytes += len(packet)
-        if self._harmful and len(packet) > _HEADERS:
-            chance = self._dice.random()
-            if chance < self._plan.loss:
-                self.written.lost += 1
-                return
-            chance -= self._plan.loss
-            if chance < self._plan.reordered:
-                self._late.append(packet)
-                return
-            if chance < self._plan.reordered + self._plan.duplicated:
-                self._record(packet)
-        self._record(packet)
-        if self._late and self._dice.random() < 0.5:
-            self._release()
-
-    def close(self) -> None:
-        self._release()
-        self._file.write(b"".join(self._parts))
-
-    def _release(self) -> None:
-        late, self._late = self._late, []
-        for packet in late:
-            self._record(packet)
-
-    def _record(self, packet: bytes) -> None:
-        written, size, parts = self.written, len(packet), self._parts
-        parts.append(_RECORD.pack(*divmod(self.now_us, 1_000_000), size, size))
-        parts.append(packet)
-        written.packets += 1
-        written.file_bytes += 16 + size
-        if len(parts) >= BATCH:
-            self._file.write(b"".join(parts))
-            parts.clear()
-
-
-class _Connection:
-    """One TCP connection to `port` of the server. A side is 0 for who opened it, or 1."""
-
-    def __init__(self, recorder: _Recorder, address: bytes, port: int, to: int) -> None:
-        self.sent_bytes = 0
-        self._recorder = recorder
-        self._ends = ((address + SERVER, port, to), (SERVER + address, to, port))
-        self._next = [port * 60013 & 0xFFFFFFFF, port * 77003 & 0xFFFFFFFF]
-        recorder.written.connections += 1
-        self._packet(0, SYN)
-        self._packet(1, SYN | ACK)
-        self._packet(0, ACK)
-
-    def say(self, side: int, wire: bytes, answered: bool = False) -> None:
-        """Bytes of one side and the acks they get, one for two segments; none where an answer follows."""
-        for at in range(0, len(wire), MSS):
-            piece = wire[at : at + MSS]
-            last = at + MSS >= len(wire)
-            self._packet(side, PSH | ACK if last else ACK, piece)
-            if at // MSS % 2 or (last and not answered):
-                self._packet(1 - side, ACK)
-
-    def close(self) -> None:
-        self._packet(0, FIN | ACK)
-        self._packet(1, FIN | ACK)
-        self._packet(0, ACK)
-
-    def _packet(self, side: int, flags: int, data: bytes = b"") -> None:
-        addresses, source, target = self._ends[side]
-        numbers, recorder = self._next, self._recorder
-        size, ticks = len(data), recorder.now_us // 1000 & 0xFFFFFFFF
-        self.sent_bytes += _HEADERS + size
-        ack = numbers[1 - side] if flags & ACK else 0
-        recorder.put(
-            _PACKET.pack(
-                *(_MACS, 0x0800, 0x45, 0, size + _HEADERS - 14, 1, 0x4000, 64, 6, 0, addresses),
-                *(source, target, numbers[side], ack, 0x80, flags, 65535, 0, 0),
-                *(0x0101, 8, 10, ticks, ticks),
-            )
-            + data
-        )
-        numbers[side] = numbers[side] + size + (1 if flags & (SYN | FIN) else 0) & 0xFFFFFFFF
 
 
 class _Client:
-    """A client: its connection, and what it needs to speak on it."""
+    """A client: its connection, its role, and the subjects it listens to."""
 
     def __init__(self, traffic: _Traffic, role: str, number: int) -> None:
         self.role, self.number = role, number
+        self.repeating = traffic.plan.repeating
         self.inbox = b"_INBOX.%022d" % number
         self.asked = 0
-        # The sids of what it answers and of its inbox.
+        # The sids of the service and of the inbox follow those of SUBJECTS.
         first = len(SUBJECTS) if role == "all" else 0
         self.service_sid, self.inbox_sid = first + 1, first + 1 + (role == "all")
         self.connect(traffic)
 
     def connect(self, traffic: _Traffic) -> None:
+        """Opens a connection, greets and subscribes."""
         port = 20_000 + (self.number * 997 + traffic.recorder.written.connections * 13) % 40_000
         address = b"\x0a\x00\x01" + bytes([self.number % 250 + 1])
-        talk = self.talk = _Connection(traffic.recorder, address, port, CLIENT_PORT)
-        talk.say(1, traffic.info(self.number), answered=True)
-        talk.say(
+        connection = Connection(traffic.recorder, address, port, CLIENT_PORT)
+        self.connection = connection
+        connection.send(1, _info(self.number), answered=True)
+        connection.send(
             0,
             b'CONNECT {"verbose":false,"pedantic":false,"lang":"go","version":"1.37.0","protocol":1,'
             b'"headers":true,"no_responders":true,"name":"%b-%d"}\r\nPING\r\n'
             % (self.role.encode(), self.number),
             answered=True,
         )
-        talk.say(1, b"PONG\r\n")
-        subscribed = list(self._subscriptions())
-        if subscribed:
-            talk.say(0, b"".join(subscribed))
-        traffic.count(INFO=1, CONNECT=1, PING=1, PONG=1, SUB=len(subscribed))
+        connection.send(1, b"PONG\r\n")
+        subscriptions = list(self._subscriptions())
+        if subscriptions:
+            connection.send(0, b"".join(subscriptions))
+        traffic.count(INFO=1, CONNECT=1, PING=1, PONG=1, SUB=len(subscriptions))
 
     def _subscriptions(self) -> Iterator[bytes]:
+        rest = b"" if self.repeating else b".*"
         if self.role in ("reader", "all"):
             for sid, subject in enumerate(SUBJECTS, 1):
                 queue = b"workers " if self.number % 2 else b""
-                yield b"SUB %b %b%d\r\n" % (subject, queue, sid)
+                yield b"SUB %b%b %b%d\r\n" % (subject, rest, queue, sid)
         if self.role in ("service", "all"):
-            yield b"SUB svc.*.%d services %d\r\n" % (self.number, self.service_sid)
-        if self.role in ("caller", "all"):
+            yield b"SUB svc.*.%d%b services %d\r\n" % (self.number, rest, self.service_sid)
+        if self.role in ("caller", "all") or (self.role == "sender" and not self.repeating):
             yield b"SUB %b.* %d\r\n" % (self.inbox, self.inbox_sid)
 
 
 class _Traffic:
-    """Who talks to whom, until there are enough packets."""
+    """Clients that talk to each other until there are enough packets."""
 
     def __init__(self, file: BinaryIO, plan: Plan) -> None:
-        self._dice = random.Random(plan.seed)
-        self._plan = plan
-        self.recorder = _Recorder(file, plan, self._dice)
+        self.plan = plan
+        self._rng = random.Random(plan.seed)
+        self.recorder = Recorder(file, plan, self._rng)
         text = b'{"id": 1234567, "state": "changed", "items": [1, 2, 3], "note": "as agreed"}, '
         # Half text, half bytes of any value: payloads are slices of it.
-        self._pool = text * 100 + self._dice.randbytes(len(text) * 100)
+        self._pool = text * 100 + self._rng.randbytes(len(text) * 100)
+        self._tokens = 0
+        self._stored = 0
         roles = ("sender", "reader", "caller", "service")
         clients = [
             _Client(self, roles[number % 4], number) for number in range(max(4, plan.clients))
@@ -231,134 +104,196 @@ class _Traffic:
             _Client(self, "all", len(clients) + number)
             for number in range(plan.equal if plan.heavy else 0)
         ]
-        self._carrier: _Client | None = None  # who does all of the next act
+        self._carrier: _Client | None = None  # plays every role of the next exchange
 
     def count(self, **frames: int) -> None:
+        """Adds frames, by operation, to those that were sent."""
         self.recorder.written.frames.update({op: n for op, n in frames.items() if n})
 
-    def info(self, client: int) -> bytes:
-        return (
-            b'INFO {"server_id":"NBXB73UXMI6PYPJ6M2NYD5FEBXX2NX3EYSUCW5UDKWHEXFGSFMAEJ42D","server_name":'
-            b'"bench","version":"2.15.1","proto":1,"go":"go1.27.2","host":"0.0.0.0","port":4222,"headers":'
-            b'true,"max_payload":1048576,"client_id":%d,"client_ip":"10.0.1.1"} \r\n' % client
-        )
-
     def run(self) -> Written:
-        written, dice = self.recorder.written, self._dice
-        acts = (*[self._publish] * 6, self._request, self._relay)
-        while written.packets < self._plan.packets:
-            self._carrier = self._due()
-            dice.choice(acts[:-1] if self._carrier else acts)()
-            if dice.random() < 0.0003:
+        """Writes the whole capture."""
+        written, rng = self.recorder.written, self._rng
+        exchanges = (
+            (*[self._publish] * 6, self._request, self._relay)
+            if self.plan.repeating
+            else (*[self._publish] * 3, *[self._request] * 2, *[self._store] * 2, self._relay)
+        )
+        while written.packets < self.plan.packets:
+            self._carrier = self._next_carrier()
+            rng.choice(exchanges[:-1] if self._carrier else exchanges)()
+            if rng.random() < 0.0003:
                 self._leave_and_return()
         for client in self._clients[::2]:
-            client.talk.close()
+            client.connection.close()
         self.recorder.close()
         return written
 
-    def _due(self) -> _Client | None:
-        """Who has carried least, while all carriers have less than their share."""
-        carried = sum(client.talk.sent_bytes for client in self._carriers)
-        if carried >= self._plan.heavy * self.recorder.sent_bytes:
+    def _next_carrier(self) -> _Client | None:
+        """The heavy connection with the fewest bytes, while all of them have less than their share."""
+        carried = sum(client.connection.sent_bytes for client in self._carriers)
+        if carried >= self.plan.heavy * self.recorder.sent_bytes:
             return None
-        return min(self._carriers, key=lambda client: client.talk.sent_bytes)
+        return min(self._carriers, key=lambda client: client.connection.sent_bytes)
 
-    def _pair(self, *roles: str) -> list[_Client]:
-        """Somebody for each role."""
+    def _clients_for(self, *roles: str) -> list[_Client]:
+        """One client for each role."""
         if self._carrier:
             return [self._carrier] * len(roles)
-        return [self._dice.choice(self._of[role]) for role in roles]
+        return [self._rng.choice(self._of[role]) for role in roles]
+
+    def _token(self) -> bytes:
+        """A subject token or reply suffix that was not used before."""
+        self._tokens += 1
+        return b"%08x" % (self._tokens * 2654435761 & 0xFFFFFFFF)
+
+    def _subject(self, number: int) -> bytes:
+        return SUBJECTS[number] if self.plan.repeating else SUBJECTS[number] + b"." + self._token()
 
     def _body(self) -> bytes:
-        size = self._dice.choice(SIZES)
-        at = self._dice.randrange(len(self._pool) - size)
+        size = self._rng.choice(SIZES)
+        if not self.plan.repeating:
+            size = self._rng.randrange(size // 2, size * 3 // 2)
+        at = self._rng.randrange(len(self._pool) - size)
         return self._pool[at : at + size]
 
-    def _messages(self) -> list[tuple[int, bytes]]:
-        """Some for one write: which subject, and the payload."""
-        dice = self._dice
-        count = dice.choice((1, 1, 2, 3, 4, 5, 8))
-        return [(dice.randrange(len(SUBJECTS)), self._body()) for _ in range(count)]
+    def _messages(self) -> list[tuple[int, bytes, bytes]]:
+        """Messages for one write: the sid of their subscription, their subject and their payload."""
+        rng, found = self._rng, []
+        for _ in range(rng.choice((1, 1, 2, 3, 4, 5, 8))):
+            number = rng.randrange(len(SUBJECTS))
+            found.append((number + 1, self._subject(number), self._body()))
+        return found
 
     def _publish(self) -> None:
         messages = self._messages()
-        with_headers = not self._dice.randrange(10)
-        sender, reader = self._pair("sender", "reader")
-        out, to = [], []
-        for subject, body in messages:
-            name, size = SUBJECTS[subject], len(body)
+        with_headers = not self._rng.randrange(10)
+        sender, reader = self._clients_for("sender", "reader")
+        published, delivered = [], []
+        for sid, subject, body in messages:
+            size = len(body)
             if with_headers:
-                block = b"NATS/1.0\r\nTrace-Id: %016x\r\nContent-Type: json\r\n\r\n" % size
-                sizes = b"%d %d\r\n%b%b\r\n" % (len(block), len(block) + size, block, body)
-                out.append(b"HPUB %b %b" % (name, sizes))
-                to.append(b"HMSG %b %d %b" % (name, subject + 1, sizes))
+                trace = b"%016x" % size if self.plan.repeating else self._token()
+                block = b"NATS/1.0\r\nTrace-Id: %b\r\nContent-Type: json\r\n\r\n" % trace
+                rest = b"%d %d\r\n%b%b\r\n" % (len(block), len(block) + size, block, body)
+                published.append(b"HPUB %b %b" % (subject, rest))
+                delivered.append(b"HMSG %b %d %b" % (subject, sid, rest))
             else:
-                out.append(b"PUB %b %d\r\n%b\r\n" % (name, size, body))
-                to.append(b"MSG %b %d %d\r\n%b\r\n" % (name, subject + 1, size, body))
-        sender.talk.say(0, b"".join(out))
-        reader.talk.say(1, b"".join(to))
+                published.append(b"PUB %b %d\r\n%b\r\n" % (subject, size, body))
+                delivered.append(b"MSG %b %d %d\r\n%b\r\n" % (subject, sid, size, body))
+        sender.connection.send(0, b"".join(published))
+        reader.connection.send(1, b"".join(delivered))
         h = "H" if with_headers else ""
         self.count(**{f"{h}PUB": len(messages), f"{h}MSG": len(messages)})
 
     def _request(self) -> None:
-        caller, service = self._pair("caller", "service")
+        caller, service = self._clients_for("caller", "service")
         caller.asked += 1
-        subject, reply = b"svc.get.%d" % service.number, b"%b.%x" % (caller.inbox, caller.asked)
-        asked, told = self._body(), self._body()
-        caller.talk.say(0, b"PUB %b %b %d\r\n%b\r\n" % (subject, reply, len(asked), asked), True)
-        heard = subject, service.service_sid, reply, len(asked), asked
-        service.talk.say(1, b"MSG %b %d %b %d\r\n%b\r\n" % heard, True)
-        service.talk.say(0, b"PUB %b %d\r\n%b\r\n" % (reply, len(told), told))
-        answer = reply, caller.inbox_sid, len(told), told
-        caller.talk.say(1, b"MSG %b %d %d\r\n%b\r\n" % answer)
+        subject, suffix = b"svc.get.%d" % service.number, b"%x" % caller.asked
+        if not self.plan.repeating:
+            subject, suffix = subject + b"." + self._token(), self._token()
+        reply = caller.inbox + b"." + suffix
+        request, response = self._body(), self._body()
+        _publish_to(caller, subject, request, reply)
+        _deliver(service, service.service_sid, subject, request, reply, answered=True)
+        service.connection.send(0, b"PUB %b %d\r\n%b\r\n" % (reply, len(response), response))
+        _deliver(caller, caller.inbox_sid, reply, response)
         self.count(PUB=2, MSG=2)
+
+    def _store(self) -> None:
+        """JetStream: a publisher waits for each PubAck, and a push consumer acknowledges each delivery."""
+        sender, reader = self._clients_for("sender", "reader")
+        acks = []
+        for sid, subject, body in self._messages()[:4]:
+            self._stored += 1
+            reply = b"%b.%b" % (sender.inbox, self._token())
+            _publish_to(sender, subject, body, reply)
+            stored = b'{"stream":"EVENTS","seq":%d}' % self._stored
+            _deliver(sender, sender.inbox_sid, reply, stored)
+            # Stream, consumer, deliveries, stream and consumer sequence, time, pending.
+            ack = b"$JS.ACK.EVENTS.workers-%d.1.%d.%d.%d.0" % (
+                *(reader.number, self._stored, self._stored),
+                self.recorder.now_us * 1000,
+            )
+            _deliver(reader, sid, subject, body, ack, answered=True)
+            acks.append(b"PUB %b 4\r\n+ACK\r\n" % ack)
+        reader.connection.send(0, b"".join(acks))
+        self.count(PUB=2 * len(acks), MSG=2 * len(acks))
 
     def _relay(self) -> None:
         messages = self._messages()
-        out = (
-            b"RMSG $G %b %d\r\n%b\r\n" % (SUBJECTS[subject], len(body), body)
-            for subject, body in messages
+        relayed = (
+            b"RMSG $G %b %d\r\n%b\r\n" % (subject, len(body), body) for _, subject, body in messages
         )
-        self._route.say(self._dice.randrange(2), b"".join(out))
+        self._route.send(self._rng.randrange(2), b"".join(relayed))
         self.count(RMSG=len(messages))
 
     def _leave_and_return(self) -> None:
-        client = self._dice.choice(self._clients)
-        client.talk.close()
+        client = self._rng.choice(self._clients)
+        client.connection.close()
         client.connect(self)
 
-    def _open_route(self) -> _Connection:
+    def _open_route(self) -> Connection:
         """A route of a server before 2.10, which is not pooled."""
-        route = _Connection(self.recorder, OTHER_SERVER, 51_234, ROUTE_PORT)
+        route = Connection(self.recorder, OTHER_SERVER, 51_234, ROUTE_PORT)
         info = (
             b'INFO {"server_id":"%b","server_name":"%b","version":"2.9.10","proto":2,"go":"go1.19.8",'
             b'"host":"0.0.0.0","port":6222,"headers":true,"max_payload":1048576,"cluster":"bench",'
             b'"lnoc":true}\r\n'
         )
-        route.say(1, info % (b"NA" * 28, b"bench-1"), answered=True)
+        route.send(1, info % (b"NA" * 28, b"bench-1"), answered=True)
         connect = b'CONNECT {"echo":true,"verbose":false,"headers":true,"name":"%b","cluster":"bench"}\r\n'
-        route.say(0, connect % (b"NB" * 28) + info % (b"NB" * 28, b"bench-2"))
+        route.send(0, connect % (b"NB" * 28) + info % (b"NB" * 28, b"bench-2"))
+        rest = b"" if self.plan.repeating else b".*"
         for side in (0, 1):
-            route.say(side, b"".join(b"RS+ $G %b\r\n" % subject for subject in SUBJECTS))
+            route.send(side, b"".join(b"RS+ $G %b%b\r\n" % (each, rest) for each in SUBJECTS))
         self.count(INFO=2, CONNECT=1, **{"RS+": 2 * len(SUBJECTS)})
         return route
 
 
+def _info(client: int) -> bytes:
+    return (
+        b'INFO {"server_id":"NBXB73UXMI6PYPJ6M2NYD5FEBXX2NX3EYSUCW5UDKWHEXFGSFMAEJ42D","server_name":'
+        b'"bench","version":"2.15.1","proto":1,"go":"go1.27.2","host":"0.0.0.0","port":4222,"headers":'
+        b'true,"max_payload":1048576,"client_id":%d,"client_ip":"10.0.1.1"} \r\n' % client
+    )
+
+
+def _publish_to(client: _Client, subject: bytes, body: bytes, reply: bytes) -> None:
+    """A PUB with a reply subject, which the server's answer acknowledges."""
+    line = b"PUB %b %b %d\r\n" % (subject, reply, len(body))
+    client.connection.send(0, line + body + b"\r\n", answered=True)
+
+
+def _deliver(
+    client: _Client,
+    sid: int,
+    subject: bytes,
+    body: bytes,
+    reply: bytes = b"",
+    answered: bool = False,
+) -> None:
+    """A MSG to a subscriber."""
+    line = b"MSG %b %d %b%d\r\n" % (subject, sid, reply and reply + b" ", len(body))
+    client.connection.send(1, line + body + b"\r\n", answered)
+
+
 def write(file: BinaryIO, plan: Plan) -> Written:
-    """Writes a capture of that many packets, or up to some twenty more."""
+    """Writes a capture of that many packets, or a few more: the last exchange is completed."""
     return _Traffic(file, plan).run()
 
 
 def write_file(path: Path, plan: Plan) -> Written:
-    """The same, to a file."""
+    """Writes a capture to a file."""
     with path.open("wb") as file:
         return write(file, plan)
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.generate", description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("packets", nargs="?", type=int, default=Plan().packets)
+    parser.add_argument("--repeating", action="store_true")
     for name in ("seed", "clients", "loss", "reordered", "duplicated", "heavy", "equal"):
         default = getattr(Plan(), name)
         parser.add_argument(f"--{name}", type=type(default), default=default)

@@ -14,6 +14,7 @@ from tests.bench.generate import Plan, main, write, write_file
 from tests.support.damage import read_pcap
 
 PACKETS = 5000
+REPEATING = pytest.mark.parametrize("repeating", [False, True], ids=["unique", "repeating"])
 
 
 def written(plan: Plan) -> bytes:
@@ -32,9 +33,10 @@ def counted(path: Path) -> Counter[str]:
 
 
 @pytest.mark.parametrize("clients", [4, 40])
-def test_what_is_in_it_is_known(tmp_path: Path, clients: int) -> None:
+@REPEATING
+def test_what_is_in_it_is_known(tmp_path: Path, clients: int, repeating: bool) -> None:
     path = tmp_path / "t.pcap"
-    told = write_file(path, Plan(PACKETS, clients=clients))
+    told = write_file(path, Plan(PACKETS, clients=clients, repeating=repeating))
     assert counted(path) == told.frames
     assert {"PUB", "HPUB", "MSG", "HMSG", "RMSG", "SUB", "RS+"} < set(told.frames)
     records = read_pcap(path.read_bytes()).records
@@ -44,6 +46,37 @@ def test_what_is_in_it_is_known(tmp_path: Path, clients: int) -> None:
     rows = list(flows([str(path)]))
     assert len(rows) == told.connections >= clients + 1
     assert sum(row.packets_originator + row.packets_responder for row in rows) == told.packets
+
+
+def lines(plan: Plan, folder: Path) -> Counter[tuple[object, ...]]:
+    """How often each control line of a message occurs in a capture."""
+    write_file(folder / "t.pcap", plan)
+    return Counter(
+        (row.op, row.subject, row.reply, row.sid, row.total_bytes)
+        for row in frames([str(folder / "t.pcap")])
+        if row.op in ("PUB", "HPUB", "MSG", "HMSG", "RMSG")
+    )
+
+
+def test_control_lines_are_unique_unless_they_shall_repeat(tmp_path: Path) -> None:
+    unique, repeating = (
+        lines(Plan(PACKETS, repeating=repeating), tmp_path) for repeating in (False, True)
+    )
+    assert set(unique.values()) == {1}
+    assert len({bytes for *_, bytes in unique}) > 1000
+    assert len({reply for _, _, reply, *_ in unique}) > 700
+    assert len(repeating) < repeating.total() / 2
+
+
+def test_stored_messages_are_acknowledged_once(tmp_path: Path) -> None:
+    write_file(tmp_path / "t.pcap", Plan(PACKETS))
+    rows = list(frames([str(tmp_path / "t.pcap")]))
+    delivered = [
+        row.reply for row in rows if row.op == "MSG" and (row.reply or "").startswith("$JS")
+    ]
+    acknowledged = [row.subject for row in rows if row.op == "PUB" and row.subject in delivered]
+    assert len(delivered) > 300
+    assert acknowledged == delivered
 
 
 def test_the_same_plan_makes_the_same_capture() -> None:
@@ -70,12 +103,15 @@ def test_losses_are_missing(tmp_path: Path) -> None:
     assert found < told.frames
 
 
-@pytest.mark.parametrize("heavy, equal", [(0.9, 1), (0.9, 8), (1.0, 8), (0.5, 2)])
+@pytest.mark.parametrize(
+    "heavy, equal, repeating",
+    [(0.9, 1, False), (0.9, 8, False), (0.9, 8, True), (1.0, 8, False), (0.5, 2, False)],
+)
 def test_so_many_connections_carry_a_share_of_the_bytes(
-    tmp_path: Path, heavy: float, equal: int
+    tmp_path: Path, heavy: float, equal: int, repeating: bool
 ) -> None:
     path = tmp_path / "t.pcap"
-    told = write_file(path, Plan(20_000, heavy=heavy, equal=equal))
+    told = write_file(path, Plan(24_000, repeating=repeating, heavy=heavy, equal=equal))
     assert counted(path) == told.frames
     assert {"PUB", "HPUB", "MSG", "HMSG", "SUB"} < set(told.frames)
     rows = list(flows([str(path)]))

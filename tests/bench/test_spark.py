@@ -1,8 +1,12 @@
 """The Spark job beside a bare scan, beside the command line, and on one core beside two.
 
-The claims, for the tables frames and sessions of a synthetic capture of a million packets: one connection
-that has 90 % of the bytes costs at most 1.15 times the time of eight that share them; what tasks write for
-others is below 1 % of the captured bytes at chunks of 128 MiB; there a Python worker stays below 512 MiB.
+The captures have a million packets, and by default unique subjects, replies and sizes (see
+`tests.bench.generate`); the scan and the command line are measured on repeating traffic as well. Each job
+writes the tables frames and sessions.
+
+Asserted: one connection that has 90 % of the bytes takes at most 1.15 times as long as eight that share them;
+tasks write less than 1 % of the captured bytes for other tasks at chunks of 128 MiB, where a Python worker
+stays below 512 MiB.
 
 Wanted, and only printed: the job in less time than `nats-dissect frames --format parquet --jobs 1`, and in at
 most twice the time of a job that reads all packets and counts them. Sessions are started and warm before
@@ -44,13 +48,22 @@ PACKET_HEADERS = 66
 DISSECT = (sys.executable, "-m", "dissect.nats")
 
 EVEN = Plan(PACKETS)
+REPEATING = Plan(PACKETS, repeating=True)
 ONE_HEAVY = Plan(PACKETS, heavy=0.9)
 EIGHT_EQUAL = Plan(PACKETS, heavy=0.9, equal=8)
 
 
+def kind(plan: Plan) -> str:
+    """The name of the plan's traffic."""
+    return "repeating" if plan.repeating else "unique"
+
+
+KINDS = pytest.mark.parametrize("plan", [EVEN, REPEATING], ids=kind)
+
+
 @dataclass
 class Bench:
-    """Captures, and what sessions did with them; each is made once."""
+    """Captures, and the figures of sessions that dissected them; each is made once."""
 
     folder: Path
     captures: dict[Plan, tuple[str, Written]] = field(default_factory=dict)
@@ -64,7 +77,7 @@ class Bench:
         return self.captures[plan]
 
     def ran(self, master: str, chunk_bytes: int, *plans: Plan) -> list[Figures]:
-        """What a session took for the captures of plans, by turns."""
+        """The figures of one session that dissects the captures of the plans in turn."""
         key = master, chunk_bytes, plans
         if key not in self.runs:
             paths = [self.capture(plan)[0] for plan in plans]
@@ -72,11 +85,11 @@ class Bench:
         return self.runs[key]
 
     def in_chunks(self, master: str, *plans: Plan) -> list[Figures]:
-        """The same, in as many chunks as a million packets have."""
+        """`ran`, in as many chunks as a million packets have."""
         return self.ran(master, self.capture(plans[0])[1].file_bytes // CHUNKS + 1, *plans)
 
     def one(self, run: Iterable[Figures], plan: Plan, what: str) -> Figures:
-        """The medians of the rounds of one thing."""
+        """The medians, over all rounds, of the scan or the job of one capture."""
         path = self.capture(plan)[0]
         rounds = [each for each in run if (each.capture, each.what) == (path, what)]
         stages = {name: median(each.stages[name] for each in rounds) for name in rounds[0].stages}
@@ -85,7 +98,7 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """Where the captures are, until the last bench is done."""
+    """The captures, which are removed after the last benchmark."""
     if lacking := lack():
         missing(*lacking)
     folder = tmp_path_factory.mktemp("captures")
@@ -94,29 +107,31 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 def title(what: str) -> None:
-    """What is measured, where, and how busy that was."""
+    """Prints the measurement, the machine and its load."""
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
     print(f"\n\n{what}, {PACKETS:,} packets, {machine()}, load {load}")
 
 
 def show(rows: dict[str, Figures]) -> None:
-    """Seconds of each, in all and by stage."""
+    """Prints the seconds of each, in all and by stage."""
     names: Sequence[str] = max((list(it.stages) for it in rows.values()), key=len)
     print(f"{'':28}{'wall s':>9}{'packets/s':>12}" + "".join(f"{name:>9}" for name in names))
     for title, it in rows.items():
-        told = "".join(f"{it.stages.get(name, 0):9.2f}" for name in names)
-        print(f"{title:28}{it.seconds:9.2f}{PACKETS / it.seconds:12,.0f}{told}")
+        stages = "".join(f"{it.stages.get(name, 0):9.2f}" for name in names)
+        print(f"{title:28}{it.seconds:9.2f}{PACKETS / it.seconds:12,.0f}{stages}")
 
 
-def test_the_job_beside_a_scan(bench: Bench) -> None:
-    run = bench.in_chunks("local[2]", EVEN)
-    scan, job = (bench.one(run, EVEN, what) for what in ("scan", "job"))
+@KINDS
+def test_the_job_beside_a_scan(bench: Bench, plan: Plan) -> None:
+    run = bench.in_chunks("local[2]", plan)
+    scan, job = (bench.one(run, plan, what) for what in ("scan", "job"))
     title(
-        f"local[2], {job.chunks} chunks: {job.seconds / scan.seconds:.2f} times a scan (wanted: 2)"
+        f"{kind(plan)} traffic, local[2], {job.chunks} chunks: {job.seconds / scan.seconds:.2f} times a"
+        " scan (wanted: 2)"
     )
     show({"packets counted": scan, "frames and sessions": job})
-    assert scan.segments == job.packets == bench.capture(EVEN)[1].packets
-    assert job.rows["frames"] == bench.capture(EVEN)[1].frames.total()
+    assert scan.segments == job.packets == bench.capture(plan)[1].packets
+    assert job.rows["frames"] == bench.capture(plan)[1].frames.total()
 
 
 def test_one_connection_with_most_bytes_beside_eight(bench: Bench) -> None:
@@ -128,15 +143,16 @@ def test_one_connection_with_most_bytes_beside_eight(bench: Bench) -> None:
     assert times <= 1.15
 
 
-def test_the_job_beside_the_command_line(bench: Bench) -> None:
-    path, job = bench.capture(EVEN)[0], bench.one(bench.in_chunks("local[2]", EVEN), EVEN, "job")
+@KINDS
+def test_the_job_beside_the_command_line(bench: Bench, plan: Plan) -> None:
+    path, job = bench.capture(plan)[0], bench.one(bench.in_chunks("local[2]", plan), plan, "job")
     written = ["--format", "parquet", "--output", str(bench.folder / "table")]
     frames, sessions = alternating(
         [[*DISSECT, table, *written, path] for table in ("frames", "sessions")], ROOT, ROUNDS
     )
     title(
-        f"local[2], after the start of Spark: {job.seconds / frames.wall:.2f} times the command line's"
-        f" frames (wanted: 1), {job.seconds / (frames.wall + sessions.wall):.2f} with its sessions"
+        f"{kind(plan)} traffic, local[2], after the start of Spark: {job.seconds / frames.wall:.2f} times the"
+        f" command line's frames (wanted: 1), {job.seconds / (frames.wall + sessions.wall):.2f} with sessions"
     )
     for name, wall in (
         ("nats-dissect frames", frames.wall),
@@ -144,7 +160,7 @@ def test_the_job_beside_the_command_line(bench: Bench) -> None:
         ("both in Spark", job.seconds),
     ):
         print(f"{name:28}{wall:9.2f}")
-    assert job.rows["sessions"] == bench.capture(EVEN)[1].connections
+    assert job.rows["sessions"] == bench.capture(plan)[1].connections
 
 
 @pytest.mark.parametrize("plan", [EVEN, ONE_HEAVY], ids=["even", "one_heavy"])
