@@ -66,8 +66,9 @@ def python_files(*folders: str) -> dict[str, Path]:
 
 
 def committed_files() -> Iterator[Path]:
-    """What a clone holds: no environments, caches and builds."""
-    yield from (path for path in ROOT.iterdir() if path.is_file() and path.name != ".coverage")
+    """What a clone holds: no environments, caches and builds; `.git` is a file in a linked worktree."""
+    made = {".coverage", ".git"}
+    yield from (path for path in ROOT.iterdir() if path.is_file() and path.name not in made)
     for folder in (*CODE, ".ci"):
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
