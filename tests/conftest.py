@@ -1,8 +1,9 @@
-"""Wires the plugins of tests/support, and compares output with the files in tests/golden."""
+"""Loads the plugins of tests/support, lets SIGINT interrupt, and compares output with tests/golden."""
 
 from __future__ import annotations
 
 import difflib
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +27,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--update-goldens") and in_ci():
         raise pytest.UsageError("--update-goldens is refused under CI=true")
+    # A shell may start background jobs with SIGINT ignored, and children inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
