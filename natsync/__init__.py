@@ -7,9 +7,10 @@ b'12:00'
 
 __version__ = "0.1.0"
 
+from ._connect import connect
+from ._engine.connection import Stats, Status
+from ._engine.pending_queue import Overflow
 from .client import Client
-from .connecting import connect
-from .connection import Stats, Status
 from .errors import (
     AuthorizationError,
     BadSubscriptionError,
@@ -43,7 +44,6 @@ from .errors import (
     SyncSubRequiredError,
 )
 from .message import Headers, Msg
-from .pending import Overflow
 from .protocol import ServerInfo
 from .subscription import State, Subscription, SubStats
 from .tls import TLS

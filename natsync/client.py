@@ -13,15 +13,19 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
-from .checks import check_call, check_count, check_seconds, check_text
-from .connection import Connection, Stats, Status
+from ._checks import check_call, check_count, check_seconds, check_text
+from ._engine.connection import Connection, Stats, Status
+from ._engine.forks import Inherited
+from ._engine.nuid import nuid
+from ._engine.outbound_buffer import LARGE, Chunks, RequestBytes
+from ._engine.pending_queue import Overflow, read_overflow
+from ._engine.sink import SubscriptionHost, SubscriptionSink
 from .errors import (
     HandlerError,
     NoRespondersError,
     OptionError,
     RequestTimeoutError,
 )
-from .forks import Inherited
 from .message import (
     Data,
     Delivered,
@@ -30,7 +34,6 @@ from .message import (
     Msg,
     is_no_responders,
 )
-from .nuid import nuid
 from .options import (
     CLOSE_TIMEOUT,
     FLUSH_TIMEOUT,
@@ -38,16 +41,14 @@ from .options import (
     PENDING_MSGS_LIMIT,
     check_max_msgs,
 )
-from .outbox import LARGE, Ask, Pieces
-from .pending import Overflow, read_overflow
 from .protocol import ServerInfo
-from .subscription import Home, Subscription, check_limits, gather
+from .subscription import Subscription, check_limits, gather
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from ._engine.futures import ReplyFuture
     from .errors import Error
-    from .replies import ReplyFuture
 
 __all__ = ["Client"]
 
@@ -61,9 +62,9 @@ class Client:
 
     def _adopt(self, connection: Connection) -> Connection:
         self._connection = connection
-        self._desk = connection.desk
-        self._put = connection.outbox.put
-        self._home = Home(
+        self._router = connection.router
+        self._put = connection.outbound.put
+        self._host = SubscriptionHost(
             self.publish,
             connection.drive,
             connection.unsubscribe,
@@ -76,7 +77,7 @@ class Client:
         """This process was forked: its connection is the parent's. The next call makes a new one."""
         inherited = Inherited(self._connection, lambda parents: self._adopt(self._renew(parents)))
         self._connection = cast(Connection, inherited)
-        self._put = lambda *args: inherited.own().outbox.put(*args)
+        self._put = lambda *args: inherited.own().outbound.put(*args)
 
     def publish(
         self,
@@ -100,15 +101,15 @@ class Client:
             and subject.__class__ is str
         ):
             size = len(data)
-            head = self._desk.heads.get((subject, size))
+            head = self._router.encoder.get((subject, size))
             if head:
                 if size < LARGE:
                     wire = b"".join((head, data, b"\r\n"))
                     self._put(wire, len(wire))
                 else:
-                    self._put(Pieces((head, data, b"\r\n")), len(head) + size + 2)
+                    self._put(Chunks((head, data, b"\r\n")), len(head) + size + 2)
                 return
-        wire = self._desk.heads.message(subject, data, reply, headers)
+        wire = self._router.encoder.message(subject, data, reply, headers)
         self._put(wire, len(wire))
 
     def publish_confirmed(
@@ -126,7 +127,7 @@ class Client:
         `timeout` seconds, ConnectionReconnectingError where there is no connection, or none any more.
         """
         check_seconds(timeout=timeout)
-        wire = self._desk.heads.message(subject, data, reply, headers)
+        wire = self._router.encoder.message(subject, data, reply, headers)
         self._connection.confirm(subject, wire, timeout)
 
     def subscribe(
@@ -165,20 +166,20 @@ class Client:
         check_call(executor=getattr(executor, "submit", executor))
         post = self._connection.dispatcher.post
         connection = self._connection  # behind the line before: a forked child has another one then
-        sub = Subscription(
+        sink = SubscriptionSink(
             subject,
             queue,
-            self._home,
+            self._host,
             (pending_msgs_limit, pending_bytes_limit),
             read_overflow(overflow),
             max_msgs,
-            handled=handler is not None,
             on_close=(lambda error: post(partial(on_close, error))) if on_close else None,
         )
-        connection.subscribe(sub)
+        sub = Subscription(sink, handled=handler is not None)
+        connection.subscribe(sink)
         if handler:
             try:
-                connection.dispatcher.handle(sub, handler, workers, executor)
+                connection.dispatcher.handle(sink, handler, workers, executor)
             except RuntimeError as error:  # the system gives no more threads
                 sub.unsubscribe()
                 raise HandlerError(subject) from error
@@ -201,14 +202,16 @@ class Client:
         PermissionsViolationError where this client may not ask, and what `publish` raises.
         """
         timeout = self._patience(timeout)
-        inbox = self._connection.inbox()
-        token, waiter = inbox.open(subject)
+        mux = self._connection.reply_mux()
+        token, waiter = mux.open(subject)
         try:
-            ask = Ask(self._desk.heads.ask(subject, data, inbox.wire_prefix + token, headers))
+            ask = RequestBytes(
+                self._router.encoder.ask(subject, data, mux.wire_prefix + token, headers)
+            )
             self._put(ask, len(ask), False)
             frame = waiter.wait(timeout)
         finally:
-            inbox.close(token)
+            mux.close(token)
         if frame is None:
             raise RequestTimeoutError(subject, timeout)
         return self._read_reply(subject, frame)
@@ -227,13 +230,15 @@ class Client:
         """
         timeout = self._patience(timeout)
         connection = self._connection
-        inbox = connection.inbox()
+        mux = connection.reply_mux()
         post = connection.dispatcher.post
-        token, future = inbox.open_later(subject, timeout, self._read_reply, post)
+        token, future = mux.open_later(subject, timeout, self._read_reply, post)
         try:
-            ask = Ask(self._desk.heads.ask(subject, data, inbox.wire_prefix + token, headers))
+            ask = RequestBytes(
+                self._router.encoder.ask(subject, data, mux.wire_prefix + token, headers)
+            )
             self._put(ask, len(ask))
-            connection.hasten(inbox)
+            connection.hasten(mux)
         except BaseException:
             future.cancel()
             raise
@@ -264,9 +269,9 @@ class Client:
         check_seconds(stall=0 if stall is None else stall)
         until = monotonic() + self._patience(timeout)
         sub = self.subscribe(self.new_inbox(), max_msgs=max_msgs)
-        sub.asked = subject  # only now: a loss before this is none, as nothing is asked yet
+        sub._sink.asked = subject  # only now: a loss before this is none, as nothing is asked yet
         try:
-            ask = Ask(self._desk.heads.message(subject, data, sub.subject, headers))
+            ask = RequestBytes(self._router.encoder.message(subject, data, sub.subject, headers))
             self._put(ask, len(ask))
         except BaseException:
             sub.unsubscribe()

@@ -353,3 +353,9 @@ class HandlerError(_Facts):
     def __str__(self) -> str:
         raised = f": {type(self.__cause__).__name__}" if self.__cause__ else ""
         return f"handler of {self.subject} failed{raised}"
+
+
+# Tracebacks and pickles name the place where users import these from.
+for _found in list(globals().values()):
+    if isinstance(_found, type) and issubclass(_found, Error):
+        _found.__module__ = "natsync"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 
-from .checks import check_call, check_count, check_seconds, check_text
+from ._checks import check_call, check_count, check_seconds, check_text
 from .credentials import Login
 from .errors import Error, OptionError
 from .message import Msg
@@ -98,7 +98,7 @@ def _parse_server(url: str) -> Server:
     return Server(host, port or DEFAULT_PORT, user, unquote(password), tls=tls)
 
 
-Around = Callable[[Msg], AbstractContextManager[object]]
+HandlerContext = Callable[[Msg], AbstractContextManager[object]]
 """A context for the handling of one message: entered before a handler is called, left after it."""
 
 
@@ -121,9 +121,9 @@ class Callbacks:
 class Options:
     """Everything that can be chosen about a connection. Times are seconds.
 
-    `timeout` bounds connecting as a whole, `write_timeout` how long a publish waits while `write_buffer`
-    bytes are ahead of it. A PING goes out every `ping_interval`; when `max_pings_out` of them are
-    unanswered the connection is stale. After a loss every server is tried at once, then again after
+    `connect_timeout` bounds connecting as a whole, `write_timeout` how long a publish waits while
+    `write_buffer` bytes are ahead of it. A PING goes out every `ping_interval`; when `max_pings_out` of
+    them are unanswered the connection is stale. After a loss every server is tried at once, then again after
     `reconnect_wait`, twice as long each time, up to `reconnect_max_wait`, and up to a quarter longer by
     chance. A server is given up after `max_reconnects` failures in a row (None: never). Meanwhile
     `reconnect_buffer` bytes of messages are kept. `tls` demands TLS; a server that demands it gets it anyway.
@@ -137,7 +137,7 @@ class Options:
     verbose: bool = False
     pedantic: bool = False
     echo: bool = True
-    timeout: float = 2.0
+    connect_timeout: float = 2.0
     request_timeout: float = REQUEST_TIMEOUT
     write_timeout: float = 10.0
     write_buffer: int = 512 << 10
@@ -150,16 +150,16 @@ class Options:
     reconnect_wait: float = 0.1
     reconnect_max_wait: float = 5.0
     reconnect_buffer: int = RECONNECT_BUFFER
-    retry_first: bool = False
+    retry_on_failed_connect: bool = False
     ignore_auth_errors: bool = False
     reconnect_after_fork: bool = True
     inbox_prefix: str = "_INBOX"
-    around_handler: Around | None = None
+    handler_context: HandlerContext | None = None
     callbacks: Callbacks = field(default_factory=Callbacks)
 
     def __post_init__(self) -> None:
         check_text(name=self.name, inbox_prefix=self.inbox_prefix)
-        check_call(around_handler=self.around_handler)
+        check_call(handler_context=self.handler_context)
         if not (self.tls is None or isinstance(self.tls, TLS)):
             kind = type(self.tls).__name__
             raise TypeError(f"tls must be bool or natsync.TLS, not {kind}: see TLS(context=...)")
@@ -186,7 +186,7 @@ class Options:
 
 
 _TIMES = (
-    "timeout",
+    "connect_timeout",
     "request_timeout",
     "write_timeout",
     "ping_interval",

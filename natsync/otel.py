@@ -20,12 +20,12 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
 from . import __version__
+from ._engine.futures import ReplyFuture
+from ._engine.pending_queue import Overflow
 from .client import Client
 from .errors import Error, ProtocolError
 from .message import Data, Handler, Headers, HeadersLike, Msg
 from .options import FLUSH_TIMEOUT, PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT
-from .pending import Overflow
-from .replies import ReplyFuture
 from .subscription import Subscription
 
 __all__ = ["TracedClient", "processing"]

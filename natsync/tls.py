@@ -35,7 +35,7 @@ class TLS:
     """How to talk TLS. Files are PEM; `key_file` may be left out where `cert_file` holds the key too.
 
     `ca_file` replaces the system's authorities, `hostname` the name of the server that its certificate
-    must have. `first` is for servers that expect TLS before they say anything (handshake_first). A
+    must have. `handshake_first` is for servers configured so: they expect TLS before they send INFO. A
     ready `context` takes the place of files and `verify`, and is used as it is.
     """
 
@@ -46,7 +46,7 @@ class TLS:
     hostname: str = ""
     verify: bool = True
     context: ssl.SSLContext | None = None
-    first: bool = False
+    handshake_first: bool = False
 
     def __post_init__(self) -> None:
         for name in ("ca_file", "cert_file", "key_file"):

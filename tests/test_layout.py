@@ -23,13 +23,16 @@ FILE_BYTES = 5_000_000
 
 # Standard modules that mean I/O or concurrency, and the only source files that may import them.
 FENCES = {
-    "socket": {"natsync/transport.py"},
-    "ssl": {"natsync/tls.py", "natsync/transport.py"},
-    "selectors": {"natsync/poller.py"},
+    "socket": {"natsync/_engine/transport.py"},
+    "ssl": {"natsync/tls.py", "natsync/_engine/transport.py"},
+    "selectors": {"natsync/_engine/poller.py"},
     "threading": {
-        f"natsync/{file}.py"
-        for files in ("connection deadlines dispatch forks keeper loop", "outbox pending replies")
-        for file in (*files.split(), "subscription", "waiter")
+        f"natsync/_engine/{file}.py"
+        for files in (
+            "connection dispatch forks futures loop",
+            "outbound_buffer pending_queue sink",
+        )
+        for file in (*files.split(), "waiter")
     },
 }
 
@@ -40,6 +43,7 @@ OPTIONAL = {"cryptography", "opentelemetry", "typing_extensions"}
 # Where the tests of a source file live; the first match counts.
 MIRROR = {
     "natsync/protocol/": "tests/protocol/",
+    "natsync/_engine/": "tests/engine/",
     "natsync/": "tests/client/",
     "dissect/nats/spark/": "tests/spark/",
     "dissect/nats/": "tests/dissector/",

@@ -22,7 +22,7 @@ SAMPLES = {
     "reconnect": "disconnected\nreconnected\n4.20\nreconnects: 1\n",
     "drain": "1000 jobs done, closed\n",
     "futures": "0 1 4 9 16 25 36 49\nnorth south\nno responders on nobody.listens.here\n",
-    "around_handler": "4\n",
+    "handler_context": "4\n",
     "slow_consumer": "slow consumer on ticks\n90 dropped, first kept: 90\n",
 }
 

@@ -1,6 +1,6 @@
 """The commands of `natsync`: what each does with a connection, and how it is asked for."""
 
 from .parser import make_parser
-from .session import Reporter, opened
+from .reporting import Reporter, opened
 
 __all__ = ["Reporter", "make_parser", "opened"]

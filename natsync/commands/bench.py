@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import Callable
 from time import perf_counter, process_time
 
+from .._engine.futures import ReplyFuture
 from ..client import Client
-from ..replies import ReplyFuture
-from .session import Reporter
-from .talk import DONE, FAILED
+from .pubsub import DONE, FAILED
+from .reporting import Reporter
 
 __all__ = ["bench"]
 

@@ -9,8 +9,8 @@ from typing import TypeVar
 from ..client import Client
 from ..options import DEFAULT_URL, MAX_WAIT
 from .bench import bench
-from .session import ENVIRONMENT, Reporter
-from .talk import pub, reply, request, rtt, sub
+from .pubsub import pub, reply, request, rtt, sub
+from .reporting import ENVIRONMENT, Reporter
 
 __all__ = ["make_parser"]
 

@@ -30,7 +30,7 @@ import natsync
 from natsync import errors
 
 from tests.support.fake_server import Background
-from tests.support.faults import Link
+from tests.support.faults import Channel
 from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer, Which
 
@@ -251,14 +251,14 @@ class Harm:
         """All is well again."""
         self._server.signal(signal.SIGCONT)
         self._proxy.admit(Admission.FORWARD)
-        for link in self._links():
-            link.to_server.resume()
-            link.to_client.resume()
+        for channel in self._links():
+            channel.to_server.resume()
+            channel.to_client.resume()
 
-    def _links(self) -> list[Link]:
-        return [link for link in self._proxy.links if not link.closed]
+    def _links(self) -> list[Channel]:
+        return [channel for channel in self._proxy.channels if not channel.closed]
 
-    def _stream(self, link: Link) -> str:
+    def _stream(self, channel: Channel) -> str:
         return self._dice.choice(("to_server", "to_client"))
 
     def _nothing(self) -> str:
@@ -270,16 +270,16 @@ class Harm:
         return "reset" if reset else "cut"
 
     def _cut_inside(self) -> str:
-        for link in self._links():
-            with link.command():
-                stream = getattr(link, self._stream(link))
+        for channel in self._links():
+            with channel.command():
+                stream = getattr(channel, self._stream(channel))
                 at = stream.passed + self._dice.randrange(1, 100_000)
                 stream._cut_at = at, self._dice.random() < 0.5
         return "cut inside"
 
     def _slow(self) -> str:
-        for link in self._links():
-            stream = getattr(link, self._stream(link))
+        for channel in self._links():
+            stream = getattr(channel, self._stream(channel))
             if self._dice.random() < 0.5:
                 stream.trickle(self._dice.randrange(1, 2000), 0.001)
             else:
@@ -289,16 +289,18 @@ class Harm:
     def _hold(self) -> str:
         """Longer than the keep-alive allows, at times."""
         swallow = self._dice.random() < 0.3
-        for link in self._links():
-            stream = getattr(link, self._stream(link))
-            if swallow:  # what is dropped inside a stream garbles it: so the link must end with it
-                link.to_server.swallow()
-                link.to_client.swallow()
+        for channel in self._links():
+            stream = getattr(channel, self._stream(channel))
+            if (
+                swallow
+            ):  # what is dropped inside a stream garbles it: so the channel must end with it
+                channel.to_server.swallow()
+                channel.to_client.swallow()
             else:
                 stream.stall(reading=self._dice.random() < 0.5)
         if swallow:
-            for link in self._links():
-                link.cut(reset=True)
+            for channel in self._links():
+                channel.cut(reset=True)
         return "black hole" if swallow else "stall"
 
     def _refuse(self) -> str:
@@ -325,7 +327,7 @@ def run(seconds: float, seed: int, which: Which = "current") -> Counter[str]:
             natsync.connect(server.url, ping_interval=1000.0) as witness,
             natsync.connect(
                 proxy.url,
-                timeout=1.0,
+                connect_timeout=1.0,
                 write_timeout=REQUEST_TIMEOUT,
                 ping_interval=0.3,
                 reconnect_wait=0.01,

@@ -346,7 +346,7 @@ def test_no_more_threads_or_descriptors(monkeypatch: pytest.MonkeyPatch) -> None
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as patched:
-        patched.setattr("natsync.loop.WakePair", no_files)
+        patched.setattr("natsync._engine.loop.WakePair", no_files)
         with pytest.raises(errors.ConnectError, match="Too many open files"):
             natsync.connect("nats://127.0.0.1:1")
     with monkeypatch.context() as patched:
@@ -370,7 +370,7 @@ def test_a_limited_subscription_has_no_more_from_the_start(
 ) -> None:
     nc, _ = talk
     told: list[object] = []
-    monkeypatch.setattr(nc._connection.outbox, "tell", told.append)
+    monkeypatch.setattr(nc._connection.outbound, "put_control", told.append)
     nc.subscribe("a", max_msgs=1)
     assert len(told) == 1  # nothing can come in between SUB and its limit
 

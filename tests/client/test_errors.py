@@ -59,6 +59,7 @@ def test_every_error_is_sampled() -> None:
 def test_every_error_is_public() -> None:
     for error in SAMPLES:
         assert getattr(natsync, type(error).__name__) is type(error)
+        assert type(error).__module__ == "natsync"
 
 
 @each

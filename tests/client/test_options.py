@@ -79,9 +79,9 @@ def test_no_repr_shows_a_secret() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"timeout": 0},
-        {"timeout": float("nan")},
-        {"timeout": float("inf")},
+        {"connect_timeout": 0},
+        {"connect_timeout": float("nan")},
+        {"connect_timeout": float("inf")},
         {"request_timeout": -1},
         {"write_timeout": 0},
         {"ping_interval": 0},

@@ -194,7 +194,7 @@ def test_a_handler_that_raises(talk: Talk) -> None:
     call = Background(nc.flush)
     peer.answer()
     call.result()
-    assert sub.wait_idle(monotonic() + 5) == 0
+    assert sub._sink.wait_idle(monotonic() + 5) == 0
     span = only()
     assert span.status.status_code is StatusCode.ERROR
     assert said(span)["error.type"] == "ZeroDivisionError"

@@ -63,7 +63,7 @@ def test_certificates_and_keys(folder: Path) -> None:
 
 def test_a_ready_context_is_used_as_it_is() -> None:
     context = ssl.create_default_context()
-    assert TLS(context=context, first=True, hostname="h").make_context() is context
+    assert TLS(context=context, handshake_first=True, hostname="h").make_context() is context
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 import natsync
 from natsync.cli import main
-from natsync.commands.session import ENVIRONMENT
+from natsync.commands.reporting import ENVIRONMENT
 
 from tests.support.secured import make_certificates
 from tests.support.servers import NatsServer, StartServer, Which

@@ -25,13 +25,13 @@ TIMEOUT = 10.0
 
 @pytest.fixture
 def nc(nats_servers: NatsServer) -> Iterator[natsync.Client]:
-    with natsync.connect(nats_servers.url, timeout=TIMEOUT) as client:
+    with natsync.connect(nats_servers.url, connect_timeout=TIMEOUT) as client:
         yield client
 
 
 @pytest.fixture
 def other(nats_servers: NatsServer) -> Iterator[natsync.Client]:
-    with natsync.connect(nats_servers.url, timeout=TIMEOUT) as client:
+    with natsync.connect(nats_servers.url, connect_timeout=TIMEOUT) as client:
         yield client
 
 
@@ -53,7 +53,7 @@ def test_connecting(nc: natsync.Client, nats_servers: NatsServer) -> None:
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 def test_hosts(nats_servers: NatsServer, host: str) -> None:
-    natsync.connect(f"{host}:{nats_servers.port}", timeout=TIMEOUT).close()
+    natsync.connect(f"{host}:{nats_servers.port}", connect_timeout=TIMEOUT).close()
 
 
 def test_what_the_server_knows_of_us(nats_servers: NatsServer) -> None:

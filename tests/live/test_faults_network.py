@@ -33,7 +33,7 @@ def proxy(nats_servers: NatsServer) -> Iterator[Proxy]:
 @pytest.fixture
 def witness(nats_servers: NatsServer) -> Iterator[natsync.Client]:
     """Not behind the proxy."""
-    with natsync.connect(nats_servers.url, timeout=TIMEOUT) as client:
+    with natsync.connect(nats_servers.url, connect_timeout=TIMEOUT) as client:
         yield client
 
 
@@ -49,7 +49,7 @@ class Events:
         call: Callable[..., natsync.Client] = natsync.connect
         return call(
             url,
-            timeout=TIMEOUT,
+            connect_timeout=TIMEOUT,
             on_disconnect=lambda error: self._add("lost", error),
             on_reconnect=lambda: self._add("back", None),
             on_close=lambda error: self._add("closed", error),
@@ -110,7 +110,7 @@ def test_a_trickle_garbles_nothing(nats_servers: NatsServer, bite: int) -> None:
 
     payload = b"PING\r\nMSG a 1 3\r\n\r\n-ERR 'no'\r\n"
     with Proxy(nats_servers.host, nats_servers.port, slow) as proxy:
-        with natsync.connect(proxy.url, timeout=TIMEOUT) as nc:
+        with natsync.connect(proxy.url, connect_timeout=TIMEOUT) as nc:
             sub = nc.subscribe("trickle")
             for _ in range(5):
                 nc.publish("trickle", payload, reply="r", headers={"a": ["1", "2"]})
@@ -382,4 +382,4 @@ def test_replies_of_several_end_with_the_loss(proxy: Proxy, witness: natsync.Cli
         questions[0].respond(b"second")
         witness.flush()
         nc.flush()
-        assert list(replies) == [] and not nc._connection.registry.all()
+        assert list(replies) == [] and not nc._connection.table.all()

@@ -105,7 +105,7 @@ def test_a_crowd_on_one_connection(server: NatsServer, threads: int, breaks: boo
         Proxy(server.host, server.port) as proxy,
         natsync.connect(server.url) as other,
         natsync.connect(
-            proxy.url, reconnect_wait=0.01, reconnect_max_wait=0.05, timeout=TIMEOUT
+            proxy.url, reconnect_wait=0.01, reconnect_max_wait=0.05, connect_timeout=TIMEOUT
         ) as nc,
     ):
         other.subscribe("echo", handler=lambda msg: msg.respond(msg.data))

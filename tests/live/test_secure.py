@@ -61,7 +61,7 @@ def test_tls_first_and_a_certificate_of_the_client(
     start_server: StartServer, certificates: Certificates
 ) -> None:
     first = start_server(f"tls {{ {certificates.server.config}, handshake_first: true }}")
-    with natsync.connect(first.url, tls=TLS(ca_file=certificates.ca, first=True)) as nc:
+    with natsync.connect(first.url, tls=TLS(ca_file=certificates.ca, handshake_first=True)) as nc:
         works(nc)
     asks = start_server(
         f'tls {{ {certificates.server.config}, ca_file: "{certificates.ca}", verify: true }}'

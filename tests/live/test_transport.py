@@ -31,11 +31,11 @@ def greeted(server: NatsServer, tls: TLS) -> str:
     """PING over TLS with a real server: how the handshake and it went."""
     near = dial(server.host, server.port)
     with closing(near):
-        if not tls.first:
+        if not tls.handshake_first:
             wait(near)
             assert (near.read(READ_BYTES) or b"").startswith(b"INFO ")
         shake(near, tls, server.host)
-        if tls.first:
+        if tls.handshake_first:
             assert (read_all(near, 1)).startswith(b"INFO ")
         near.write(memoryview(b'CONNECT {"verbose":false}\r\nPING\r\n'))
         return read_all(near, 6).decode()[:6]
@@ -53,7 +53,7 @@ def test_a_real_server_with_tls(
     with pytest.raises(OSError, match="'elsewhere.example'"):
         greeted(server, TLS(ca_file=certificates.ca, hostname="elsewhere.example"))
     with pytest.raises(OSError, match="does not talk TLS, "):
-        greeted(server, TLS(ca_file=certificates.ca, first=True))
+        greeted(server, TLS(ca_file=certificates.ca, handshake_first=True))
 
 
 def test_a_real_server_whose_certificate_has_expired(
@@ -82,4 +82,4 @@ def test_a_real_server_that_shakes_hands_first(
     start_server: StartServer, certificates: Certificates
 ) -> None:
     server = start_server(f"tls {{ {certificates.server.config}, handshake_first: true }}\n")
-    assert greeted(server, TLS(ca_file=certificates.ca, first=True)) == "PONG\r\n"
+    assert greeted(server, TLS(ca_file=certificates.ca, handshake_first=True)) == "PONG\r\n"

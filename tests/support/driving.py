@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from natsync._engine.sink import SubscriptionHost, SubscriptionSink
 from natsync.message import HeadersLike
-from natsync.subscription import Home, Subscription
 
 
 def idle(done: Callable[[], object], until: float) -> None:
@@ -18,14 +18,14 @@ def publish(
     """Sends nothing."""
 
 
-def home(ended: list[int | None] | None = None) -> Home:
+def host(ended: list[int | None] | None = None) -> SubscriptionHost:
     """A client that notes what subscriptions tell it of their ends."""
 
-    def unsubscribe(sub: Subscription, max_msgs: int | None) -> None:
+    def unsubscribe(sub: SubscriptionSink, max_msgs: int | None) -> None:
         if ended is not None:
             ended.append(max_msgs)
 
-    def drain(sub: Subscription, timeout: float) -> None:
+    def drain(sub: SubscriptionSink, timeout: float) -> None:
         pass
 
-    return Home(publish, idle, unsubscribe, drain, lambda: None)
+    return SubscriptionHost(publish, idle, unsubscribe, drain, lambda: None)

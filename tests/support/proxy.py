@@ -123,7 +123,7 @@ class Proxy:
 
     @contextmanager
     def command(self) -> Iterator[None]:
-        """Around changes: returns when the thread has acted upon them."""
+        """HandlerContext changes: returns when the thread has acted upon them."""
         with self._changed:
             yield
             if threading.current_thread() is self._thread or self._closing:

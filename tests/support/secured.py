@@ -6,8 +6,8 @@ import selectors
 from dataclasses import dataclass
 from pathlib import Path
 
+from natsync._engine.transport import Transport, resolve
 from natsync.tls import TLS
-from natsync.transport import Transport, resolve
 
 from tests.support.certificates import Authority, Paths
 

@@ -1,0 +1,173 @@
+"""`connect`: all options of a connection, and what happens to open ones at exit."""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from collections.abc import Callable, Iterable
+from time import monotonic
+
+from ._engine.connection import Connection
+from ._engine.forks import watch
+from .client import Client
+from .credentials import Login, Source
+from .errors import ConnectError, Error, ForkedError
+from .options import (
+    DEFAULT_URL,
+    RECONNECT_BUFFER,
+    REQUEST_TIMEOUT,
+    Callbacks,
+    HandlerContext,
+    Options,
+    parse_servers,
+)
+from .tls import TLS
+
+__all__ = ["connect"]
+
+EXIT_TIMEOUT = 2.0
+_open: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """A program that ends without `close` still gets out what it published."""
+    until = monotonic() + EXIT_TIMEOUT
+    for connection in list(_open):  # of a parent process nothing is left to close
+        connection.close(max(0.0, until - monotonic()))
+
+
+def connect(
+    servers: str | Iterable[str] = DEFAULT_URL,
+    *,
+    name: str = "",
+    user: str | Callable[[], str] = "",
+    password: str | Callable[[], str] = "",
+    token: str | Callable[[], str] = "",
+    credentials: Source | Callable[[], Source] = "",
+    nkey: str | bytes | Callable[[], str | bytes] = "",
+    jwt: str | bytes | Callable[[], str | bytes] = "",
+    sign: Callable[[bytes], bytes] | None = None,
+    tls: TLS | bool = False,
+    connect_timeout: float = 2.0,
+    request_timeout: float = REQUEST_TIMEOUT,
+    write_timeout: float = 10.0,
+    ping_interval: float = 120.0,
+    max_pings_out: int = 2,
+    verbose: bool = False,
+    pedantic: bool = False,
+    echo: bool = True,
+    randomize: bool = True,
+    discover: bool = True,
+    reconnect: bool = True,
+    max_reconnects: int | None = None,
+    reconnect_wait: float = 0.1,
+    reconnect_max_wait: float = 5.0,
+    reconnect_buffer: int = RECONNECT_BUFFER,
+    retry_on_failed_connect: bool = False,
+    ignore_auth_errors: bool = False,
+    reconnect_after_fork: bool = True,
+    inbox_prefix: str = "_INBOX",
+    handler_context: HandlerContext | None = None,
+    on_error: Callable[[Error], None] | None = None,
+    on_disconnect: Callable[[Error | None], None] | None = None,
+    on_reconnect: Callable[[], None] | None = None,
+    on_discover: Callable[[list[str]], None] | None = None,
+    on_lame_duck: Callable[[], None] | None = None,
+    on_close: Callable[[Error | None], None] | None = None,
+    client_class: type[Client] = Client,
+) -> Client:
+    """A client connected to the first of `servers` that answers; the README has a table of all options.
+
+    `servers` is one URL, several with commas, or a list: `nats://[user:password@|token@]host[:port]`,
+    `tls://` to demand TLS. `connect_timeout` bounds all of it: name, TCP, TLS, handshake, every
+    server. Raises ConnectError (or ConnectTimeoutError) with the step that failed, AuthorizationError,
+    CredentialsError, SecureConnWantedError, NoServersError when several servers failed, OptionError for
+    arguments that make no sense, TypeError for those of a wrong type.
+
+    A connection that is lost is made again, for ever unless `max_reconnects` says otherwise; with
+    `retry_on_failed_connect` also the first; `connect` then returns while that is still being tried: see
+    `wait_connected`.
+
+    Callables among the credentials, `sign` included, are called at every connect, on a thread of their own;
+    where one takes longer than `connect_timeout`, that connect fails at the step `auth`.
+
+    `on_error` gets what no caller can: errors from the server, SlowConsumerError, HandlerError. Without it
+    they are warnings of the logger `natsync`, with it that says them at DEBUG only.
+    `on_close` gets why the connection was lost, or None after `close`. All callbacks run on one thread.
+    """
+    options = Options(
+        servers=parse_servers(servers),
+        name=name,
+        login=Login(
+            user=user,
+            password=password,
+            token=token,
+            credentials=credentials,
+            nkey=nkey,
+            jwt=jwt,
+            sign=sign,
+        ),
+        tls=(TLS() if tls is True else tls) or None,
+        version=_version(),
+        connect_timeout=connect_timeout,
+        request_timeout=request_timeout,
+        write_timeout=write_timeout,
+        ping_interval=ping_interval,
+        max_pings_out=max_pings_out,
+        verbose=verbose,
+        pedantic=pedantic,
+        echo=echo,
+        randomize=randomize,
+        discover=discover,
+        reconnect=reconnect,
+        max_reconnects=max_reconnects,
+        reconnect_wait=reconnect_wait,
+        reconnect_max_wait=reconnect_max_wait,
+        reconnect_buffer=reconnect_buffer,
+        retry_on_failed_connect=retry_on_failed_connect,
+        ignore_auth_errors=ignore_auth_errors,
+        reconnect_after_fork=reconnect_after_fork,
+        inbox_prefix=inbox_prefix,
+        handler_context=handler_context,
+        callbacks=Callbacks(
+            on_error=on_error,
+            on_disconnect=on_disconnect,
+            on_reconnect=on_reconnect,
+            on_discover=on_discover,
+            on_lame_duck=on_lame_duck,
+            on_close=on_close,
+        ),
+    )
+    if options.tls:
+        options.tls.make_context()  # what is wrong with its files is the caller's to hear
+    client = client_class(_connection(options), _renewed)
+    watch(client)
+    return client
+
+
+def _connection(options: Options) -> Connection:
+    try:
+        connection = Connection(options)
+        connection.open()
+    except Error:
+        raise
+    except (OSError, RuntimeError) as error:  # the system gives no more descriptors or threads
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConnectError(str(options.servers[0]), "tcp", reason) from error
+    _open.add(connection)
+    return connection
+
+
+def _renewed(parents: Connection) -> Connection:
+    """A forked child's own connection, in place of its parent's."""
+    _open.discard(parents)
+    if not parents.options.reconnect_after_fork:
+        raise ForkedError
+    return _connection(parents.options)
+
+
+def _version() -> str:
+    from . import __version__
+
+    return __version__

@@ -1,0 +1,135 @@
+"""What a CONNECT says: who we are, and what proves it.
+
+Credentials in the URL of the server at hand come before user, password, token and nkey of the options,
+as in nats.go (connectProto); a JWT goes along with either. `resolve` calls what the program gave to be asked
+and may block; `connect_options` calls at most `sign`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ..credentials import Login, Source, check_nkey, read_credentials
+from ..errors import CredentialsError, OptionError
+from ..nkeys import KeyPair
+from ..options import Options, Server
+from ..protocol import ConnectOptions, ServerInfo
+
+__all__ = ["Resolved", "connect_options", "resolve"]
+
+_T = TypeVar("_T")
+_Given = TypeVar("_Given", str, "str | bytes", Source)
+
+_SIGNATURE_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resolved:
+    """What one connect will show of its credentials. `sign` is there with an `nkey`, or for a `jwt`."""
+
+    user: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    nkey: str = ""
+    jwt: str = field(default="", repr=False)
+    sign: Callable[[bytes], bytes] | None = None
+
+
+def resolve(login: Login, server: Server) -> Resolved:
+    """What to show to `server`. Calls the callables of `login`, reads its file: this may block.
+
+    Raises CredentialsError; what a callable raised is its cause.
+    """
+    try:
+        jwt, sign = _ask_jwt(login)
+        if server.user or server.password or server.token:
+            return Resolved(server.user, server.password, server.token, jwt=jwt, sign=sign)
+        nkey, sign = _ask_nkey(login) if login.nkey else ("", sign)
+        return Resolved(
+            _ask("user", login.user, str),
+            _ask("password", login.password, str),
+            _ask("token", login.token, str),
+            nkey,
+            jwt,
+            sign,
+        )
+    except OptionError as error:
+        raise CredentialsError(error.option, error.reason) from error
+
+
+def connect_options(options: Options, resolved: Resolved, info: ServerInfo) -> ConnectOptions:
+    """The CONNECT that shows `resolved` to the server that sent `info`. Raises CredentialsError."""
+    if resolved.nkey and not info.nonce:
+        raise CredentialsError("nkey", "not supported by the server: its INFO has no nonce")
+    return ConnectOptions(
+        verbose=options.verbose,
+        pedantic=options.pedantic,
+        echo=options.echo,
+        user=resolved.user,
+        password=resolved.password,
+        auth_token=resolved.token,
+        jwt=resolved.jwt,
+        nkey=resolved.nkey,
+        # A bearer's JWT needs no signature, and so is shown where there is no nonce.
+        sig=_signature(resolved.sign, info.nonce) if resolved.sign and info.nonce else "",
+        name=options.name,
+        lang="python",
+        version=options.version,
+        protocol=1,
+        headers=info.headers,
+        no_responders=info.headers,
+    )
+
+
+def _ask_jwt(login: Login) -> tuple[str, Callable[[bytes], bytes] | None]:
+    if not login.credentials:
+        return _text(_ask("jwt", login.jwt, (str, bytes))), login.sign
+    source = _ask("credentials", login.credentials, (str, bytes, os.PathLike))
+    jwt, seed = read_credentials(source)
+    return jwt, KeyPair(seed, "credentials").sign
+
+
+def _ask_nkey(login: Login) -> tuple[str, Callable[[bytes], bytes]]:
+    nkey = _ask("nkey", login.nkey, (str, bytes))
+    check_nkey(nkey, login.sign)
+    if login.sign:
+        return _text(nkey), login.sign
+    pair = KeyPair(nkey)
+    return pair.public_key, pair.sign
+
+
+def _ask(
+    option: str, given: _Given | Callable[[], _Given], kind: type | tuple[type, ...]
+) -> _Given:
+    """What was given or, if that is callable, what it returns."""
+    if not callable(given):
+        return given
+    value = _call(option, given)
+    if not isinstance(value, kind):
+        raise CredentialsError(option, f"the callable returned {type(value).__name__}")
+    return value
+
+
+def _signature(sign: Callable[[bytes], bytes], nonce: str) -> str:
+    from base64 import urlsafe_b64encode  # here: few programs need it
+
+    message = nonce.encode("utf-8", "replace")
+    raw = _call("sign", lambda: sign(message))
+    if not isinstance(raw, bytes) or len(raw) != _SIGNATURE_BYTES:
+        raise CredentialsError("sign", f"the callable must return {_SIGNATURE_BYTES} bytes")
+    return urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _call(option: str, asked: Callable[[], _T]) -> _T:
+    try:
+        return asked()
+    except Exception as error:  # the program's own code, which may raise anything
+        raise CredentialsError(option, f"the callable raised {type(error).__name__}") from error
+
+
+def _text(value: str | bytes) -> str:
+    text = value if isinstance(value, str) else value.decode("utf-8", "replace")
+    return text.strip()

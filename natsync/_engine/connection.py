@@ -1,0 +1,326 @@
+"""A connection as threads see it: what they want sent, what they wait for, and its end.
+
+Who owns what:
+
+    ====================  ==========================================================================
+    who drives            socket, poller, engine, channel; bytes taken from the outbound buffer and
+                          not yet written. The I/O thread, or a guest of it: a thread that waits, or
+                          publishes much (seat, loop).
+    I/O thread            connecting, reconnecting, ending (supervisor). It runs no user code.
+    thread of a handler   runs one subscription's handler (dispatch)
+    callback thread       runs the callbacks (dispatch)
+    any thread            everything public here
+    ====================  ==========================================================================
+
+    lock                  guards
+    ====================  ==========================================================================
+    Connection._lock      who closes; the making of the reply mux
+    OutboundBuffer        who takes, and whether it is open (`_lock`); who puts takes no lock
+    Loop                  the wake-up pair's end, and the gate (`_pair_lock`)
+    Subscription          its pending messages (`_lock`, one for each)
+    Dispatcher            its threads and callbacks (`_lock`)
+    ====================  ==========================================================================
+
+Order: Connection._lock before any other; the others are leaves, never held together. No lock is held
+while user code runs or while anything waits, a condition's own lock apart, and no error leaves a block that
+holds one: Python 3.10 may let an interrupt in between the error and the release, which is lost then. The
+table and `status` are read and written without one: single dictionary operations and assignments, which
+are atomic.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from time import monotonic
+
+from ..errors import (
+    BadSubscriptionError,
+    ConnectionClosedError,
+    ConnectionDrainingError,
+    ConnectionReconnectingError,
+    ConnectTimeoutError,
+    DrainTimeoutError,
+    Error,
+    FlushTimeoutError,
+    fresh,
+)
+from ..options import MAX_WAIT, Options, Server
+from ..protocol import ServerInfo
+from .dispatch import Dispatcher
+from .log import logger
+from .outbound_buffer import RequestBytes
+from .reply_mux import ReplyMux
+from .sink import Sink, SubscriptionSink
+from .subscription_table import SubscriptionTable, limit, subscribe, unsubscribe
+from .supervisor import Status, Supervisor
+from .waiter import Waiter
+
+__all__ = ["Connection", "Stats", "Status"]
+
+_HALF = 8  # requests at least: what sending takes is shared by so many
+_GRACE = 1.0  # for the I/O thread to notice a deadline that both sides know
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Counts since the client was made (ADR-40): messages each way, bytes on the wire, and how often it
+    was connected again.
+
+    `unconfirmed_msgs`, at most, were lost: messages that were sent on a connection, which was lost before the
+    server has said that it has them, and those that were never sent because the client was closed.
+    """
+
+    in_msgs: int
+    out_msgs: int
+    in_bytes: int
+    out_bytes: int
+    reconnects: int = 0
+    unconfirmed_msgs: int = 0
+
+
+class Connection:
+    """From `open` to `close`, over any number of losses."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        name = f"natsync-{options.name or options.servers[0]}"
+        self.dispatcher = Dispatcher(name, options.callbacks, options.handler_context)
+        self.table = SubscriptionTable()
+        self._supervisor = Supervisor(options, self.dispatcher, self.table)
+        self.outbound = self._supervisor.outbound
+        self.drive = self._supervisor.drive
+        self.router = self._supervisor.router
+        self._lock = threading.Lock()
+        self._said_goodbye = False
+        self._is_half_closed = False
+
+    def open(self) -> None:
+        """Connects, and returns when the server has answered; else raises why not."""
+        supervisor = self._supervisor
+        try:
+            supervisor.loop.start()
+            if not supervisor.settled.wait(self.options.connect_timeout + _GRACE):
+                raise ConnectTimeoutError(str(self.options.servers[0]), "tcp", "no answer in time")
+            if self.status is Status.CLOSED and supervisor.failure:
+                raise supervisor.failure
+        except BaseException:
+            self.close(0)
+            raise
+
+    def close(self, timeout: float) -> None:
+        """Sends what was published, if the server takes it in time; then ends, and joins the threads.
+
+        Returns at once where another thread is closing, or has closed. After a call that was interrupted
+        the next one does what is left.
+        """
+        until = monotonic() + min(timeout, MAX_WAIT)
+        mine = False
+        try:
+            with self._lock:
+                first = not self._supervisor.seat.closing
+                mine = first or self._is_half_closed
+                self._is_half_closed = False
+                self._supervisor.seat.closing = True
+                if first:
+                    self._supervisor.seat.close_by = until
+            self._end(until, join=mine)
+        except BaseException:
+            self._is_half_closed |= mine
+            raise
+
+    def _end(self, until: float, join: bool) -> None:
+        supervisor = self._supervisor
+        if not self._said_goodbye:  # an interrupt may have kept another call from it
+            for _, sub in self.table.all():
+                sub.end(ConnectionClosedError(), discard=True)
+            self.outbound.close(ConnectionClosedError, supervisor.router.final_ping)
+            supervisor.status = Status.CLOSED
+            supervisor.loop.wake()
+            self._said_goodbye = True
+        supervisor.ended.wait(max(0.0, until - monotonic()) + _GRACE)
+        if join:
+            until = max(until, monotonic() + _GRACE)
+            if not (supervisor.loop.join(until) and self.dispatcher.join(until)):
+                logger().warning("a handler or callback still runs after close")
+
+    def flush(self, timeout: float) -> None:
+        """Returns when the server has dealt with everything sent before; raises if it does not say so."""
+        waiter: Waiter[bool] = Waiter(self.drive)
+        self.outbound.flush(waiter)
+        if not waiter.wait(timeout):
+            raise FlushTimeoutError(timeout)
+
+    def confirm(self, subject: str, data: bytes, timeout: float) -> None:
+        """Sends `data`, a message on `subject`, and returns when the server has taken it; raises what it
+        refused it with, or that it does not say."""
+        waiter: Waiter[bool] = Waiter(self.drive)
+        router = self._supervisor.router
+        router.confirm(subject, waiter)
+        try:
+            # As a request: not sent again on another connection, since the caller hears that it failed.
+            self.outbound.flush(waiter, RequestBytes(data))
+            if not waiter.wait(timeout):
+                raise FlushTimeoutError(timeout)
+        finally:
+            router.confirmed(waiter)
+
+    def subscribe(self, sub: Sink) -> bytes:
+        """Makes the server send what matches `sub` to it; returns the sid."""
+        if self._supervisor.draining:
+            raise ConnectionDrainingError
+        sid = self.table.add(sub)
+        try:
+            self.outbound.put_control(subscribe(sid, sub))
+        except BaseException:  # also an interrupt: nobody would know of it
+            self.table.remove(sid)
+            raise
+        return sid
+
+    def unsubscribe(self, sub: SubscriptionSink, max_msgs: int | None = None) -> None:
+        """Ends `sub`; now, or when it has received `max_msgs` in all."""
+        sid = sub.sid
+        if max_msgs is None:
+            # In this order: where an interrupt comes in between, `close` still finds what it has to end.
+            sub.end(BadSubscriptionError(sub.subject), discard=True)
+            self.table.remove(sid)
+            wire = unsubscribe(sid)
+        elif sub.limit(max_msgs):
+            wire = limit(sid, sub)
+        else:
+            self._supervisor.router.limit_reached(sid)
+            wire = unsubscribe(sid)
+        self.resume()
+        try:
+            self.outbound.put_control(wire)
+        except ConnectionClosedError:
+            pass  # which has ended it
+
+    def drain_subscription(self, sub: SubscriptionSink, timeout: float) -> None:
+        """Ends `sub`, and waits until all that had come is handled."""
+        left = self._drain([sub], monotonic() + min(timeout, MAX_WAIT))
+        if left:
+            raise DrainTimeoutError(timeout, left)
+
+    def drain(self, timeout: float) -> None:
+        """Ends all subscriptions, waits until what had come is handled and what was published is sent, and
+        closes; raises what was left to do at the end of the time."""
+        supervisor = self._supervisor
+        until = monotonic() + min(timeout, MAX_WAIT)
+        closed = first = False
+        left: dict[str, int] = {}
+        try:
+            with self._lock:
+                closed = supervisor.seat.closing
+                first = not (closed or supervisor.draining)
+                supervisor.draining |= first
+            if first and supervisor.connected.wait(max(0.0, until - monotonic())):
+                supervisor.drained()
+                left = self._drain(self.table.subscriptions(), until)
+        finally:
+            if first:
+                self.close(max(_GRACE, until - monotonic()))
+        if closed:
+            raise ConnectionClosedError
+        if left:
+            raise DrainTimeoutError(timeout, left)
+
+    def _drain(self, subs: list[SubscriptionSink], until: float) -> dict[str, int]:
+        """Ends subscriptions behind what the server has sent; what is not handled at the time `until`."""
+        for sub in subs:
+            self.outbound.put_control(unsubscribe(sub.sid))
+        try:
+            self.flush(max(0.0, until - monotonic()))
+        except (FlushTimeoutError, ConnectionReconnectingError):
+            pass  # nothing more comes, or it will be dropped
+        for sub in subs:
+            sub.end(BadSubscriptionError(sub.subject))
+            self.table.remove(sub.sid)
+        left: dict[str, int] = {}
+        for sub in subs:
+            count = sub.wait_idle(until)
+            if count:
+                left[sub.subject] = left.get(sub.subject, 0) + count
+                sub.end(BadSubscriptionError(sub.subject), discard=True)
+        self.resume()
+        return left
+
+    def resume(self) -> None:
+        """Reads on, if a full subscription had stopped that and has room again."""
+        router = self._supervisor.router
+        if router.paused and router.has_room():
+            self._supervisor.loop.wake()
+
+    def reply_mux(self) -> ReplyMux:
+        """The one of all requests, subscribed to when the first one asks."""
+        router = self._supervisor.router
+        mux = router.reply_mux
+        if mux is None:
+            refusal: Error | None = None
+            with self._lock:
+                mux = router.reply_mux
+                if mux is None:
+                    mux = ReplyMux(self.options.inbox_prefix, self.drive)
+                    try:
+                        self.subscribe(mux)
+                        router.reply_mux = mux
+                    except Error as error:
+                        refusal = error
+            if refusal:
+                raise refusal
+        return mux
+
+    def hasten(self, mux: ReplyMux) -> None:
+        """Behind a request that nobody waits for yet: while guests come and go so fast that they send for
+        everybody, sends half of what is asked, so that the server works on it while the rest is made.
+        """
+        gathered = self.outbound.count
+        if gathered >= _HALF and self._supervisor.loop.aloof and gathered * 2 >= mux.count:
+            self.drive(None, 0.0)
+
+    def wait_connected(self, timeout: float) -> bool:
+        """Whether there is a connection within `timeout` seconds; raises where there will be none."""
+        if not self._supervisor.connected.wait(timeout):
+            return False
+        if self.status is Status.CLOSED:
+            raise fresh(self._supervisor.failure or ConnectionClosedError())
+        return True
+
+    def abandon(self) -> None:
+        """Leaves everything as it is, in a forked child: closes descriptors, and tells subscriptions."""
+        self._supervisor.seat.closing = True
+        self._supervisor.ended.set()
+        self._supervisor.loop.abandon()
+        for sub in self.table.subscriptions():
+            sub.abandon()
+
+    def reconnect(self) -> None:
+        """Gives the connection up for another one."""
+        if self.status is Status.CLOSED:
+            raise ConnectionClosedError
+        self._supervisor.reconnect()
+
+    @property
+    def status(self) -> Status:
+        return self._supervisor.status
+
+    @property
+    def server(self) -> Server:
+        return self._supervisor.server
+
+    @property
+    def info(self) -> ServerInfo:
+        return self._supervisor.router.info
+
+    @property
+    def stats(self) -> Stats:
+        supervisor = self._supervisor
+        out_msgs, in_bytes, out_bytes = supervisor.counts()
+        return Stats(
+            supervisor.router.in_msgs,
+            out_msgs,
+            in_bytes,
+            out_bytes,
+            supervisor.reconnects,
+            supervisor.unconfirmed,
+        )

@@ -1,0 +1,364 @@
+"""The conversation with a NATS server, without I/O: bytes and clock readings in, events and bytes out.
+
+It knows what may follow what: INFO, CONNECT and PING, PONG; then messages, PINGs either way, INFO and
+-ERR at any time (https://docs.nats.io/reference/reference-protocols/nats-protocol). It answers PINGs by
+itself, sends keep-alive PINGs, matches PONGs to PINGs in order, and refuses a server that breaks the
+protocol. One thread at a time; the clock is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import cast
+
+from ..errors import (
+    AuthorizationError,
+    Error,
+    PermissionsViolationError,
+    SecureConnWantedError,
+    ServerError,
+    StaleConnectionError,
+)
+from ..protocol import (
+    Connect,
+    ConnectOptions,
+    Decoder,
+    Err,
+    Frame,
+    HMsg,
+    Info,
+    Msg,
+    Ok,
+    Ping,
+    Pong,
+    ProtocolError,
+    Role,
+    ServerInfo,
+    closes,
+    encode,
+    read_violation,
+)
+
+__all__ = [
+    "Delivery",
+    "Engine",
+    "EngineEvent",
+    "InfoChanged",
+    "Lost",
+    "Opened",
+    "Phase",
+    "Ponged",
+    "Reported",
+    "Secure",
+    "read_error",
+]
+
+
+class Phase(Enum):
+    """How far the conversation is; the value is the step that `ConnectError` names.
+
+    In every phase the server may send PING, +OK and -ERR, and what it sends is decoded as it comes.
+    What each makes of INFO, PONG and messages is in `Engine._next`.
+    """
+
+    GREETING = "info"
+    SECURING = "tls"
+    JOINING = "connect"
+    OPEN = "open"
+    OVER = "over"
+
+
+@dataclass(slots=True)
+class Delivery:
+    """Messages in a row for one subscription."""
+
+    sid: bytes
+    frames: list[Msg | HMsg]
+
+
+@dataclass(slots=True)
+class Secure:
+    """TLS has to begin now: nothing was sent, and nothing more may be read before it has. `secured` then
+    goes on."""
+
+    info: ServerInfo
+
+
+@dataclass(slots=True)
+class Opened:
+    """The handshake is done."""
+
+    info: ServerInfo
+
+
+@dataclass(slots=True)
+class InfoChanged:
+    """The server described itself anew; this replaces what it said before."""
+
+    info: ServerInfo
+
+
+@dataclass(slots=True)
+class Ponged:
+    """The server has dealt with everything sent before the `ping` with this token."""
+
+    token: object
+
+
+@dataclass(slots=True)
+class Reported:
+    """-ERR in an open conversation. If the server hangs up next, this is why."""
+
+    error: Error
+
+
+@dataclass(slots=True)
+class Lost:
+    """The conversation is over: nothing more can be said or understood."""
+
+    error: Error
+
+
+EngineEvent = Delivery | Secure | Opened | InfoChanged | Ponged | Reported | Lost
+
+_MESSAGES = {Msg, HMsg}
+_PING, _PONG = encode(Ping()), encode(Pong())
+_KEEP_ALIVE = object()
+_NEVER = float("inf")
+_CHECKPOINT = 1000  # messages
+# PINGs of the server that wait for their PONG: one that sends more and reads none is no server.
+_MAX_PONGS = 10_000
+
+
+class Engine:
+    """One conversation. Feed it with `receive`, call `tick` at `deadline`, send what `take` gives.
+
+    `tls` says whether the caller wants TLS after INFO, and `secured` whether it has it before. The caller
+    counts the messages that it sends in `sent`; `confirmed` is how many of them a PONG has shown the server
+    to have dealt with.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        connect: Callable[[ServerInfo], ConnectOptions],
+        ping_interval: float,
+        max_pings_out: int,
+        tls: bool = False,
+        secured: bool = False,
+    ) -> None:
+        self._server = server
+        self._connect = connect
+        self._tls = tls
+        self._secured = secured
+        self.sent = 0
+        self.confirmed = 0
+        self._ping_interval = ping_interval
+        self._max_pings_out = max_pings_out
+        self._decoder = Decoder(Role.SERVER)
+        self._out: list[bytes] = []
+        # Of every PING that has no PONG yet: the token, and how many messages were before it.
+        self._pings: deque[tuple[object, int]] = deque()
+        self._unanswered = 0  # keep-alive PINGs since the last PONG
+        self._pongs = 0  # in `_out`
+        self.phase = Phase.GREETING
+        self.deadline = _NEVER
+        self.reason: Error | None = None
+        """The last -ERR that announces the end, if there was one."""
+
+    def receive(self, data: bytes, now: float) -> list[EngineEvent]:
+        """What `data` means. After `Lost`, which comes last, there is nothing more."""
+        events: list[EngineEvent] = []
+        try:
+            self._decoder.feed(data)
+            while self.phase is not Phase.OVER and (frames := self._decoder.read()):
+                self._read(frames, now, events)
+            if self.phase is Phase.SECURING:
+                if not self._decoder.idle:
+                    raise ProtocolError("bytes behind an INFO that demands TLS", 0)
+                events.append(Secure(self._info))
+        except ProtocolError as error:
+            self._lose(error, events)
+        return events
+
+    def take(self) -> bytes:
+        """What is to be sent now."""
+        if not self._out:
+            return b""
+        data = b"".join(self._out)
+        self._out.clear()
+        self._pongs = 0
+        return data
+
+    def tick(self, now: float) -> list[EngineEvent]:
+        """Sends the keep-alive PING that is due; ends the conversation when too many are unanswered."""
+        events: list[EngineEvent] = []
+        if now < self.deadline:
+            return events
+        if self._unanswered >= self._max_pings_out:
+            self._lose(StaleConnectionError(), events)
+            return events
+        self._unanswered += 1
+        self.deadline = now + self._ping_interval
+        self.ping(_KEEP_ALIVE)
+        return events
+
+    def ping(self, token: object) -> None:
+        """Asks for a PONG, which will be reported with `token`."""
+        self._pings.append((token, self.sent))
+        self._out.append(_PING)
+
+    def wants_checkpoint(self, more: int = 0) -> bool:
+        """Whether many messages were sent, `more` included, and no PONG for them is on its way."""
+        return self.sent + more - self.confirmed >= _CHECKPOINT and not self._pings
+
+    def checkpoint(self) -> None:
+        """Asks for a PONG: so much less is unknown, should the connection be lost."""
+        self.ping(_KEEP_ALIVE)
+
+    def send(self, data: bytes) -> None:
+        """Puts `data` before everything that is sent later."""
+        self._out.append(data)
+
+    def secured(self, info: ServerInfo) -> None:
+        """TLS has begun: goes on with what `Secure` brought."""
+        self._secured = True
+        self._join(info)
+
+    @property
+    def has_output(self) -> bool:
+        """Whether `take` has something."""
+        return bool(self._out)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages may be sent."""
+        return self.phase is Phase.OPEN
+
+    def abandon(self) -> list[object]:
+        """Ends the conversation; returns the tokens of the PINGs that will have no answer."""
+        tokens = [token for token, _ in self._pings if token is not _KEEP_ALIVE]
+        self._pings.clear()
+        self.phase = Phase.OVER
+        self.deadline = _NEVER
+        return tokens
+
+    def _read(self, frames: list[Frame], now: float, events: list[EngineEvent]) -> None:
+        # The hot paths: one message, as replies come, and many, often all for one subscription.
+        if len(frames) == 1:
+            frame = frames[0]
+            if isinstance(frame, (Msg, HMsg)):
+                events.append(Delivery(frame.sid, [frame]))
+            else:
+                self._next(frame, now, events)
+            return
+        if set(map(type, frames)) <= _MESSAGES:
+            messages = cast("list[Msg | HMsg]", frames)
+            if len({frame.sid for frame in messages}) == 1:
+                events.append(Delivery(messages[0].sid, messages))
+                return
+        sid: bytes | None = None
+        run: list[Msg | HMsg] = []
+        for frame in frames:
+            if isinstance(frame, (Msg, HMsg)):
+                if frame.sid != sid:
+                    sid = frame.sid
+                    run = []
+                    events.append(Delivery(sid, run))
+                run.append(frame)
+            else:
+                sid = None
+                self._next(frame, now, events)
+                if self.phase is Phase.OVER:
+                    return
+
+    def _next(self, frame: Frame, now: float, events: list[EngineEvent]) -> None:
+        """Everything that is no message. A PONG nobody asked for would put all later ones out of step."""
+        match self.phase, frame:
+            case Phase.SECURING, Frame() if not isinstance(frame, Err):
+                raise ProtocolError(f"{frame.op} behind an INFO that demands TLS", frame.offset)
+            case _, Ping():
+                self._answer(events)
+            case _, Ok():
+                pass
+            case Phase.OPEN, Err(text):
+                error, closes = read_error(text)
+                self.reason = error if closes else self.reason
+                events.append(Reported(error))
+            case _, Err(text):
+                self._lose(read_error(text)[0], events)
+            case Phase.GREETING, Info(json):
+                self._greet(ServerInfo.parse(json), events)
+            case Phase.JOINING, Info(json):
+                self._info = ServerInfo.parse(json)
+            case Phase.JOINING, Pong() if self._pings:
+                self._pings.popleft()
+                self.phase = Phase.OPEN
+                self.deadline = now + self._ping_interval
+                events.append(Opened(self._info))
+            case Phase.OPEN, Info(json):
+                events.append(InfoChanged(ServerInfo.parse(json)))
+            case Phase.OPEN, Pong() if self._pings:
+                self._unanswered = 0
+                token, self.confirmed = self._pings.popleft()
+                if token is not _KEEP_ALIVE:
+                    events.append(Ponged(token))
+            case _:
+                raise ProtocolError(f"{frame.op} out of turn", frame.offset)
+
+    def _greet(self, info: ServerInfo, events: list[EngineEvent]) -> None:
+        """The first INFO. TLS comes next, if the server demands it or the caller wants it."""
+        if self._tls and not self._secured and not (info.tls_required or info.tls_available):
+            self._lose(SecureConnWantedError(self._server), events)
+        elif (self._tls or info.tls_required) and not self._secured:
+            self.phase = Phase.SECURING
+            self._info = info
+        else:
+            self._join(info)
+
+    def _join(self, info: ServerInfo) -> None:
+        self._info = info
+        self.phase = Phase.JOINING
+        self._out.append(encode(Connect(self._connect(info).to_json())))
+        self.ping(_KEEP_ALIVE)
+
+    def _answer(self, events: list[EngineEvent]) -> None:
+        """A PONG for a PING."""
+        self._pongs += 1
+        if self._pongs > _MAX_PONGS:
+            self._lose(StaleConnectionError("the server sends PINGs and takes no PONG"), events)
+            return
+        self._out.append(_PONG)
+
+    def _lose(self, error: Error, events: list[EngineEvent]) -> None:
+        self.phase = Phase.OVER
+        self.deadline = _NEVER
+        events.append(Lost(error))
+
+
+_AUTHORIZATION = {
+    "authorization violation",
+    "user authentication expired",
+    "user authentication revoked",
+    "account authentication expired",
+}
+
+
+def read_error(text: bytes) -> tuple[Error, bool]:
+    """What an -ERR means, and whether the server closes the connection after it."""
+    told = text.decode("utf-8", "replace")
+    lower = told.lower()
+    if lower in _AUTHORIZATION:
+        return AuthorizationError(told), True
+    if lower == "stale connection":
+        return StaleConnectionError(told), True
+    violation = read_violation(text)
+    if violation:
+        subject, queue = (
+            name.decode("utf-8", "surrogateescape") for name in (violation.subject, violation.queue)
+        )
+        return PermissionsViolationError(told, violation.operation, subject, queue), False
+    return ServerError(told), closes(text)

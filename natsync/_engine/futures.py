@@ -1,0 +1,168 @@
+"""Replies that come later: a `concurrent.futures.Future` for each request.
+
+What is called when a future is done runs on the callback thread; the thread that reads only sets results.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from time import monotonic
+
+from ..errors import Error, fresh
+from ..message import Delivered, Msg
+from ..options import MAX_WAIT
+from .waiter import Drive, Event
+
+__all__ = ["FutureContext", "ReplyFuture"]
+
+_PARTS = frozenset(vars(Future()))
+_WHOLE = object()
+_FINISHED = "FINISHED"  # of a Future whose callbacks are told, which is before `_over`
+
+if sys.version_info >= (3, 11):
+    _LateError = TimeoutError
+else:
+    from concurrent.futures import TimeoutError as _FutureTimeoutError
+
+    class _LateError(_FutureTimeoutError, TimeoutError):
+        """There are two of that name before Python 3.11, and callers may catch either."""
+
+
+class FutureContext:
+    """What all futures of a connection have in common: how to make a message of a reply, to move bytes, to
+    call what waits for the end, and to give a request up."""
+
+    __slots__ = ("read", "drive", "post", "give_up")
+
+    def __init__(
+        self,
+        read: Callable[[str, Delivered], Msg],
+        drive: Drive,
+        post: Callable[[Callable[[], object]], object],
+        give_up: Callable[[bytes], bool],
+    ) -> None:
+        self.read = read
+        self.drive = drive
+        self.post = post
+        self.give_up = give_up
+
+
+class ReplyFuture(Future[Msg]):
+    """The reply to one request. `result` reads the connection itself where nobody else does; `cancel`
+    gives the request up.
+
+    What `Future` consists of is made when somebody asks for it, as `wait`, `as_completed` and callbacks do:
+    its lock and lists take longer than all the rest of a request. `_outcome` is set once, by `setdefault`,
+    which is atomic: to how the request ended, or to `_WHOLE`, which leaves that to the parts.
+    """
+
+    _outcome: object = None
+    _flag: Event | None = None
+    _over = False
+    _ending = False
+
+    def __init__(self, context: FutureContext, subject: str, token: bytes) -> None:
+        # Not that of Future: see above.
+        self._subject = subject
+        self._token = token
+        self._context = context
+
+    def __getattr__(self, name: str) -> object:
+        """The parts of a Future, all of which are made with the first one. No thread changes them before it
+        has asked for them, and `setdefault` never changes one back."""
+        if name not in _PARTS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        whole: Future[Msg] = Future()
+        mine = vars(self)
+        outcome = mine.setdefault("_outcome", _WHOLE)
+        if isinstance(outcome, Msg):
+            whole.set_result(outcome)
+        elif isinstance(outcome, Error):
+            whole.set_exception(outcome)
+        for part, value in mine.setdefault("_parts", vars(whole)).items():
+            mine.setdefault(part, value)
+        return mine[name]
+
+    def result(self, timeout: float | None = None) -> Msg:
+        """The reply; raises what `Client.request` does, and TimeoutError where it is not there in `timeout`
+        seconds (the request goes on then)."""
+        if not self._over:
+            self._wait(timeout)
+        outcome = self._outcome
+        return outcome if isinstance(outcome, Msg) else super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """What the request failed with, if it did; waits as `result` does."""
+        if not self._over:
+            self._wait(timeout)
+        return super().exception(0)
+
+    def done(self) -> bool:
+        """Whether it has ended, in whatever way. Takes no lock: an interrupt here could keep it for ever, and
+        who drives needs it."""
+        return self._over or vars(self).get("_state") == _FINISHED
+
+    def cancel(self) -> bool:
+        """Gives the request up, if there is no reply yet; whether it did."""
+        cancelled = super().cancel()
+        if cancelled:
+            if self._context.give_up(
+                self._token
+            ):  # else somebody is about to end it, and does that
+                self.set_running_or_notify_cancel()
+            self._over = True
+            if self._flag:
+                self._flag.set()
+        return cancelled
+
+    def add_done_callback(self, fn: Callable[[Future[Msg]], object]) -> None:
+        """Calls `fn` with this future, on the connection's callback thread, when it is done."""
+        super().add_done_callback(lambda future: self._context.post(lambda: fn(self)))
+
+    def settle(self, frame: Delivered) -> None:
+        """Sets what the reply says. For who drives."""
+        try:
+            outcome: Msg | Error = self._context.read(self._subject, frame)
+        except Error as error:
+            outcome = error
+        self._end(outcome)
+
+    def fail(self, error: Error) -> None:
+        """Sets why there will be no reply."""
+        self._end(fresh(error))
+
+    def _end(self, outcome: Msg | Error) -> None:
+        """Ends it, unless it has ended."""
+        if vars(self).setdefault("_outcome", outcome) is _WHOLE and self._may_end():
+            if isinstance(outcome, Error):
+                self.set_exception(outcome)
+            else:
+                self.set_result(outcome)
+        self._over = True
+        if self._flag:  # looked at behind that; `_wait` does it the other way round
+            self._flag.set()
+
+    def _may_end(self) -> bool:
+        """Whether its parts have no end yet."""
+        if self._ending:
+            if self._over:
+                return False
+            # An interrupt has hit who was about to: its lock may be taken for ever.
+            self._condition = threading.Condition()
+            return not super().done()
+        self._ending = True
+        return self.set_running_or_notify_cancel()
+
+    def _wait(self, timeout: float | None) -> None:
+        """Drives until it is done or the time is over."""
+        until = monotonic() + (MAX_WAIT if timeout is None else min(timeout, MAX_WAIT))
+        self._context.drive(self.done, until)
+        if not self._over:
+            flag: Event = vars(self).setdefault("_flag", Event())
+            if not self._over:
+                flag.wait(until - monotonic())
+        if not self.done():
+            raise _LateError

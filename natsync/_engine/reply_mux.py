@@ -1,0 +1,193 @@
+"""Replies: one wildcard inbox for all requests of a connection, and the threads that wait for them.
+
+A reply subject is the inbox and a token. The first reply wins; a later one, and one whose request was
+given up, are dropped, as with every NATS client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+from ..errors import (
+    ConnectionReconnectingError,
+    Error,
+    PermissionsViolationError,
+    RequestTimeoutError,
+    fresh,
+)
+from ..message import Delivered, Msg, to_wire
+from .deadlines import Deadlines
+from .nuid import nuid
+from .waiter import Drive, Waiter
+
+if TYPE_CHECKING:
+    from .futures import ReplyFuture
+
+__all__ = ["ReplyMux"]
+
+
+class Answer(Protocol):
+    """Who waits for a reply; one of the two is called, once."""
+
+    def settle(self, value: Delivered, /) -> None: ...
+    def fail(self, error: Error) -> None: ...
+
+
+class ReplyMux:
+    """The requests that wait for a reply. Any thread may call anything; single dictionary operations,
+    which are atomic, take the place of a lock."""
+
+    asked = ""
+    max_msgs = None
+    received_before = 0
+    is_full = False
+
+    def __init__(self, prefix: str, drive: Drive) -> None:
+        self._drive = drive
+        self.subject = f"{prefix}.{nuid()}.*"
+        self.queue = ""
+        self.sid = b""
+        self.wire_subject = to_wire(self.subject)
+        self.wire_queue = b""
+        self.received = 0
+        self._numbers = count(1)
+        self.wire_prefix = self.wire_subject[:-1]
+        """Before the token in the reply subject of a request."""
+        self._start = len(self.wire_prefix)
+        self._waiting: dict[bytes, tuple[str, Answer]] = {}
+        self._at_hand: tuple[str, Answer] | None = None  # while it is given its reply
+        self._deadlines = Deadlines()
+        self._future: Callable[[str, bytes], ReplyFuture] | None = None  # makes one
+        self.is_timed = False
+        """Whether there may be a `deadline`."""
+
+        self._end: Error | None = None
+        self._refused: Error | None = None
+
+    def open(self, subject: str) -> tuple[bytes, Waiter[Delivered]]:
+        """The token of a request on `subject`, and what to wait with.
+
+        Raises what the inbox's own subscription was refused with. Call `close` afterwards, in any case.
+        """
+        waiter: Waiter[Delivered] = Waiter(self._drive)
+        token = b"%x" % next(self._numbers)
+        self._enter(token, subject, waiter)
+        return token, waiter
+
+    def open_later(
+        self,
+        subject: str,
+        timeout: float,
+        read: Callable[[str, Delivered], Msg],
+        post: Callable[[Callable[[], object]], object],
+    ) -> tuple[bytes, ReplyFuture]:
+        """The same for who does not wait: what `read` makes of the subject and the reply will be in the
+        future, or that there was none within `timeout` seconds."""
+        if self._future is None:
+            self._future = _futures(read, self._drive, post, self.close)
+            self.is_timed = True
+        token = b"%x" % next(self._numbers)
+        future = self._future(subject, token)
+        self._enter(token, subject, future)
+        self._deadlines.add(token, timeout, monotonic())
+        return token, future
+
+    def close(self, token: bytes) -> bool:
+        """Gives up on the request with this token; whether it still waited."""
+        return self._waiting.pop(token, None) is not None
+
+    @property
+    def count(self) -> int:
+        """How many requests wait."""
+        return len(self._waiting)
+
+    @property
+    def deadline(self) -> float:
+        """When `expire` has something to do."""
+        return self._deadlines.next(self._waiting.__contains__)
+
+    def expire(self, now: float) -> None:
+        """Fails the requests that are too late. For who drives."""
+        for token, timeout in self._deadlines.pop(now):
+            found = self._waiting.get(token)
+            if found:
+                self._fail(token, RequestTimeoutError(found[0], timeout))
+
+    def _enter(self, token: bytes, subject: str, answer: Answer) -> None:
+        if self._refused:
+            raise fresh(self._refused)
+        self._waiting[token] = subject, answer
+
+    def deliver(self, frames: Sequence[Delivered]) -> int:
+        """Hands replies to those who wait. Never drops one for being slow: returns 0."""
+        self.received += len(frames)
+        waiting, start = self._waiting, self._start
+        for frame in frames:
+            token = frame.subject[start:]
+            if token not in waiting:
+                token = self._strange(frame.subject)
+            self._at_hand = found = waiting.get(token)
+            if found and waiting.pop(token, None):
+                found[1].settle(frame)
+        self._at_hand = None
+        return 0
+
+    def deny(self, error: PermissionsViolationError) -> None:
+        """Fails the requests that the server refused to publish."""
+        for token, (subject, _) in self._waiting.copy().items():
+            if subject == error.subject:
+                self._fail(token, error)
+
+    def refuse(self, error: Error) -> None:
+        """Fails every request, now and later: the server refused the subscription for replies."""
+        self._refused = error
+        self._fail_all(error)
+
+    def lose(self, error: ConnectionReconnectingError) -> None:
+        """Fails every request that was sent on a connection that is lost: its reply cannot come. Also the one
+        whose reply was at hand when an interrupt came."""
+        at_hand, self._at_hand = self._at_hand, None
+        if at_hand:
+            at_hand[1].fail(error)
+        self._fail_all(error)
+
+    def renew(self) -> None:
+        """Another connection is told of this inbox: what the server refused before may work now."""
+        self._refused = None
+
+    def end(self, error: Error, *, discard: bool = False, quiet: bool = True) -> None:
+        """Fails every request; the connection accepts no more of them."""
+        self._fail_all(error)
+
+    def _strange(self, subject: bytes) -> bytes:
+        """The token of the request that a message on a subject of nobody's is the reply to, if any."""
+        # An import may rewrite the subject; with one request there is no doubt (nats.go: respToken).
+        if len(self._waiting) == 1 and not subject.startswith(self.wire_prefix):
+            return next(iter(self._waiting.copy()), b"")
+        return b""
+
+    def _fail(self, token: bytes, error: Error) -> None:
+        found = self._waiting.pop(token, None)
+        if found:
+            found[1].fail(error)
+
+    def _fail_all(self, error: Error) -> None:
+        for token in self._waiting.copy():
+            self._fail(token, error)
+
+
+def _futures(
+    read: Callable[[str, Delivered], Msg],
+    drive: Drive,
+    post: Callable[[Callable[[], object]], object],
+    give_up: Callable[[bytes], bool],
+) -> Callable[[str, bytes], ReplyFuture]:
+    """What makes them."""
+    # Only now: concurrent.futures doubles what `import natsync` takes.
+    from .futures import FutureContext, ReplyFuture
+
+    return partial(ReplyFuture, FutureContext(read, drive, post, give_up))

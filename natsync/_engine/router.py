@@ -1,0 +1,165 @@
+"""What the server says, handed to those whom it concerns. Acted on by who drives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..errors import (
+    ConnectionReconnectingError,
+    Error,
+    MaxMessagesError,
+    PermissionsViolationError,
+    SlowConsumerError,
+)
+from ..options import Server, parse_servers
+from ..protocol import HMsg, Msg, ServerInfo
+from .dispatch import Dispatcher
+from .encoding import MessageEncoder
+from .engine import Delivery, EngineEvent, InfoChanged, Lost, Ponged, Reported
+from .log import logger
+from .outbound_buffer import Flush
+from .reply_mux import ReplyMux
+from .servers import ServerPool
+from .sink import Sink
+from .subscription_table import SubscriptionTable
+from .waiter import Waiter
+
+__all__ = ["Router"]
+
+_NEVER = float("inf")
+
+
+class Router:
+    """Over all connections of a client. `info` is what the server said of itself last, `in_msgs` counts
+    messages."""
+
+    def __init__(
+        self, table: SubscriptionTable, dispatcher: Dispatcher, pool: ServerPool, discover: bool
+    ) -> None:
+        self.info = ServerInfo()
+        self.encoder = MessageEncoder(self.info)
+        self.in_msgs = 0
+        self.reply_mux: ReplyMux | None = None
+        self.final_ping = Flush(object())
+        """The last of all: its PONG says that the server has everything."""
+        self.final_ping_answered = False
+        self._table = table
+        self._dispatcher = dispatcher
+        self._pool = pool
+        self._discovers = discover
+        self._server: Server | None = None
+        self._confirming: dict[Waiter[bool], str] = {}
+        self._full: dict[bytes, Sink] = {}
+
+    def deliver(self, sid: bytes, frames: list[Msg | HMsg]) -> None:
+        """Hands messages to their subscription."""
+        self.in_msgs += len(frames)
+        sub = self._table.get(sid)
+        if sub is None:
+            return  # unsubscribed, and this was on its way
+        if dropped := sub.deliver(frames):
+            self._dispatcher.report(SlowConsumerError(sub.subject, dropped))
+        if sub.max_msgs is not None and sub.received >= sub.max_msgs:
+            self.limit_reached(sid)
+        if sub.is_full:  # which one that has ended is not
+            self._full[sid] = sub
+            if not sub.is_full:  # who made room did not see that anybody waits
+                self._full.pop(sid, None)
+
+    def act(self, event: EngineEvent) -> None:
+        """Does what one event asks for. Raises what ends the connection."""
+        match event:
+            case Delivery(sid, frames):
+                self.deliver(sid, frames)
+            case Ponged(token) if isinstance(token, Waiter):
+                token.settle(True)
+            case Ponged():
+                self.final_ping_answered = True
+            case Reported(error):
+                self._report(error)
+            case InfoChanged(info):
+                before, self.info, self.encoder = self.info, info, MessageEncoder(info)
+                self._discover(info)
+                if info.ldm and not before.ldm:
+                    logger().info("server %s is in lame duck mode", self._server)
+                    self._dispatcher.lame_duck()
+            case Lost(error):
+                raise error
+
+    @property
+    def paused(self) -> bool:
+        """Whether a full subscription makes the connection wait."""
+        return bool(self._full)
+
+    @property
+    def deadline(self) -> float:
+        """When `expire` has something to do."""
+        inbox = self.reply_mux
+        return inbox.deadline if inbox and inbox.is_timed else _NEVER
+
+    def expire(self, now: float) -> None:
+        """Fails what is too late."""
+        if self.reply_mux and self.reply_mux.deadline <= now:
+            self.reply_mux.expire(now)
+
+    def has_room(self) -> bool:
+        """Whether no subscription is full any more; then reading goes on. For any thread."""
+        for sid, sub in list(self._full.copy().items()):
+            if not sub.is_full:
+                self._full.pop(sid, None)
+        return not self._full
+
+    def confirm(self, subject: str, waiter: Waiter[bool]) -> None:
+        """Notes that `waiter` wants to know whether the server takes a message on `subject`."""
+        self._confirming[waiter] = subject
+
+    def confirmed(self, waiter: Waiter[bool]) -> None:
+        """The end of that."""
+        self._confirming.pop(waiter, None)
+
+    def connected(self, info: ServerInfo, server: Server, again: bool) -> None:
+        """There is a connection to `server`; `again`: not the first one."""
+        self.info = info
+        self.encoder = MessageEncoder(info)
+        self._server = server
+        self._discover(info, quiet=not again)
+
+    def disconnected(self, error: ConnectionReconnectingError) -> None:
+        """The connection is lost, and with it all replies to what was asked on it."""
+        self._table.lose(error)
+        if self.reply_mux:
+            self.reply_mux.lose(error)
+
+    def limit_reached(self, sid: bytes) -> None:
+        """The subscription has had all the messages it was limited to."""
+        sub = self._table.get(sid)
+        if sub:
+            # Removed behind that: an interrupt in between must not leave it waiting for ever.
+            sub.end(MaxMessagesError(sub.subject))
+            self._table.remove(sid)
+
+    def _discover(self, info: ServerInfo, quiet: bool = False) -> None:
+        at = self._server
+        if not self._discovers or not info.connect_urls or not at:
+            return
+        told = [
+            replace(at, host=server.host, port=server.port, tls_name=at.tls_name or at.host)
+            for server in parse_servers(info.connect_urls)
+        ]
+        new = self._pool.discover(told)
+        if new and not quiet:
+            self._dispatcher.discovered([str(server) for server in new])
+
+    def _report(self, error: Error) -> None:
+        if isinstance(error, PermissionsViolationError):
+            self._table.deny(error)
+            if error.operation == "publish":
+                self._deny(error)
+        self._dispatcher.report(error)
+
+    def _deny(self, error: PermissionsViolationError) -> None:
+        if self.reply_mux:
+            self.reply_mux.deny(error)
+        for waiter, subject in list(self._confirming.copy().items()):
+            if subject == error.subject and self._confirming.pop(waiter, None) is not None:
+                waiter.fail(error)

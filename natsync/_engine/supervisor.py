@@ -1,0 +1,330 @@
+"""Keeps a connection: connects, serves it, finds another one when it is lost, and ends it.
+
+`run` is the body of the I/O thread. It alone opens and ends connections; while one is open, a thread that
+waits for something may move its bytes as a guest, see `loop.Loop`: `drive`. What the server says goes to
+the router.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from os import urandom  # the module random takes a thirtieth of every import
+from time import monotonic
+from typing import TypeVar
+
+from ..errors import ConnectionClosedError, ConnectionReconnectingError, Error, fresh
+from ..options import Options, Server
+from ..protocol import ServerInfo
+from ..tls import TLS
+from .auth import connect_options, resolve
+from .channel import Channel
+from .dispatch import Dispatcher
+from .engine import Delivery, Engine, EngineEvent, Opened, Phase, Secure
+from .log import logger
+from .outbound_buffer import length
+from .router import Router
+from .seat import Seat
+from .servers import Backoff, ServerPool
+from .subscription_table import SubscriptionTable
+from .waiter import Event, Waiter
+
+__all__ = ["Supervisor", "Status"]
+
+_T = TypeVar("_T")
+
+_JITTER = 0.25
+
+
+class Status(Enum):
+    """Names as in nats.go. CONNECTING is before the first connection, RECONNECTING between two."""
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    RECONNECTING = "reconnecting"
+    DRAINING = "draining"
+    CLOSED = "closed"
+
+
+class Supervisor:
+    """One I/O thread, from its start to `finish`."""
+
+    def __init__(self, options: Options, dispatcher: Dispatcher, table: SubscriptionTable) -> None:
+        self.status = Status.CONNECTING
+        self.server = options.servers[0]
+        self.failure: Error | None = None
+        self.settled = Event()  # connected for the first time, or ended
+        self.connected = Event()  # set while connected, and when it has ended
+        self.ended = Event()
+        self.reconnects = 0
+        self.draining = False
+        self._options = options
+        self._dispatcher = dispatcher
+        self._table = table
+        name = f"natsync-{options.name or options.servers[0]}"
+        order = (lambda pool: pool.sort(key=lambda _: urandom(8))) if options.randomize else None
+        self._pool = ServerPool(options.servers, order, options.max_reconnects)
+        self.router = Router(table, dispatcher, self._pool, options.discover)
+        limits = options.write_buffer, options.write_timeout, options.reconnect_buffer
+        self.seat = Seat(f"{name}-io", self._run, self.router, limits)
+        self.loop = self.seat.loop
+        self.outbound = self.seat.outbound
+        self.drive = self.seat.drive
+        self._backoff = Backoff(options.reconnect_wait, options.reconnect_max_wait, _JITTER)
+        self._greeting: ServerInfo | None = None  # that TLS comes behind
+        self._past = [0, 0, 0]  # of channels that are gone: messages out, bytes in, bytes out
+        self.unconfirmed = (
+            0  # messages out that the server did not confirm, of channels that are gone
+        )
+        self._since = 0.0  # when the last connection was made
+        self._connected = False  # ever
+        self._step = ""
+
+    def counts(self) -> tuple[int, int, int]:
+        """Messages out, bytes in, bytes out."""
+        channel = self.seat.channel
+        out_msgs, in_bytes, out_bytes = self._past
+        if channel and not channel.is_counted:
+            return (
+                out_msgs + channel.sent,
+                in_bytes + channel.in_bytes,
+                out_bytes + channel.out_bytes,
+            )
+        return out_msgs, in_bytes, out_bytes
+
+    def drained(self) -> None:
+        """Says that draining has begun."""
+        if self.status is Status.CONNECTED:
+            self.status = Status.DRAINING
+
+    def reconnect(self) -> None:
+        """Gives the connection up for another one. For any thread."""
+        self.seat.forced = True
+        self.loop.wake()
+
+    # From here on: the I/O thread.
+
+    def _run(self) -> None:
+        failure: Error | None = None
+        try:
+            self._establish()
+            while not self.seat.is_over():
+                try:
+                    self.seat.serve()
+                except Error as error:
+                    if self.seat.closing:
+                        break
+                    self._note_loss(error)
+                    if self._options.reconnect:
+                        self._lose(error)
+                    self._dispatcher.disconnected(error)
+                    if not self._options.reconnect:
+                        raise
+                    if not self._restore():
+                        raise self._pool.verdict() from error
+        except Error as error:
+            failure = None if self.seat.closing else error
+        except Exception as error:  # the rim: whatever it is, it reaches those who wait
+            logger().exception("the I/O thread failed")
+            failure = ConnectionClosedError(f"internal error: {error}")
+            failure.__cause__ = error
+        finally:
+            self._finish(failure)
+
+    def _establish(self) -> None:
+        """The first connection."""
+        if self._round(monotonic() + self._options.connect_timeout):
+            return
+        verdict = self._pool.verdict()
+        if not self._options.retry_on_failed_connect or not self._pool.servers:
+            raise verdict
+        logger().info("not connected: %s", verdict)
+        self.settled.set()
+        if not self._restore():
+            raise self._pool.verdict()
+
+    def _restore(self) -> bool:
+        """Tries all servers again and again; whether it is connected. False: there is none left to try,
+        or the credentials were refused twice."""
+        while self._pool.servers:
+            delay = self._backoff.delay(self._pool.rounds, urandom(1)[0] / 256)
+            self.loop.pause(monotonic() + delay, self._check)
+            if self._round(monotonic() + self._options.connect_timeout * len(self._pool.servers)):
+                return True
+        return False
+
+    def _round(self, deadline: float) -> bool:
+        """Tries every server once; whether one of them is connected to."""
+        pool = self._pool
+        pool.begin()
+        while found := pool.next(monotonic(), deadline):
+            server, until = found
+            try:
+                self._connect(server, until)
+                pool.succeeded()
+                return True
+            except (Error, OSError) as error:
+                self.loop.drop()
+                self.seat.check_closing()
+                refused = isinstance(error, Error) and self._pool.refused_again(error)
+                told = pool.failed(server, self._step, error)
+                if self._connected:
+                    logger().info("reconnecting: %s", told)
+                if refused and not self._options.ignore_auth_errors:
+                    raise told
+        return False
+
+    def _connect(self, server: Server, deadline: float) -> None:
+        """Goes through all steps with one server."""
+        self.seat.begin()
+        self.server = server
+        options = self._options
+        tls = options.tls or TLS()
+        self._step = "auth"
+        login = options.login
+        resolved = self._ask(partial(resolve, login, server), login.may_block, deadline)
+        self._step = "dns"
+        addresses = self.loop.look_up(server.host, server.port, deadline, self.seat.check_closing)
+        self._step = "tcp"
+        self.loop.dial(addresses, deadline, self.seat.check_closing)
+        if tls.handshake_first:
+            self._secure(tls, server, deadline)
+        engine = Engine(
+            str(server),
+            lambda info: self._ask(
+                partial(connect_options, options, resolved, info), bool(login.sign), deadline
+            ),
+            options.ping_interval,
+            options.max_pings_out,
+            options.wants_tls,
+            tls.handshake_first,
+        )
+        self.seat.channel = Channel(self.loop, self.outbound, engine, self._act, self.router)
+        while engine.phase is not Phase.OPEN:
+            self._step = engine.phase.value
+            self.seat.check_closing()
+            if monotonic() >= deadline:
+                raise TimeoutError
+            try:
+                self.seat.channel.push()
+                self.seat.channel.turn(deadline)
+            except Error as error:
+                if not self.connected.is_set:
+                    raise
+                self.seat.lose(error)  # it was there, with all that waited for it
+                return
+            if engine.phase is Phase.SECURING and self._greeting:
+                self._secure(tls, server, deadline)
+                engine.secured(self._greeting)
+
+    def _ask(self, call: Callable[[], _T], blocks: bool, deadline: float) -> _T:
+        """What shows who we are, anew at every connect; not on this thread where the program's code does."""
+        if not blocks:
+            return call()
+        self._step = "auth"
+        return self.loop.run_blocking(call, deadline, self.seat.check_closing)
+
+    def _secure(self, tls: TLS, server: Server, deadline: float) -> None:
+        self._step = "tls"
+        self.loop.secure(tls, server.tls_name or server.host, deadline, self.seat.check_closing)
+
+    def _check(self) -> float:
+        self.seat.check_closing()
+        self.router.expire(monotonic())
+        return self.router.deadline
+
+    def _note_loss(self, error: Error) -> None:
+        assert self.seat.channel
+        left = self.seat.channel.unconfirmed
+        logger().info("disconnected from %s: %s; %d not confirmed", self.server, error, left)
+        self._add_up(self.seat.channel)
+
+    def _lose(self, error: Error) -> None:
+        """The connection is lost: those who wait for it hear of it, what was not sent is kept."""
+        channel, self.seat.channel = self.seat.channel, None
+        assert channel
+        self.loop.drop()
+        self.status = Status.RECONNECTING
+        self.connected.clear()
+        brief = monotonic() - self._since < self._options.reconnect_max_wait
+        self._pool.lost(error, brief and not self.seat.forced)
+        reason = error.reason if isinstance(error, ConnectionClosedError) else str(error)
+        lost = ConnectionReconnectingError(reason)
+        lost.__cause__ = error
+        waiting = [flush.token for flush in self.outbound.detach(channel.unsent())]
+        for token in waiting + channel.engine.abandon():
+            if isinstance(token, Waiter):
+                token.fail(lost)
+        self.router.disconnected(lost)
+
+    def _add_up(self, channel: Channel) -> None:
+        """Makes its counts those of the past, once."""
+        if channel.is_counted:
+            return
+        channel.is_counted = True
+        self.unconfirmed += channel.unconfirmed
+        self._past[0] += channel.sent
+        self._past[1] += channel.in_bytes
+        self._past[2] += channel.out_bytes
+
+    def _act(self, events: list[EngineEvent]) -> None:
+        for event in events:
+            if event.__class__ is Delivery:  # nearly always
+                self.router.deliver(event.sid, event.frames)
+            elif isinstance(event, Opened):
+                self._opened(event.info)
+            elif isinstance(event, Secure):
+                self._greeting = event.info
+            else:
+                self.router.act(event)
+
+    def _opened(self, info: ServerInfo) -> None:
+        """There is a connection: interest first, then what was published meanwhile."""
+        assert self.seat.channel
+        self.outbound.attach()
+        # After it: who subscribes in between is told twice.
+        self.seat.channel.engine.send(self._table.wire())
+        if not self.seat.closing:
+            self.status = Status.DRAINING if self.draining else Status.CONNECTED
+        again, self._connected = self._connected, True
+        self._since = monotonic()
+        self.router.connected(info, self.server, again)
+        if again:
+            self.reconnects += 1
+            logger().info("reconnected to %s", self.server)
+            self._dispatcher.reconnected()
+        self.connected.set()
+        self.settled.set()
+
+    def _finish(self, failure: Error | None) -> None:
+        closing, channel = self.seat.closing, self.seat.channel
+        closed = ConnectionClosedError(str(failure or ""))
+        closed.__cause__ = failure
+        if isinstance(failure, ConnectionClosedError):
+            closed = failure
+        self.status = Status.CLOSED
+        self.failure = failure
+        self.outbound.close(lambda: fresh(closed))
+        tokens = [
+            flush.token for flush in self.outbound.detach(channel.unsent() if channel else [])
+        ]
+        left = [*map(length, self.outbound.take_all())]
+        self.unconfirmed += len(left)
+        if left and self._connected:
+            told = "connection closed with %d messages, %d bytes not sent"
+            logger().warning(told, len(left), sum(left))
+        if channel:
+            tokens += channel.engine.abandon()
+            self._add_up(channel)
+            self.seat.channel = None
+        for token in tokens:
+            if isinstance(token, Waiter):
+                token.fail(closed)
+        for _, sub in self._table.all():
+            sub.end(closed, discard=closing, quiet=closing)
+        self.ended.set()
+        self.connected.set()
+        self.settled.set()
+        if self._connected or self._options.retry_on_failed_connect:
+            self._dispatcher.end(failure)

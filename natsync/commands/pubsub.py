@@ -1,0 +1,126 @@
+"""What is said and done with: `pub`, `request`, `rtt`; and listening: `sub`, `reply`.
+
+Each takes the client, what the command line says and who tells of errors, and returns the exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+
+from ..client import Client
+from ..errors import Error, NextMsgTimeoutError
+from ..message import Msg
+from .output import show
+from .reporting import Reporter
+
+__all__ = ["DONE", "FAILED", "pub", "reply", "request", "rtt", "sub"]
+
+DONE, FAILED = 0, 1
+
+
+def pub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Publishes, and waits until the server has taken all of it; the last one brings any refusal."""
+    data, headers = _data(args.data), _headers(args)
+    count = args.count or 1
+    for _ in range(count - 1):
+        nc.publish(args.subject, data, reply=args.reply or None, headers=headers)
+    nc.publish_confirmed(
+        args.subject, data, reply=args.reply or None, headers=headers, timeout=args.timeout
+    )
+    if args.json:
+        print(json.dumps({"subject": args.subject, "published": count, "data_bytes": len(data)}))
+    return DONE
+
+
+def request(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Asks `--count` times, and prints one reply, or up to `--replies`, to each."""
+    data, headers = _data(args.data), _headers(args)
+    for _ in range(args.count or 1):
+        if args.replies is None:
+            show(nc.request(args.subject, data, timeout=args.timeout, headers=headers), args.form)
+            continue
+        came = 0
+        for msg in nc.request_many(
+            args.subject,
+            data,
+            timeout=args.timeout,
+            max_msgs=args.replies or None,
+            stall=args.stall,
+            headers=headers,
+        ):
+            came += 1
+            show(msg, args.form)
+        if came < max(1, args.replies):
+            wanted = f" of {args.replies}" if args.replies else ""
+            reporter.tell(f"{came}{wanted} replies on {args.subject} within {args.timeout:g} s")
+            return FAILED
+    return DONE
+
+
+def rtt(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Prints `--count` round trips."""
+    for _ in range(args.count or 1):
+        seconds = nc.rtt(args.timeout)
+        if args.json:
+            print(json.dumps({"rtt_ns": int(seconds * 1e9)}), flush=True)
+        else:
+            print(f"{seconds * 1e3:.3f} ms", flush=True)
+    return DONE
+
+
+def sub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Prints messages."""
+    return _listen(nc, args, reporter, lambda msg: None)
+
+
+def reply(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Prints requests, and answers each; one that cannot be answered does not end it."""
+    data, headers = None if args.data is None else _data(args.data), _headers(args)
+
+    def answer(msg: Msg) -> None:
+        try:
+            if msg.reply:
+                msg.respond(msg.data if data is None else data, headers=headers)
+        except Error as error:
+            reporter.error(error)
+
+    return _listen(nc, args, reporter, answer)
+
+
+def _listen(
+    nc: Client, args: argparse.Namespace, reporter: Reporter, act: Callable[[Msg], None]
+) -> int:
+    """Acts on `--count` messages, or on all until none has come for `--timeout` seconds."""
+    count: int | None = args.count
+    with nc.subscribe(args.subject, queue=args.queue, max_msgs=count) as sub:
+        nc.flush()
+        try:
+            while count is None or sub.delivered < count:
+                msg = sub.next_msg(args.timeout)
+                show(msg, args.form, flush=not sub.pending_msgs)
+                act(msg)
+        except NextMsgTimeoutError as error:
+            if count is not None:
+                reporter.error(error)
+                return FAILED
+        finally:
+            lost = sub.dropped  # before it ends: those still pending then are not wanted
+            if lost:
+                reporter.tell(f"{lost} of {sub.received} messages dropped: they came too fast")
+    return FAILED if lost or reporter.failed else DONE
+
+
+def _data(given: str) -> bytes:
+    if given != "-":
+        return given.encode("utf-8", "surrogateescape")
+    return sys.stdin.buffer.read() if sys.stdin else b""
+
+
+def _headers(args: argparse.Namespace) -> dict[str, list[str]] | None:
+    headers: dict[str, list[str]] = {}
+    for name, value in args.header:
+        headers.setdefault(name, []).append(value)
+    return headers or None

@@ -1,0 +1,218 @@
+"""The connection a command works with: options and environment made into it, and what befalls it told.
+
+What the command line says comes before the environment, a login as a whole: who gives `--token` is not
+also asked for what NATS_USER and NATS_PASSWORD say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from time import monotonic
+
+from .._connect import connect
+from ..client import Client
+from ..errors import (
+    AuthorizationError,
+    ConnectionClosedError,
+    CredentialsError,
+    Error,
+    OptionError,
+    PermissionsViolationError,
+    StaleConnectionError,
+)
+from ..options import DEFAULT_URL
+from ..tls import TLS
+
+__all__ = ["CONNECT_TIMEOUT", "ENVIRONMENT", "Reporter", "opened"]
+
+CONNECT_TIMEOUT = 5.0
+
+ENVIRONMENT = {
+    "server": "NATS_URL",
+    "user": "NATS_USER",
+    "password": "NATS_PASSWORD",
+    "token": "NATS_TOKEN",
+    "creds": "NATS_CREDS",
+    "nkey": "NATS_NKEY",
+    "tls_ca": "NATS_CA",
+    "tls_cert": "NATS_CERT",
+    "tls_key": "NATS_KEY",
+    "tls_key_password": "NATS_KEY_PASSWORD",
+}
+"""Where options are looked for that are not on the command line; the names of the `nats` command."""
+
+_LOGINS = (("user", "password"), ("token",), ("creds",), ("nkey",))
+
+# What options of `connect` are called here, for what is wrong with them.
+_FLAGS = {
+    "servers": "--server",
+    "credentials": "--creds",
+    "ca_file": "--tls-ca",
+    "cert_file": "--tls-cert",
+    "key_file": "--tls-key",
+    "key_password": "NATS_KEY_PASSWORD",
+    **{name: f"--{name}" for name in ("user", "password", "token", "nkey")},
+}
+
+
+class Reporter:
+    """Lines on stderr: each error is told once, whether a call raised it, a callback got it, or both.
+
+    `refused` is true once the server has refused something; `failed` once anything went wrong. After an
+    interrupt, which may cost the connection, nobody wants to know what befalls it.
+    """
+
+    def __init__(self) -> None:
+        self.refused = False
+        self.failed = False
+        self.interrupted = False
+        self._told: dict[str, object] = {}
+        self._lost_at = 0.0
+
+    @contextmanager
+    def heeding_interrupts(self) -> Iterator[None]:
+        """Hears of an interrupt before the connection does, which may break in the middle of a read."""
+        try:
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is not ours
+                signal.signal(signal.SIGINT, self._interrupt)
+        except ValueError:  # this is not the main thread, which alone is interrupted
+            pass
+        try:
+            yield
+        finally:
+            if signal.getsignal(signal.SIGINT) == self._interrupt:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _interrupt(self, *_: object) -> None:
+        self.interrupted = True
+        raise KeyboardInterrupt
+
+    def tell(self, text: object) -> None:
+        """One line."""
+        line = " ".join(str(text).split("\n"))
+        try:
+            print(f"natsync: {line}", file=sys.stderr, flush=True)
+        except (OSError, ValueError):  # a stderr that takes nothing: the status still tells
+            pass
+
+    def error(self, error: Exception) -> None:
+        """An error, in the words of the command line. For any thread."""
+        self.failed = True
+        self.refused = self.refused or isinstance(error, PermissionsViolationError)
+        text = str(error)
+        if isinstance(error, OptionError) and error.option in _FLAGS:
+            text = f"{_FLAGS[error.option]}: {error.reason}"
+        elif isinstance(error, CredentialsError) and error.option in _FLAGS:
+            text = f"no credentials from {_FLAGS[error.option]}: {error.reason}"
+        mine = object()
+        if self._told.setdefault(text, mine) is mine:  # atomic: two threads may be here
+            self.tell(text)
+
+    def reported(self, error: Error) -> None:
+        """For `on_error`. What ends the connection is told where it is lost."""
+        if isinstance(error, PermissionsViolationError):
+            self.error(error)
+        elif not isinstance(error, (AuthorizationError, StaleConnectionError)):
+            self.tell(error)
+
+    def disconnected(self, error: Error | None) -> None:
+        """For `on_disconnect`."""
+        self._lost_at = monotonic()
+        if self.interrupted:
+            return
+        reason = error.reason if isinstance(error, ConnectionClosedError) else error
+        self.tell(
+            f"disconnected: {reason}; reconnecting" if reason else "disconnected; reconnecting"
+        )
+
+    def reconnected(self) -> None:
+        """For `on_reconnect`."""
+        if not self.interrupted:
+            self.tell(f"reconnected after {monotonic() - self._lost_at:.1f} s")
+
+
+@contextmanager
+def opened(args: argparse.Namespace, reporter: Reporter) -> Iterator[Client]:
+    """The client that `args` ask for, until the end of the block.
+
+    Commands that listen go on when the connection is lost; others fail, for nobody waits for them.
+    """
+    given = _with_environment(args, os.environ)
+    listens: bool = args.listens
+    logger = logging.getLogger("natsync")
+    mute = logging.NullHandler()  # without one, Python would print what the reporter tells
+    logger.addHandler(mute)
+    try:
+        with connect(
+            given("server") or DEFAULT_URL,
+            name="natsync-cli",
+            user=given("user"),
+            password=given("password"),
+            token=given("token"),
+            credentials=os.path.expanduser(given("creds")),
+            nkey=_seed_of(given("nkey")),
+            tls=_tls(args, given),
+            connect_timeout=CONNECT_TIMEOUT if listens or not args.timeout else args.timeout,
+            reconnect=listens,
+            on_error=reporter.reported,
+            on_disconnect=reporter.disconnected if listens else None,
+            on_reconnect=reporter.reconnected,
+        ) as nc:
+            yield nc
+    finally:
+        logger.removeHandler(mute)
+
+
+def _with_environment(
+    args: argparse.Namespace, environment: Mapping[str, str]
+) -> Callable[[str], str]:
+    """What an option is: as given, else as the environment has it, else empty."""
+    logins = [names for names in _LOGINS if any(getattr(args, name) for name in names)]
+    passed = {name for names in _LOGINS if logins and names not in logins for name in names}
+
+    def given(name: str) -> str:
+        value: str | None = getattr(args, name, None)
+        if value is None and name not in passed:
+            value = environment.get(ENVIRONMENT[name])
+        return value or ""
+
+    return given
+
+
+def _tls(args: argparse.Namespace, given: Callable[[str], str]) -> TLS | bool:
+    if not (args.tls or args.tls_first or given("tls_ca") or given("tls_cert") or given("tls_key")):
+        return False
+    return TLS(
+        ca_file=given("tls_ca"),
+        cert_file=given("tls_cert"),
+        key_file=given("tls_key"),
+        key_password=given("tls_key_password") if given("tls_cert") else "",
+        handshake_first=args.tls_first,
+    )
+
+
+def _seed_of(path: str) -> str | Callable[[], str]:
+    """The seed in a file, read again at every connect; read now, too, to tell what is wrong with it."""
+    if not path:
+        return ""
+
+    def read() -> str:
+        try:
+            with open(os.path.expanduser(path), encoding="ascii", errors="replace") as file:
+                words = file.read(1 << 16).split()
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            reason = getattr(error, "strerror", None) or "not a file name"
+            raise OptionError("nkey", f"file {path!r}: {reason}") from error
+        seed = next((word for word in words if word.startswith("SU")), "")
+        if not seed:
+            raise OptionError("nkey", f"file {path!r} holds no user's seed (SU...)")
+        return seed
+
+    read()
+    return read

@@ -1,0 +1,42 @@
+"""`connect` as a whole: with wrong arguments nothing is opened, at exit everything is closed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import natsync
+from natsync import errors
+from natsync.protocol import Pub
+
+from tests.support.fake_server import FakeServer
+
+LEAVES = """
+import sys, natsync
+nc = natsync.connect(sys.argv[1])
+nc.publish("a", b"last")
+"""
+
+
+def test_a_program_that_ends_without_close_gets_out_what_it_published() -> None:
+    with FakeServer() as server:
+        program = subprocess.Popen([sys.executable, "-c", LEAVES, server.url])
+        try:
+            peer = server.accept()
+            peer.greet()
+            assert peer.until(Pub).payload == b"last"
+            peer.expect_end()
+            assert program.wait(10) == 0
+        finally:
+            program.kill()
+            program.wait()
+
+
+@pytest.mark.parametrize(
+    "given", [{"connect_timeout": 0}, {"reconnect_buffer": -1}, {"max_reconnects": -1}, {"name": 5}]
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_opened(given: dict[str, int]) -> None:
+    with FakeServer() as server, pytest.raises((errors.OptionError, TypeError)):
+        natsync.connect(server.url, **given)  # type: ignore[arg-type] # wrong on purpose

@@ -1,0 +1,157 @@
+"""How a command connects: the command line before the environment, secrets out of sight, TLS."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from natsync.cli import main
+from natsync.commands.reporting import ENVIRONMENT, Reporter
+from natsync.errors import (
+    ConnectionClosedError,
+    NoRespondersError,
+    OptionError,
+    PermissionsViolationError,
+)
+from natsync.protocol import ConnectOptions, ServerInfo
+
+from tests.support.fake_server import INFO, Background, FakeServer
+from tests.support.logins import ALICE, creds, user_jwt
+
+SECRET = "s3cr3t"
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def nothing_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ENVIRONMENT.values():
+        monkeypatch.delenv(name, raising=False)
+
+
+def said(*options: str, info: ServerInfo = INFO) -> ConnectOptions:
+    """What CONNECT says of who gives these options."""
+    with FakeServer() as server:
+        call = Background(lambda: main(["-s", server.url, *options, "rtt"]))
+        peer = server.accept()
+        told = peer.greet(info)
+        peer.expect_end()
+        assert call.result() == 0
+    return told
+
+
+def test_a_login_on_the_command_line_or_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = said("--user", "ann", "--password", SECRET)
+    assert (told.user, told.password, told.name) == ("ann", SECRET, "natsync-cli")
+    monkeypatch.setenv("NATS_USER", "bob")
+    monkeypatch.setenv("NATS_PASSWORD", SECRET)
+    told = said()
+    assert (told.user, told.password) == ("bob", SECRET)
+    told = said("--user", "ann")
+    assert (told.user, told.password) == ("ann", SECRET)
+
+
+def test_one_kind_of_login_excludes_the_environments_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NATS_USER", "bob")
+    monkeypatch.setenv("NATS_PASSWORD", SECRET)
+    told = said("--token", "t")
+    assert (told.user, told.password, told.auth_token) == ("", "", "t")
+
+
+def test_options_may_stand_behind_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeServer() as server:
+        monkeypatch.setenv("NATS_URL", server.url)
+        call = Background(lambda: main(["rtt", "--token", "t"]))
+        peer = server.accept()
+        assert peer.greet().auth_token == "t"
+        peer.expect_end()
+        assert call.result() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--creds", "/no/such"], "--creds: file '/no/such': No such file or directory"),
+        (["--nkey", "/no/such"], "--nkey: file '/no/such': No such file or directory"),
+        (["--tls-ca", "/no/such"], "--tls-ca: '/no/such': No such file or directory"),
+        (["--tls-key", "/no/such"], "--tls-key: needs cert_file"),
+        (["--token", SECRET, "--user", "u"], "--token: excludes user and password"),
+        (["-s", f"http://u:{SECRET}@h"], "--server: a URL starts with nats:// or tls://"),
+    ],
+)
+def test_what_is_wrong_is_told_in_the_words_of_the_command_line(
+    arguments: list[str], told: str, capsys: Output
+) -> None:
+    with FakeServer() as server:  # which nobody calls
+        assert main(["-s", server.url, *arguments, "rtt"]) in (1, 2)
+    err = capsys.readouterr().err
+    assert told in err and err.count("\n") == 1 and SECRET not in err
+
+
+def test_a_file_that_holds_no_seed(tmp_path: Path, capsys: Output) -> None:
+    file = tmp_path / "seed"
+    file.write_text(f"# {SECRET}\nnothing")
+    assert main(["--nkey", str(file), "rtt"]) == 2
+    err = capsys.readouterr().err
+    assert "holds no user's seed" in err and SECRET not in err
+
+
+def test_files_that_sign(tmp_path: Path) -> None:
+    seed, both = tmp_path / "seed", tmp_path / "creds"
+    seed.write_text(f"# of alice\n{ALICE.seed}\n")
+    both.write_text(creds(user_jwt(), ALICE.seed))
+    told = said("--nkey", str(seed), info=replace(INFO, nonce="abc"))
+    assert told.nkey == ALICE.public and told.sig
+    told = said("--creds", str(both), info=replace(INFO, nonce="abc"))
+    assert told.jwt and told.sig and not told.nkey
+
+
+def test_each_error_is_told_once(capsys: Output) -> None:
+    reporter = Reporter()
+    refusal = PermissionsViolationError("text", "publish", "a")
+    for _ in range(2):
+        reporter.error(NoRespondersError("a"))
+        reporter.reported(refusal)
+    reporter.error(OptionError("timeout", "is\nwrong"))
+    assert capsys.readouterr().err.splitlines() == [
+        "natsync: no responders on a",
+        "natsync: the server reported: text",
+        "natsync: option timeout: is wrong",
+    ]
+    assert reporter.refused and reporter.failed
+
+
+def test_what_an_interrupt_costs_is_not_told(capsys: Output) -> None:
+    reporter = Reporter()
+    with pytest.raises(KeyboardInterrupt), reporter.heeding_interrupts():
+        signal.raise_signal(signal.SIGINT)
+    reporter.disconnected(ConnectionClosedError("interrupted while reading or writing"))
+    reporter.reconnected()
+    assert reporter.interrupted and capsys.readouterr() == ("", "")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_interrupts_that_are_not_ours() -> None:
+    def heeds() -> None:
+        with Reporter().heeding_interrupts():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    seen: list[object] = []
+    Background(heeds).result()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        heeds()
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert seen == [signal.default_int_handler, signal.SIG_IGN]
+
+
+def test_the_logger_is_as_it_was() -> None:
+    before = list(logging.getLogger("natsync").handlers)
+    said()
+    assert logging.getLogger("natsync").handlers == before

@@ -1,0 +1,213 @@
+"""One connection's bytes: see test_supervisor.py for its loss."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+
+from natsync._engine.channel import Channel
+from natsync._engine.engine import Engine, EngineEvent
+from natsync._engine.loop import Loop
+from natsync._engine.outbound_buffer import OutboundBuffer, RequestBytes, SubscriptionOps
+from natsync.errors import ConnectionClosedError
+from natsync.protocol import ConnectOptions
+
+from tests.support.fake_server import Background
+
+INFO = b'INFO {"server_id":"N","max_payload":100,"headers":true}\r\n'
+
+
+class ThinLoop(Loop):
+    """Takes `room` bytes in all, and never waits; gives what it is told to."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__("thin", lambda: None)
+        self.room = room
+        self.wrote = b""
+        self.inbound = [INFO + b"PONG\r\n"]
+
+    def write(self, data: memoryview) -> int:
+        fits = data[: self.room - len(self.wrote)]
+        self.wrote += fits
+        return len(fits)
+
+    def read(self, size: int) -> bytes | None:
+        return self.inbound.pop(0) if self.inbound else None
+
+    def wait(self, until: float, writing: bool = False, reading: bool = True) -> bool:
+        return True
+
+
+@dataclass
+class Schedule:
+    """Nothing is due."""
+
+    paused: bool = False
+    deadline: float = float("inf")
+
+    def expire(self, now: float) -> None:
+        pass
+
+
+def linked(room: int) -> tuple[Channel, ThinLoop, OutboundBuffer, list[EngineEvent]]:
+    loop, seen = ThinLoop(room), list[EngineEvent]()
+    outbound = OutboundBuffer(loop, lambda done, until: None, 1000, 1.0, 1000)
+    engine = Engine("h:1", lambda info: ConnectOptions(), 10.0, 2)
+    channel = Channel(loop, outbound, engine, seen.extend, Schedule())
+    loop.start()
+    channel.turn(0.0)
+    outbound.attach()
+    return channel, loop, outbound, seen
+
+
+def test_what_did_not_reach_the_network_is_known_to_the_message() -> None:
+    channel, loop, outbound, _ = linked(10_000)
+    channel.turn(0.0)
+    loop.room = len(loop.wrote) + 12
+    for item in (b"0123456789", SubscriptionOps(b"SUB"), b"abcdef", RequestBytes(b"ask")):
+        outbound.put(item, len(item))
+    channel.turn(0.0)
+    assert channel.is_behind
+    assert channel.unsent() == [SubscriptionOps(b"SUB"), b"abcdef", RequestBytes(b"ask")]
+    assert channel.unconfirmed == 1
+    loop.room = 20_000
+    channel.turn(0.0)
+    assert not channel.is_behind and channel.unsent() == [] and channel.unconfirmed == 3
+
+
+def test_the_end_of_the_stream_is_an_error() -> None:
+    channel, loop, _, _ = linked(10_000)
+    loop.inbound.append(b"")
+    with pytest.raises(ConnectionClosedError, match="the server closed the connection"):
+        channel.turn(0.0)
+    assert channel.busy
+
+
+def test_a_paused_link_reads_nothing() -> None:
+    channel, loop, _, seen = linked(10_000)
+    assert isinstance(channel._router, Schedule)
+    channel._router.paused = True
+    loop.inbound.append(b"MSG a 1 0\r\n\r\n")
+    before = len(seen)
+    channel.turn(0.0)
+    assert len(seen) == before and loop.inbound
+
+
+def test_what_an_interrupt_leaves_is_neither_lost_nor_sent_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    channel, loop, outbound, _ = linked(10_000)
+    channel.turn(0.0)
+    for item in (b"a", RequestBytes(b"b"), b"c"):
+        outbound.put(item, len(item))
+
+    def interrupt(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(channel.engine, "wants_checkpoint", interrupt)  # while it gathers
+        channel.turn(0.0)
+    assert (channel.busy, channel.unsent(), channel.sent, channel.unconfirmed) == (
+        True,
+        [b"a", RequestBytes(b"b"), b"c"],
+        0,
+        0,
+    )
+    channel, loop, outbound, _ = linked(10_000)
+    channel.turn(0.0)
+    outbound.put(b"a", 1)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop, "write", interrupt)  # behind the system call, for all we know
+        channel.turn(0.0)
+    assert (channel.busy, channel.unsent(), channel.sent, channel.unconfirmed) == (True, [], 1, 1)
+
+
+def test_an_interrupt_while_messages_are_put_together_does_no_harm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(*_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    channel, loop, outbound, _ = linked(10_000)
+    channel.turn(0.0)
+    outbound.put(b"a", 1)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("natsync._engine.channel._joined", interrupt)
+        channel.push()
+    assert (channel.busy, channel.unsent(), channel.sent) == (False, [b"a"], 0)
+    outbound.put(b"b", 1)
+    begun = len(loop.wrote)
+    channel.push()
+    assert (loop.wrote[begun:], channel.sent, channel.unsent()) == (b"ab", 2, [])
+
+
+def test_a_link_that_is_not_busy_knows_what_was_sent_whenever_an_interrupt_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    armed, over = threading.Event(), threading.Event()
+
+    def interrupt(*_: object) -> None:
+        if armed.is_set():
+            armed.clear()
+            raise KeyboardInterrupt
+
+    def pester(thread: int) -> None:
+        while not over.wait(0.00005):
+            signal.pthread_kill(thread, signal.SIGUSR1)
+
+    data = bytes(range(256)) * 400
+    interrupted = 0
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    pest = Background(partial(pester, threading.get_ident()))
+    try:
+        for _ in range(500):
+            near, far = socket.socketpair()
+            with near, far:
+                near.setblocking(False)
+                far.settimeout(10.0)
+                monkeypatch.setattr(ThinLoop, "sender", near.send)
+                channel, _, outbound, _ = linked(10_000)
+                channel.push()
+                begun = channel.out_bytes
+                assert len(far.recv(100)) == begun  # CONNECT
+                outbound.put(data, len(data))
+                try:
+                    armed.set()
+                    channel.push()
+                    armed.clear()
+                except KeyboardInterrupt:
+                    interrupted += not channel.busy
+                if not channel.busy:
+                    got = b""
+                    while len(got) < len(data):
+                        channel.push()
+                        got += far.recv(1 << 20)
+                    assert got == data and (channel.out_bytes - begun, channel.sent) == (
+                        len(data),
+                        1,
+                    )
+    finally:
+        armed.clear()
+        over.set()
+        pest.result()
+        signal.signal(signal.SIGUSR1, before)
+    assert interrupted
+
+
+def test_an_error_of_a_signal_handler_is_none_of_the_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    channel, loop, outbound, _ = linked(10_000)
+    outbound.put(b"a", 1)
+
+    def late(data: memoryview) -> int:
+        raise TimeoutError("the task's time is over")
+
+    monkeypatch.setattr(loop, "write", late)
+    with pytest.raises(TimeoutError, match="task"):
+        channel.turn(0.0)

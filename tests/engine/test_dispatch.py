@@ -1,0 +1,143 @@
+"""User code on its own threads: order, errors reported, callbacks one by one and `on_close` last."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from time import monotonic
+
+import pytest
+
+from natsync._engine.dispatch import Dispatcher
+from natsync._engine.sink import SubscriptionSink
+from natsync.errors import ConnectionClosedError, Error, HandlerError, MaxMessagesError, ServerError
+from natsync.message import Msg
+from natsync.options import Callbacks
+
+from tests.client.test_subscription import frames
+from tests.support.driving import host
+
+
+def until() -> float:
+    return monotonic() + 10
+
+
+def handled_sub(*payloads: bytes) -> SubscriptionSink:
+    """A subscription that has ended with these messages pending."""
+    sub = SubscriptionSink("a", "", host(), (100, 1000))
+    sub.deliver(frames(*payloads))
+    sub.end(MaxMessagesError("a"))
+    return sub
+
+
+def test_a_handler_gets_messages_in_order_on_its_own_thread() -> None:
+    dispatcher = Dispatcher("test", Callbacks())
+    got: list[tuple[str, bytes]] = []
+    dispatcher.handle(
+        handled_sub(b"1", b"2"),
+        lambda msg: got.append((threading.current_thread().name, msg.data)),
+    )
+    assert dispatcher.join(until())
+    assert got == [("test-handler-a", b"1"), ("test-handler-a", b"2")]
+
+
+def test_what_a_handler_raises_is_reported_and_delivery_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    errors: list[Error] = []
+    got: list[bytes] = []
+    reported = threading.Semaphore(0)
+
+    def handler(msg: Msg) -> None:
+        got.append(msg.data)
+        raise KeyError(msg.data)
+
+    def on_error(error: Error) -> None:
+        errors.append(error)
+        reported.release()
+
+    caplog.set_level(logging.DEBUG, "natsync")
+    dispatcher = Dispatcher("test", Callbacks(on_error=on_error))
+    dispatcher.handle(handled_sub(b"1", b"2"), handler)
+    assert reported.acquire(timeout=10) and reported.acquire(timeout=10)
+    dispatcher.end(None)
+    assert dispatcher.join(until())
+    assert got == [b"1", b"2"]
+    assert [type(error) for error in errors] == [HandlerError] * 2
+    assert repr(errors[1].__cause__) == "KeyError(b'2')"
+    assert "KeyError" in caplog.text and caplog.records[0].name == "natsync"
+    assert {record.levelname for record in caplog.records} == {"DEBUG"}, "it was handled"
+
+
+def test_what_no_callback_gets_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    got: list[Error] = []
+    dispatcher = Dispatcher("test", Callbacks(on_error=got.append))
+    dispatcher.end(None)
+    dispatcher.report(ServerError("too late"))
+    assert dispatcher.join(until())
+    assert not got and [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "too late" in caplog.text
+
+
+def test_callbacks_run_in_order_on_one_thread_and_close_is_last() -> None:
+    got: list[tuple[str, object]] = []
+
+    def note(error: Error | None) -> None:
+        got.append((threading.current_thread().name, error))
+
+    dispatcher = Dispatcher("test", Callbacks(on_error=note, on_close=note))
+    reported: list[Error] = [ServerError(str(number)) for number in range(5)]
+    for error in reported:
+        dispatcher.report(error)
+    dispatcher.end(ConnectionClosedError("gone"))
+    dispatcher.report(ServerError("too late"))
+    dispatcher.end(None)
+    assert dispatcher.join(until())
+    assert {name for name, _ in got} == {"test-callbacks"}
+    assert [error for _, error in got[:-1]] == reported
+    assert str(got[-1][1]) == "connection closed: gone"
+
+
+def test_a_callback_that_raises_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    got: list[Error] = []
+
+    def on_error(error: Error) -> None:
+        got.append(error)
+        raise ValueError("in the callback")
+
+    dispatcher = Dispatcher("test", Callbacks(on_error=on_error))
+    dispatcher.report(ServerError("1"))
+    dispatcher.report(ServerError("2"))
+    dispatcher.end(None)
+    assert dispatcher.join(until())
+    assert len(got) == 2
+    assert "in the callback" in caplog.text
+
+
+def test_without_callbacks_there_is_no_thread(caplog: pytest.LogCaptureFixture) -> None:
+    before = threading.active_count()
+    dispatcher = Dispatcher("test", Callbacks())
+    with caplog.at_level(logging.WARNING):
+        dispatcher.report(ServerError("only logged"))
+    dispatcher.end(None)
+    assert threading.active_count() == before
+    assert "only logged" in caplog.text
+
+
+def test_joining_gives_up_at_its_deadline_and_spares_the_caller() -> None:
+    release, joined = threading.Event(), threading.Event()
+    results: list[bool] = []
+    dispatcher = Dispatcher("test", Callbacks())
+
+    def joins(msg: Msg) -> None:
+        results.append(dispatcher.join(until()))
+        joined.set()
+
+    dispatcher.handle(handled_sub(b"1"), joins)
+    assert joined.wait(10)
+    assert dispatcher.join(until())
+    dispatcher.handle(handled_sub(b"1"), lambda msg: release.wait(10))
+    assert not dispatcher.join(monotonic() + 0.01)
+    release.set()
+    assert dispatcher.join(until())
+    assert results == [True]

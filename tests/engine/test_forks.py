@@ -1,0 +1,116 @@
+"""A process that forks: parent and child each have a connection that works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from natsync.protocol import Pub, Sub
+
+from tests.support.fake_server import FakeServer, Peer
+
+# A fork in a process with threads is what Python 3.12 and later warn of; programs do it all the same.
+PROGRAM = """
+import os, sys, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+import natsync
+
+def child():
+    {child}
+
+nc = natsync.connect(sys.argv[1], name="app", {options})
+sub = nc.subscribe("a")
+nc.publish("parent", b"before")
+nc.flush()
+pid = os.fork()
+if not pid:
+    child()
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+nc.publish("parent", b"after")
+nc.close()
+"""
+
+
+def start(server: FakeServer, child: str, options: str = "") -> subprocess.Popen[bytes]:
+    text = PROGRAM.format(child=child, options=options)
+    return subprocess.Popen([sys.executable, "-c", text, server.url])
+
+
+def parent_of(server: FakeServer) -> Peer:
+    peer = server.accept()
+    assert peer.greet().name == "app"
+    assert peer.until(Sub).subject == b"a"
+    assert peer.until(Pub).payload == b"before"
+    peer.answer()
+    return peer
+
+
+def ends(program: subprocess.Popen[bytes], parent: Peer) -> None:
+    """The parent goes on as if nothing had been."""
+    assert parent.until(Pub).payload == b"after"
+    parent.expect_end()
+    assert program.wait(10) == 0
+
+
+@pytest.mark.parametrize(
+    "child",
+    [
+        'nc.publish("child", b"hello"); nc.close()',
+        'nc.subscribe("b"); nc.publish("child", b"hello"); nc.close()',
+        'nc.publish_confirmed("child", b"hello"); natsync._connect._close_at_exit()',
+    ],
+)
+def test_the_child_gets_a_connection_of_its_own(child: str) -> None:
+    with FakeServer() as server:
+        program = start(server, child)
+        try:
+            parent = parent_of(server)
+            peer = server.accept()
+            assert peer.greet().name == "app"
+            assert peer.until(Pub).payload == b"hello"
+            peer.answer()
+            peer.expect_end()
+            ends(program, parent)
+        finally:
+            program.kill()
+            program.wait()
+
+
+@pytest.mark.parametrize(
+    ("child", "options"),
+    [
+        ("pass", ""),
+        ("nc.close(); repr(nc); nc.status", ""),
+        (
+            "\n    ".join(
+                [
+                    "try: nc.publish('a')",
+                    "except natsync.ForkedError: pass",
+                    "else: os._exit(1)",
+                ]
+            ),
+            "reconnect_after_fork=False",
+        ),
+        (
+            "\n    ".join(
+                [
+                    "try: sub.next_msg(1)",
+                    "except natsync.ForkedError: pass",
+                    "else: os._exit(1)",
+                ]
+            ),
+            "",
+        ),
+    ],
+)
+def test_a_child_that_asks_for_nothing_opens_nothing(child: str, options: str) -> None:
+    with FakeServer() as server:
+        program = start(server, child, options)
+        try:
+            ends(program, parent_of(server))
+        finally:
+            program.kill()
+            program.wait()

@@ -1,0 +1,98 @@
+"""The queue of one subscription: limits, what is over them, and when it is idle."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from time import monotonic
+
+import pytest
+
+from natsync._engine.pending_queue import Overflow, PendingQueue
+from natsync.errors import BadSubscriptionError
+from natsync.message import Delivered
+
+from tests.client.test_subscription import frames
+from tests.support.driving import idle
+from tests.support.fake_server import Background
+
+
+def new_pending(
+    most: int = 2, most_bytes: int = -1, overflow: Overflow = Overflow.DROP_NEW
+) -> PendingQueue:
+    return PendingQueue(most, most_bytes, overflow, idle)
+
+
+def taken(pending: PendingQueue) -> list[bytes]:
+    got = []
+    while frame := pending.take(0, True):
+        got.append(frame.payload)
+    return got
+
+
+def numbers(*payloads: int) -> Sequence[Delivered]:
+    return frames(*(b"%d" % number for number in payloads))
+
+
+def test_new_messages_are_dropped_and_an_episode_is_told_once() -> None:
+    pending = new_pending()
+    assert pending.put(numbers(1, 2, 3, 4)) == 2
+    assert pending.put(numbers(5)) == 0 and pending.slow
+    assert taken(pending) == [b"1", b"2"]
+    assert pending.put(numbers(6)) == 0 and not pending.slow
+    assert (pending.received, pending.dropped, len(pending), pending.delivered) == (6, 3, 1, 2)
+
+
+def test_old_messages_make_room() -> None:
+    pending = new_pending(overflow=Overflow.DROP_OLD)
+    assert pending.put(numbers(1, 2, 3, 4)) == 2
+    assert taken(pending) == [b"3", b"4"]
+    assert (pending.received, pending.dropped, pending.delivered) == (4, 2, 2)
+
+
+def test_a_message_larger_than_all_room_is_dropped_in_any_case() -> None:
+    pending = new_pending(most=-1, most_bytes=3, overflow=Overflow.DROP_OLD)
+    pending.put(frames(b"a", b"b"))
+    assert pending.put(frames(b"1234")) == 3
+    assert taken(pending) == []
+
+
+def test_a_full_queue_that_drops_nothing_says_so() -> None:
+    pending = new_pending(overflow=Overflow.BLOCK)
+    pending.put(numbers(1))
+    assert not pending.is_full
+    pending.put(numbers(2, 3))
+    assert pending.is_full and pending.dropped == 0
+    pending.take(0, True)
+    assert pending.is_full
+    pending.take(0, True)
+    assert not pending.is_full
+
+
+def test_idle_is_when_all_is_taken_and_handled() -> None:
+    pending = new_pending(most=-1)
+    pending.put(numbers(1, 2))
+    assert pending.wait_idle(monotonic()) == 2
+    frame = pending.take(0, True, thread=-1)
+    pending.close(BadSubscriptionError("a"), discard=False)
+    call = Background(lambda: pending.wait_idle(monotonic() + 10))
+    assert pending.wait_idle(0) == 2
+    pending.take(0, True)
+    pending.finish(frame)
+    assert call.result() == 0
+
+
+def test_what_the_waiting_thread_handles_itself_does_not_count() -> None:
+    pending = new_pending()
+    pending.put(numbers(1))
+    pending.take(0, True, threading.get_ident())
+    assert pending.wait_idle(0) == 0
+
+
+def test_nothing_comes_after_the_end() -> None:
+    pending = new_pending()
+    assert pending.close(BadSubscriptionError("a"), discard=False)
+    assert not pending.close(BadSubscriptionError("b"), discard=False)
+    assert pending.put(numbers(1)) == 0 and pending.received == 0
+    with pytest.raises(BadSubscriptionError, match="a has ended"):
+        pending.take(0, True)

@@ -1,0 +1,130 @@
+"""Replies find the thread that asked; late, foreign and second ones are dropped."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from natsync._engine.reply_mux import ReplyMux
+from natsync._engine.waiter import Waiter
+from natsync.errors import (
+    ConnectionClosedError,
+    ConnectionReconnectingError,
+    PermissionsViolationError,
+)
+from natsync.protocol import Msg as MsgFrame
+
+from tests.support.driving import idle
+from tests.support.fake_server import Background
+
+
+def reply(inbox: ReplyMux, token: bytes, payload: bytes = b"") -> MsgFrame:
+    return MsgFrame(inbox.wire_prefix + token, b"1", b"", payload)
+
+
+def test_a_waiter_is_settled_failed_or_late() -> None:
+    settled: Waiter[int] = Waiter(idle)
+    call = Background(lambda: settled.wait(10))
+    settled.settle(5)
+    assert call.result() == 5
+    failed: Waiter[int] = Waiter(idle)
+    failed.fail(ConnectionClosedError("gone"))
+    with pytest.raises(ConnectionClosedError, match="gone"):
+        failed.wait(10)
+    late: Waiter[int] = Waiter(idle)
+    assert late.wait(0.01) is None
+    late.settle(5)  # nobody watches, nothing breaks
+    assert Waiter[int](idle).wait(-1) is None
+
+
+def test_subjects() -> None:
+    inbox, other = ReplyMux("_INBOX", idle), ReplyMux("_INBOX", idle)
+    assert re.fullmatch(r"_INBOX\.[0-9A-Za-z]{22}\.\*", inbox.wire_subject.decode())
+    assert inbox.wire_prefix != other.wire_prefix
+    assert inbox.wire_subject == inbox.wire_prefix + b"*"
+    tokens = {inbox.open("a")[0] for _ in range(100)}
+    assert len(tokens) == 100
+    assert all(re.fullmatch(b"[0-9a-z]+", token) for token in tokens)
+    assert ReplyMux("my.own", idle).subject.startswith("my.own.")
+
+
+def test_each_reply_finds_its_request() -> None:
+    inbox = ReplyMux("_INBOX", idle)
+    asked = [inbox.open("a") for _ in range(20)]
+    inbox.deliver([reply(inbox, token, b"re " + token) for token, _ in reversed(asked)])
+    for token, waiter in asked:
+        frame = waiter.wait(0)
+        assert frame and frame.payload == b"re " + token
+        assert not inbox.close(token)
+    assert inbox.received == 20
+
+
+def test_second_late_and_foreign_replies_are_dropped() -> None:
+    inbox = ReplyMux("_INBOX", idle)
+    token, waiter = inbox.open("a")
+    other, _ = inbox.open("a")
+    inbox.deliver([reply(inbox, token, b"1"), reply(inbox, token, b"2"), reply(inbox, b"zzz")])
+    assert inbox.close(other) and not inbox.close(other)
+    inbox.deliver([reply(inbox, other)])
+    frame = waiter.wait(0)
+    assert frame and frame.payload == b"1"
+
+
+def test_a_rewritten_subject_goes_to_the_only_request() -> None:
+    inbox = ReplyMux("_INBOX", idle)
+    _, waiter = inbox.open("a")
+    inbox.deliver([reply(inbox, b"zzz")])  # ours, but of a request that is over
+    inbox.deliver([MsgFrame(b"imported.subject", b"1", b"", b"yes")])
+    frame = waiter.wait(0)
+    assert frame and frame.payload == b"yes"
+    _, first = inbox.open("a")
+    inbox.open("a")
+    inbox.deliver([MsgFrame(b"imported.subject", b"1")])
+    assert first.wait(0) is None
+
+
+def test_a_denied_subject_fails_its_requests_only() -> None:
+    inbox = ReplyMux("_INBOX", idle)
+    denied, allowed = inbox.open("secret"), inbox.open("open")
+    inbox.deny(PermissionsViolationError("...", "publish", "secret"))
+    with pytest.raises(PermissionsViolationError):
+        denied[1].wait(0)
+    assert allowed[1].wait(0) is None
+
+
+def test_a_refused_inbox_fails_requests_now_and_later() -> None:
+    inbox = ReplyMux("_INBOX", idle)
+    _, waiter = inbox.open("a")
+    inbox.refuse(PermissionsViolationError("...", "subscription", inbox.subject))
+    with pytest.raises(PermissionsViolationError):
+        waiter.wait(0)
+    with pytest.raises(PermissionsViolationError):
+        inbox.open("a")
+
+
+def test_the_end_fails_all() -> None:
+    inbox = ReplyMux("_INBOX", idle)
+    waiters = [inbox.open("a")[1] for _ in range(3)]
+    inbox.end(ConnectionClosedError("gone"))
+    for waiter in waiters:
+        with pytest.raises(ConnectionClosedError):
+            waiter.wait(0)
+
+
+def test_a_reply_that_was_at_hand_when_an_interrupt_came_is_not_forgotten() -> None:
+    inbox = ReplyMux("_INBOX", idle)
+    token, _ = inbox.open("x")
+
+    class Stubborn(Waiter[object]):
+        def settle(self, value: object) -> None:
+            raise KeyboardInterrupt
+
+    inbox._waiting[token] = "x", Stubborn(idle)
+    stubborn = inbox._waiting[token][1]
+    with pytest.raises(KeyboardInterrupt):
+        inbox.deliver([reply(inbox, token)])
+    inbox.lose(ConnectionReconnectingError("interrupted"))
+    assert isinstance(stubborn, Waiter)
+    with pytest.raises(ConnectionReconnectingError):
+        stubborn.wait(0)

@@ -1,0 +1,95 @@
+"""Sids, and what a new connection is told of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from natsync._engine.subscription_table import SubscriptionTable, limit, subscribe, unsubscribe
+from natsync.errors import ConnectionReconnectingError, Error, PermissionsViolationError
+from natsync.message import Delivered
+
+
+@dataclass(eq=False)
+class Listening:
+    """A sink that notes what it is told."""
+
+    subject: str
+    queue: str = ""
+    max_msgs: int | None = None
+    received: int = 0
+    received_before: int = 0
+    refused: Error | None = None
+    sid: bytes = b""
+    asked: str = ""
+    ended: Error | None = None
+    is_full: bool = False
+
+    @property
+    def wire_subject(self) -> bytes:
+        return self.subject.encode()
+
+    @property
+    def wire_queue(self) -> bytes:
+        return self.queue.encode()
+
+    def deliver(self, frames: Sequence[Delivered]) -> int:
+        return 0
+
+    def refuse(self, error: Error) -> None:
+        self.refused = error
+
+    def renew(self) -> None:
+        self.received_before = self.received
+
+    def end(self, error: Error, *, discard: bool = False, quiet: bool = True) -> None:
+        self.ended = error
+
+
+def test_sids_are_never_used_again() -> None:
+    table = SubscriptionTable()
+    first = Listening("a")
+    assert table.add(first) == b"1"
+    assert table.get(b"1") is first
+    assert table.remove(b"1") is first and table.remove(b"1") is None
+    assert table.add(first) == b"2"
+
+
+def test_limits_count_from_the_connection_at_hand() -> None:
+    listening = Listening("a", max_msgs=10, received=4)
+    assert subscribe(b"1", listening) == b"SUB a 1\r\nUNSUB 1 10\r\n"
+    listening.renew()
+    assert limit(b"1", listening) == b"UNSUB 1 6\r\n"
+    assert limit(b"1", Listening("a")) == b""
+    assert unsubscribe(b"1") == b"UNSUB 1\r\n"
+
+
+def test_a_new_connection_is_told_of_all_interest() -> None:
+    table = SubscriptionTable()
+    table.add(Listening("a", queue="q"))
+    table.add(Listening("b", max_msgs=3, received=1))
+    assert table.wire() == b"SUB a q 1\r\nSUB b 2\r\nUNSUB 2 2\r\n"
+
+
+def test_a_refusal_is_told_by_subject_and_queue() -> None:
+    table = SubscriptionTable()
+    meant, other = Listening("a", queue="q"), Listening("a")
+    table.add(meant)
+    table.add(other)
+    error = PermissionsViolationError("no", "subscription", "a", "q")
+    table.deny(error)
+    assert (meant.refused, other.refused) == (error, None)
+
+
+def test_who_waits_for_replies_is_told_of_a_refused_request_and_of_a_loss() -> None:
+    table = SubscriptionTable()
+    asking, other = Listening("inbox", asked="a"), Listening("a")
+    table.add(asking)
+    table.add(other)
+    error = PermissionsViolationError("no", "publish", "a")
+    table.deny(error)
+    assert (asking.refused, other.refused) == (error, None)
+    lost = ConnectionReconnectingError("reset")
+    table.lose(lost)
+    assert (asking.ended, other.ended) == (lost, None)
+    assert table.all() == [(b"2", other)]

@@ -1,0 +1,310 @@
+"""Losing a connection and finding another one: what is told to whom, and what survives."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+
+import pytest
+
+import natsync
+from natsync import errors
+from natsync._engine.loop import Loop
+from natsync._engine.subscription_table import SubscriptionTable
+from natsync._engine.waiter import Waiter
+from natsync.protocol import Err, Info, Msg, Ping, Pong, Pub, Sub, Unsub
+
+from tests.support.fake_server import INFO, Background, FakeServer, Peer
+
+TIMEOUT = 10.0
+
+fast = partial(natsync.connect, reconnect_wait=0.01, reconnect_max_wait=0.02)
+
+
+class Told:
+    """What callbacks were told, in order."""
+
+    def __init__(self) -> None:
+        self.events: SimpleQueue[str] = SimpleQueue()
+
+    def connect(self, url: str, **options: bool) -> natsync.Client:
+        return fast(
+            url,
+            on_error=lambda error: self.events.put(f"error {error}"),
+            on_disconnect=lambda error: self.events.put(f"disconnect {error}"),
+            on_reconnect=lambda: self.events.put("reconnect"),
+            on_discover=lambda servers: self.events.put(f"discover {servers}"),
+            on_lame_duck=lambda: self.events.put("lame duck"),
+            on_close=lambda error: self.events.put(f"close {error}"),
+            **options,
+        )
+
+    def next(self) -> str:
+        return self.events.get(timeout=TIMEOUT)
+
+
+def again(server: FakeServer) -> Peer:
+    peer = server.accept()
+    peer.greet()
+    return peer
+
+
+def test_interest_comes_back_before_what_was_published_meanwhile() -> None:
+    with FakeServer() as server, server.client(fast) as (nc, peer):
+        plain = nc.subscribe("a", queue="q")
+        limited = nc.subscribe("b", max_msgs=5)
+        gone = nc.subscribe("c")
+        gone.unsubscribe()
+        peer.until(Unsub)
+        peer.until(Unsub)
+        peer.send(Msg(b"b", b"2"), Msg(b"b", b"2"), Ping())
+        peer.expect(Pong)
+        peer.reset()
+        peer = server.accept()
+        nc.publish("d", b"meanwhile")  # before the handshake, whenever the loss is noticed
+        peer.greet()
+        assert peer.expect(Sub) == Sub(b"a", b"1", b"q")
+        assert peer.expect(Sub) == Sub(b"b", b"2")
+        assert peer.expect(Unsub) == Unsub(b"2", 3)
+        assert peer.expect(Pub).payload == b"meanwhile"
+        assert nc.wait_connected(TIMEOUT) and nc.stats.reconnects == 1
+        peer.send(*[Msg(b"b", b"2")] * 3, Msg(b"a", b"1"))
+        assert plain.next_msg(TIMEOUT).subject == "a"
+        assert len(list(limited)) == 5
+
+
+def test_events_come_in_order_off_the_io_thread() -> None:
+    told = Told()
+    with FakeServer() as server, server.client(told.connect) as (nc, peer):
+        peer.close()
+        again(server)
+        assert told.next() == "disconnect connection closed: the server closed the connection"
+        assert told.next() == "reconnect"
+        nc.close()
+        assert told.next() == "close None"
+
+
+def test_what_waits_for_the_old_connection_fails_at_once() -> None:
+    with FakeServer() as server, server.client(fast) as (nc, peer):
+        calls: list[Background[object]] = [
+            Background(lambda: nc.request("x", timeout=60)),
+            Background(lambda: nc.flush(60)),
+        ]
+        assert {type(peer.next()) for _ in range(3)} == {Sub, Pub, Ping}
+        peer.reset()
+        for call in calls:
+            with pytest.raises(errors.ConnectionReconnectingError, match="reset"):
+                call.result()
+        with pytest.raises(errors.ConnectionReconnectingError):
+            nc.flush()
+        peer = again(server)
+        call = Background(lambda: nc.request("x", timeout=TIMEOUT))
+        asked = peer.until(Pub)
+        peer.send(Msg(asked.reply, b"1", b"", b"here"))
+        assert call.result().data == b"here"
+
+
+def test_a_subscriber_waits_on_over_the_loss() -> None:
+    with FakeServer() as server, server.client(fast) as (nc, peer):
+        sub = nc.subscribe("a")
+        call = Background(lambda: sub.next_msg(TIMEOUT))
+        peer.subscribed()
+        peer.reset()
+        peer = again(server)
+        peer.send(Msg(b"a", peer.subscribed(), b"", b"new"))
+        assert call.result().data == b"new"
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"),
+    [(100, errors.OutboundBufferLimitError), (0, errors.ConnectionReconnectingError)],
+)
+def test_what_is_kept_meanwhile_has_a_limit(size: int, kind: type[errors.Error]) -> None:
+    lost = threading.Event()
+    connect = partial(fast, reconnect_buffer=size, on_disconnect=lambda error: lost.set())
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        peer.close()
+        peer = server.accept()  # and says nothing
+        assert lost.wait(TIMEOUT)
+        with pytest.raises(kind):
+            for number in range(200):
+                nc.publish("a", b"%d" % number)
+        peer.greet()
+        if size:
+            assert peer.expect(Pub).payload == b"0"
+
+
+def test_a_message_that_was_sent_in_part_is_sent_again_as_a_whole() -> None:
+    payload = bytes(8 << 20)
+    connect = partial(fast, reconnect_buffer=64 << 20)
+    info = INFO.__class__(**{**_facts(), "max_payload": 64 << 20})
+    with FakeServer() as server, server.client(connect, info) as (nc, peer):
+        nc.publish("a", payload)
+        peer.connection.recv(1000)  # it is on its way
+        peer.reset()
+        peer = server.accept()
+        nc.publish("b", b"next")
+        peer.greet(info)
+        assert peer.expect(Pub).payload == payload
+        assert peer.expect(Pub).payload == b"next"
+
+
+def test_a_connection_lost_as_it_is_made_keeps_what_waited_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Told()
+    broken = threading.Event()
+    write, wire = Loop.write, SubscriptionTable.wire
+    with FakeServer() as server, server.client(told.connect) as (nc, peer):
+        flush: Waiter[bool] = Waiter(nc._connection.drive)
+
+        def flushing(table: SubscriptionTable) -> bytes:
+            """As another thread does that finds a connection."""
+            if not broken.is_set():
+                nc._connection.outbound.flush(flush)
+            return wire(table)
+
+        def breaking(loop: Loop, data: memoryview) -> int:
+            """The first write after the handshake finds the server gone."""
+            if b"meanwhile" in bytes(data) and not broken.is_set():
+                broken.set()
+                raise ConnectionResetError(errno.ECONNRESET, "gone again")
+            return write(loop, data)
+
+        monkeypatch.setattr(SubscriptionTable, "wire", flushing)
+        monkeypatch.setattr(Loop, "write", breaking)
+        monkeypatch.setattr(Loop, "sender", None)
+        peer.close()
+        peer = server.accept()
+        assert told.next().startswith("disconnect")
+        nc.publish("a", b"meanwhile")
+        peer.greet()
+        assert broken.wait(TIMEOUT)
+        assert again(server).expect(Pub).payload == b"meanwhile"
+        with pytest.raises(errors.ConnectionReconnectingError, match="gone again"):
+            flush.wait(TIMEOUT)
+        assert told.next() == "reconnect"
+        assert told.next() == "disconnect connection closed: gone again"
+        assert told.next() == "reconnect"
+        assert nc.stats.out_msgs == 1
+
+
+def _facts() -> dict[str, object]:
+    return {name: getattr(INFO, name) for name in ("server_id", "headers", "client_id", "proto")}
+
+
+def test_the_same_refusal_twice_is_the_end() -> None:
+    told = Told()
+    with FakeServer() as server, server.client(told.connect) as (nc, peer):
+        sub = nc.subscribe("a")
+        peer.subscribed()
+        peer.send(Err(b"User Authentication Expired"))
+        peer.close()
+        peer = server.accept()
+        peer.send(Info(INFO.to_json()), Err(b"User Authentication Expired"))
+        with pytest.raises(errors.ConnectionClosedError) as caught:
+            sub.next_msg(TIMEOUT)
+        assert isinstance(caught.value.__cause__, errors.AuthorizationError)
+        assert told.next().startswith("error")
+        assert told.next().startswith("disconnect")
+        assert told.next().startswith("close the server reported")
+        assert nc.status is natsync.Status.CLOSED
+
+
+def test_a_refusal_may_be_ignored() -> None:
+    connect = partial(fast, ignore_auth_errors=True)
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        peer.close()
+        for _ in range(3):
+            peer = server.accept()
+            peer.send(Info(INFO.to_json()), Err(b"Authorization Violation"))
+            peer.expect_end()
+        again(server)
+        assert nc.wait_connected(TIMEOUT)
+
+
+def test_giving_up_is_told() -> None:
+    told = Told()
+    connect: Callable[[str], natsync.Client] = partial(told.connect, max_reconnects=2)
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        peer.close()
+        for _ in range(2):
+            server.accept().close()
+        assert told.next().startswith("disconnect")
+        assert told.next().startswith("close no connection to")
+        with pytest.raises(errors.ConnectionClosedError):
+            nc.publish("a")
+        with pytest.raises(errors.ConnectError):
+            nc.wait_connected(TIMEOUT)
+
+
+def test_the_first_connection_may_come_later() -> None:
+    with FakeServer() as server:
+        connect = partial(fast, retry_on_failed_connect=True, connect_timeout=0.1)
+        with connect(server.url) as nc:
+            assert nc.status is natsync.Status.CONNECTING
+            assert not nc.wait_connected(0.01)
+            sub = nc.subscribe("a")
+            nc.publish("a", b"early")
+            server.accept().expect_end()  # it was too slow
+            peer = again(server)
+            peer.subscribed()
+            assert peer.expect(Pub).payload == b"early"
+            assert nc.wait_connected(TIMEOUT) and nc.stats.reconnects == 0
+            peer.send(Msg(b"a", b"1", b"", b"x"))
+            assert sub.next_msg(TIMEOUT).data == b"x"
+            peer.close()
+
+
+def test_reconnecting_on_request() -> None:
+    with FakeServer() as server, server.client(fast) as (nc, peer):
+        nc.publish("a", b"first")
+        peer.expect(Pub)
+        nc.reconnect()
+        again(server)
+        peer.expect_end()
+        assert nc.wait_connected(TIMEOUT) and nc.stats.reconnects == 1
+
+
+def test_servers_are_discovered_and_tried() -> None:
+    told = Told()
+    with FakeServer() as server, FakeServer() as other, server.client(told.connect) as (nc, peer):
+        there = f"127.0.0.1:{other.port}"
+        news = INFO.__class__(**{**_facts(), "connect_urls": (there,)})
+        peer.send(Info(news.to_json()))
+        assert told.next() == f"discover ['{there}']"
+        peer.close()
+        server.__exit__(None, None, None)
+        again(other)
+        assert told.next().startswith("disconnect") and told.next() == "reconnect"
+        nc.close(0)
+
+
+def test_a_lame_duck_is_told_once() -> None:
+    told = Told()
+    with FakeServer() as server, server.client(told.connect) as (nc, peer):
+        news = INFO.__class__(**{**_facts(), "ldm": True})
+        peer.send(Info(news.to_json()), Info(news.to_json()))
+        assert told.next() == "lame duck"
+        nc.close(0)
+        assert told.next() == "close None"
+
+
+def test_closing_ends_the_search_for_a_server() -> None:
+    with (
+        FakeServer() as server,
+        server.client(partial(natsync.connect, reconnect_wait=60, reconnect_max_wait=60)) as (
+            nc,
+            peer,
+        ),
+    ):
+        sub = nc.subscribe("a")
+        peer.close()
+        server.accept().close()  # the next try would be in a minute
+        call = Background(sub.next_msg)
+        nc.close(0)
+        with pytest.raises(errors.ConnectionClosedError):
+            call.result()
