@@ -6,7 +6,7 @@ CODE = natsync dissect tests samples
 TYPED = natsync dissect tests/support samples
 BLACK = black --quiet --line-length 100 --target-version py310
 # What must be proven line by line and branch by branch.
-PROVEN = natsync/protocol/*,dissect/nats/reassembly.py
+PROVEN = natsync/protocol/*,dissect/nats/tcp/reassembly.py
 
 VENV = .venv-$@
 RUN = @PATH="$(CURDIR)/$(VENV)/bin:$$PATH"

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from dissect.nats.cli import cli
+from dissect.nats.output.arrow import batch
 from dissect.nats.records import (
     ROWS,
     FrameRecord,
@@ -21,7 +22,6 @@ from dissect.nats.records import (
     SessionRecord,
     SubscriptionRecord,
 )
-from dissect.nats.tables import batch
 
 from tests.support.requirements import missing
 from tests.support.spark import lack

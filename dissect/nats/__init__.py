@@ -2,8 +2,7 @@
 
 from .capture import CaptureReport
 from .errors import CaptureError
-from .framing import Payload
-from .options import Options
+from .options import Options, Payload
 from .pipeline import anomalies, flows, frames, records, requests, sessions, subscriptions
 from .records import (
     COLUMNS,

@@ -11,8 +11,7 @@ from importlib import metadata
 
 import click
 
-from .answers import print_answer
-from .arguments import (
+from .commands.arguments import (
     GroupedCommand,
     fact_options,
     given,
@@ -22,11 +21,12 @@ from .arguments import (
     split_options,
     talk_options,
 )
-from .outlet import INTERRUPTED, unwritable
-from .run import Run, print_info, print_rows, print_session, print_talk
-from .shards import calm_collector
+from .commands.run import Command, print_info, print_rows, print_session, print_talk
+from .commands.split import split
+from .commands.sql import print_answer
+from .output.sink import INTERRUPTED, unwritable
+from .parallel import calm_collector
 from .spark.arguments import job_given, job_options
-from .split import split
 
 
 def _version() -> str:
@@ -56,7 +56,7 @@ cli.command_class = GroupedCommand
 )
 def _sessions(session: str | None, **values: object) -> None:
     """One row a NATS connection."""
-    run = Run("sessions", given(values))
+    run = Command("sessions", given(values))
     if session is None:
         print_rows(run)
     else:
@@ -68,35 +68,35 @@ def _sessions(session: str | None, **values: object) -> None:
 @payload_option("none")
 def _frames(**values: object) -> None:
     """One row a protocol operation, in time order."""
-    print_rows(Run("frames", given(values)))
+    print_rows(Command("frames", given(values)))
 
 
 @cli.command("subscriptions")
 @row_options
 def _subscriptions(**values: object) -> None:
     """One row a subscription: opened, closed, delivered."""
-    print_rows(Run("subscriptions", given(values)))
+    print_rows(Command("subscriptions", given(values)))
 
 
 @cli.command("requests")
 @row_options
 def _requests(**values: object) -> None:
     """One row a request: reply or none, latency."""
-    print_rows(Run("requests", given(values)))
+    print_rows(Command("requests", given(values)))
 
 
 @cli.command("anomalies")
 @row_options
 def _anomalies(**values: object) -> None:
     """One row an oddity: what, where, how many bytes."""
-    print_rows(Run("anomalies", given(values)))
+    print_rows(Command("anomalies", given(values)))
 
 
 @cli.command("flows")
 @row_options
 def _flows(**values: object) -> None:
     """One row a TCP connection, NATS or not."""
-    print_rows(Run("flows", given(values)))
+    print_rows(Command("flows", given(values)))
 
 
 @cli.command("follow")
@@ -106,14 +106,14 @@ def _flows(**values: object) -> None:
 @click.option("--full", is_flag=True, help="Show long payloads whole.")
 def _follow(session: str, full: bool, **values: object) -> None:
     """The conversation of one session, both directions; the start of its ID is enough."""
-    print_talk(Run("frames", given(values)), session, full)
+    print_talk(Command("frames", given(values)), session, full)
 
 
 @cli.command("info")
 @fact_options
 def _info(**values: object) -> None:
     """What is in the files: packets, time span, link types, losses, protocols."""
-    print_info(Run("info", given(values)))
+    print_info(Command("info", given(values)))
 
 
 @cli.command("sql")
@@ -138,7 +138,7 @@ def _split(captures: tuple[str, ...], folder: str, size_bytes: int) -> None:
 @payload_option("none")
 def _spark(**values: object) -> None:
     """The same tables as Parquet files, from captures of any size, made by many tasks of Apache Spark."""
-    from .spark.command import run_job  # of no use to all others
+    from .spark.command import run_job
 
     run_job(job_given(values))
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from natsync.protocol import Kind
 
-from .flows import FlowLimits
-from .framing import Payload
-from .reassembly import Limits
+from .tcp.flow import FlowLimits
+from .tcp.reassembly import Limits
+
+
+class Payload(Enum):
+    """Which form of its payload the row of a frame shows."""
+
+    NONE = "none"
+    SHA256 = "sha256"
+    TEXT = "text"
+    BASE64 = "base64"
 
 
 @dataclass(frozen=True, slots=True)

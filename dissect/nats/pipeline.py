@@ -1,4 +1,4 @@
-"""The stages in a row: packets -> segments -> talks -> records. Streaming generators all the way.
+"""The stages in a row: packets -> segments -> connections -> records. Streaming generators all the way.
 
     for row in sessions(["capture.pcap"]):
         print(row.kind, row.originator, row.messages_originator)
@@ -14,9 +14,11 @@ from contextlib import closing
 from typing import TypeVar
 
 from .capture import CaptureReport, read_runs
-from .folds import Rows, fold
-from .layers import Layers
+from .engine.connections import Clock, packet_events
+from .engine.session_tables import Rows, build_tables
+from .engine.time_order import REACH, TimeOrder, payload_bytes, placed
 from .options import Options
+from .packet import Layers
 from .records import (
     ROWS,
     AnomalyRecord,
@@ -27,11 +29,9 @@ from .records import (
     SessionRecord,
     SubscriptionRecord,
 )
-from .talks import Clock, talks
-from .timeline import REACH, Timeline, payload_bytes, placed
-from .wire import Packets, Segment
+from .types import Packets, Segment
 
-Keep = Callable[[list[Record]], list[Record]]
+RowFilter = Callable[[list[Record]], list[Record]]
 """Picks records out of a list, in their order: `sql.Where(...).kept`."""
 
 Beat = Callable[[int], None]
@@ -85,10 +85,10 @@ def released(
         layers = Layers(lambda flow: flow % processes == number)
         options = options.share(processes)
     source = segments(paths, report, layers, clock, beat)
-    return fold(talks(source, options, clock), tables, options, together)
+    return build_tables(packet_events(source, options, clock), tables, options, together)
 
 
-def narrowed(source: Iterable[Rows], keep: Keep, live: bool = False) -> Iterator[Rows]:
+def narrowed(source: Iterable[Rows], keep: RowFilter, live: bool = False) -> Iterator[Rows]:
     """Only the records that `keep` picks out of a list. It is asked about many at a time; with `live`
     about those that came together."""
     waiting: list[Rows] = []
@@ -104,7 +104,7 @@ def narrowed(source: Iterable[Rows], keep: Keep, live: bool = False) -> Iterator
     yield from narrow(waiting, keep)
 
 
-def narrow(some: Sequence[Rows], keep: Keep) -> Iterator[Rows]:
+def narrow(some: Sequence[Rows], keep: RowFilter) -> Iterator[Rows]:
     """`narrowed` for those that are there, at once."""
     kept = set(map(id, keep([record for rows in some for record in rows.records])))
     for release, records in some:
@@ -119,7 +119,7 @@ def records(
     options: Options = _DEFAULTS,
     report: CaptureReport | None = None,
     live: bool = False,
-    keep: Keep | None = None,
+    keep: RowFilter | None = None,
 ) -> Generator[Record, None, None]:
     """The records of several tables in one pass, all or those that `keep` picks out of a list. Each table
     is in order of time, as far as `REACH` says; with `live` its rows come as soon as they are complete.
@@ -127,7 +127,7 @@ def records(
     source = released(paths, tables, options, report, together=not live)
     if keep:
         source = narrowed(source, keep, live)
-    lines = {ROWS[name]: Timeline[Record](0 if live else REACH[name]) for name in tables}
+    lines = {ROWS[name]: TimeOrder[Record](0 if live else REACH[name]) for name in tables}
     alone = len(lines) == 1
     for _, together in source:
         for kind, line in lines.items():

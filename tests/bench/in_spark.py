@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dissect.nats.capture import CaptureReport
-from dissect.nats.capture.stretches import Stretch, read_stretch
-from dissect.nats.layers import Layers
-from dissect.nats.spark.jobs import JobOptions, dissect
-from dissect.nats.spark.runner import Runner
+from dissect.nats.packet import Layers
+from dissect.nats.partition.partitions import Partition, read_stretch
+from dissect.nats.spark.api import JobOptions, dissect
+from dissect.nats.spark.executor import Runner
 from dissect.nats.spark.submit import session
-from dissect.nats.wire import Clock
+from dissect.nats.types import Clock
 
 from tests.support.stretched import planned
 
@@ -77,7 +77,7 @@ def in_spark(
     return [Figures(**each) for each in json.loads(done.stdout.splitlines()[-1])]
 
 
-def count_segments(stretch: Stretch) -> int:
+def count_segments(stretch: Partition) -> int:
     """How many TCP segments a stretch has."""
     packets = read_stretch(stretch, CaptureReport())
     return sum(1 for _ in Layers().take(packets, Clock()))
@@ -143,7 +143,7 @@ def _shuffled(spark: SparkSession) -> int:
     return sum(executors.apply(at).totalShuffleWrite() for at in range(executors.size()))
 
 
-def _scan(spark: SparkSession, capture: str, stretches: Sequence[Stretch]) -> Figures:
+def _scan(spark: SparkSession, capture: str, stretches: Sequence[Partition]) -> Figures:
     runner = Runner(spark)
     size = sum(stretch.bytes for stretch in stretches) // len(stretches)
     counts = runner.call(count_segments, stretches, size)

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from dissect.nats.capture import CaptureReport, FileReport, read_packets
-from dissect.nats.capture.extents import captures, cut, read_extent
-from dissect.nats.capture.stretches import Stretch, in_order, read_stretch, stretches
-from dissect.nats.capture.walk import Chain, Walked, joined, settle, walk_chain
-from dissect.nats.wire import Packet
+from dissect.nats.partition.byte_ranges import captures, cut, read_extent
+from dissect.nats.partition.partitions import Partition, in_order, read_stretch, stretches
+from dissect.nats.partition.record_index import Chain, RecordIndex, joined, settle, walk_chain
+from dissect.nats.types import Packet
 
 from tests.support.pcapwriter import (
     START_NS,
@@ -31,17 +31,17 @@ from tests.support.pcapwriter import (
 SIZES = (4096, 1 << 16, 1 << 20, 1 << 40)
 
 
-def here(chains: Iterable[Chain]) -> Iterator[list[Walked]]:
+def here(chains: Iterable[Chain]) -> Iterator[list[RecordIndex]]:
     """Walks, one after the other, in an order that is not theirs."""
     return map(walk_chain, sorted(chains, key=lambda chain: -chain[0].number))
 
 
-def settled(paths: Sequence[str | Path], size: int) -> tuple[list[list[Walked]], int]:
+def settled(paths: Sequence[str | Path], size: int) -> tuple[list[list[RecordIndex]], int]:
     files = captures([str(path) for path in paths], CaptureReport())
     return settle([cut(path, size) for path in files], here)
 
 
-def packets_of(walked: Sequence[Walked]) -> list[Packet]:
+def packets_of(walked: Sequence[RecordIndex]) -> list[Packet]:
     return [
         packet
         for each in walked
@@ -71,7 +71,7 @@ def same_when_cut(path: Path, size: int) -> int:
     return wrong
 
 
-def same_in_stretches(paths: Sequence[Path], size: int) -> list[Stretch]:
+def same_in_stretches(paths: Sequence[Path], size: int) -> list[Partition]:
     """Checks that the stretches of files are their timeline."""
     packets, reports = whole(paths)
     walked, _ = settled(paths, size)

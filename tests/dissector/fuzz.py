@@ -29,13 +29,13 @@ from click.testing import CliRunner
 
 from dissect.nats import CaptureError, Options
 from dissect.nats.cli import cli
-from dissect.nats.flows import FlowLimits
-from dissect.nats.framing import Payload
+from dissect.nats.engine.connections import Clock, packet_events
+from dissect.nats.options import Payload
 from dissect.nats.pipeline import records, segments
-from dissect.nats.reassembly import Limits
 from dissect.nats.records import ROWS, FrameRecord, Record, SessionRecord
-from dissect.nats.talks import Clock, talks
-from dissect.nats.wire import Direction
+from dissect.nats.tcp.flow import FlowLimits
+from dissect.nats.tcp.reassembly import Limits
+from dissect.nats.types import Direction
 
 from tests.dissector.harms import CAPTURES, HARMS, NAMES, SPOILS, sample
 from tests.support import damage
@@ -99,12 +99,12 @@ def peak() -> int:
 
 
 def check_sums(path: str, options: Options) -> None:
-    for _, group in talks(segments([path]), options, Clock()):
+    for _, group in packet_events(segments([path]), options, Clock()):
         for talk, _ in group:
             if not (talk.over and talk.is_nats):
                 continue
             for way in Direction:
-                ledger, stream = talk.conversation.ledger(way), talk.flow.side(way).stream
+                ledger, stream = talk.framing.ledger(way), talk.flow.side(way).stream
                 assert ledger.span == stream.offset, f"sums do not close: {ledger}"
                 assert ledger.missing == stream.missing_bytes, "losses are counted twice"
                 assert min(ledger.framed, ledger.skipped, ledger.unfinished) >= 0

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dissect.nats import Options
-from dissect.nats.dissection import Dissection
-from dissect.nats.flows import undirected
+from dissect.nats.partition.advance import Bytes, ChunkSummary, FrameBatch, FrameRun, Step, unpacked
+from dissect.nats.partition.checkpoint import Dissector
+from dissect.nats.partition.survey import Survey
 from dissect.nats.pipeline import segments
 from dissect.nats.records import ROWS, Record
-from dissect.nats.strides import Feed, Skip, Step, Stride, Told, unpacked
-from dissect.nats.surveying import Survey
-from dissect.nats.wire import Clock, Segment
+from dissect.nats.tcp.flow import undirected
+from dissect.nats.types import Clock, Segment
 from natsync.protocol import Context, Decoder
 
 from .samples import CAPTURES
@@ -45,8 +45,8 @@ class Outcome:
         )
 
 
-def quiet(tables: Sequence[str], options: Options) -> Dissection:
-    return Dissection(tables, options, Clock(), quiet=True)
+def quiet(tables: Sequence[str], options: Options) -> Dissector:
+    return Dissector(tables, options, Clock(), quiet=True)
 
 
 def surveyed(
@@ -60,7 +60,7 @@ def surveyed(
     return strides
 
 
-def claims_hold(part: Sequence[Segment], stride: Stride) -> None:
+def claims_hold(part: Sequence[Segment], stride: ChunkSummary) -> None:
     """What a stride says without knowing the state: its steps have each byte once, in order, and frames that
     are skipped are read from these bytes as it says, whatever was before."""
     told: list[Counter[str]] = [Counter(), Counter()]
@@ -68,18 +68,18 @@ def claims_hold(part: Sequence[Segment], stride: Stride) -> None:
     places = [0, 0]
     said = [b"".join(s.payload for s in part if s.key == course.key) for course in stride.courses]
     for step in stride.steps or []:
-        if isinstance(step, Feed):
+        if isinstance(step, Bytes):
             chunk = step.chunk
             assert chunk.offset == places[step.way]
             places[step.way] += len(chunk.data)
             assert said[step.way][chunk.offset : places[step.way]] == chunk.data
-        elif isinstance(step, Skip):
+        elif isinstance(step, FrameRun):
             assert step.start == places[step.way]
             places[step.way] = step.end
             ops = Counter(read_as(step.context, said[step.way][step.start : step.end]))
             assert ops.total() == step.frames and ops.keys() == step.ops
             read[step.way] += ops
-        elif isinstance(step, Told):
+        elif isinstance(step, FrameBatch):
             told[step.way].update(frame.op for frame in step.batch.frames)
         else:
             for way, amount in enumerate(step.sums):
@@ -183,7 +183,7 @@ def leap(
     every: Sequence[Segment],
     start: int,
     stop: int | None = None,
-    change: Callable[[Stride], None] | None = None,
+    change: Callable[[ChunkSummary], None] | None = None,
     options: Options = OPTIONS,
 ) -> bool:
     """Whether the flow leaps over a stretch; where it does, to the true state, and with the rows after it."""
@@ -210,7 +210,7 @@ def leap(
 
 
 def rows_from(state: bytes, rest: Sequence[Segment], options: Options) -> list[Record]:
-    dissection = Dissection(TABLES, options, Clock())
+    dissection = Dissector(TABLES, options, Clock())
     dissection.load([state])
     given = [*dissection.take(rest), *dissection.finish()]
     return [record for rows in given for record in rows.records]
@@ -259,7 +259,7 @@ def packets(*said: tuple[int, bytes]) -> list[Segment]:
     return every
 
 
-def stride_of(every: list[Segment], options: Options = OPTIONS) -> Stride:
+def stride_of(every: list[Segment], options: Options = OPTIONS) -> ChunkSummary:
     return unpacked(surveyed(every, options=options)[NAME])
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dissect.nats.capture import merge as module
 from dissect.nats.capture.merge import merge
-from dissect.nats.wire import Packets
+from dissect.nats.types import Packets
 
 
 class Source:

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissect.nats.capture.blocks import Blocks
 from dissect.nats.capture.pcap import HEADER, read_pcap
+from dissect.nats.capture.reader import Blocks
 from dissect.nats.capture.report import FileReport
-from dissect.nats.wire import Packet
+from dissect.nats.types import Packet
 
 from tests.support.pcapwriter import RAW, START_NS, Record, Talk, pcap_file
 

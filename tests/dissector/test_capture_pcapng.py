@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissect.nats.capture.blocks import Blocks
 from dissect.nats.capture.pcapng import HEADER, is_section, read_pcapng
+from dissect.nats.capture.reader import Blocks
 from dissect.nats.capture.report import FileReport
-from dissect.nats.wire import Packet
+from dissect.nats.types import Packet
 
 from tests.support.pcapwriter import (
     ETHERNET,

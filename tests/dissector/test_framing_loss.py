@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats.framing import Verdict
-from dissect.nats.wire import Chunk, Direction, Gap
+from dissect.nats.transport.detect import Verdict
+from dissect.nats.types import Chunk, Direction, Gap
 from natsync.protocol import Frame, Message
 
 from tests.support.conversations import Said, recorded
@@ -65,13 +65,13 @@ def test_one_packet_less_costs_its_own_frames_only(path: Path) -> None:
                 if place in found:
                     assert found[place].op == frame.op
                 elif not hurt_by(place, frame, lost):
-                    assert said.conversation.verdict is not Verdict.NATS or is_proven_late(frame)
-            if said.conversation.verdict is Verdict.NATS:
+                    assert said.framing.verdict is not Verdict.NATS or is_proven_late(frame)
+            if said.framing.verdict is Verdict.NATS:
                 way, chunk = lost[0]
                 holes = [(offset, size) for name, offset, size in said.notes if name == "lost"]
                 assert holes == [(chunk.offset, len(chunk.data))]
-                assert said.conversation.ledger(way).missing == len(chunk.data)
-                assert said.conversation.ledger(way.other).missing == 0
+                assert said.framing.ledger(way).missing == len(chunk.data)
+                assert said.framing.ledger(way.other).missing == 0
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.2])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats.framing import Verdict
-from dissect.nats.wire import Direction
+from dissect.nats.transport.detect import Verdict
+from dissect.nats.types import Direction
 
 from tests.support.conversations import CONNECT, INFO, ORIGINATOR, RESPONDER, Said
 
@@ -83,8 +83,8 @@ def test_other_protocols_from_their_beginning(name: str, way: Direction | None) 
         if way in (None, sender):
             said.say(sender, data)
     said.over()
-    assert said.conversation.verdict is not Verdict.NATS
-    assert said.conversation.protocol == "other"
+    assert said.framing.verdict is not Verdict.NATS
+    assert said.framing.protocol == "other"
     assert said.events == []
 
 
@@ -98,9 +98,9 @@ def test_other_protocols_joined_later(
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     said = Said(midstream=True)
     for sender, data in OTHERS[name][first:]:
-        said.say(sender.other if said.conversation.turned else sender, data)
+        said.say(sender.other if said.framing.turned else sender, data)
     said.over()
-    assert said.conversation.verdict is not Verdict.NATS
+    assert said.framing.verdict is not Verdict.NATS
     assert said.events == []
 
 
@@ -108,7 +108,7 @@ def test_http_joined_in_the_middle_of_a_body() -> None:
     body = b"the end of a line\r\n" + TRACE
     said = Said(midstream=True).say(O, body).say(R, b"HTTP/1.1 204 No Content\r\n\r\n")
     said.say(O, POST % len(TRACE), TRACE).say(R, b"HTTP/1.1 204 No Content\r\n\r\n").over()
-    assert said.conversation.verdict is Verdict.OTHER
+    assert said.framing.verdict is Verdict.OTHER
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_the_first_layer_is_named(lines: Lines, midstream: bool, expected: str) 
     said = Said(midstream)
     for sender, data in lines:
         said.say(sender, data)
-    assert said.over().conversation.protocol == expected
+    assert said.over().framing.protocol == expected
 
 
 def test_a_browser_on_the_wrong_port_is_a_session_with_skipped_bytes() -> None:

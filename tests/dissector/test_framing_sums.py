@@ -10,8 +10,8 @@ from time import process_time
 
 import pytest
 
-from dissect.nats.framing import Verdict
-from dissect.nats.wire import Chunk, Direction, Gap
+from dissect.nats.transport.detect import Verdict
+from dissect.nats.types import Chunk, Direction, Gap
 
 from tests.support.conversations import INFO, ORIGINATOR, RESPONDER, Said, recorded
 
@@ -26,10 +26,10 @@ Items = list[tuple[Direction, Chunk | Gap]]
 def test_of_whole_captures(path: Path, midstream: bool) -> None:
     for items in recorded(path):
         said = Said(midstream).play(items).over()
-        assert said.conversation.verdict is Verdict.NATS
-        if said.conversation.compression is None and said.conversation.transport == "tcp":
+        assert said.framing.verdict is Verdict.NATS
+        if said.framing.compression is None and said.framing.transport == "tcp":
             for way in Direction:
-                assert said.conversation.ledger(way).skipped == 0
+                assert said.framing.ledger(way).skipped == 0
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.name)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import CaptureError, FrameRecord
-from dissect.nats.framing.ledger import Ledger
+from dissect.nats.framing.byte_counts import ByteCounts
 
 from tests.dissector import fuzz
 from tests.dissector.fuzz import TABLES, Case, case_of, check, good_frames
@@ -124,7 +124,7 @@ def test_wrong_rows_break_the_laws(
 def test_sums_that_do_not_close_break_the_laws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Ledger, "span", property(lambda ledger: ledger.framed + 1))
+    monkeypatch.setattr(ByteCounts, "span", property(lambda ledger: ledger.framed + 1))
     with pytest.raises(AssertionError, match="sums do not close"):
         check(GOOD, tmp_path)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import CaptureReport, FrameRecord, Options, SessionRecord, frames, sessions
-from dissect.nats.events import Batch
-from dissect.nats.folds import Rows
+from dissect.nats.engine.connections import Clock, SortKey, packet_events
+from dissect.nats.engine.session_tables import Rows
+from dissect.nats.framing.events import Batch
 from dissect.nats.pipeline import narrowed, released, segments
 from dissect.nats.records import AnomalyRecord, Record
-from dissect.nats.talks import Clock, Release, talks
-from dissect.nats.wire import Direction
+from dissect.nats.types import Direction
 from natsync.protocol import Kind
 
 from tests.support.conversations import CONNECT, INFO
@@ -216,8 +216,8 @@ def check_sums(path: Path) -> None:
     """Per direction: span = framed + skipped + missing + unfinished; and framed is the frames' bytes,
     but for the holes in them."""
     sizes: Counter[tuple[object, Direction]] = Counter()
-    groups = talks(segments([str(path)]), Options(), Clock())
-    for talk, events in (pair for group in groups for pair in group.talks):
+    groups = packet_events(segments([str(path)]), Options(), Clock())
+    for talk, events in (pair for group in groups for pair in group.connections):
         for event in events:
             if isinstance(event, Batch):
                 way = event.direction
@@ -225,7 +225,7 @@ def check_sums(path: Path) -> None:
         if not (talk.over and talk.is_nats):
             continue
         for way in Direction:
-            ledger, stream = talk.conversation.ledger(way), talk.flow.side(way).stream
+            ledger, stream = talk.framing.ledger(way), talk.flow.side(way).stream
             assert ledger.span == stream.offset
             assert ledger.missing == stream.missing_bytes
             parts = (ledger.framed, ledger.skipped, ledger.unfinished)
@@ -255,7 +255,7 @@ def some_rows(times: list[int]) -> list[Rows]:
     """A row a time, each released by itself."""
     return [
         Rows(
-            Release(ts_ns),
+            SortKey(ts_ns),
             [
                 AnomalyRecord(
                     session="s",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dissect.nats.records import SessionRecord
 from dissect.nats.sessions.identity import Identity, UserToken, auth_of, read_token
-from dissect.nats.wire import Direction
+from dissect.nats.types import Direction
 from natsync.protocol import ConnectOptions, Kind, ServerInfo
 
 ORIGINATOR, RESPONDER = Direction

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.sessions.budget import Budget
 from dissect.nats.sessions.interest import Interest
+from dissect.nats.sessions.quota import Budget
 from dissect.nats.sessions.subscriptions import Subscription
 from natsync.protocol import LMsg, LSub, LUnsub, RMsg, RSub, RUnsub, matches
 

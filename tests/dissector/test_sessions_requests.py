@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissect.nats.records import RequestRecord
-from dissect.nats.sessions.budget import Budget
+from dissect.nats.sessions.quota import Budget
 from dissect.nats.sessions.requests import RequestRows, Requests
 from dissect.nats.sessions.subscriptions import Subscription
 from natsync.protocol import HMsg, HPub, Msg, Pub

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.events import Batch, Note
+from dissect.nats.framing.events import Batch, Note
 from dissect.nats.records import RequestRecord, SessionRecord, SubscriptionRecord
 from dissect.nats.sessions import Budget, Session
-from dissect.nats.wire import Chunk, Direction
+from dissect.nats.types import Chunk, Direction
 from natsync.protocol import (
     Connect,
     Err,

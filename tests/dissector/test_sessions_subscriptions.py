@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.sessions.budget import Budget
+from dissect.nats.sessions.quota import Budget
 from dissect.nats.sessions.subscriptions import Subscription, Subscriptions, subscription_row
-from dissect.nats.wire import Direction
+from dissect.nats.types import Direction
 from natsync.protocol import Sub, Unsub
 
 SECOND = 10**9

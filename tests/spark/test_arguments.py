@@ -6,8 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from dissect.nats.arguments import GroupedCommand, payload_option
-from dissect.nats.framing import Payload
+from dissect.nats.commands.arguments import GroupedCommand, payload_option
+from dissect.nats.options import Payload
 from dissect.nats.records import COLUMNS
 from dissect.nats.spark.arguments import JobGiven, job_given, job_options
 from natsync.protocol import Kind

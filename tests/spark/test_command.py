@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from dissect.nats.cli import cli
 from dissect.nats.pipeline import records
+from dissect.nats.spark.api import Summary
 from dissect.nats.spark.command import lines
-from dissect.nats.spark.jobs import Summary
 
 from tests.support.requirements import missing
 from tests.support.spark import lack

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dissect.nats.records import FlowRecord
-from dissect.nats.spark.stages import NO_TIME, parts, share_of, unproven
+from dissect.nats.spark.stages import NO_TIME, needs_resurvey, parts, share_of
 
 from tests.dissector.samples import CAPTURES
 from tests.support.conversations import CONNECT, INFO
@@ -182,7 +182,7 @@ def test_what_a_stretch_has_to_know_of_others() -> None:
     assert [part.latest_ns for part in known] == [one.latest_ns for one in told]
     assert known[-1].later_ns == NO_TIME
     assert known[0].later_ns == told[-1].latest_ns
-    assert not unproven(told)
+    assert not needs_resurvey(told)
 
 
 def test_a_flow_is_visited_in_order_and_by_one_share() -> None:

@@ -36,7 +36,7 @@ def test_tables_by_two_workers(tmp_path: Path) -> None:
     module = [sys.executable, "-m"]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     subprocess.run(
-        [*module, "dissect.nats.spark.ship", "natsync.zip"], cwd=tmp_path, env=env, check=True
+        [*module, "dissect.nats.spark.package", "natsync.zip"], cwd=tmp_path, env=env, check=True
     )
     with cluster(tmp_path / "cluster") as master:
         shipped = ["--master", master, "--conf", "spark.executor.memory=512m"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dissect.nats.output.arrow import schema
 from dissect.nats.records import COLUMNS, Type
-from dissect.nats.tables import schema
 
 types = pytest.importorskip("dissect.nats.spark.types", exc_type=ImportError)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dissect.nats.events import Batch, Event, Note
-from dissect.nats.framing import Budget, Conversation, Verdict
-from dissect.nats.wire import Chunk, Direction, Gap
+from dissect.nats.framing import Budget, ConnectionFraming
+from dissect.nats.framing.events import Batch, Event, Note
+from dissect.nats.transport.detect import Verdict
+from dissect.nats.types import Chunk, Direction, Gap
 from natsync.protocol import Frame, Kind
 
 from tests.support.damage import read_pcap, stream_offsets
@@ -23,7 +24,7 @@ class Said:
     def __init__(
         self, midstream: bool = False, payloads: bool = True, hint: Kind | None = None
     ) -> None:
-        self.conversation = Conversation(midstream, payloads, Budget(), hint)
+        self.framing = ConnectionFraming(midstream, payloads, Budget(), hint)
         self.events: list[Event] = []
         self.ends = {ORIGINATOR: 0, RESPONDER: 0}
         self.packets = 0
@@ -34,7 +35,7 @@ class Said:
             self.packets += 1
             chunk = Chunk(self.packets * 1000, self.packets, "t.pcap", self.ends[sender], data)
             self.ends[sender] += len(data)
-            self.events += self.conversation.take(sender, [chunk])
+            self.events += self.framing.take(sender, [chunk])
         return self
 
     def play(self, items: Sequence[tuple[Direction, Chunk | Gap]]) -> Said:
@@ -42,9 +43,9 @@ class Said:
         for sender, item in items:
             size = item.length if isinstance(item, Gap) else len(item.data)
             self.ends[sender] = item.offset + size
-            way = sender.other if self.conversation.turned else sender
-            self.events += self.conversation.take(way, [item])
-            if self.conversation.turned:
+            way = sender.other if self.framing.turned else sender
+            self.events += self.framing.take(way, [item])
+            if self.framing.turned:
                 raise AssertionError("the capture shows who opened the connection")
         return self
 
@@ -54,7 +55,7 @@ class Said:
             self.packets * 1000, self.packets + 1, "t.pcap", self.ends[sender], size, truncated
         )
         self.ends[sender] += size
-        self.events += self.conversation.take(sender, [gap])
+        self.events += self.framing.take(sender, [gap])
         return self
 
     def client(self) -> Said:
@@ -63,11 +64,11 @@ class Said:
 
     def over(self) -> Said:
         """The end; the sums must close."""
-        self.events += self.conversation.finish()
-        if self.conversation.verdict is Verdict.NATS:
+        self.events += self.framing.finish()
+        if self.framing.verdict is Verdict.NATS:
             for sender, end in self.ends.items():
-                way = sender.other if self.conversation.turned else sender
-                ledger = self.conversation.ledger(way)
+                way = sender.other if self.framing.turned else sender
+                ledger = self.framing.ledger(way)
                 assert ledger.span == end, (sender, ledger)
                 parts = (ledger.framed, ledger.skipped, ledger.missing, ledger.unfinished)
                 assert min(parts) >= 0 and ledger.opaque <= ledger.skipped

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import partial
 from types import FunctionType, MethodType
 
-from dissect.nats.wire import Chunk, Gap, Segment
+from dissect.nats.types import Chunk, Gap, Segment
 from natsync.protocol import Frame, Grammar
 
 _PLAIN = (int, str, bytes, bytearray, float, bool, type(None), Enum, type, FunctionType)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.layers import Layers
-from dissect.nats.reassembly import Limits, Stream
-from dissect.nats.wire import Chunk, Gap, Item, Oddity, Packet, Segment
+from dissect.nats.packet import Layers
+from dissect.nats.tcp.reassembly import Limits, Stream
+from dissect.nats.types import Chunk, Gap, Item, Oddity, Packet, Segment
 
 from tests.support.pcapwriter import ETHERNET, Record
 

@@ -7,33 +7,34 @@ from collections.abc import Collection, Iterable, Sequence
 
 from dissect.nats import Options
 from dissect.nats.capture import CaptureReport
-from dissect.nats.capture.extents import captures, cut
-from dissect.nats.capture.stretches import Stretch, stretches
-from dissect.nats.capture.walk import Walked, settle, walk_chain
+from dissect.nats.engine.time_order import place_of
+from dissect.nats.partition.byte_ranges import captures, cut
+from dissect.nats.partition.partitions import Partition, stretches
+from dissect.nats.partition.record_index import RecordIndex, settle, walk_chain
 from dissect.nats.pipeline import records
 from dissect.nats.records import ROWS, Record
 from dissect.nats.spark.stages import (
-    Met,
-    Part,
+    ChunkContext,
+    FlowChunk,
+    FlowSurvey,
     State,
-    Surveyed,
-    Visit,
+    SurveyResult,
     Work,
     decode,
+    needs_resurvey,
     parts,
 )
 from dissect.nats.spark.stages import place_of as place_among
-from dissect.nats.spark.stages import share_of, stitch, survey, unproven
-from dissect.nats.timeline import place_of
+from dissect.nats.spark.stages import share_of, stitch, survey
 
 TABLES = tuple(ROWS)
 SHARES = 3
 
 
-def planned(paths: Sequence[str], size: int) -> list[Stretch]:
+def planned(paths: Sequence[str], size: int) -> list[Partition]:
     """The stretches of captures."""
     files = [cut(path, size) for path in captures(paths, CaptureReport())]
-    walked: list[list[Walked]]
+    walked: list[list[RecordIndex]]
     walked, _ = settle(files, lambda chains: [walk_chain(chain) for chain in chains])
     return stretches(walked)
 
@@ -41,7 +42,9 @@ def planned(paths: Sequence[str], size: int) -> list[Stretch]:
 WORK = Work(frozenset(TABLES), Options())
 
 
-def surveyed(found: Sequence[Stretch], work: Work = WORK) -> tuple[list[Surveyed], list[list[Met]]]:
+def surveyed(
+    found: Sequence[Partition], work: Work = WORK
+) -> tuple[list[SurveyResult], list[list[FlowSurvey]]]:
     """What the stretches have, and the flows in each; as often as fragments ask for it."""
     given: dict[int, bytes] = {}
     while True:
@@ -50,13 +53,13 @@ def surveyed(found: Sequence[Stretch], work: Work = WORK) -> tuple[list[Surveyed
             for at, stretch in enumerate(found)
         ]
         told, flows = [one for one, _ in both], [list(met) for _, met in both]
-        again = unproven(told)
+        again = needs_resurvey(told)
         if not again:
             return told, flows
         given.update(again)
 
 
-def visits_of(flows: Sequence[Sequence[Met]]) -> list[Visit]:
+def visits_of(flows: Sequence[Sequence[FlowSurvey]]) -> list[FlowChunk]:
     """Those of flows that come again."""
     visits = []
     later: dict[bytes, int] = {}
@@ -66,12 +69,12 @@ def visits_of(flows: Sequence[Sequence[Met]]) -> list[Visit]:
             if flow in later:
                 begins = first[flow] == number
                 told = state if begins else stride
-                visits.append(Visit(number, flow, later[flow], begins, told))
+                visits.append(FlowChunk(number, flow, later[flow], begins, told))
             later[flow] = number
     return visits[::-1]
 
 
-def stitched(work: Work, found: Sequence[Part], visits: Iterable[Visit]) -> list[State]:
+def stitched(work: Work, found: Sequence[ChunkContext], visits: Iterable[FlowChunk]) -> list[State]:
     """The states, share by share."""
     given = sorted(visits)
     return [

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..errors import CaptureError, MissingLibrary
-from .blocks import Pieces
+from .reader import Pieces
 
 if TYPE_CHECKING:
     from pyarrow import fs

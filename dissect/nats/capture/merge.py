@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from math import inf
 
-from ..wire import Packets
+from ..types import Packets
 
 # So many blocks are in memory. Well below the 1024 files that a process usually may open.
 MOST_OPEN = 200

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import struct
 
-from ..wire import Packets
-from .blocks import NOWHERE, Blocks, Ended, Reading
+from ..types import Packets
+from .reader import NOWHERE, Blocks, Ended, Reading
 from .report import FileReport
 
 # First four bytes -> byte order, nanoseconds of the fraction's unit, size of a record's header.

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import struct
 
-from .blocks import NOWHERE, Blocks, Ended, Reading
+from .pcapng_section import ORDERS, SECTION, Interface, Section
+from .reader import NOWHERE, Blocks, Ended, Reading
 from .report import FileReport
-from .section import ORDERS, SECTION, Interface, Section
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
 HEADER = 12

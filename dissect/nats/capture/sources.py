@@ -14,11 +14,12 @@ from math import inf
 from typing import cast
 
 from ..errors import CaptureError, MissingLibrary
-from ..wire import Packet, Packets
-from . import pcap, pcapng, unpack
-from .blocks import NOWHERE, Blocks, Pieces, Reading, pieces_of
+from ..types import Packet, Packets
+from . import decompress as unpack
+from . import pcap, pcapng
 from .files import OVERLAP, capture_name, contents, identity, matches, opened, told
 from .merge import MOST_OPEN, merge
+from .reader import NOWHERE, Blocks, Pieces, Reading, pieces_of
 from .report import CaptureReport, FileReport
 
 STDIN = "-"

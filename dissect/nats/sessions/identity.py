@@ -1,4 +1,4 @@
-"""Who talks: from the INFOs and CONNECT of a conversation. Secrets are not kept here."""
+"""Who connections: from the INFOs and CONNECT of a conversation. Secrets are not kept here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from natsync.protocol import ConnectOptions, Kind, ServerInfo
 
 from ..records import SessionRecord
-from ..wire import Direction
+from ..types import Direction
 
 _NAMES = ("server_name", "version", "cluster", "gateway")
 _GOSSIP = "nats-route://"

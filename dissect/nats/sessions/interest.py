@@ -16,7 +16,7 @@ from itertools import islice
 
 from natsync.protocol import LMsg, LSub, LUnsub, RHMsg, RMsg, RSub, RUnsub
 
-from .budget import Budget
+from .quota import Budget
 from .subscriptions import Emit, Forgot, Subscription
 
 # Beyond these a message is not laid against all interest: no real link has as many.

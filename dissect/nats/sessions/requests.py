@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection
 from natsync.protocol import HMsg, HPub, Msg, Pub, matches
 
 from ..records import RequestRecord, text_of
-from .budget import Budget
 from .headers import status_of
+from .quota import Budget
 from .subscriptions import Subscription
 
 # How many of the latest requests may still get replies, and up to twice as many.

@@ -41,18 +41,18 @@ from natsync.protocol import (
 )
 
 from ..anomalies import Anomaly
-from ..events import Batch, Note, Place, place_of
+from ..framing.events import Batch, FramePosition, Note, place_of
 from ..records import Record, RequestRecord, SessionRecord, text_of
 from ..redact import masked_text, secrets_of
-from ..wire import Direction
-from .answers import Acknowledgements
-from .budget import Budget
+from ..types import Direction
+from .delta import SessionDelta, is_sound
+from .endpoint import Side
 from .headers import flaw_of
 from .identity import Identity
+from .ping_ack import Acknowledgements
+from .quota import Budget
 from .requests import RequestRows, Requests
-from .sides import Side
 from .subscriptions import Subscription, subscription_row
-from .sums import Sum, is_sound
 
 _ERRORS = 64
 _NO_LIMIT = 1 << 62
@@ -94,7 +94,7 @@ class Session:
         self._requests = Requests(budget, RequestRows(session, self._emit) if wanted else None)
         self._identity = Identity()
         self._oks = Acknowledgements()
-        self._last: dict[type[Frame], Place] = {}  # of what may be one too many
+        self._last: dict[type[Frame], FramePosition] = {}  # of what may be one too many
         self._max_payload = _NO_LIMIT
         self._secrets: frozenset[str] = frozenset()
         self._errors: list[str] = []
@@ -122,7 +122,7 @@ class Session:
         """The batch that was taken last is no part of it."""
         return {name: value for name, value in self.__dict__.items() if name != "_batch"}
 
-    def add_sum(self, way: Direction, amount: Sum) -> bool:
+    def add_sum(self, way: Direction, amount: SessionDelta) -> bool:
         """As `add`, for many batches of one side. False, and nothing was done, where it is not sure that
         their order does not matter: among themselves, and to what the other side said meanwhile."""
         side = self._originator if way is _ORIGINATOR else self._responder
@@ -214,7 +214,7 @@ class Session:
         if self._wants_subscriptions:
             self.rows.append(subscription_row(self._session, way, sub))
 
-    def _tell(self, place: Place, anomaly: Anomaly, size: int, text: str) -> None:
+    def _tell(self, place: FramePosition, anomaly: Anomaly, size: int, text: str) -> None:
         """Notes what is odd about a frame, or about what was remembered until then."""
         direction, ts_ns, number, capture, offset = place
         self._anomalies[anomaly.value] += 1
@@ -225,7 +225,7 @@ class Session:
 
     def _forgot(self, count: int) -> None:
         batch, last = self._batch, self._batch.last
-        place = Place(batch.direction, batch.ts_ns, last.number, last.capture, last.offset)
+        place = FramePosition(batch.direction, batch.ts_ns, last.number, last.capture, last.offset)
         text = f"{count} subscriptions given up: there were too many"
         self._tell(place, Anomaly.FORGOTTEN, 0, text)
 

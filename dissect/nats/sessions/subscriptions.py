@@ -16,8 +16,8 @@ from itertools import islice
 from natsync.protocol import ProtocolError, Sub, Unsub, check_subscribe, read_violation
 
 from ..records import SubscriptionRecord, text_of
-from ..wire import Direction
-from .budget import Budget
+from ..types import Direction
+from .quota import Budget
 
 # How many that have ended may still get messages, and for how long after.
 _ENDING = 1024

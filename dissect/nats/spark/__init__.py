@@ -21,14 +21,14 @@ __all__ = ["read", "register"]
 def read(
     spark: SparkSession, paths: str | Sequence[str], table: str = "frames", **options: object
 ) -> DataFrame:
-    """A table of captures as a DataFrame, cut and dissected by many tasks; see `jobs.read` for options and
+    """A table of captures as a DataFrame, cut and dissected by many tasks; see `api.read` for options and
     errors. The session knows the data source "nats-capture" from then on."""
-    from . import jobs
+    from . import api
     from .settings import absolute
 
     register(spark)
     captures = [paths] if isinstance(paths, str) else paths
-    return jobs.read(spark, [absolute(path) for path in captures], table, **options)
+    return api.read(spark, [absolute(path) for path in captures], table, **options)
 
 
 def register(spark: SparkSession) -> None:

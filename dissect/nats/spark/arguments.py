@@ -9,13 +9,13 @@ import click
 
 from natsync.protocol import Kind
 
-from ..arguments import DISSECTION, LIMITS, Command, Given, option, with_captures
+from ..commands.arguments import DISSECTION, LIMITS, Command, CommandOptions, option, with_captures
+from ..output.number_formats import size_of, time_of
 from ..records import COLUMNS
-from ..units import size_of, time_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobGiven(Given):
+class JobGiven(CommandOptions):
     """Captures and options of the job, as the user gave them."""
 
     out: str

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..folds import Rows
+from ..engine.session_tables import Rows
+from ..engine.time_order import payload_bytes
+from ..output.arrow import BATCH_ROWS, batch
 from ..records import Record
-from ..tables import BATCH_ROWS, batch
-from ..timeline import payload_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,14 +14,14 @@ from dataclasses import replace
 from natsync.protocol import Kind
 
 from ..capture import CaptureReport
-from ..capture.extents import captures
 from ..capture.files import is_uri, told
-from ..capture.window import Window
-from ..outlet import Outlet, say
+from ..capture.time_range import TimeRange
+from ..output.number_formats import count_text, duration_text, size_text
+from ..output.sink import Sink, say
+from ..partition.byte_ranges import captures
 from ..records import COLUMNS
-from ..units import count_text, duration_text, size_text
+from .api import JobOptions, Summary, dissect
 from .arguments import JobGiven
-from .jobs import JobOptions, Summary, dissect
 from .output import Folder
 from .settings import absolute
 from .submit import check_libraries, session
@@ -32,7 +32,7 @@ _DAMAGED = 3
 
 def run_job(given: JobGiven) -> None:
     """Does the job, says on stderr what was done, and exits unless all is well."""
-    outlet = Outlet(None if given.summary == "-" else given.summary, given.captures)
+    outlet = Sink(None if given.summary == "-" else given.summary, given.captures)
     paths, out = [absolute(path) for path in given.captures], absolute(given.out)
     with outlet.open() as output:
         _check(paths, out)
@@ -42,7 +42,7 @@ def run_job(given: JobGiven) -> None:
                     given.options, kinds=frozenset(map(Kind, given.kinds)) if given.kinds else None
                 ),
                 chunk_bytes=given.chunk_bytes,
-                window=Window(given.from_ns, given.until_ns),
+                window=TimeRange(given.from_ns, given.until_ns),
             )
             summary = dissect(spark, paths, given.tables, options, out)
         if given.summary is not None:

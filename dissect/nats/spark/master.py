@@ -9,8 +9,8 @@ import re
 from typing import TYPE_CHECKING
 
 from ..errors import SparkError
-from ..tables import pyarrow
-from .ship import ship
+from ..output.arrow import pyarrow
+from .package import ship
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway

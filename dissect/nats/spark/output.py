@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from ..capture.files import elsewhere, is_uri
+from ..engine.time_order import REACH, TimeOrder, payload_bytes, placed
 from ..errors import SparkError
-from ..parquet import ParquetFile
+from ..output.arrow import BATCH_ROWS, batch, schema
+from ..output.parquet import ParquetFile
 from ..records import FrameRecord, Record
-from ..tables import BATCH_ROWS, batch, schema
-from ..timeline import REACH, Timeline, payload_bytes, placed
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -145,7 +145,7 @@ class Writer:
         self._fs, root = _filesystem(out)
         self._folder = f"{root}/{run}"
         self._number = number
-        self._lines = {table: Timeline[Record](REACH[table]) for table in tables}
+        self._lines = {table: TimeOrder[Record](REACH[table]) for table in tables}
         self._open: dict[tuple[str, str], _Open] = {}
         self._serial = 0
 

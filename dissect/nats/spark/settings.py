@@ -13,8 +13,7 @@ from natsync.protocol import Kind
 from ..capture.files import is_uri
 from ..capture.sources import STDIN
 from ..errors import SparkError
-from ..framing import Payload
-from ..options import Options
+from ..options import Options, Payload
 from ..records import COLUMNS
 
 _V = TypeVar("_V")

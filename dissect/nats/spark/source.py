@@ -26,9 +26,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ..capture import CaptureReport
-from ..capture.extents import captures
 from ..capture.files import told
 from ..errors import SparkError
+from ..partition.byte_ranges import captures
 from ..pipeline import released
 from .arrow import batches
 from .settings import Settings, settings_of

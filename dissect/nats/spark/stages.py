@@ -25,15 +25,15 @@ from typing import NamedTuple
 from zlib import crc32
 
 from ..capture import CaptureReport
-from ..capture.stretches import Stretch, read_stretch
-from ..capture.window import Window
-from ..dissection import Dissection
-from ..flows import undirected
-from ..folds import Rows
-from ..layers import Layers
+from ..capture.time_range import TimeRange
+from ..engine.session_tables import Rows
 from ..options import Options
-from ..surveying import Survey
-from ..wire import Clock, Packets, Segment
+from ..packet import Layers
+from ..partition.checkpoint import Dissector
+from ..partition.partitions import Partition, read_stretch
+from ..partition.survey import Survey
+from ..tcp.flow import undirected
+from ..types import Clock, Packets, Segment
 
 NO_TIME = -1
 """Instead of the time of a packet where there is none: no flow is over by then."""
@@ -45,26 +45,26 @@ class Work:
 
     tables: frozenset[str]
     options: Options
-    window: Window = Window()
+    window: TimeRange = TimeRange()
 
-    def packets(self, stretch: Stretch) -> Iterator[Packets]:
+    def packets(self, stretch: Partition) -> Iterator[Packets]:
         """The packets of a stretch that are wanted."""
         return self.window.of(read_stretch(stretch, CaptureReport()))
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChunkContext:
     """A stretch, and the `fragments` that wait when it begins. `latest_ns` is the latest time of a TCP packet
     in it, `later_ns` that of all behind it. `last`: there are none."""
 
-    stretch: Stretch
+    stretch: Partition
     fragments: bytes = b""
     latest_ns: int = NO_TIME
     later_ns: int = NO_TIME
     last: bool = True
 
 
-class Met(NamedTuple):
+class FlowSurvey(NamedTuple):
     """What a survey says of a flow. `state` is that at the end of the stretch, if the flow was not there
     before; `stride` what its packets make of any state, see `Survey.strides`. Each may be empty."""
 
@@ -74,7 +74,7 @@ class Met(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyed:
+class SurveyResult:
     """What a stretch has. `fragments` are those that wait at its end, where `given` waited when it began;
     `latest_ns` is the latest time of a TCP packet. If it `met` no fragment, what waits does not matter.
     """
@@ -85,7 +85,7 @@ class Surveyed:
     met: bool
 
 
-class Visit(NamedTuple):
+class FlowChunk(NamedTuple):
     """A flow has packets in the stretch `number`; the next one where it has is `following`. What the survey
     says of them is the state at the end if it was the `first`, else the stride."""
 
@@ -98,7 +98,7 @@ class Visit(NamedTuple):
 
 class State(NamedTuple):
     """The state in which a flow comes to the stretch `number`, from that with the number `origin`, as
-    `Dissection.save` gives it. `read`: its packets in `origin` had to be read again for it."""
+    `Dissector.save` gives it. `read`: its packets in `origin` had to be read again for it."""
 
     number: int
     origin: int
@@ -124,8 +124,8 @@ def place_of(number: int, count: int) -> Place:
 
 
 def survey(
-    work: Work, stretch: Stretch, place: Place, fragments: bytes
-) -> tuple[Surveyed, Iterator[Met]]:
+    work: Work, stretch: Partition, place: Place, fragments: bytes
+) -> tuple[SurveyResult, Iterator[FlowSurvey]]:
     """What a stretch has, where `fragments` wait when it begins."""
     clock, layers = Clock(), Layers()
     layers.load(fragments)
@@ -135,16 +135,16 @@ def survey(
     if place is Place.LAST:
         _exhaust(noted)
     elif place is Place.FIRST:
-        dissection = Dissection(work.tables, work.options, clock, quiet=True)
+        dissection = Dissector(work.tables, work.options, clock, quiet=True)
         _exhaust(dissection.take(noted))
         states = dissection.save()
     else:
         found = Survey(work.tables, work.options, clock)
         found.run(noted)
         states, strides = found.states(), found.strides()
-    told = Surveyed(noted.latest_ns, fragments, layers.save(), layers.met_fragments)
+    told = SurveyResult(noted.latest_ns, fragments, layers.save(), layers.met_fragments)
     flows = set(map(undirected, noted.keys))
-    return told, (Met(flow, states.pop(flow, b""), strides.pop(flow, b"")) for flow in flows)
+    return told, (FlowSurvey(flow, states.pop(flow, b""), strides.pop(flow, b"")) for flow in flows)
 
 
 class _Noted:
@@ -164,13 +164,13 @@ class _Noted:
             yield segment
 
 
-def parts(stretches: Sequence[Stretch], surveyed: Sequence[Surveyed]) -> list[Part]:
+def parts(stretches: Sequence[Partition], surveyed: Sequence[SurveyResult]) -> list[ChunkContext]:
     """What each stretch needs of the others."""
-    found: list[Part] = []
+    found: list[ChunkContext] = []
     fragments = b""
     for stretch, told in zip(stretches, surveyed):
         last = stretch is stretches[-1]
-        found.append(Part(stretch, fragments, told.latest_ns, NO_TIME, last))
+        found.append(ChunkContext(stretch, fragments, told.latest_ns, NO_TIME, last))
         fragments = told.fragments if told.met else fragments
     later_ns = NO_TIME
     for at in reversed(range(len(found))):
@@ -179,7 +179,7 @@ def parts(stretches: Sequence[Stretch], surveyed: Sequence[Surveyed]) -> list[Pa
     return found
 
 
-def unproven(surveyed: Sequence[Surveyed]) -> dict[int, bytes]:
+def needs_resurvey(surveyed: Sequence[SurveyResult]) -> dict[int, bytes]:
     """The stretches that are to be surveyed again, since fragments wait when they begin; and which."""
     again: dict[int, bytes] = {}
     fragments = b""
@@ -196,7 +196,9 @@ def share_of(flow: bytes, shares: int) -> int:
     return crc32(flow) % shares
 
 
-def stitch(work: Work, parts: Sequence[Part], visits: Iterable[Visit]) -> Iterator[State]:
+def stitch(
+    work: Work, parts: Sequence[ChunkContext], visits: Iterable[FlowChunk]
+) -> Iterator[State]:
     """The states of flows, whose visits are all given, in order of the stretches."""
     states: dict[bytes, State] = {}
     for number, group in groupby(visits, key=attrgetter("number")):
@@ -215,7 +217,9 @@ def stitch(work: Work, parts: Sequence[Part], visits: Iterable[Visit]) -> Iterat
                 yield states[flow]
 
 
-def _reached(work: Work, parts: Sequence[Part], state: State | None, visit: Visit) -> bytes | None:
+def _reached(
+    work: Work, parts: Sequence[ChunkContext], state: State | None, visit: FlowChunk
+) -> bytes | None:
     """The state behind a visit, empty if the flow is over; None if its packets have to be read."""
     if visit.first:
         return visit.told
@@ -224,19 +228,19 @@ def _reached(work: Work, parts: Sequence[Part], state: State | None, visit: Visi
     between = parts[state.origin + 1 : visit.number]
     if max((part.latest_ns for part in between), default=NO_TIME) > parts[visit.number].latest_ns:
         return None  # the flow may be over before
-    return Dissection(work.tables, work.options, Clock(), quiet=True).leap(state.state, visit.told)
+    return Dissector(work.tables, work.options, Clock(), quiet=True).leap(state.state, visit.told)
 
 
 def _read_again(
     work: Work,
-    parts: Sequence[Part],
+    parts: Sequence[ChunkContext],
     number: int,
     coming: Iterable[State],
     flows: Mapping[bytes, int],
 ) -> dict[bytes, bytes]:
     """The states of flows behind a stretch, by their packets."""
     clock = Clock()
-    dissection = Dissection(work.tables, work.options, clock, quiet=True)
+    dissection = Dissector(work.tables, work.options, clock, quiet=True)
     _exhaust(_arrivals(dissection, parts, coming))
     _exhaust(dissection.take(_segments(work, parts[number], clock, flows)))
     return dissection.save(flows)
@@ -244,7 +248,7 @@ def _read_again(
 
 def decode(
     work: Work,
-    parts: Sequence[Part],
+    parts: Sequence[ChunkContext],
     number: int,
     states: Iterable[State],
     leaving: Collection[bytes],
@@ -256,7 +260,7 @@ def decode(
     part = parts[number]
     clock, layers = Clock(), Layers()
     layers.load(part.fragments)
-    dissection = Dissection(work.tables, work.options, clock)
+    dissection = Dissector(work.tables, work.options, clock)
     yield from _arrivals(dissection, parts, states)
     yield from dissection.take(layers.take(work.packets(part.stretch), clock))
     if part.last:
@@ -268,7 +272,7 @@ def decode(
 
 
 def _arrivals(
-    dissection: Dissection, parts: Sequence[Part], states: Iterable[State]
+    dissection: Dissector, parts: Sequence[ChunkContext], states: Iterable[State]
 ) -> Iterator[Rows]:
     """Loads states; the rows of flows that are over by the packets of the stretches in between. Those that
     come from furthest are first: what passed for others has passed for them."""
@@ -281,7 +285,7 @@ def _arrivals(
 
 
 def _segments(
-    work: Work, part: Part, clock: Clock, flows: Mapping[bytes, object]
+    work: Work, part: ChunkContext, clock: Clock, flows: Mapping[bytes, object]
 ) -> Iterator[Segment]:
     """The segments of some flows in a stretch, and the moments of others."""
     hashes = {crc32(flow) for flow in flows}

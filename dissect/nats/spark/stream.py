@@ -24,19 +24,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ..capture import CaptureReport, FileReport
-from ..capture.blocks import NOWHERE
 from ..capture.files import capture_name, opened, told
 from ..capture.merge import merge
+from ..capture.reader import NOWHERE
 from ..capture.sources import is_packed, read_file, too_many
-from ..dissection import Dissection
+from ..engine.session_tables import Rows
 from ..errors import CaptureError, SparkError
-from ..folds import Rows
-from ..layers import Layers
-from ..wire import Clock, Packets
+from ..packet import Layers
+from ..partition.checkpoint import Dissector
+from ..types import Clock, Packets
 from .arrow import batches
-from .journal import Entry, Journal, Taken
+from .file_log import Entry, Journal, Taken
 from .settings import Settings
-from .store import Store
+from .state_store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -131,7 +131,7 @@ class FolderReader(DataSourceStreamReader):
     ) -> Iterator[Rows]:
         clock = Clock()
         layers = Layers()
-        dissection = Dissection([_TABLE], self._wanted.options, clock)
+        dissection = Dissector([_TABLE], self._wanted.options, clock)
         if begin:
             self._load(begin, dissection, layers)
         for entry in entries:
@@ -143,7 +143,7 @@ class FolderReader(DataSourceStreamReader):
         states = list(dissection.save().values())
         self._store.write(_STATE.format(end), pickle.dumps((states, layers.save())))
 
-    def _load(self, offset: int, dissection: Dissection, layers: Layers) -> None:
+    def _load(self, offset: int, dissection: Dissector, layers: Layers) -> None:
         content = self._store.read(_STATE.format(offset))
         if content is None:
             raise SparkError(
@@ -156,7 +156,7 @@ class FolderReader(DataSourceStreamReader):
 
     def _alone(self, one: Taken, report: CaptureReport) -> Iterator[Rows]:
         clock = Clock()
-        dissection = Dissection([_TABLE], self._wanted.options, clock)
+        dissection = Dissector([_TABLE], self._wanted.options, clock)
         yield from dissection.take(Layers().segments(_packets(one, report), clock))
         yield from dissection.finish()
 

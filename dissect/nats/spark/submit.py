@@ -24,9 +24,9 @@ from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import IO, TYPE_CHECKING
 
 from ..errors import MissingLibrary, SparkError
-from .faults import fault_of
 from .java import check_java
 from .master import check_master, check_workers, is_local, is_loopback
+from .spark_errors import fault_of
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway

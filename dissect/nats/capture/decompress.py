@@ -1,0 +1,170 @@
+"""Compressed files -> their contents, piece by piece: gzip, zstd, xz, bzip2.
+
+Follows RFC 1952 and RFC 8878. Every format may have several members, frames or streams in one file. However
+well the data is compressed, no piece is larger than a block, and windows larger than the formats' own tools
+accept are refused. PackedError where the data is damaged or ends early; what came before it was handed on.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from .reader import BLOCK, Blocks, PackedError
+
+Unpack = Callable[[Iterator[bytes]], Iterator[bytes]]
+
+_GZIP = 31  # zlib's name for "with a gzip header"
+# What `zstd -d` accepts without being told to take more; `xz -9` needs half of it.
+_LARGEST_WINDOW = 1 << 27
+
+_ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
+_ZSTD_FIELDS = (0, 2, 4, 8)  # sizes of the content size field; the dictionary's is 0, 1, 2 or 4
+_ZSTD_LARGEST = 1 << 17
+_RLE, _RESERVED = 1, 3
+
+
+def gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The contents of a gzip file of one or more members."""
+    inflater = zlib.decompressobj(_GZIP)
+    fresh = True
+    for piece in pieces:
+        while piece:
+            if fresh and not (piece := piece.lstrip(b"\0")):  # padding behind a member
+                break
+            try:
+                data = inflater.decompress(piece, BLOCK)
+            except zlib.error as error:
+                raise PackedError("the gzip data is damaged") from error
+            fresh = inflater.eof
+            piece = inflater.unconsumed_tail
+            if fresh:
+                piece = inflater.unused_data
+                inflater = zlib.decompressobj(_GZIP)
+            if data:
+                yield data
+    if not fresh:
+        raise PackedError("the gzip data ends early")
+
+
+class _Unpacker(Protocol):
+    """What the unpackers of xz and bzip2 have in common."""
+
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+
+
+def unxz(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The contents of an xz file of one or more streams."""
+    return _streams(pieces, "xz", lambda: lzma.LZMADecompressor(memlimit=_LARGEST_WINDOW))
+
+
+def bunzip2(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The contents of a bzip2 file of one or more streams."""
+    return _streams(pieces, "bzip2", bz2.BZ2Decompressor)
+
+
+def _streams(pieces: Iterator[bytes], name: str, fresh: Callable[[], _Unpacker]) -> Iterator[bytes]:
+    unpacker: _Unpacker | None = None
+    for piece in pieces:
+        while piece or (unpacker and not unpacker.needs_input):
+            if unpacker is None:
+                piece = piece.lstrip(b"\0")  # padding behind a stream
+                if not piece:
+                    break
+                unpacker = fresh()
+            try:
+                data = unpacker.decompress(piece, BLOCK)
+            except (OSError, lzma.LZMAError) as error:
+                raise PackedError(f"the {name} data is damaged") from error
+            piece = b""
+            if unpacker.eof:
+                piece, unpacker = unpacker.unused_data, None
+            if data:
+                yield data
+    if unpacker is not None:
+        raise PackedError(f"the {name} data ends early")
+
+
+def unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The contents of a zstd file of one or more frames. ImportError without the library.
+
+    The library alone can neither tell a frame that ends early, nor bound what a call returns: it is fed
+    with one block at a time, which never holds more than 128 KiB.
+    """
+    import zstandard
+
+    maker = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+    source = Blocks(pieces)
+    while source.fill(1):
+        magic = _take(source, 4)
+        if magic != _ZSTD_FRAME:
+            if magic[1:] != b"\x2a\x4d\x18" or magic[0] >> 4 != 5:
+                raise PackedError("the zstd data is damaged")
+            _skip(source, int.from_bytes(_take(source, 4), "little"))
+            continue
+        frame = maker.decompressobj()
+        try:
+            for part in _frame_parts(source, magic):
+                data = frame.decompress(part)
+                if data:
+                    yield data
+        except zstandard.ZstdError as error:
+            large = "memory" in str(error)
+            what = "needs more memory than zstd itself accepts" if large else "is damaged"
+            raise PackedError(f"the zstd data {what}") from error
+    if source.fault:
+        raise PackedError(source.fault)
+
+
+def _frame_parts(source: Blocks, magic: bytes) -> Iterator[bytes]:
+    """A frame, cut between its blocks."""
+    descriptor = _take(source, 1)
+    flags = descriptor[0]
+    single = flags >> 5 & 1
+    size = _ZSTD_FIELDS[flags >> 6] or single
+    yield magic + descriptor + _take(source, 1 - single + (0, 1, 2, 4)[flags & 3] + size)
+    last = 0
+    while not last:
+        head = _take(source, 3)
+        number = int.from_bytes(head, "little")
+        last, kind, size = number & 1, number >> 1 & 3, number >> 3
+        if kind == _RESERVED or size > _ZSTD_LARGEST:
+            raise PackedError("the zstd data is damaged")
+        yield head + _take(source, 1 if kind == _RLE else size)
+    if flags & 4:  # a checksum
+        yield _take(source, 4)
+
+
+def _take(source: Blocks, count: int) -> bytes:
+    if not source.fill(count):
+        raise PackedError(source.fault or "the zstd data ends early")
+    start = source.at
+    source.at += count
+    return source.data[start : source.at]
+
+
+def _skip(source: Blocks, count: int) -> None:
+    """Past a frame that carries no data, of any size."""
+    while count:
+        source.fill(1)
+        step = min(count, BLOCK)
+        _take(source, step)
+        count -= step
+
+
+# First bytes -> the name of the format, and the way to its contents.
+FORMATS: dict[bytes, tuple[str, Unpack]] = {
+    b"\x1f\x8b": ("gzip", gunzip),
+    _ZSTD_FRAME: ("zstd", unzstd),
+    b"\xfd7zXZ\0": ("xz", unxz),
+    b"BZh": ("bzip2", bunzip2),
+}

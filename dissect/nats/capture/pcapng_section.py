@@ -1,0 +1,267 @@
+"""What the blocks of one section of a pcapng file share, and what each kind of block means."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..types import Packets
+from .reader import Ended
+from .report import FileReport, InterfaceReport
+
+# Every section says its byte order with this number behind its type and length.
+ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+
+SECTION = 0x0A0D0D0A
+_INTERFACE, _PACKET, _SIMPLE, _STATISTICS, _ENHANCED = 1, 2, 3, 5, 6
+_NAMES = {
+    4: "name resolution",
+    _STATISTICS: "interface statistics",
+    7: "IRIG timestamp",
+    9: "systemd journal",
+    10: "decryption secrets",
+    0xBAD: "custom",
+    0x40000BAD: "custom",
+}
+
+# Options, by the block they are in; a comment is 1 in all.
+_COMMENT = 1
+_NAME, _TSRESOL, _TSOFFSET = 2, 9, 14
+_INTERFACE_DROPS, _SYSTEM_DROPS = 5, 7
+_PACKET_DROPS = 4
+
+# Each costs memory and a capture has a few; the obsolete packet block could not name more than 65536.
+MOST_INTERFACES = 4096
+
+# Times are int64 in every table; a lying timestamp must not break one.
+_FIRST_TIME, _LAST_TIME = -(1 << 63), (1 << 63) - 1
+_UNKNOWN_DROPS = 0xFFFF
+
+
+# No option that matters is longer, and what describes an interface is kept as long as its section.
+_LONGEST_KEPT = 1024
+
+
+def _section(order: str) -> bytes:
+    """A section of this byte order that says nothing else."""
+    return struct.pack(order + "IIIHHqI", SECTION, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+
+
+def interfaces_in(context: bytes) -> int:
+    """How many interfaces a section describes, of which only what matters was kept (`Ended.context`)."""
+    if context[8:12] not in ORDERS:
+        return 0
+    unpack = struct.Struct(ORDERS[context[8:12]] + "II").unpack_from
+    at = count = 0
+    while at < len(context):
+        kind, size = unpack(context, at)
+        count += kind == _INTERFACE
+        at += size
+    return count
+
+
+@dataclass(slots=True)
+class Interface:
+    """What the packets of one interface need: a tick is `times` / `per` nanoseconds."""
+
+    linktype: int
+    snaplen: int
+    report: InterfaceReport
+    times: int = 1000
+    per: int = 1
+    offset_ns: int = 0
+
+
+class Section:
+    """Takes the blocks of one section, and collects the packets of a piece of the file as they come."""
+
+    def __init__(self, order: str, report: FileReport) -> None:
+        self.order = order
+        self.interfaces: list[Interface] = []
+        self._described: list[bytes] = []
+        self._leans = False
+        self._report = report
+        self._data = b""
+        self._runs: list[Packets] = []
+        self._run: Packets | None = None
+        # Interface, time (high, low), captured and original length; the old block also counts drops.
+        self._enhanced = struct.Struct(order + "5I").unpack_from
+        self._obsolete = struct.Struct(order + "Hxx4I").unpack_from
+
+    def begin(self, data: bytes) -> None:
+        """The blocks that come now stand in `data`."""
+        self._data = data
+
+    def taken(self) -> Iterator[Packets]:
+        """The packets since it was last asked."""
+        runs, self._runs, self._run = self._runs, [], None
+        return iter(runs)
+
+    def ended(self, landed: int, earlier: Ended) -> Ended:
+        """What reading had come to at byte `landed` of the file; `earlier` are the sections before."""
+        return Ended(
+            landed,
+            _section(self.order) + b"".join(self._described),
+            earlier.sections + 1,
+            earlier.described + len(self.interfaces),
+            earlier.leans or self._leans,
+        )
+
+    def take(self, kind: int, start: int, end: int) -> None:
+        """A whole block, whose body is `start` to `end`."""
+        if kind == _ENHANCED or kind == _PACKET:
+            self._packet(kind, start, end)
+        elif kind == _SIMPLE:
+            self._simple_packet(start, end)
+        elif kind == SECTION:
+            self._comments(start + 16, end)
+        elif kind == _INTERFACE:
+            self._describe(start, end)
+        else:
+            self._report.blocks[_NAMES.get(kind, "unknown")] += 1
+            if kind == _STATISTICS:
+                self._statistics(start, end)
+
+    def put(self, interface: Interface, places: list[tuple[int, int, int, int]]) -> None:
+        """Packets of one interface, as `Packets` has them; the report hears of them as well."""
+        latest_ns = max(places)[0]
+        if latest_ns > _LAST_TIME or min(places)[0] < _FIRST_TIME:
+            places = [
+                (min(max(ts_ns, _FIRST_TIME), _LAST_TIME), start, end, wire_bytes)
+                for ts_ns, start, end, wire_bytes in places
+            ]
+            latest_ns = max(places)[0]
+        report = self._report
+        report.saw(places[0][0], latest_ns)
+        count = len(places)
+        _, starts, ends, sizes = zip(*places, strict=True)
+        captured, on_wire = sum(ends) - sum(starts), sum(sizes)
+        if captured < on_wire:
+            report.cut_packets += sum(end - start < size for _, start, end, size in places)
+        report.captured_bytes += captured
+        report.wire_bytes += on_wire
+        report.linktypes[interface.linktype] += count
+        report.snaplens[interface.snaplen] += count
+        interface.report.packets += count
+        run = self._run
+        if run is None or run.linktype != interface.linktype:
+            first = report.before + report.packets + 1
+            run = Packets(report.capture, interface.linktype, self._data, first, places)
+            self._run = run
+            self._runs.append(run)
+        else:
+            run.places += places
+        report.packets += count
+
+    def _packet(self, kind: int, start: int, end: int) -> None:
+        """An enhanced packet block, or an obsolete one."""
+        body = start + 20
+        if body > end:
+            return self._skip("packet block too short")
+        unpack = self._enhanced if kind == _ENHANCED else self._obsolete
+        index, high, low, kept, wire_bytes = unpack(self._data, start)
+        if index >= len(self.interfaces):
+            return self._skip("unknown interface")
+        if body + kept > end:
+            return self._skip("captured length too large")
+        interface = self.interfaces[index]
+        ts_ns = (high << 32 | low) * interface.times // interface.per + interface.offset_ns
+        self.put(interface, [(ts_ns, body, body + kept, max(wire_bytes, kept))])
+        drops = 0
+        if kind == _PACKET:
+            (drops,) = struct.unpack_from(self.order + "H", self._data, start + 2)
+            drops = 0 if drops == _UNKNOWN_DROPS else drops
+        for code, value in self._options(body + kept + -kept % 4, end):
+            if code == _COMMENT:
+                self._report.comments += 1
+            elif code == _PACKET_DROPS and kind == _ENHANCED and len(value) == 8:
+                drops = int(struct.unpack(self.order + "Q", value)[0])
+        if drops:
+            interface.report.packet_drops = (interface.report.packet_drops or 0) + drops
+
+    def _simple_packet(self, start: int, end: int) -> None:
+        """A simple packet block: of the first interface, at no time of its own."""
+        body = start + 4
+        if body > end:
+            return self._skip("packet block too short")
+        if not self.interfaces:
+            return self._skip("unknown interface")
+        (length,) = struct.unpack_from(self.order + "I", self._data, start)
+        interface = self.interfaces[0]
+        kept = min(length, interface.snaplen or length, end - body)
+        self._leans = True
+        self.put(interface, [(self._report.last_ns or 0, body, body + kept, length)])
+
+    def _skip(self, reason: str) -> None:
+        """A packet that counts as one, but is not handed on."""
+        self._report.packets += 1
+        self._report.skipped[reason] += 1
+        self._run = None  # whose packets have numbers in a row
+
+    def _describe(self, start: int, end: int) -> None:
+        """An interface block. One too short to say a link type makes an interface of an unknown one."""
+        if len(self.interfaces) == MOST_INTERFACES:
+            self._report.skipped[f"interface beyond the first {MOST_INTERFACES}"] += 1
+            return
+        linktype, snaplen = -1, 0
+        if end - start >= 8:
+            linktype, snaplen = struct.unpack_from(self.order + "HxxI", self._data, start)
+        told = InterfaceReport(linktype, snaplen)
+        interface = Interface(linktype, snaplen, told)
+        for code, value in self._options(start + 8, end):
+            if code == _COMMENT:
+                self._report.comments += 1
+            elif code == _NAME:
+                told.name = value[:256].decode("utf-8", "backslashreplace")
+            elif code == _TSRESOL and value:
+                units = 1 << (value[0] & 127) if value[0] & 128 else 10 ** value[0]
+                whole = 10**9 % units == 0
+                interface.times, interface.per = (10**9 // units, 1) if whole else (10**9, units)
+            elif code == _TSOFFSET and len(value) == 8:
+                interface.offset_ns = struct.unpack(self.order + "q", value)[0] * 10**9
+        self.interfaces.append(interface)
+        self._described.append(self._block(start, end))
+        if len(self._report.interfaces) < MOST_INTERFACES:
+            self._report.interfaces.append(told)
+
+    def _block(self, start: int, end: int) -> bytes:
+        """An interface block once more, without comments: they are counted where they were met."""
+        parts = [self._data[start : min(start + 8, end)]]
+        for code, value in self._options(start + 8, end):
+            if code != _COMMENT and len(value) <= _LONGEST_KEPT:
+                head = struct.pack(self.order + "HH", code, len(value))
+                parts.append(head + value + bytes(-len(value) % 4))
+        body = b"".join(parts)
+        size = struct.pack(self.order + "I", len(body) + 12)
+        return struct.pack(self.order + "I", _INTERFACE) + size + body + size
+
+    def _statistics(self, start: int, end: int) -> None:
+        """What the capture program says of an interface: numbers since it began."""
+        if end - start < 12:
+            return
+        (index,) = struct.unpack_from(self.order + "I", self._data, start)
+        told = self.interfaces[index].report if index < len(self.interfaces) else None
+        for code, value in self._options(start + 12, end):
+            if code == _COMMENT:
+                self._report.comments += 1
+            elif told and len(value) == 8 and code in (_INTERFACE_DROPS, _SYSTEM_DROPS):
+                (drops,) = struct.unpack(self.order + "Q", value)
+                if code == _INTERFACE_DROPS:
+                    told.interface_drops = drops
+                else:
+                    told.system_drops = drops
+
+    def _comments(self, start: int, end: int) -> None:
+        for code, _ in self._options(start, end):
+            self._report.comments += code == _COMMENT
+
+    def _options(self, at: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """The options of a block; those it has before one that does not fit."""
+        while at + 4 <= end:
+            code, size = struct.unpack_from(self.order + "HH", self._data, at)
+            at += 4
+            if not code or at + size > end:
+                return
+            yield code, self._data[at : at + size]
+            at += size + -size % 4

@@ -1,0 +1,319 @@
+"""What the user may ask for: options and arguments of all commands, and what was given as one value.
+
+Every command that prints rows has the same options; `help` shows them in groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import click
+
+from natsync.protocol import Kind
+
+from ..options import Options, Payload
+from ..tcp.flow import FlowLimits
+from ..tcp.reassembly import Limits
+
+STDIN = "-"
+_MEANINGS = {
+    "text": "For people",
+    "jsonl": "one JSON object a line",
+    "csv": "comma separated",
+    "parquet": "Apache Parquet",
+}
+FORMATS = tuple(_MEANINGS)
+
+_FLOWS = FlowLimits()
+_STREAMS = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandOptions:
+    """One command's captures and options, as the user gave them."""
+
+    captures: tuple[str, ...]
+    form: str = "text"
+    output: str | None = None
+    columns: str | None = None
+    where: str | None = None
+    jobs: int = 1
+    limit: int | None = None
+    progress: bool | None = None
+    hints: dict[int, Kind] = field(default_factory=dict)
+    no_redact: bool = False
+    payload: str = "none"
+    hole_seconds: float = _STREAMS.patience_ns / 1e9
+    max_stream_bytes: int = _STREAMS.held_bytes
+    max_held_bytes: int = _FLOWS.held_bytes
+    max_flows: int = _FLOWS.max_flows
+    idle_seconds: float = _FLOWS.idle_ns / 1e9
+
+    @property
+    def live(self) -> bool:
+        """Whether packets may still be arriving."""
+        return STDIN in self.captures
+
+    @property
+    def path(self) -> str | None:
+        """The output, where it is not standard output."""
+        return None if self.output == "-" else self.output
+
+    @property
+    def options(self) -> Options:
+        """How to dissect."""
+        return Options(
+            self.hints,
+            Payload(self.payload),
+            not self.no_redact,
+            Limits(
+                held_bytes=self.max_stream_bytes,
+                patience_ns=round(self.hole_seconds * 1e9),
+            ),
+            FlowLimits(
+                max_flows=self.max_flows,
+                idle_ns=round(self.idle_seconds * 1e9),
+                held_bytes=self.max_held_bytes,
+            ),
+        )
+
+
+class _GroupedOption(click.Option):
+    """An option that knows the group in which `help` shows it."""
+
+    def __init__(self, declared: Sequence[str], *, group: str, **settings: object) -> None:
+        super().__init__(declared, **settings)  # type: ignore[arg-type]  # handed on as they are
+        self.group = group
+
+
+class GroupedCommand(click.Command):
+    """A command whose `help` shows its options in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options, group after group."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            shown = option.get_help_record(ctx) if isinstance(option, click.Option) else None
+            if shown:
+                groups.setdefault(getattr(option, "group", "Other"), []).append(shown)
+        for group, records in groups.items():
+            with formatter.section(group):
+                formatter.write_dl(records)
+
+
+def _hints(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> dict[int, Kind]:
+    """`N=KIND`, as often as it was given."""
+    kinds = {item.value: item for item in Kind}
+    hints = {}
+    for value in values:
+        port, _, kind = value.partition("=")
+        if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536 and kind in kinds):
+            raise click.BadParameter(f"{value!r} is no port=kind; kinds are {', '.join(kinds)}")
+        hints[int(port)] = kinds[kind]
+    return hints
+
+
+Command = Callable[..., None]
+Decorator = Callable[[Command], Command]
+
+
+def option(*declared: str, group: str, help: str, **settings: object) -> Decorator:
+    """A click option in a group of `help`."""
+    made: Callable[..., Decorator] = click.option
+    return made(*declared, cls=_GroupedOption, group=group, help=help, **settings)
+
+
+_CAPTURES: Decorator = click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
+_PROGRESS = option(
+    "--progress/--no-progress",
+    group="Output",
+    default=None,
+    help="A bar on stderr; by default where that is a terminal and the work is long.",
+)
+_OUTPUT = (
+    option(
+        "-o",
+        "--output",
+        group="Output",
+        metavar="FILE",
+        help="Write there instead of standard output.",
+    ),
+    _PROGRESS,
+)
+_COLUMNS = option(
+    "--columns", group="Output", metavar="A,B", help="Only these columns, in this order."
+)
+_LIMIT = option(
+    "--limit",
+    group="Output",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Stop after N rows.",
+)
+_WHERE = option(
+    "--where",
+    group="Output",
+    metavar="EXPR",
+    help="Only rows for which this is true: a condition in SQL on the table's columns.",
+)
+_JOBS = option(
+    "--jobs",
+    group="Output",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Share the work among N processes, 0 for all cores; the rows are the same.",
+)
+DISSECTION = (
+    option(
+        "--port",
+        "hints",
+        group="Dissection",
+        metavar="N=KIND",
+        multiple=True,
+        callback=_hints,
+        help="What a port surely carries; can be given several times.",
+    ),
+    option(
+        "--no-redact",
+        group="Dissection",
+        is_flag=True,
+        help="Show passwords, tokens and signatures.",
+    ),
+)
+_BOUNDS = "Limits of time and memory: what they drop is counted"
+LIMITS = (
+    option(
+        "--hole-seconds",
+        group=_BOUNDS,
+        type=click.FloatRange(min=0, max=1e9),
+        metavar="S",
+        default=_STREAMS.patience_ns / 1e9,
+        show_default=True,
+        help="How long bytes that were acknowledged but not captured are waited for.",
+    ),
+    option(
+        "--max-stream-bytes",
+        group=_BOUNDS,
+        type=click.IntRange(min=1 << 10),
+        metavar="BYTES",
+        default=_STREAMS.held_bytes,
+        show_default=True,
+        help="Bytes that wait behind a hole, in one direction of a connection.",
+    ),
+    option(
+        "--max-held-bytes",
+        group=_BOUNDS,
+        type=click.IntRange(min=1 << 10),
+        metavar="BYTES",
+        default=_FLOWS.held_bytes,
+        show_default=True,
+        help="The same in all connections together.",
+    ),
+    option(
+        "--max-flows",
+        group=_BOUNDS,
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=_FLOWS.max_flows,
+        show_default=True,
+        help="TCP connections at a time.",
+    ),
+    option(
+        "--idle-seconds",
+        group=_BOUNDS,
+        type=click.FloatRange(min=0, min_open=True, max=1e9),
+        metavar="S",
+        default=_FLOWS.idle_ns // 10**9,
+        show_default=True,
+        help="Silence after which a connection is over.",
+    ),
+)
+
+
+def _format(forms: tuple[str, ...]) -> Decorator:
+    return option(
+        "--format",
+        "form",
+        group="Output",
+        type=click.Choice(forms),
+        default="text",
+        show_default=True,
+        help="; ".join(_MEANINGS[form] for form in forms) + ".",
+    )
+
+
+def payload_option(default: str) -> Decorator:
+    """`--payload`, of commands that can show payloads."""
+    return option(
+        "--payload",
+        group="Output",
+        type=click.Choice([item.value for item in Payload]),
+        default=default,
+        show_default=True,
+        help="What to show of payloads.",
+    )
+
+
+def row_options(command: Command) -> Command:
+    """Captures, and the options of every command that prints a table."""
+    options = (_format(FORMATS), _COLUMNS, _WHERE, _LIMIT, *_OUTPUT, _JOBS)
+    return with_captures((*options, *DISSECTION, *LIMITS), command)
+
+
+def talk_options(command: Command) -> Command:
+    """Captures, and the options of a command that prints some rows of a table, chosen by itself."""
+    options = (_format(FORMATS), _COLUMNS, _LIMIT, *_OUTPUT)
+    return with_captures((*options, *DISSECTION, *LIMITS), command)
+
+
+def query_options(command: Command) -> Command:
+    """Captures, and the options of a command that prints rows of no table."""
+    return with_captures((_format(FORMATS), _LIMIT, *_OUTPUT, *DISSECTION, *LIMITS), command)
+
+
+def fact_options(command: Command) -> Command:
+    """Captures, and the options of a command that prints facts which are no rows of a table."""
+    return with_captures((_format(("text", "jsonl")), *_OUTPUT, *DISSECTION, *LIMITS), command)
+
+
+def split_options(command: Command) -> Command:
+    """Captures, where their pieces go, and how large these are."""
+    options = (
+        option(
+            "-o",
+            "--output",
+            "folder",
+            group="Output",
+            required=True,
+            metavar="DIR",
+            help="A new folder for the pieces.",
+        ),
+        option(
+            "--size",
+            "size_bytes",
+            group="Output",
+            type=click.IntRange(min=1 << 12),
+            metavar="BYTES",
+            default=128 << 20,
+            show_default=True,
+            help="About how large a piece is.",
+        ),
+    )
+    return with_captures(options, command)
+
+
+def with_captures(options: tuple[Decorator, ...], command: Command) -> Command:
+    """The command, with captures and these options."""
+    for option in (_CAPTURES, *reversed(options)):
+        command = option(command)
+    return command
+
+
+def given(values: dict[str, object]) -> CommandOptions:
+    """What click made of the command line, as one value."""
+    return CommandOptions(**values)  # type: ignore[arg-type]  # the options above declare the same types

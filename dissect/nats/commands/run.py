@@ -1,0 +1,212 @@
+"""One command at work: rows from their source, rendered in chunks, to the output; then its exit status.
+
+    rows_of -> chunks_of -> print_chunks
+    source     rendered     written, counted, limited
+
+With `--jobs` other processes give the rows, already rendered. A format is a `forms.Form`, whose writer takes
+what its own `render` makes.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, nullcontext
+from itertools import chain, islice
+from tempfile import SpooledTemporaryFile
+from typing import ContextManager, NamedTuple
+
+from ..capture import CaptureReport
+from ..errors import DissectError
+from ..output.formats import OutputFormat, format_of
+from ..output.lines import LineWriter, Render, Rendered
+from ..output.sink import INTERRUPTED, Fault, Sink, say
+from ..output.terminal import PLAIN, Terminal, terminal_of
+from ..output.text_lines import story_text, totals
+from ..parallel import cores
+from ..records import FrameRecord, Record, SessionRecord
+from .arguments import STDIN, CommandOptions
+from .follow import Conversation
+from .info import Traffic, info_text, json_text, traffic
+from .rows import messages_of, rows_of, shared_rows
+from .session_detail import is_whole, moments, only, session_story
+from .signals import ends_input
+
+_DAMAGED = 3
+_CHUNK_ROWS = 256
+_SPOOLED = 16 << 20  # bytes in memory
+
+
+class Chunk(NamedTuple):
+    """Some rows as their writer wants them, and how many NATS messages they stand for."""
+
+    rows: list[Rendered]
+    messages: int = 0
+
+
+class Command:
+    """One command: what the user gave, and what was read."""
+
+    def __init__(self, table: str, given: CommandOptions) -> None:
+        self.table = table
+        self.given = given
+        self.report = CaptureReport()
+        self.outlet = Sink(given.path, given.captures, given.form == "parquet")
+
+    @property
+    def look(self) -> Terminal:
+        """How text looks where it goes."""
+        return terminal_of(sys.stdout) if self.given.path is None and sys.stdout else PLAIN
+
+    def bar(self) -> ContextManager[Callable[[], None]]:
+        """The bar that shows how far it is; what it gives takes it away."""
+        wanted = self.given.progress
+        if wanted or (wanted is None and sys.stderr is not None and sys.stderr.isatty()):
+            from ..output.progress import QUIET, bar
+
+            return bar(self.report, 0 if wanted else QUIET)
+        return nullcontext(lambda: None)
+
+    @property
+    def form(self) -> OutputFormat:
+        """How the rows look."""
+        given = self.given
+        try:
+            return format_of(self.table, given.form, given.columns, self.look, given.live)
+        except ValueError as error:
+            raise Fault(f"--columns: {error}") from None
+        except DissectError as error:
+            raise Fault(str(error)) from None
+
+
+def print_rows(run: Command) -> None:
+    """Prints the rows of the run's table."""
+    given, form = run.given, run.form
+    jobs = given.jobs or cores()
+    if jobs > 1 and given.live:
+        say("packets from standard input are taken by one process: --jobs does nothing")
+        jobs = 1
+    if jobs > 1:
+        with closing(shared_rows(run.table, given, run.look, jobs, run.report)) as shared:
+            print_chunks(run, form, shared_chunks(shared, given))
+    else:
+        with closing(rows_of(run.table, given, run.report)) as rows:
+            print_chunks(run, form, chunks_of(rows, form.render, given))
+
+
+def chunks_of(rows: Iterator[Record], render: Render, given: CommandOptions) -> Iterator[Chunk]:
+    """Rows, rendered. While packets arrive, each is a chunk of its own."""
+    size = 1 if given.live else max(1, min(_CHUNK_ROWS, given.limit or _CHUNK_ROWS))
+    while some := list(islice(rows, size)):
+        yield Chunk(list(map(render, some)), sum(map(messages_of, some)))
+
+
+def shared_chunks(rows: Iterator[tuple[Rendered, int]], given: CommandOptions) -> Iterator[Chunk]:
+    """The same of rows that others rendered."""
+    while some := list(islice(rows, max(1, min(_CHUNK_ROWS, given.limit or _CHUNK_ROWS)))):
+        yield Chunk([row for row, _ in some], sum(messages for _, messages in some))
+
+
+def print_chunks(
+    run: Command, form: OutputFormat, chunks: Iterator[Chunk], silent: bool = False
+) -> None:
+    """Writes chunks, then says what there is to say about the inputs, and exits unless all is well. With
+    `silent`, totals are not worth it."""
+    limit, live = run.given.limit, run.given.live
+    count = messages = 0
+    with run.outlet.open() as output, ends_input(live) as interrupted, run.bar() as clear:
+        first = list(islice(chunks, 1))
+        run.outlet.clear(output)
+        if output.isatty():
+            clear()
+        writer = form.writer(output)
+        for chunk in chain(first, chunks) if limit != 0 else ():
+            rows = chunk.rows if limit is None else chunk.rows[: limit - count]
+            writer.write(rows)
+            if live:
+                output.flush()
+            count += len(rows)
+            messages += chunk.messages
+            if count == limit:
+                break
+        writer.close()
+    _say_what_is_wrong(run.report, interrupted.yes)
+    stopped = limit is not None and count >= limit
+    if not silent and not stopped and (run.given.form == "text" or not count):
+        say(totals(run.table, count, messages, run.report))
+    _exit(run.report, interrupted.yes)
+
+
+def _say_what_is_wrong(report: CaptureReport, interrupted: bool) -> None:
+    """A line for each input that was not read to its end."""
+    for file in report.damaged:
+        if not (interrupted and file.path == STDIN):
+            say(f"{file.path}: {file.damage}")
+    for reason in report.unreadable:
+        say(reason)
+
+
+def _exit(report: CaptureReport, interrupted: bool) -> None:
+    """Ends with the exit status, unless all is well."""
+    if interrupted:
+        sys.exit(INTERRUPTED)
+    if report.damaged or report.unreadable:
+        sys.exit(_DAMAGED)
+
+
+def print_session(run: Command, start: str) -> None:
+    """Prints the session whose id begins with `start`: its row, or, for people, its story."""
+    given, form = run.given, run.form
+    if given.form == "text" and given.columns is None:
+        print_chunks(run, OutputFormat(form.render, LineWriter), _story(run, start), silent=True)
+        return
+    with closing(rows_of(run.table, given, run.report)) as rows:
+        chosen = only((row for row in rows if isinstance(row, SessionRecord)), start)
+        chunks = _settled(chunks_of(chosen, form.render, given), start)
+        print_chunks(run, form, chunks, silent=True)
+
+
+def print_talk(run: Command, start: str, full: bool) -> None:
+    """Prints what was said in the session whose id begins with `start`."""
+    given, form = run.given, run.form
+    with closing(moments(given.captures, start, given.options, run.report)) as told:
+        if given.form == "text" and given.columns is None:
+            text = Conversation(run.look.colour, full).text
+            form = OutputFormat(form.render, LineWriter)
+            chunks: Iterator[Chunk] = (Chunk([text(moment)]) for moment in told)
+        else:
+            frames = (moment for moment in told if isinstance(moment, FrameRecord))
+            chunks = chunks_of(frames, form.render, given)
+        print_chunks(run, form, _settled(chunks, start), silent=True)
+
+
+def print_info(run: Command) -> None:
+    """Prints what is in the captures."""
+    text = json_text if run.given.form == "jsonl" else info_text
+    print_chunks(run, OutputFormat(str, LineWriter), _info(run, text), silent=True)
+
+
+def _info(run: Command, text: Callable[[CaptureReport, Traffic], Iterator[str]]) -> Iterator[Chunk]:
+    given = run.given
+    yield Chunk([*text(run.report, traffic(given.captures, given.options, run.report))])
+
+
+def _story(run: Command, start: str) -> Iterator[Chunk]:
+    given = run.given
+    yield Chunk([story_text(*session_story(given.captures, start, given.options, run.report))])
+
+
+def _settled(chunks: Iterator[Chunk], start: str) -> Iterator[Chunk]:
+    """Chunks of the session whose id begins with `start`, when it is sure that there is but one."""
+    if is_whole(start):
+        yield from chunks
+        return
+    with SpooledTemporaryFile(_SPOOLED) as spool:
+        count = 0
+        for chunk in chunks:
+            pickle.dump(chunk, spool)
+            count += 1
+        spool.seek(0)
+        for _ in range(count):
+            yield pickle.load(spool)  # what this function wrote

@@ -1,0 +1,165 @@
+"""One session: its frames in order of time, what is odd in its place among them, then its row.
+
+For `sessions --session` the frames that tell its story, for `follow` all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ..capture import CaptureReport
+from ..engine.connections import Clock, PacketEvents, packet_events
+from ..engine.session_tables import build_tables, kind_name
+from ..errors import DissectError
+from ..options import Options
+from ..pipeline import segments
+from ..records import AnomalyRecord, FrameRecord, Record, SessionRecord
+
+# What makes a story: the beginning of a session, what was subscribed, and what went wrong.
+_STORY_OPS = frozenset(
+    "INFO CONNECT SUB UNSUB RS+ RS- LS+ LS- A+ A- -ERR".split(),
+)
+_STORY_ROWS = 500
+
+_WHOLE_ID = 16
+_NAMED = 20
+
+
+class Unclear(DissectError):
+    """No session, or more than one, has an id that begins with `start`: those of `ids`."""
+
+    def __init__(self, start: str, ids: Collection[str]) -> None:
+        self.start = start
+        self.ids = ids
+        super().__init__(start, ids)
+
+    def __str__(self) -> str:
+        if not self.ids:
+            return f"no session {self.start} in the captures; `sessions` lists them"
+        named = ", ".join(list(self.ids)[:_NAMED])
+        more = f" and {len(self.ids) - _NAMED} more" if len(self.ids) > _NAMED else ""
+        return f"{len(self.ids)} sessions begin with {self.start}: {named}{more}"
+
+
+class Heading(NamedTuple):
+    """What is known of a session when its first frames are."""
+
+    session: str
+    kind: str
+    originator: str
+    responder: str
+    first_ns: int
+
+
+Moment = Heading | FrameRecord | AnomalyRecord | SessionRecord
+"""Something that happened in a session; first comes its heading, at last the row of the whole."""
+
+
+def is_whole(start: str) -> bool:
+    """Whether this is a session id and not only the start of one."""
+    return len(start) == _WHOLE_ID
+
+
+def moments(
+    paths: Sequence[str], start: str, options: Options, report: CaptureReport | None = None
+) -> Generator[Moment, None, None]:
+    """The one session whose id begins with `start`. Unclear, raised behind the last packet, says that
+    there is none, or that all that was given before is worth nothing since there are several."""
+    chosen = _Chosen(start)
+    groups = chosen.of(packet_events(segments(paths, report), options, Clock()))
+    place = _Place()
+    for _, records in build_tables(groups, ("frames", "anomalies", "sessions"), options):
+        if chosen.heading:
+            yield chosen.heading
+            chosen.heading = None
+        yield from place.put(records)
+    yield from place.rest()
+    if len(chosen.ids) != 1:
+        raise Unclear(start, chosen.ids)
+
+
+def session_story(
+    paths: Sequence[str], start: str, options: Options, report: CaptureReport | None = None
+) -> tuple[SessionRecord, list[FrameRecord | AnomalyRecord]]:
+    """The row of the session whose id begins with `start`, and what tells its story: handshake,
+    subscriptions, errors, losses; at most 500. Raises Unclear as `moments`."""
+    story: list[FrameRecord | AnomalyRecord] = []
+    for moment in moments(paths, start, options, report):
+        if isinstance(moment, SessionRecord):
+            row = moment
+        elif isinstance(moment, AnomalyRecord) or (
+            isinstance(moment, FrameRecord) and (moment.op in _STORY_OPS or moment.anomalies)
+        ):
+            story.append(moment)
+            del story[_STORY_ROWS:]
+    return row, story
+
+
+def only(rows: Iterable[SessionRecord], start: str) -> Iterator[SessionRecord]:
+    """The one row of those whose session id begins with `start`. Raises Unclear as `moments`."""
+    ids: dict[str, None] = {}
+    for row in rows:
+        if row.session.startswith(start):
+            ids[row.session] = None
+            yield row
+    if len(ids) != 1:
+        raise Unclear(start, ids)
+
+
+class _Chosen:
+    """The groups of the sessions whose ids begin with `start`; those of one only, as far as it goes."""
+
+    def __init__(self, start: str) -> None:
+        self.ids: dict[str, None] = {}
+        self.heading: Heading | None = None
+        self._start = start
+
+    def of(self, groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:
+        """What they say of the first such session. Ends with it where no other can follow."""
+        start, ids = self._start, self.ids
+        for release, released in groups:
+            for connection, events in released:
+                flow = connection.flow
+                if not flow.id.startswith(start) or not connection.is_nats:
+                    continue
+                if flow.id not in ids:
+                    ids[flow.id] = None
+                    if len(ids) == 1:
+                        kind = kind_name(connection.framing.kind)
+                        ends = flow.originator, flow.responder
+                        self.heading = Heading(flow.id, kind, *ends, flow.first_ns)
+                if flow.id == next(iter(ids)):
+                    yield PacketEvents(release, [(connection, events)])
+                if connection.over and is_whole(start):
+                    return
+
+
+class _Place:
+    """Puts oddities in front of the frame that their bytes belong to."""
+
+    def __init__(self) -> None:
+        self._odd: dict[str, list[AnomalyRecord]] = {"originator": [], "responder": []}
+        self._last: list[Moment] = []
+
+    def put(self, records: Iterable[Record]) -> Iterator[Moment]:
+        """Takes records in their order; gives those that may go."""
+        frames = []
+        for record in records:
+            if isinstance(record, AnomalyRecord):
+                self._odd[record.sender].append(record)
+            elif isinstance(record, FrameRecord):
+                frames.append(record)
+            elif isinstance(record, SessionRecord):
+                self._last.append(record)
+        for frame in frames:
+            odd = self._odd[frame.sender]
+            while odd and odd[0].offset < frame.offset + frame.total_bytes:
+                yield odd.pop(0)
+            yield frame
+
+    def rest(self) -> Iterator[Moment]:
+        """Nothing more comes."""
+        left = [record for odd in self._odd.values() for record in odd]
+        yield from sorted(left, key=lambda record: record.ts_ns)
+        yield from self._last

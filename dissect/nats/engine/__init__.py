@@ -1,0 +1,1 @@
+"""Segments -> the records of the tables: drives TCP, framing and sessions."""

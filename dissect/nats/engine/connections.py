@@ -1,0 +1,180 @@
+"""Segments -> connections: flows with what is said on them, in an order that is the same on every machine.
+
+What a segment releases comes in groups. First each flow that it shows to be over, as a group of its own,
+by their beginnings; then what the segment itself makes available. When the segments end, every flow that
+is left is a group, by its beginning.
+
+So the work may be spread over processes. Each reads all packets and counts them (`Clock.packets`), but
+makes segments of its own flows only, of both directions of each: what belongs together is said by
+`flows.undirected`. Of every other TCP packet later than `Clock.due_ns`, and only of those, it yields a
+`wire.moment`: the time that may end flows. Each process takes `Options.share` of the limits. Releases are
+never equal, in no two processes, and ascend in each; merged by release, the groups are those of a single
+process, one by one. Only what a limit of the whole capture drops (the number of flows, what waits) depends
+on how flows are spread; it is reported where it happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from natsync.protocol import Kind
+
+from ..framing import Budget, ConnectionFraming
+from ..framing.events import Event
+from ..options import Options, Payload
+from ..tcp.flow import Flow
+from ..tcp.flow_table import Delivery, FlowTable
+from ..tcp.reassembly import Stream
+from ..transport.detect import Verdict
+from ..types import NEVER_NS
+from ..types import Clock as Clock
+from ..types import Direction, Segment
+
+_BEHIND = NEVER_NS
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """A flow and what is said on it. `capture` is the file of its first packet. `over`: that was all."""
+
+    flow: Flow
+    framing: ConnectionFraming
+    over: bool = False
+
+    @property
+    def capture(self) -> str:
+        """The file where it begins."""
+        return self.flow.capture
+
+    @property
+    def is_nats(self) -> bool:
+        """Whether it is known to carry NATS."""
+        return self.framing.verdict is Verdict.NATS
+
+
+class SortKey(NamedTuple):
+    """When a group came free: with which packet of all that were read (what comes behind the last one, with
+    one that never was). With the same packet, flows that are over come first, each by its beginning.
+    """
+
+    packet: int
+    first_ns: int = _BEHIND
+    session: str = ""
+
+
+class PacketEvents(NamedTuple):
+    """What was released at once: connections, each once, and the events that are new in each. Talks that
+    carry
+    no NATS have none; they come once, when they are over."""
+
+    release: SortKey
+    connections: list[tuple[Connection, list[Event]]]
+
+
+def packet_events(
+    source: Iterable[Segment], options: Options, clock: Clock
+) -> Iterator[PacketEvents]:
+    """What every segment releases. `clock` is kept by who reads the packets; see above for moments."""
+    table = ConnectionTable(options, clock)
+    yield from table.take(source)
+    yield from table.finish()
+
+
+class ConnectionTable:
+    """`packet_events` in steps: add segments any number of times, then `finish`. `alive` has the
+    connections of
+    the flows that are alive in `table`, those where something was said; `budget` is that of their seekers.
+    """
+
+    def __init__(self, options: Options, clock: Clock) -> None:
+        self.table = FlowTable(partial(Stream, options.stream_limits), options.flow_limits, clock)
+        self.budget = Budget()
+        self.alive: dict[Flow, Connection] = {}
+        self._options = options
+        self._clock = clock
+
+    def take(self, source: Iterable[Segment]) -> Iterator[PacketEvents]:
+        """What every segment releases."""
+        alive, add, clock = self.alive, self.table.add, self._clock
+        for segment in source:
+            deliveries = add(segment)
+            if not deliveries:
+                continue
+            flow, direction, items = deliveries[0]
+            connection = alive.get(flow)
+            if connection is None or len(deliveries) > 1:
+                yield from self._groups(deliveries, clock.packets)
+                continue
+            framing = connection.framing
+            events = framing.take(direction, items)
+            if framing.turned:
+                self._turn(connection)
+            if events:
+                yield PacketEvents(SortKey(clock.packets), [(connection, events)])
+
+    def adopt(self, connection: Connection) -> None:
+        """Go on with a connection from elsewhere, whose flow the table has."""
+        self.alive[connection.flow] = connection
+        connection.framing.charge_anew()
+
+    def finish(self) -> Iterator[PacketEvents]:
+        """What is left, when no more segments come."""
+        yield from self._groups(self.table.finish(), _BEHIND)
+
+    def _groups(self, deliveries: Iterable[Delivery], packet: int) -> Iterator[PacketEvents]:
+        """What the deliveries complete: every flow that is over by itself, then the rest."""
+        some: list[Delivery] = []
+        for delivery in deliveries:
+            some.append(delivery)
+            flow, direction, _ = delivery
+            if flow.over and direction is Direction.RESPONDER:
+                yield PacketEvents(SortKey(packet, flow.first_ns, flow.id), self._take(some))
+                some = []
+        taken = self._take(some)
+        if taken:
+            yield PacketEvents(SortKey(packet), taken)
+
+    def _take(self, deliveries: Iterable[Delivery]) -> list[tuple[Connection, list[Event]]]:
+        """What the deliveries complete. Flows are turned round when all of them were taken: their labels
+        are those from before."""
+        taken: dict[Connection, list[Event]] = {}
+        touched: dict[Connection, None] = {}
+        for flow, direction, items in deliveries:
+            connection = self.alive.get(flow)
+            if connection is None:
+                connection = self.alive[flow] = self._connection(flow)
+            touched[connection] = None
+            framing = connection.framing
+            events = framing.take(direction, items) if items else []
+            if flow.over and direction is Direction.RESPONDER:
+                events += framing.finish()
+                connection.over = True
+                del self.alive[flow]
+            if events or connection.over:
+                taken[connection] = taken[connection] + events if connection in taken else events
+        for connection in touched:
+            if connection.framing.turned:
+                self._turn(connection)
+        return list(taken.items())
+
+    def _turn(self, connection: Connection) -> None:
+        """Exchange who opened it, as the framing has found out."""
+        connection.framing.turned = False
+        self.table.swap(connection.flow)
+
+    def _connection(self, flow: Flow) -> Connection:
+        options = self._options
+        hint = self._hint(flow)
+        payloads = options.payload is not Payload.NONE
+        return Connection(flow, ConnectionFraming(flow.midstream, payloads, self.budget, hint))
+
+    def _hint(self, flow: Flow) -> Kind | None:
+        """What the user says about the flow's ports. Who listens there is the responder."""
+        hints = self._options.hints
+        if not hints:
+            return None
+        ports = [int(end.rpartition(":")[2]) for end in (flow.responder, flow.originator)]
+        return next((hints[port] for port in ports if port in hints), None)

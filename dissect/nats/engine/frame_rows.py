@@ -1,0 +1,195 @@
+"""Frames -> the rows of the table `frames`. Made only for frames that are wanted as rows."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import fields
+from hashlib import sha256
+
+from natsync.protocol import (
+    Connect,
+    Err,
+    Frame,
+    Info,
+    Message,
+    ProtocolError,
+    parse_headers,
+)
+
+from ..anomalies import Anomaly
+from ..framing.events import Batch
+from ..options import Payload
+from ..records import FrameRecord, Headers, text_of
+from ..redact import MASK, masked_json, masked_text, secrets_of
+from ..types import Direction
+
+_ORIGINATOR = Direction.ORIGINATOR
+
+
+class RowMaker:
+    """Makes the rows of one session, numbered as they are made. `account` is what its route is dedicated
+    to, if it is."""
+
+    def __init__(self, session: str, payload: Payload, redact: bool) -> None:
+        self._session = session
+        self._payload = payload
+        self._redact = redact
+        self._secrets: frozenset[str] = frozenset()
+        self._number = 0
+
+    def rows(self, batch: Batch, kind: str, account: str) -> list[FrameRecord]:
+        """The rows of a batch, in order."""
+        sender = "originator" if batch.direction is _ORIGINATOR else "responder"
+        session, number, ts_ns = self._session, self._number, batch.ts_ns
+        packet, bare = batch.first, self._payload is Payload.NONE
+        made = []
+        for frame in batch.frames:
+            make, whole = _MAKERS[frame.__class__]
+            number += 1
+            row = make(frame, session, number, ts_ns, packet, sender, kind, account)
+            if not (whole and bare):
+                self._fill(row, frame)
+            made.append(row)
+            packet = batch.last
+        self._number = number
+        if batch.flaw:
+            made[0].anomalies = [batch.flaw.value, *(made[0].anomalies or [])]
+        return made
+
+    def pass_over(self, batch: Batch) -> None:
+        """As `rows`, where nobody wants them: the next ones are the same."""
+        self.count(len(batch.frames))
+        for frame in batch.frames:
+            if isinstance(frame, Connect):
+                self._learn_secrets(frame)
+
+    def count(self, frames: int) -> None:
+        """The rows of so many frames, no CONNECT among them, are not wanted."""
+        self._number += frames
+
+    def _fill(self, row: FrameRecord, frame: Frame) -> None:
+        """Sets the columns that are not fields of the frame, nor their texts."""
+        if isinstance(frame, Message):
+            if row.header_bytes:
+                _fill_headers(row, getattr(frame, "headers"))
+            if self._payload is not Payload.NONE:
+                self._fill_payload(row, getattr(frame, "payload"), frame.missing_bytes)
+        elif isinstance(frame, (Info, Connect)):
+            self._fill_json(row, frame)
+        elif isinstance(frame, Err):
+            text = text_of(frame.text)
+            row.error = masked_text(text, self._secrets) if self._redact else text
+
+    def _fill_payload(self, row: FrameRecord, payload: bytes, missing: int) -> None:
+        if self._payload is Payload.TEXT:
+            row.payload = text_of(payload)
+        elif self._payload is Payload.BASE64:
+            row.payload = b64encode(payload).decode()
+        elif not missing:
+            row.payload_sha256 = sha256(payload).hexdigest()
+
+    def _fill_json(self, row: FrameRecord, frame: Info | Connect) -> None:
+        if isinstance(frame, Connect):
+            self._learn_secrets(frame)
+        masked = masked_json(frame.json)
+        row.json = masked if self._redact else text_of(frame.json)
+        if masked == MASK:
+            row.anomalies = [Anomaly.BAD_JSON.value]
+
+    def _learn_secrets(self, frame: Connect) -> None:
+        self._secrets |= secrets_of(frame.json)
+
+
+def _fill_headers(row: FrameRecord, block: bytes) -> None:
+    if not block:
+        return  # it has a hole
+    try:
+        parsed = parse_headers(block)
+    except ProtocolError:
+        row.anomalies = [Anomaly.BAD_HEADERS.value]
+        return
+    if parsed.status:
+        row.status = parsed.status
+        row.status_text = text_of(parsed.description) or None
+    headers: Headers = {}
+    for name, value in parsed.fields:
+        headers.setdefault(text_of(name), []).append(text_of(value))
+    row.headers = headers or None
+
+
+_GIVEN = ("session", "number", "ts_ns", "packet", "sender", "kind", "account")
+_TEXTS = {"subject", "reply", "sid", "queue", "account", "origin"}
+_DECODED = "decode('utf-8', 'backslashreplace')"
+_KNOWN_TEXTS = 4096
+_KNOWN_BYTES = 128
+
+
+class _Texts(dict[bytes, str]):
+    """Wire text that comes again and again."""
+
+    def __missing__(self, wire: bytes) -> str:
+        text = text_of(wire)
+        if len(wire) <= _KNOWN_BYTES:
+            if len(self) >= _KNOWN_TEXTS:
+                self.clear()
+            self[wire] = text
+        return text
+
+
+_USED = {"row_class": FrameRecord, "new": object.__new__, "texts": _Texts()}
+# Columns whose values are not simply those of a field: what they are, where the frame has that field.
+_VALUES = {
+    "queues": ("queues", f"[queue.{_DECODED} for queue in frame.queues] or None"),
+    "weight": ("weight", "frame.weight if frame.queue else None"),
+    "header_bytes": ("header_bytes", "frame.header_bytes or None"),
+    "captured_bytes": (
+        "missing_bytes",
+        "frame.payload_bytes - frame.missing_bytes if frame.missing_bytes else None",
+    ),
+}
+_OTHERS = {"op": "frame.op", "packet": "packet.number", "capture": "packet.capture"}
+_AS_THEY_ARE = {"total_bytes", "offset", "payload_bytes", "max_msgs"}
+
+
+def _value(column: str, names: set[str]) -> str:
+    """The expression for a column, of a frame that has fields with these names."""
+    if column in names and column in _TEXTS:
+        absent = column if column in _GIVEN else ""
+        return f"texts[frame.{column}] if frame.{column} else {absent or None}"
+    if column in _VALUES:
+        field, value = _VALUES[column]
+        return value if field in names else "None"
+    if column in names and column in _AS_THEY_ARE:
+        return f"frame.{column}"
+    if column == "account":  # what has none, such as a PING, belongs to none
+        return "None"
+    return _OTHERS.get(column, column if column in _GIVEN else "None")
+
+
+class _Makers(dict[type[Frame], tuple[Callable[..., FrameRecord], bool]]):
+    """For each class of frames: what makes a row of one, and whether that is all but for the payload.
+    Made when they are first needed."""
+
+    def __missing__(self, frame: type[Frame]) -> tuple[Callable[..., FrameRecord], bool]:
+        names = {item.name for item in fields(frame)}
+        whole = not names & {"header_bytes", "json", "text"}
+        made = self[frame] = _maker(names), whole
+        return made
+
+
+def _maker(names: set[str]) -> Callable[..., FrameRecord]:
+    """Makes a row out of a frame that has fields with these names and of what is `_GIVEN`, one assignment
+    a column: a third of the time of calling FrameRecord (0.4 and 1.3 us for a PUB, CPython 3.11).
+    """
+    lines = [f"row.{item.name} = {_value(item.name, names)}" for item in fields(FrameRecord)]
+    used = ", ".join(f"{name}={name}" for name in _USED)
+    head = f"def make(frame, {', '.join(_GIVEN)}, {used}):"
+    scope: dict[str, Callable[..., FrameRecord]] = {}
+    source = "\n ".join([head, "account = account or None", "row = new(row_class)", *lines])
+    # Compiled first: CPython ends by SIGINT, whatever handles it, if it meets a string that runs.
+    exec(compile(f"{source}\n return row", __file__, "exec"), dict(_USED), scope)
+    return scope["make"]
+
+
+_MAKERS = _Makers()

@@ -1,0 +1,400 @@
+"""Talks -> the records of the tables that are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from natsync.protocol import Kind
+
+from ..framing.events import Batch, Event, Note
+from ..options import Options
+from ..records import (
+    AnomalyRecord,
+    FlowRecord,
+    FrameRecord,
+    Record,
+    SessionRecord,
+    SubscriptionRecord,
+)
+from ..sessions import Budget, Session, SessionDelta
+from ..tcp.flow import End
+from ..types import Direction
+from .connections import Connection, PacketEvents, SortKey
+from .frame_rows import RowMaker
+
+# What has to wait for bytes is put in its place among what the other side said meanwhile, if it comes
+# within this time and number of frames.
+_LATE_NS = 1_000_000_000
+_LATE_FRAMES = 1000
+
+# So many groups are worked off together, since then what is done with each is still in the processor's
+# caches for the next: a third less time for it. Large frames end the waiting.
+_TOGETHER = 256
+_TOGETHER_BYTES = 1 << 20
+
+# The tables whose rows are made only when a connection is over.
+_AT_THE_END = frozenset({"sessions", "flows"})
+
+
+class Rows(NamedTuple):
+    """Records that were released at once, of all tables that are wanted."""
+
+    release: SortKey
+    records: list[Record]
+
+
+def build_tables(
+    source: Iterable[PacketEvents],
+    tables: Collection[str],
+    options: Options,
+    together: bool = False,
+) -> Iterator[Rows]:
+    """The records that each group completes. `tables` are names out of `records.COLUMNS`. With `together`
+    they may come some groups later."""
+    return TableBuilder(tables, options).take(source, together)
+
+
+class TableBuilder:
+    """`build_tables` in steps: add groups any number of times. `alive` has the tables of connections that
+    are not
+    over; `budget` is that of their sessions. With `quiet` what is kept is the same, and no records are
+    made."""
+
+    def __init__(self, tables: Collection[str], options: Options, quiet: bool = False) -> None:
+        self.alive: dict[Connection, SessionTables] = {}
+        self.budget = Budget()
+        self._tables = frozenset(tables)
+        self._options = options
+        self._worked_off = _passed_over if quiet else partial(_worked_off, kinds=options.kinds)
+
+    def adopt(self, connection: Connection, tables: SessionTables) -> None:
+        """Go on with what is kept of a connection from elsewhere."""
+        self.alive[connection] = tables
+        tables.charge_anew()
+
+    def take(self, source: Iterable[PacketEvents], together: bool = False) -> Iterator[Rows]:
+        """The records that each group completes, at the latest when the groups end."""
+        alive, tables, options, budget = self.alive, self._tables, self._options, self.budget
+        most = _TOGETHER if together or _AT_THE_END.issuperset(tables) else 1
+        waiting: list[tuple[SortKey, list[_Part]]] = []
+        held_bytes = 0
+        for release, connections in source:
+            parts = []
+            over = False
+            for connection, events in connections:
+                told = alive.get(connection)
+                if told is None:
+                    told = alive[connection] = SessionTables(connection, tables, options, budget)
+                events = told.due(events)
+                framing = connection.framing
+                parts.append((told, events, framing.kind, framing.account, connection.over))
+                for event in events:
+                    if event.__class__ is Batch:
+                        held_bytes += event.frames[0].total_bytes
+                if connection.over:
+                    over = True
+                    del alive[connection]
+            waiting.append((release, parts))
+            if over or len(waiting) >= most or held_bytes > _TOGETHER_BYTES:
+                yield from self._worked_off(waiting)
+                waiting = []
+                held_bytes = 0
+        yield from self._worked_off(waiting)
+
+
+def _passed_over(groups: Iterable[tuple[SortKey, list[_Part]]]) -> list[Rows]:
+    """As `_worked_off`, where nobody wants the records."""
+    for _, parts in groups:
+        for told, events, _, _, over in parts:
+            if events:
+                told.pass_over(events)
+            if over:
+                told.drop()
+    return []
+
+
+def _worked_off(
+    groups: Iterable[tuple[SortKey, list[_Part]]], kinds: Container[Kind | None] | None
+) -> list[Rows]:
+    """The records of some groups, as far as they are of these kinds of connections."""
+    rows = []
+    for release, parts in groups:
+        records: list[Record] = []
+        for told, events, kind, account, over in parts:
+            if kinds is not None and kind not in kinds:
+                told.pass_over(events)
+                if over:
+                    told.drop()
+                continue
+            if events:
+                told.take(events, kind, account, records)
+            if over:
+                told.close(records)
+        if records:
+            rows.append(Rows(release, records))
+    return rows
+
+
+class SessionTables:
+    """What is kept of one connection."""
+
+    def __init__(
+        self, connection: Connection, tables: Collection[str], options: Options, budget: Budget
+    ) -> None:
+        self._connection = connection
+        self._tables = tables
+        wanted = connection.is_nats and tables != {"flows"}
+        self._session = (
+            Session(connection.flow.id, tables, options.redact, budget) if wanted else None
+        )
+        self._line = _EventOrder(connection)
+        self._frames = _FrameRows(connection, options) if "frames" in tables else None
+        self._wants_anomalies = "anomalies" in tables
+
+    def charge_anew(self) -> None:
+        """The budget is another one, which knows nothing of what is kept here."""
+        if self._session:
+            self._session.charge_anew()
+
+    def due(self, events: list[Event]) -> list[Event]:
+        """What may be told now, in order of time, with these events behind those that wait."""
+        if self._session is None:
+            return []
+        line = self._line
+        if line.held or line.waits():
+            events = line.take(events)
+        if len(events) > 1:
+            events.sort(key=_time)
+        return events
+
+    def take(
+        self, events: list[Event], kind: Kind | None, account: str, records: list[Record]
+    ) -> None:
+        """Takes what is due. `kind` and `account` are what was known of the connection then. The records that
+        are complete are appended."""
+        session = self._session
+        assert session
+        for event in events:
+            if event.__class__ is Batch:
+                session.add(event)
+            elif isinstance(event, Note):
+                session.note(event)
+                if self._wants_anomalies:
+                    records.append(_anomaly_row(self._connection, event))
+        if self._frames:
+            records += self._frames.rows(events, kind, account, session.notes)
+        if session.notes:
+            self._tell_notes(session, records)
+        if session.rows:
+            records += self._rows(session, account)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether what comes is told at once."""
+        return not (self._line.held or self._line.waits())
+
+    def add_sum(self, way: Direction, amount: SessionDelta) -> bool:
+        """As `pass_over`, for many batches; see `Session.add_sum`."""
+        if self._frames:
+            self._frames.count(sum(amount.counts.values()))
+        return self._session is None or self._session.add_sum(way, amount)
+
+    def pass_over(self, events: Iterable[Event]) -> None:
+        """As `take`, where nobody wants the records."""
+        session = self._session
+        if session is None:
+            return
+        for event in events:
+            if event.__class__ is Batch:
+                session.add(event)
+                if self._frames:
+                    self._frames.pass_over(event)
+            elif isinstance(event, Note):
+                session.note(event)
+        session.notes.clear()
+        session.rows.clear()
+
+    def close(self, records: list[Record]) -> None:
+        """Nothing more comes."""
+        connection, session = self._connection, self._session
+        if session:
+            row = session_row(connection, session)
+            records += self._rows(session, connection.framing.account)
+            self._tell_notes(session, records)
+            if "sessions" in self._tables:
+                records.append(row)
+        if "flows" in self._tables:
+            records.append(_flow_row(connection))
+
+    def drop(self) -> None:
+        """As `close`, where nobody wants the records."""
+        if self._session:
+            self._session.finish(None, False)
+
+    def _rows(self, session: Session, account: str) -> list[Record]:
+        """The rows that the session has completed."""
+        rows, session.rows = session.rows, []
+        if account:
+            for row in rows:
+                if isinstance(row, SubscriptionRecord):
+                    row.account = account
+        return rows
+
+    def _tell_notes(self, session: Session, records: list[Record]) -> None:
+        """What the session found odd."""
+        if self._wants_anomalies:
+            records += (_anomaly_row(self._connection, note) for note in session.notes)
+        session.notes.clear()
+
+
+# What a group says of one connection: the events, what was known of the connection then, and whether it is
+# over.
+_Part = tuple[SessionTables, list[Event], Kind | None, str, bool]
+
+
+class _EventOrder:
+    """Where the events of one connection wait: while bytes are missing, what is behind them comes later than
+    what the other side said meanwhile, and an answer would come before its question."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.held: list[Event] = []
+        self._connection = connection
+        self._frames = 0
+        first, second = connection.flow.sides
+        self._first, self._second = first.stream, second.stream
+
+    def waits(self) -> bool:
+        """Whether bytes are waited for."""
+        if self._first.held or self._second.held:
+            return not self._connection.over
+        return self._connection.framing.waiting and not self._connection.over
+
+    def take(self, events: list[Event]) -> list[Event]:
+        """What may go on, with these events behind those that wait."""
+        held = self.held
+        held += events
+        self._frames += sum(len(event.frames) for event in events if isinstance(event, Batch))
+        if self.waits() and self._frames < _LATE_FRAMES:
+            if not held or held[-1].ts_ns - held[0].ts_ns < _LATE_NS:
+                return []
+        self.held, self._frames = [], 0
+        return held
+
+
+def _time(event: Event) -> int:
+    return event.ts_ns
+
+
+class _FrameRows:
+    """The rows of one connection's frames."""
+
+    def __init__(self, connection: Connection, options: Options) -> None:
+        self._maker = RowMaker(connection.flow.id, options.payload, options.redact)
+
+    def rows(
+        self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
+    ) -> list[FrameRecord]:
+        """The rows of frames in order of time. `notes` are what the session found odd about them."""
+        name = kind_name(kind)
+        rows: list[FrameRecord] = []
+        for event in events:
+            if isinstance(event, Batch):
+                rows += self._maker.rows(event, name, account)
+        if notes:
+            _mark(rows, notes)
+        return rows
+
+    def pass_over(self, batch: Batch) -> None:
+        """As `rows`, where nobody wants them."""
+        self._maker.pass_over(batch)
+
+    def count(self, frames: int) -> None:
+        """As `pass_over`, for so many frames."""
+        self._maker.count(frames)
+
+
+def _mark(rows: Iterable[FrameRecord], notes: Iterable[Note]) -> None:
+    """Says in the rows of frames what is odd about them."""
+    places = {(row.sender, row.offset): row for row in rows}
+    for note in notes:
+        row = places.get((note.direction.value, note.offset))
+        if row and note.length:
+            said = row.anomalies or []
+            if note.anomaly.value not in said:
+                row.anomalies = [*said, note.anomaly.value]
+
+
+def session_row(connection: Connection, session: Session) -> SessionRecord:
+    """The row of a session, from what it is so far."""
+    flow, framing = connection.flow, connection.framing
+    session.finish(flow.last_ns if flow.end in (End.FIN, End.RST) else None, framing.handshake)
+    ledgers = [framing.ledger(way) for way in Direction]
+    record = SessionRecord(
+        session=flow.id,
+        capture=connection.capture,
+        kind=kind_name(framing.kind),
+        transport=framing.transport,
+        compression=framing.compression,
+        originator=flow.originator,
+        responder=flow.responder,
+        proxied_for=framing.proxied_for,
+        first_ns=flow.first_ns,
+        last_ns=flow.last_ns,
+        start="handshake" if framing.handshake else "midstream",
+        end=flow.end.value,
+        ended_by=flow.ended_by.value if flow.ended_by else None,
+        account=framing.account or None,
+        missing_bytes=sum(ledger.missing for ledger in ledgers),
+        skipped_bytes=sum(ledger.skipped for ledger in ledgers),
+        opaque_bytes=sum(ledger.opaque for ledger in ledgers) or None,
+        retransmitted_bytes=sum(side.stream.retransmitted_bytes for side in flow.sides),
+    )
+    session.fill(record, framing.kind)
+    return record
+
+
+def _anomaly_row(connection: Connection, note: Note) -> AnomalyRecord:
+    return AnomalyRecord(
+        session=connection.flow.id,
+        ts_ns=note.ts_ns,
+        packet=note.number,
+        sender=note.direction.value,
+        anomaly=note.anomaly.value,
+        offset=note.offset,
+        bytes=note.length,
+        text=note.text or None,
+    )
+
+
+def _flow_row(connection: Connection) -> FlowRecord:
+    flow = connection.flow
+    originator, responder = (flow.side(way) for way in Direction)
+    return FlowRecord(
+        session=flow.id,
+        community_id=flow.community_id,
+        originator=flow.originator,
+        responder=flow.responder,
+        first_ns=flow.first_ns,
+        last_ns=flow.last_ns,
+        packets_originator=originator.packets,
+        packets_responder=responder.packets,
+        bytes_originator=originator.bytes,
+        bytes_responder=responder.bytes,
+        start="midstream" if flow.midstream else "handshake",
+        end=flow.end.value,
+        ended_by=flow.ended_by.value if flow.ended_by else None,
+        retransmitted_originator=originator.stream.retransmitted_bytes,
+        retransmitted_responder=responder.stream.retransmitted_bytes,
+        out_of_order_originator=originator.stream.out_of_order,
+        out_of_order_responder=responder.stream.out_of_order,
+        missing_originator=originator.stream.missing_bytes,
+        missing_responder=responder.stream.missing_bytes,
+        protocol=connection.framing.protocol,
+    )
+
+
+def kind_name(kind: Kind | None) -> str:
+    """The kind as the columns say it."""
+    return kind.value if kind else "unknown"

@@ -1,0 +1,73 @@
+"""What framing hands on: frames that one packet completed, in a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from natsync.protocol import Frame
+
+from ..anomalies import Anomaly
+from ..types import Chunk, Direction, Gap
+
+
+@dataclass(slots=True)
+class Batch:
+    """Frames of one sender, completed by one packet; there is at least one.
+
+    `ts_ns` is when the receiver could read them. `last` came with the packet that completed
+    them, `first` with the one where the first frame begins; the others begin in `last`. `flaw` says
+    why bytes are missing in the first frame, if any are.
+    """
+
+    direction: Direction
+    ts_ns: int
+    first: Chunk | Gap
+    last: Chunk | Gap
+    frames: list[Frame]
+    flaw: Anomaly | None
+
+    def __reduce__(self) -> tuple[type[Batch], tuple[object, ...]]:
+        """A batch that waits for others: of the packets only the places are told later."""
+        first, last = _bare(self.first, 0), _bare(self.last, self.last.offset)
+        return Batch, (self.direction, self.ts_ns, first, last, self.frames, self.flaw)
+
+
+def _bare(place: Chunk | Gap, offset: int) -> Chunk | Gap:
+    """The same place without its bytes."""
+    if isinstance(place, Gap):
+        return replace(place, offset=offset)
+    return Chunk(place.ts_ns, place.number, place.capture, offset, b"")
+
+
+@dataclass(slots=True)
+class Note:
+    """An oddity in one direction, where it was found, and what it is about."""
+
+    direction: Direction
+    ts_ns: int
+    number: int
+    capture: str
+    anomaly: Anomaly
+    offset: int
+    length: int
+    text: str = ""
+
+
+Event = Batch | Note
+
+
+class FramePosition(NamedTuple):
+    """Where a frame stands: what a `Note` about it says. The packet is the one where it begins."""
+
+    direction: Direction
+    ts_ns: int
+    number: int
+    capture: str
+    offset: int
+
+
+def place_of(batch: Batch, frame: Frame) -> FramePosition:
+    """The place of a frame of a batch."""
+    packet = batch.first if frame is batch.frames[0] else batch.last
+    return FramePosition(batch.direction, batch.ts_ns, packet.number, packet.capture, frame.offset)

@@ -1,0 +1,159 @@
+"""The bytes of one direction that wait until it is clear where a frame begins, by stream offset.
+
+They are kept twice: as the items that came, to be given on from there, and joined into runs (a gap ends
+a run), to be searched. Reading a position or a byte costs no more than a bisection.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from ..types import Chunk, Gap
+
+Held = Chunk | Gap
+
+_ITEM_BYTES = 400  # of memory for an item and its traces, besides the bytes: tiny chunks cost that
+
+
+@dataclass(slots=True)
+class Run:
+    """Bytes without a gap. `start` is the stream offset of the first."""
+
+    start: int
+    data: bytearray
+
+    @property
+    def end(self) -> int:
+        """Offset behind the last byte."""
+        return self.start + len(self.data)
+
+
+_start = attrgetter("start")
+
+
+def rest_of(chunk: Chunk, offset: int) -> Chunk:
+    """The part of a chunk that lies behind `offset`."""
+    if chunk.offset >= offset:
+        return chunk
+    return replace(chunk, offset=offset, data=chunk.data[offset - chunk.offset :])
+
+
+class ResyncBuffer:
+    """Items in the order of their stream. `skipped` and `missing` count what left at the front."""
+
+    def __init__(self) -> None:
+        self.items: deque[Held] = deque()
+        self.runs: list[Run] = []
+        self.starts: set[int] = set()  # offsets where a chunk begins
+        self.ends: set[int] = set()  # offsets where one ends
+        self.end = 0  # offset behind the last item
+        self.held_bytes = 0
+        self.largest = 0  # size of the largest chunk that was ever in it
+        self.last = 0  # size of the last item, if that is a chunk
+        self.skipped = 0
+        self.missing = 0
+
+    @property
+    def cost_bytes(self) -> int:
+        """About how much memory this takes: bytes are kept twice."""
+        return 2 * self.held_bytes + _ITEM_BYTES * len(self.items)
+
+    @property
+    def start(self) -> int:
+        """Offset of the first byte that is here; the end, if none is."""
+        return self.items[0].offset if self.items else self.end
+
+    def add(self, item: Held) -> None:
+        """Takes the next item."""
+        self.items.append(item)
+        if isinstance(item, Gap):
+            self.end = item.offset + item.length
+            self.last = 0
+            return
+        size = len(item.data)
+        if self.runs and self.runs[-1].end == item.offset:
+            self.runs[-1].data += item.data
+        else:
+            self.runs.append(Run(item.offset, bytearray(item.data)))
+        self.starts.add(item.offset)
+        self.end = item.offset + size
+        self.ends.add(self.end)
+        self.held_bytes += size
+        self.last = size
+        self.largest = max(self.largest, size)
+
+    def run_at(self, offset: int) -> Run | None:
+        """The run that holds the byte at `offset`, if it was captured and is still here."""
+        runs = self.runs
+        if not runs:
+            return None
+        run = runs[-1]  # mostly the only one
+        if offset < run.start:
+            at = bisect_right(runs, offset, key=_start) - 1
+            if at < 0:
+                return None
+            run = runs[at]
+        return run if offset < run.end else None
+
+    def runs_from(self, offset: int) -> int:
+        """The index of the first run that ends behind `offset`, or of the last one."""
+        runs = self.runs
+        if len(runs) < 2 or offset >= runs[-1].start:
+            return max(0, len(runs) - 1)
+        at = max(0, bisect_right(runs, offset, key=_start) - 1)
+        return at if runs[at].end > offset else at + 1
+
+    def is_open(self, run: Run) -> bool:
+        """Whether more bytes may join the run."""
+        return run.end == self.end
+
+    def ends_line(self, offset: int) -> bool:
+        """Whether CR LF is in front of `offset`, as far as those two bytes were captured."""
+        run = self.run_at(offset - 1)
+        if run and offset - run.start >= 2:
+            at = offset - run.start
+            return run.data[at - 2] == 13 and run.data[at - 1] == 10
+        if run and run.data[offset - 1 - run.start] != 10:
+            return False
+        run = self.run_at(offset - 2)
+        return not run or run.data[offset - 2 - run.start] == 13
+
+    def drop(self, offset: int) -> None:
+        """Lets the items go that lie before `offset` as a whole."""
+        items = self.items
+        while items:
+            item = items[0]
+            size = item.length if isinstance(item, Gap) else len(item.data)
+            end = item.offset + size
+            if end > offset:
+                break
+            items.popleft()
+            if isinstance(item, Gap):
+                self.missing += size
+            else:
+                self.skipped += size
+                self.held_bytes -= size
+                self.starts.discard(item.offset)
+                self.ends.discard(end)
+        start = self.start
+        gone = 0
+        while gone < len(self.runs) and self.runs[gone].end <= start:
+            gone += 1
+        del self.runs[:gone]
+        if self.runs and self.runs[0].start < start:
+            del self.runs[0].data[: start - self.runs[0].start]
+            self.runs[0].start = start
+
+    def rest(self, offset: int) -> list[Held]:
+        """What is here from `offset` on, a place inside a chunk or at the end; all before it is dropped."""
+        self.drop(offset)
+        if self.items and self.items[0].offset < offset:
+            first = self.items.popleft()
+            assert isinstance(first, Chunk)  # a frame begins at bytes that were captured
+            self.skipped += offset - first.offset
+            data = first.data[offset - first.offset :]
+            self.items.appendleft(replace(first, offset=offset, data=data))
+        return list(self.items)

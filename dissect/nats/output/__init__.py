@@ -1,0 +1,1 @@
+"""Records -> files, tables and terminals."""

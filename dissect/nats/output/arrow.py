@@ -1,0 +1,144 @@
+"""Records <-> Arrow: one schema a table, made from the columns in `records`.
+
+Texts are strings, numbers int64, lists and maps are Arrow's; what may be absent is nullable, what a column
+means is its `comment`. Arrow holds less than Python: a number beyond 64 bits becomes the nearest that fits,
+and half a surrogate pair, which JSON and file names can contain, is written `\\udXXX`.
+
+Needs pyarrow, the extra `parquet`; it is imported with the first call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+from ..errors import MissingLibrary
+from ..records import COLUMNS, ROWS, Column, Record, Type, Value
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 8192
+"""How many rows to put into one batch: enough that the cost of a batch is not seen."""
+
+_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
+
+
+def pyarrow() -> ModuleType:
+    """The library; MissingLibrary where it is not installed."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingLibrary("pyarrow", "parquet") from None
+    module: ModuleType = pyarrow
+    return module
+
+
+def schema(table: str, columns: Sequence[str] | None = None) -> pa.Schema:
+    """The Arrow schema of a table, or of some of its columns in the order given."""
+    arrow = pyarrow()
+    return arrow.schema(
+        [
+            arrow.field(
+                column.name,
+                _arrow_type(column.type),
+                nullable=column.optional,
+                metadata={"comment": column.meaning},
+            )
+            for column in _chosen(table, columns)
+        ]
+    )
+
+
+def batch(
+    table: str, records: Sequence[Record], columns: Sequence[str] | None = None
+) -> pa.RecordBatch:
+    """Records of one table as a batch with all of its columns, or those given."""
+    arrays = [
+        _array(column.type, list(map(attrgetter(column.name), records)))
+        for column in _chosen(table, columns)
+    ]
+    return pyarrow().RecordBatch.from_arrays(arrays, schema=schema(table, columns))
+
+
+def values(columns: Sequence[str]) -> Callable[[Record], tuple[Value, ...]]:
+    """What takes the values of some columns out of a record."""
+    taken: Callable[[Record], object] = attrgetter(*columns)
+    if len(columns) == 1:
+        return lambda record: (cast(Value, taken(record)),)
+    return cast(Callable[[Record], tuple[Value, ...]], taken)
+
+
+def batch_of_values(
+    table: str, rows: Sequence[tuple[Value, ...]], columns: Sequence[str]
+) -> pa.RecordBatch:
+    """`batch` for what `values` took out, at least one row."""
+    chosen = _chosen(table, columns)
+    arrays = [_array(column.type, cells) for column, cells in zip(chosen, zip(*rows))]
+    return pyarrow().RecordBatch.from_arrays(arrays, schema=schema(table, columns))
+
+
+def records_of(table: str, rows: pa.RecordBatch) -> list[Record]:
+    """The records in a batch that has every column of its table."""
+    row = ROWS[table]
+    names = [column.name for column in COLUMNS[table]]
+    cells = [_cells(column.type, rows.column(column.name)) for column in COLUMNS[table]]
+    return [row(**dict(zip(names, values))) for values in zip(*cells)]
+
+
+def _chosen(table: str, columns: Sequence[str] | None) -> Sequence[Column]:
+    known = COLUMNS[table]
+    if columns is None:
+        return known
+    by_name = {column.name: column for column in known}
+    return [by_name[name] for name in columns]
+
+
+def _arrow_type(type_: Type) -> pa.DataType:
+    arrow = pyarrow()
+    texts = arrow.list_(arrow.field("element", arrow.string(), nullable=False))
+    types = {
+        Type.TEXT: arrow.string(),
+        Type.INTEGER: arrow.int64(),
+        Type.TEXTS: texts,
+        Type.COUNTS: arrow.map_(arrow.string(), arrow.field("value", arrow.int64(), False)),
+        Type.HEADERS: arrow.map_(arrow.string(), arrow.field("value", texts, False)),
+    }
+    return types[type_]
+
+
+def _array(type_: Type, cells: Sequence[Value]) -> pa.Array:
+    arrow = pyarrow()
+    items: Sequence[object] = cells
+    if type_ in (Type.COUNTS, Type.HEADERS):
+        items = [list(cell.items()) if isinstance(cell, dict) else cell for cell in cells]
+    arrow_type = _arrow_type(type_)
+    try:
+        return arrow.array(items, arrow_type)
+    except (UnicodeEncodeError, OverflowError):
+        return arrow.array([_fitting(item) for item in items], arrow_type)
+
+
+def _fitting(value: object) -> object:
+    """The same, as Arrow can hold it."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, int):
+        return min(max(value, _LOWEST), _HIGHEST)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_fitting(item) for item in value)
+    return value
+
+
+def _cells(type_: Type, array: pa.Array) -> list[Value]:
+    cells: list[Value] = array.to_pylist()
+    if type_ in (Type.COUNTS, Type.HEADERS):  # which come as lists of pairs
+        return [cell and _map(cell) for cell in cells]
+    return cells
+
+
+def _map(pairs: object) -> Value:
+    found: Value = dict(cast(Iterable[tuple[str, int]], pairs))
+    return found

@@ -1,0 +1,250 @@
+"""SQL over the tables, run by DuckDB on Arrow batches: conditions on rows, and whole queries.
+
+    Where("frames", "op = 'PUB' AND payload_bytes > 1024").kept(records)
+
+    with answer("SELECT kind, count(*) FROM sessions GROUP BY 1", source) as (schema, batches): ...
+
+What a user writes reads the tables and nothing else: no files, no network, no extensions, no variables of
+this program, no change of settings, and one statement alone. Wrong SQL is a QueryError, before a capture is
+read wherever that can be known.
+
+The text is that of Spark SQL as far as the two agree, which they do on comparisons, LIKE, IN, BETWEEN,
+`array_contains`, `map_keys`, `cardinality` of a map and `headers['X']`. They differ in these: texts stand
+in single quotes, for double quotes are for names (`"end"` and `"offset"` need them here); lists count from
+1 here and from 0 there; `regexp_matches` is RLIKE there, `len` of a list is `size`.
+
+Needs DuckDB and pyarrow, the extra `sql`; they are imported with the first call.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import groupby
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import MissingLibrary, QueryError
+from ..records import COLUMNS, ROWS, Record
+from .arrow import BATCH_ROWS, batch, pyarrow, schema
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+# https://duckdb.org/docs/stable/operations_manual/securing_duckdb/overview
+_FENCED = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+}
+_LOCKED = {"lock_configuration": "true"}
+_MEMORY = "1GB"  # DuckDB asks for 125 MB a thread; what does not fit goes to the temporary folder
+_THREADS = 4
+
+RESERVED = {"end", "offset"}
+"""Names of columns that are words of DuckDB's grammar, and are written in double quotes."""
+
+_NO_COLUMN = re.compile(r'Referenced column "(.*?)" not found|does not have a column named "(.*?)"')
+
+
+class Where:
+    """A condition on the rows of one table. Raises QueryError where it is none."""
+
+    def __init__(self, table: str, condition: str) -> None:
+        duck = _duckdb()
+        self._table = table
+        self._condition = condition
+        # On lines of their own, lest a comment in the condition ends the query.
+        self._query = f"SELECT (\n{condition}\n) FROM {table}"
+        self._columns = _columns_named(table, condition)
+        self._connection = _connect(duck, ":memory:", {"threads": "1", **_LOCKED})
+        try:
+            with self._explained():
+                self._check()
+        except QueryError:
+            self.close()
+            raise
+
+    def kept(self, records: Sequence[Record]) -> list[Record]:
+        """The records for which it is true, in their order."""
+        if not records:
+            return []
+        with self._explained():
+            self._connection.register(self._table, batch(self._table, records, self._columns))
+            answers = self._connection.execute(self._query).fetchall()
+        return [record for record, (answer,) in zip(records, answers) if answer]
+
+    def close(self) -> None:
+        """It is not needed any more."""
+        self._connection.close()
+
+    def _check(self) -> None:
+        connection, condition = self._connection, _text(self._condition)
+        one = f"SELECT {condition}"  # what leaves its brackets is no condition
+        if len(connection.extract_statements(one)) != 1:
+            raise QueryError(condition, "this is not one condition")
+        if connection.get_table_names(f"SELECT 1 WHERE (\n{condition}\n)"):
+            raise QueryError(condition, "a condition on rows cannot look into tables")
+        connection.register(self._table, _nothing(self._table))
+        # DuckDB itself refuses aggregates and window functions there.
+        connection.execute(f"SELECT 1 FROM {self._table} WHERE (\n{condition}\n)")
+        ((_, kind, *_),) = connection.execute(f"DESCRIBE {self._query}").fetchall()
+        if kind != "BOOLEAN":
+            raise QueryError(condition, f"this is no condition: it gives {kind}, not true or false")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except _duckdb().Error as error:
+            raise _query_error(self._condition, error, [self._table]) from None
+
+
+class Answer(NamedTuple):
+    """The columns of an answer, and its rows in batches."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+@contextmanager
+def answer(
+    query: str, source: Callable[[Collection[str]], Generator[Record, None, None]]
+) -> Iterator[Answer]:
+    """What a query over the tables says. `source` is called with the tables that the query
+    names, and gives their records; with none it still says what is wrong with the captures.
+
+    The tables are in a database on disk while the block lasts, in a folder of its own, which is gone
+    afterwards in any case.
+    """
+    duck = _duckdb()
+    with TemporaryDirectory(prefix="nats-dissect-") as folder:
+        path = os.path.join(folder, "tables.duckdb")
+        limits = {
+            "memory_limit": _MEMORY,
+            "threads": str(min(_THREADS, os.cpu_count() or 1)),
+            "temp_directory": os.path.join(folder, "spilled"),
+        }
+        try:
+            with closing(_connect(duck, path, limits)) as connection:
+                for table in ROWS:
+                    connection.register("rows", _nothing(table))
+                    connection.execute(f"CREATE TABLE {table} AS FROM rows")
+                    connection.unregister("rows")
+                named = _tables_named(duck, connection, query)
+                with closing(source(named)) as records:
+                    _load(connection, records)
+            with closing(_connect(duck, path, limits | _LOCKED, read_only=True)) as connection:
+                reader = pyarrow().RecordBatchReader.from_stream(connection.sql(query))
+                yield Answer(reader.schema, _batches(query, reader))
+        except duck.Error as error:
+            raise _query_error(query, error, sorted(_words(query) & ROWS.keys())) from None
+
+
+def _batches(query: str, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from reader
+    except (pyarrow().ArrowException, OSError) as error:  # so pyarrow says what DuckDB raises
+        raise _query_error(query, error, []) from None
+
+
+def _duckdb() -> ModuleType:
+    try:
+        import duckdb
+    except ImportError:
+        raise MissingLibrary("duckdb", "sql") from None
+    module: ModuleType = duckdb
+    return module
+
+
+def _connect(
+    duck: ModuleType, path: str, limits: dict[str, str], read_only: bool = False
+) -> duckdb.DuckDBPyConnection:
+    connection: duckdb.DuckDBPyConnection = duck.connect(
+        path, read_only=read_only, config=_FENCED | limits
+    )
+    return connection
+
+
+def _text(query: str) -> str:
+    """What DuckDB can read at all."""
+    if "\0" in query or not query.isascii() and query.encode("utf-8", "replace").decode() != query:
+        raise QueryError(query, "this is no text in UTF-8")
+    return query
+
+
+def _nothing(table: str) -> pa.Table:
+    return schema(table).empty_table()
+
+
+def _tables_named(duck: ModuleType, connection: duckdb.DuckDBPyConnection, query: str) -> list[str]:
+    """The tables that a query reads; QueryError if it is more or something else than one query."""
+    statements = connection.extract_statements(_text(query))
+    if len(statements) != 1:
+        raise QueryError(query, f"one query is wanted, not {len(statements)}")
+    if statements[0].type.name != "SELECT":
+        raise QueryError(
+            query, "only queries are answered: SELECT, WITH, FROM, DESCRIBE, SUMMARIZE"
+        )
+    connection.execute(f"EXPLAIN {query}")
+    try:
+        named = {name.lower() for name in connection.get_table_names(query)}
+    except duck.Error:  # it does not know the columns of the tables, and stumbles over USING
+        named = _words(query)
+    return sorted(named & ROWS.keys())
+
+
+def _load(connection: duckdb.DuckDBPyConnection, records: Iterable[Record]) -> None:
+    """Puts records of several tables into the database."""
+    tables = {row: name for name, row in ROWS.items()}
+    waiting: dict[type[Record], list[Record]] = {row: [] for row in tables}
+
+    def insert(row: type[Record]) -> None:
+        connection.register("rows", batch(tables[row], waiting[row]))
+        connection.execute(f"INSERT INTO {tables[row]} FROM rows")
+        connection.unregister("rows")
+        waiting[row] = []
+
+    for row, group in groupby(records, type):
+        for record in group:
+            waiting[row].append(record)
+            if len(waiting[row]) >= BATCH_ROWS:
+                insert(row)
+    for row, left in waiting.items():
+        if left:
+            insert(row)
+
+
+def _columns_named(table: str, condition: str) -> list[str] | None:
+    """The columns that a condition may use; None is all. By the words in it: one too many costs a little
+    time."""
+    words = _words(condition)
+    if table in words or "columns" in words:  # the row as a whole, several columns by a pattern
+        return None
+    names = [column.name for column in COLUMNS[table]]
+    return [name for name in names if name in words] or names[:1]
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"\w+", text)}
+
+
+def _query_error(query: str, error: Exception, tables: Sequence[str]) -> QueryError:
+    """DuckDB's reason on one line, with the columns there are where one is unknown."""
+    reason = str(error).partition("\n\nLINE ")[0].partition("\n\nPossible solutions")[0]
+    unknown = _NO_COLUMN.search(reason)
+    if unknown:
+        reason = f"there is no column {unknown[1] or unknown[2]!r}" + "".join(
+            f"; {table} has {', '.join(column.name for column in COLUMNS[table])}"
+            for table in tables
+        )
+    elif reason.startswith("Parser Error"):
+        for name in sorted(RESERVED & _words(query)):
+            reason += f'; the column is written "{name}", in double quotes'
+    return QueryError(query, reason)

@@ -1,0 +1,93 @@
+"""Link headers: where in a packet its IP header begins.
+
+Own code for what captures of servers have: Ethernet with 802.1Q and QinQ tags, Linux cooked v1 and v2,
+raw IP, BSD loopback, Cisco HDLC (https://www.tcpdump.org/linktypes.html). What else is known goes to dpkt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import dpkt_links as rare
+from .ip import CUT_OFF
+
+ETHERNET = 1
+
+_IP = (0x0800, 0x86DD)
+_TAGS = (0x8100, 0x88A8, 0x9100)
+# PPPoE and MPLS; an ethertype below 0x600 is the length of a frame with an LLC header.
+_RARE = (0x8864, 0x8847, 0x8848)
+_FIRST_ETHERTYPE = 0x600
+_NAMES = {0x0806: "arp", 0x88CC: "lldp", 0x888E: "eapol"}
+
+# IPv4 as all systems number the family; IPv6 of NetBSD and OpenBSD, FreeBSD, macOS, Linux.
+_FAMILIES = (2, 24, 28, 30, 10)
+
+
+def find_ip(linktype: int, data: bytes) -> int | str:
+    """The offset of the IP header, or the reason why there is none."""
+    decode = _LINKS.get(linktype)
+    if decode is not None:
+        return decode(data)
+    if linktype in rare.LINKTYPES:
+        return rare.find_ip_with_dpkt(linktype, data)
+    return f"link type {linktype}"
+
+
+def _ethernet(data: bytes) -> int | str:
+    return _typed(data, 12, 14, rare.ETHERNET)
+
+
+def _cooked(data: bytes) -> int | str:
+    return _typed(data, 14, 16)
+
+
+def _cooked_v2(data: bytes) -> int | str:
+    return _typed(data, 0, 20)
+
+
+def _cisco(data: bytes) -> int | str:
+    return _typed(data, 2, 4)
+
+
+def _raw(data: bytes) -> int | str:
+    return 0
+
+
+def _loopback(data: bytes) -> int | str:
+    # DLT_NULL is in the byte order of the machine that wrote it, DLT_LOOP in network order.
+    family = data[:4]
+    if int.from_bytes(family, "little") in _FAMILIES or int.from_bytes(family, "big") in _FAMILIES:
+        return 4
+    return rare.NOT_IP
+
+
+def _typed(data: bytes, type_at: int, ip_at: int, linktype: int | None = None) -> int | str:
+    """Behind an ethertype at `type_at` and the tags it announces."""
+    ethertype = data[type_at : type_at + 2]
+    while int.from_bytes(ethertype, "big") in _TAGS:
+        ethertype = data[ip_at + 2 : ip_at + 4]
+        ip_at += 4
+    if len(ethertype) < 2:
+        return CUT_OFF
+    number = int.from_bytes(ethertype, "big")
+    if number in _IP:
+        return ip_at
+    if linktype is not None and (number in _RARE or number < _FIRST_ETHERTYPE):
+        return rare.find_ip_with_dpkt(linktype, data)
+    return _NAMES.get(number, f"ethertype 0x{number:04x}")
+
+
+_LINKS: dict[int, Callable[[bytes], int | str]] = {
+    0: _loopback,
+    ETHERNET: _ethernet,
+    12: _raw,
+    14: _raw,
+    101: _raw,
+    104: _cisco,
+    108: _loopback,
+    113: _cooked,
+    228: _raw,
+    229: _raw,
+    276: _cooked_v2,
+}

@@ -1,0 +1,308 @@
+"""One table of one timeline of captures, made by several processes: the same rows in the same order.
+
+Every worker process reads all packets, and takes apart those of its share of the flows. It hands on, in
+batches over a pipe, what became complete with which packet; a beat now and then says how far it is. The
+parent merges the workers by `SortKey`, which is the same however the work is spread, and puts the rows in
+order as one process would. A worker that is ahead waits for room in its pipe.
+
+    worker: packets > its share of the flows > connections > fold > condition > render > pipe
+    parent: pipes > merge by release > Timeline
+
+Workers are started afresh, without fork. So a program that calls this needs its `if __name__ ==
+"__main__"`, as with any use of multiprocessing.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass, fields, replace
+from heapq import merge
+from itertools import groupby
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from operator import itemgetter
+from typing import Generic, NamedTuple, TypeVar
+
+from .capture import CaptureReport
+from .engine.connections import SortKey
+from .engine.session_tables import Rows
+from .engine.time_order import REACH, Placed, TimeOrder, payload_bytes, placed
+from .errors import DissectError, WorkerError
+from .options import Options
+from .output.duckdb import Where
+from .pipeline import RowFilter, narrow, released
+from .records import Record
+
+_Row = TypeVar("_Row")
+
+# A beat is a fraction of a second of work. A batch ends with it, or when it is full.
+_BEAT_PACKETS = 4096
+_BATCH_ROWS = 2048
+_BATCH_BYTES = 1 << 20
+# How many batches of a worker the parent takes before their turn has come.
+_AHEAD = 8
+
+Entry = tuple[tuple[int, int, str], int, list[Placed[_Row]]]
+"""What was released at once: the Release, the bytes of payloads, the rows; a beat has none. Plain tuples: in
+a pipe, named ones are twice as big and slow."""
+
+
+class Batch(NamedTuple):
+    """Entries in their order, and the report so far, of whose files the first ones are left out."""
+
+    entries: list[Entry[object]]
+    report: CaptureReport
+    first_file: int
+    last: bool
+
+    def learn_into(self, report: CaptureReport) -> None:
+        """Brings `report` up to date."""
+        for field in fields(report):
+            if field.name != "files":
+                setattr(report, field.name, getattr(self.report, field.name))
+        report.files[self.first_file :] = self.report.files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work(Generic[_Row]):
+    """What is to be done. `renderer` is called in the worker for the function that makes of a record what is
+    to come out; `where` is a condition in SQL. All of it is pickled."""
+
+    paths: tuple[str, ...]
+    table: str
+    options: Options
+    renderer: Callable[[], Callable[[Record], _Row]]
+    where: str | None = None
+
+
+def cores() -> int:
+    """How many processes can run at once here."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def sharded(
+    work: Work[_Row], jobs: int, report: CaptureReport | None = None
+) -> Generator[_Row, None, None]:
+    """The rows of the table, in the order in which one process gives them.
+
+    `report` fills up meanwhile. What one process raises comes out here as well, and WorkerError where a
+    worker died. Who stops early calls `close`, which ends the workers.
+    """
+    with _crew(work, jobs, CaptureReport() if report is None else report) as crew:
+        yield from merged(map(crew.entries, crew.workers), work.table)
+
+
+def merged(streams: Iterable[Iterator[Entry[_Row]]], table: str) -> Iterator[_Row]:
+    """The rows out of what all workers released, in order."""
+    line = TimeOrder[_Row](REACH[table])
+    for _, together in groupby(merge(*streams, key=itemgetter(0)), key=itemgetter(0)):
+        rows: list[Placed[_Row]] = []
+        size = 0
+        for _, payloads, some in together:
+            rows += some
+            size += payloads
+        yield from line.put(rows, size)
+    yield from line.rest()
+
+
+class _Worker:
+    """A worker process as the parent sees it. `batches` came, and were not used yet; `over`: no more
+    come."""
+
+    def __init__(self, process: SpawnProcess, connection: Connection) -> None:
+        self.process = process
+        self.connection = connection
+        self.batches: deque[Batch] = deque()
+        self.over = False
+
+    def receive(self) -> None:
+        """Takes what it sent; raises what went wrong there."""
+        try:
+            sent = self.connection.recv()
+        except (EOFError, OSError):
+            raise WorkerError(self._death()) from None
+        if isinstance(sent, DissectError):
+            raise sent
+        assert isinstance(sent, Batch)
+        self.batches.append(sent)
+        self.over = sent.last
+
+    def end(self) -> None:
+        """Ends the process, whatever it does."""
+        self.connection.close()
+        self.process.terminate()
+        self.process.join()
+        self.process.close()
+
+    def _death(self) -> str:
+        self.process.join()
+        code = self.process.exitcode or 0
+        if code >= 0:
+            return f"ended before its work was done, with status {code}"
+        lack = "; was there too little memory?" if -code == signal.SIGKILL else ""
+        return f"was ended by signal {-code}{lack}"
+
+
+class _Crew(Generic[_Row]):
+    """All workers. The report is the first one's: each of them reads everything."""
+
+    def __init__(self, workers: Sequence[_Worker], report: CaptureReport) -> None:
+        self.workers = workers
+        self._report = report
+
+    def entries(self, worker: _Worker) -> Iterator[Entry[_Row]]:
+        """What one of them sends."""
+        while worker.batches or not worker.over:
+            if not worker.batches:
+                self._receive()
+                continue
+            batch = worker.batches.popleft()
+            if worker is self.workers[0]:
+                batch.learn_into(self._report)
+            yield from batch.entries  # type: ignore[misc]  # made by the work's own renderer
+
+    def _receive(self) -> None:
+        """Waits for any worker, so that none stands still because another one is slow."""
+        able = {
+            worker.connection: worker
+            for worker in self.workers
+            if not worker.over and len(worker.batches) < _AHEAD
+        }
+        for connection in wait(list(able)):
+            assert isinstance(connection, Connection)
+            able[connection].receive()
+
+
+@contextmanager
+def _crew(work: Work[_Row], jobs: int, report: CaptureReport) -> Iterator[_Crew[_Row]]:
+    workers: list[_Worker] = []
+    try:
+        for number in range(jobs):
+            workers.append(_start(work, number, jobs))
+        yield _Crew(workers, report)
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _start(work: Work[_Row], number: int, jobs: int) -> _Worker:
+    """A worker. An interrupt is the parent's business, and the worker never sees one, not even before it
+    runs its first line: what is blocked stays blocked in a child."""
+    context = get_context("spawn")
+    ours, its = context.Pipe(duplex=False)
+    process = context.Process(
+        target=_work, args=(its, work, number, jobs), name=f"shard {number}", daemon=True
+    )
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    except OSError as error:
+        ours.close()
+        raise WorkerError(f"cannot be started: {error.strerror}") from None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        its.close()
+    return _Worker(process, ours)
+
+
+def calm_collector() -> None:
+    """What is imported stays, and rows are no cycles: looking for garbage as often as Python does by
+    default costs one part in twenty."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
+def _work(connection: Connection, work: Work[_Row], number: int, jobs: int) -> None:
+    """The life of a worker process."""
+    calm_collector()
+    try:
+        try:
+            with nullcontext() if work.where is None else closing(_where(work)) as where:
+                Sender(connection.send, work, where.kept if where else None).run(number, jobs)
+        except DissectError as error:
+            connection.send(error)
+        except Exception as error:  # the rim of this process: its parent tells the user
+            connection.send(WorkerError(f"failed: {type(error).__name__}: {error}"))
+    except BrokenPipeError:
+        pass  # the parent has enough
+
+
+def _where(work: Work[_Row]) -> Where:
+    assert work.where is not None
+    return Where(work.table, work.where)
+
+
+def _key(release: SortKey) -> tuple[int, int, str]:
+    packet, first_ns, session = release
+    return packet, first_ns, session
+
+
+class Sender(Generic[_Row]):
+    """What a worker does: it gives batches to `send`."""
+
+    def __init__(
+        self, send: Callable[[Batch], None], work: Work[_Row], keep: RowFilter | None = None
+    ) -> None:
+        self._put = send
+        self._work = work
+        self._keep = keep
+        self._render = work.renderer()
+        self._report = CaptureReport()
+        self._files = 0  # how many files were finished when it last said so
+        self._waiting: list[Rows] = []
+        self._rows = self._bytes = 0
+        self._next = 0  # how many packets make the next beat
+
+    def run(self, number: int, jobs: int) -> None:
+        """Does a share of the work."""
+        work = self._work
+        for rows in released(
+            work.paths,
+            [work.table],
+            work.options,
+            self._report,
+            share=(number, jobs),
+            beat=self._beat,
+        ):
+            self._waiting.append(rows)
+            self._rows += len(rows.records)
+            self._bytes += payload_bytes(rows.records)
+            if self._rows >= _BATCH_ROWS or self._bytes >= _BATCH_BYTES:
+                self._send(self._entries())
+        self._send(self._entries(), last=True)
+
+    def _beat(self, packets: int) -> None:
+        """So many packets were read, and whatever they release is here."""
+        if packets >= self._next:
+            self._next = packets + _BEAT_PACKETS
+            self._send([*self._entries(), (_key(SortKey(packets)), 0, [])])
+
+    def _entries(self) -> list[Entry[object]]:
+        waiting: Iterable[Rows] = self._waiting
+        if self._keep:
+            waiting = narrow(self._waiting, self._keep)
+        render = self._render
+        found: list[Entry[object]] = [
+            (
+                _key(release),
+                payload_bytes(records),
+                [(place, render(record)) for place, record in placed(records)],
+            )
+            for release, records in waiting
+        ]
+        self._waiting = []
+        self._rows = self._bytes = 0
+        return found
+
+    def _send(self, entries: list[Entry[object]], last: bool = False) -> None:
+        first, files = self._files, self._report.files
+        self._put(Batch(entries, replace(self._report, files=files[first:]), first, last))
+        self._files = next((at for at, file in enumerate(files) if not file.finished), len(files))

@@ -1,0 +1,299 @@
+"""Over many packets of a flow at once: what they make of any state of it that fits.
+
+A stride is what a survey tells of a flow's packets in one stretch of a capture, made without knowing the
+state before them (`surveying`). `advance` brings a true state behind them. It does not guess: what it says is
+proven, or it says that it is not, and the packets have to be read.
+
+Only a flow whose packets would all take the short way through flow table and reassembly has a stride: each a
+plain ACK, complete, the next in order. Then a stride is a list of steps, in the order of the packets:
+- Feed: bytes that go the way of all bytes, through the true framing. So do the start of a direction,
+  until the survey knew where a frame begins, every INFO and CONNECT, and the end;
+- Skip: whole frames, and how they were read. A decoder that stands idle where they begin and reads in the
+  same way reads the same frames, whatever was before: that is the proof;
+- Told: a batch of these frames for the true session, without payloads;
+- Tally: the sums of many batches whose order does not matter, if the session agrees.
+
+Offsets in a stride count from the first byte of its direction.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from dataclasses import dataclass, replace
+
+from natsync.protocol import Context, Frame, HMsg, HPub, Kind, LMsg, RHMsg, Role
+
+from ..engine.connections import Connection
+from ..engine.session_tables import SessionTables
+from ..framing.events import Batch
+from ..sessions import SessionDelta
+from ..tcp.flow import End, Flow, Side
+from ..transport.detect import Verdict
+from ..types import Chunk, Direction, Gap, Segment
+
+# Operations that are read in the same way everywhere.
+_FREE = frozenset({"PING", "PONG", "+OK"})
+# Kinds of connection where both sides say the same, but for CONNECT, which is always fed.
+_EVEN = (Kind.ROUTE, Kind.LEAFNODE)
+# What a gateway says as a route does that names accounts, and for which a survey takes it.
+_GATEWAY = {Role.CLIENT: {"RMSG", "HMSG"}, Role.SERVER: {"RS+", "A+", "A-"}}
+
+
+@dataclass(slots=True)
+class DirectionSummary:
+    """One direction: `size` bytes from `first_seq` on, with the last packet and the last bytes."""
+
+    key: bytes
+    packets: int
+    first_seq: int
+    size: int
+    last: Segment | None
+    chunk: Chunk | None
+
+
+@dataclass(slots=True)
+class Bytes:
+    """Bytes of a direction: all of a packet if they are `whole`. `silent`: they complete nothing."""
+
+    way: int
+    chunk: Chunk
+    whole: bool
+    silent: bool
+
+
+@dataclass(slots=True)
+class FrameRun:
+    """Frames of a direction, from `start` to `end`, read as `context` says. None is an INFO or a CONNECT."""
+
+    way: int
+    start: int
+    end: int
+    context: Context
+    frames: int = 0
+    ts_ns: int = 0
+    ops: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class FrameBatch:
+    """A batch of a direction that the session has to see."""
+
+    way: int
+    batch: Batch
+
+
+@dataclass(slots=True)
+class Deltas:
+    """The sums of both directions, since what was before it in the list."""
+
+    sums: list[SessionDelta | None]
+
+
+Step = Bytes | FrameRun | FrameBatch | Deltas
+
+
+@dataclass(slots=True)
+class ChunkSummary:
+    """`latest_ns` is the time of the latest packet of any flow in the stretch, `last_ns` of this one. Without
+    `steps` it is only for what is counted and not looked at, such as TLS."""
+
+    latest_ns: int
+    last_ns: int
+    courses: tuple[DirectionSummary, DirectionSummary]
+    steps: list[Step] | None
+
+    def packed(self) -> bytes:
+        """As bytes, for `unpacked`; never from somebody else."""
+        return zlib.compress(pickle.dumps(self, pickle.HIGHEST_PROTOCOL))
+
+
+def unpacked(stride: bytes) -> ChunkSummary:
+    """What was packed."""
+    found: ChunkSummary = pickle.loads(zlib.decompress(stride))
+    return found
+
+
+def advance(
+    flow: Flow,
+    deadlines: list[int],
+    connection: Connection | None,
+    fold: SessionTables | None,
+    stride: ChunkSummary,
+) -> bool:
+    """Brings the state of a flow behind the packets of a stride. False, if that is not sure: then the state
+    is of no use any more."""
+    sides = _sides(flow, stride)
+    if sides is None or not _is_quiet(flow) or min(deadlines) < stride.latest_ns:
+        return False
+    for side, course in zip(sides, stride.courses):
+        if side.stream.held or course.size and side.stream.next_seq != course.first_seq:
+            return False
+    if any(course.size for course in stride.courses):
+        if connection is None or not _says(connection, fold, sides, stride):
+            return False
+    for side, course in zip(sides, stride.courses):
+        _count(side, course)
+    flow.last_ns = max(flow.last_ns, stride.last_ns)
+    return True
+
+
+def _sides(flow: Flow, stride: ChunkSummary) -> tuple[Side, Side] | None:
+    """The sides of the flow in the order of the stride's courses."""
+    one, other = flow.sides
+    keys = tuple(course.key for course in stride.courses)
+    if keys == (one.key, other.key):
+        return one, other
+    return (other, one) if keys == (other.key, one.key) else None
+
+
+def _is_quiet(flow: Flow) -> bool:
+    """Whether nobody has said anything of an end."""
+    said = (side.fin or side.reset is not None for side in flow.sides)
+    return not (flow.over or flow.closed_ns is not None or flow.end is not End.OPEN or any(said))
+
+
+def _count(side: Side, course: DirectionSummary) -> None:
+    """What flow table and reassembly keep of the packets."""
+    side.packets += course.packets
+    side.bytes += course.size
+    if course.chunk:
+        side.stream.pass_over(_moved(course.chunk, side.stream.offset))
+    if course.last:
+        side.peer.stream.ack = course.last
+
+
+def _says(
+    connection: Connection,
+    fold: SessionTables | None,
+    sides: tuple[Side, Side],
+    stride: ChunkSummary,
+) -> bool:
+    """Takes what is said in the bytes."""
+    framing = connection.framing
+    if framing.verdict is Verdict.OTHER:
+        return True
+    spoken = [(side, course.size) for side, course in zip(sides, stride.courses) if course.size]
+    streams = [framing.stream(side.direction) for side, _ in spoken]
+    if any(stream.end != side.stream.offset for stream, (side, _) in zip(streams, spoken)):
+        return False
+    if all(stream.is_hidden for stream in streams):
+        if not framing.is_steady:
+            return False
+        for stream, (_, size) in zip(streams, spoken):
+            stream.hide_more(size)
+        return True
+    if fold is None or stride.steps is None:  # there is none before it is known that this is NATS
+        return False
+    jumping = _Jump(connection, fold, sides)
+    return all(jumping.take(step) for step in stride.steps)
+
+
+class _Jump:
+    """Takes the steps of a stride, until one is not sure."""
+
+    def __init__(
+        self, connection: Connection, fold: SessionTables, sides: tuple[Side, Side]
+    ) -> None:
+        self._framing = connection.framing
+        self._fold = fold
+        self._sides = sides
+        self._bases = [side.stream.offset for side in sides]
+        self._contexts: list[Context | None] = [None, None]  # in which frames are skipped now
+        self._before_ns = [0, 0]  # the latest packet before the skip
+
+    def take(self, step: Step) -> bool:
+        """Whether that was sure."""
+        if isinstance(step, Deltas):
+            return all(self._add(way, amount) for way, amount in enumerate(step.sums) if amount)
+        if isinstance(step, FrameBatch):
+            self._tell(step.way, step.batch)
+            return True
+        return self._skip(step) if isinstance(step, FrameRun) else self._feed(step)
+
+    def _feed(self, step: Bytes) -> bool:
+        way, framing, fold = step.way, self._framing, self._fold
+        self._contexts[way] = None
+        stream = framing.stream(self._way(way))
+        reader = stream.reader
+        chunk = _moved(step.chunk, self._bases[way])
+        events = framing.take(stream.direction, [chunk])
+        if events:
+            fold.pass_over(fold.due(events))
+        if step.silent and events:
+            return False
+        # Who seeks a frame goes by where packets begin and end.
+        if step.silent or not step.whole:
+            if reader is None or stream.reader is not reader or not fold.is_clear:
+                return False
+        return all(map(self._holds, (0, 1)))
+
+    def _holds(self, way: int) -> bool:
+        """Whether frames that are skipped would still be read like that, and told at once. What is left of
+        a skip may be fed later than it came: it has to be read as it was then."""
+        context = self._contexts[way]
+        if context is None:
+            return True
+        reader = self._framing.stream(self._way(way)).reader
+        return reader is not None and reader.context == context and self._is_plain
+
+    @property
+    def _is_plain(self) -> bool:
+        return self._framing.is_steady and self._fold.is_clear
+
+    def _skip(self, step: FrameRun) -> bool:
+        way = step.way
+        stream = self._framing.stream(self._way(way))
+        reader = stream.reader
+        start, end = step.start + self._bases[way], step.end + self._bases[way]
+        if reader is None or not (stream.stands_at(start) and self._is_plain):
+            return False
+        if not _are_alike(reader.context, step):
+            return False
+        if not self._framing.hears_nothing_new(stream, step.ops):
+            return False
+        self._contexts[way] = reader.context
+        self._before_ns[way] = stream.ts_ns
+        stream.pass_over(end, step.frames, step.ts_ns)
+        return True
+
+    def _tell(self, way: int, batch: Batch) -> None:
+        base = self._bases[way]
+        frames = [_placed(frame, base) for frame in batch.frames]
+        first, last = (_moved(chunk, base) for chunk in (batch.first, batch.last))
+        ts_ns = max(self._before_ns[way], batch.ts_ns)
+        self._fold.pass_over([Batch(self._way(way), ts_ns, first, last, frames, None)])
+
+    def _add(self, way: int, amount: SessionDelta) -> bool:
+        if amount.ok:
+            ts_ns = max(self._before_ns[way], amount.ok.ts_ns)
+            offset = amount.ok.offset + self._bases[way]
+            amount.ok = amount.ok._replace(direction=self._way(way), ts_ns=ts_ns, offset=offset)
+        return self._fold.add_sum(self._way(way), amount)
+
+    def _way(self, way: int) -> Direction:
+        return self._sides[way].direction
+
+
+def _are_alike(context: Context, skip: FrameRun) -> bool:
+    """Whether the lines of these operations are read in the same way."""
+    told, ops = skip.context, skip.ops - _FREE
+    if not ops:
+        return True
+    if context.kind is Kind.GATEWAY and told.kind is Kind.ROUTE and not told.dedicated:
+        return ops <= _GATEWAY[context.sender]
+    if context.kind in _EVEN:
+        context = replace(context, sender=told.sender)
+    if "LS-" not in ops:  # all else is the same with and without
+        context = replace(context, lnocu=told.lnocu)
+    return context == told
+
+
+def _moved(chunk: Chunk | Gap, base: int) -> Chunk:
+    assert isinstance(chunk, Chunk)
+    return replace(chunk, offset=chunk.offset + base)
+
+
+def _placed(frame: Frame, base: int) -> Frame:
+    headers = frame.headers if isinstance(frame, (HPub, HMsg, RHMsg, LMsg)) else b""
+    return frame.placed(frame.offset + base, frame.total_bytes, headers)

@@ -1,0 +1,163 @@
+"""The stages from TCP to records, which can be stopped and gone on with elsewhere.
+
+    first = Dissection(["frames"], options, Clock())
+    rows = list(first.take(segments))
+    states = first.save()                 # bytes, for each flow that is alive
+    ...
+    second = Dissection(["frames"], options, Clock())
+    second.load(states.values())
+    rows = list(second.take(more_segments)) + list(second.finish())
+
+Whoever splits a capture so, or gives some flows to one and others to another, gets the rows of a single
+dissection: what happens to a flow depends on its own packets and on the time of others, and all of that is in
+its state. Only what a limit of the whole capture drops depends on how flows are spread.
+
+A state is a pickle, as large as what is open in its flow (some kilobytes), and for the same version, tables
+and options only. It holds what the capture holds, secrets too. Never load one that somebody else may have
+written: unpickling runs what it says.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import pickle
+import zlib
+from collections.abc import Collection, Container, Iterable, Iterator
+from io import BytesIO
+
+from ..engine.connections import Connection, ConnectionTable
+from ..engine.session_tables import Rows, SessionTables, TableBuilder
+from ..options import Options
+from ..tcp.flow import Flow, undirected
+from ..types import Clock, Segment, moment
+from .advance import advance, unpacked
+
+_State = tuple[Flow, list[int], Connection | None, SessionTables | None]
+
+
+class Dissector:
+    """Takes segments, gives the records of `tables` as they become complete. `clock` is kept by who reads the
+    packets. With `quiet` the states are the same, and no records are made."""
+
+    def __init__(
+        self, tables: Collection[str], options: Options, clock: Clock, quiet: bool = False
+    ) -> None:
+        self._tables = tables
+        self._options = options
+        self._talks = ConnectionTable(options, clock)
+        self._folds = TableBuilder(tables, options, quiet)
+        self._shared: dict[str, object] = {
+            "limits": options.stream_limits,
+            "seekers": self._talks.budget,
+            "sessions": self._folds.budget,
+        }
+        self._names = {id(value): name for name, value in self._shared.items()}
+
+    def take(self, source: Iterable[Segment], together: bool = True) -> Iterator[Rows]:
+        """The records that these segments complete; see `folds.fold` for `together`."""
+        return self._folds.take(self._talks.take(source), together)
+
+    def finish(self) -> Iterator[Rows]:
+        """The records of all that is left, when no more segments come."""
+        return self._folds.take(self._talks.finish())
+
+    def pass_time(self, ts_ns: int) -> Iterator[Rows]:
+        """The records of the flows that are over when a packet of another one comes at this time."""
+        return self.take([moment(ts_ns)])
+
+    def save(self, wanted: Container[bytes] | None = None) -> dict[bytes, bytes]:
+        """The state of each flow that is alive, or of those `wanted`, by `flows.undirected`. The dissection
+        goes on as if nothing had happened."""
+        return {
+            name: self._packed(flow, deadlines)
+            for name, flow, deadlines in self._flows()
+            if wanted is None or name in wanted
+        }
+
+    def drop(self, names: Container[bytes]) -> None:
+        """Forgets flows, with which another one goes on."""
+        for name, flow, _ in self._flows():
+            if name in names:
+                self._talks.table.drop(flow)
+                connection = self._talks.alive.pop(flow, None)
+                fold = self._folds.alive.pop(connection, None) if connection else None
+                if connection:
+                    connection.framing.charge_anew(-1)
+                if fold:
+                    fold.drop()
+
+    def load(self, states: Iterable[bytes]) -> None:
+        """Goes on with flows of which nothing was seen here yet."""
+        for state in states:
+            flow, deadlines, connection, fold = self._unpacked(state)
+            self._talks.table.adopt(flow, deadlines)
+            if connection:
+                self._talks.adopt(connection)
+            if connection and fold:
+                self._folds.adopt(connection, fold)
+
+    def leap(self, state: bytes, stride: bytes) -> bytes | None:
+        """What the state of a flow becomes by the packets of a stride (`surveying.Survey.strides`), if that
+        is sure; None means that they have to be read. What this dissection has is not concerned."""
+        alone = Dissector(self._tables, self._options, Clock(), quiet=True)
+        alone.load([state])
+        flow, deadlines = next(iter(alone._talks.table.deadlines().items()))
+        connection = alone._talks.alive.get(flow)
+        fold = alone._folds.alive.get(connection) if connection else None
+        if not advance(flow, deadlines, connection, fold, unpacked(stride)):
+            return None
+        return alone._packed(flow, deadlines)
+
+    def advance(self, name: bytes, stride: bytes) -> bool:
+        """Whether a flow is now where the packets of a stride bring it; if not, it is where it was."""
+        state = self.save([name]).get(name)
+        reached = self.leap(state, stride) if state else None
+        if reached is None:
+            return False
+        self.drop([name])
+        self.load([reached])
+        return True
+
+    def _flows(self) -> Iterator[tuple[bytes, Flow, list[int]]]:
+        for flow, deadlines in self._talks.table.deadlines().items():
+            yield undirected(flow.sides[0].key), flow, deadlines
+
+    def _packed(self, flow: Flow, deadlines: list[int]) -> bytes:
+        connection = self._talks.alive.get(flow)
+        fold = self._folds.alive.get(connection) if connection else None
+        output = BytesIO()
+        _Pickler(output, self._names).dump((flow, deadlines, connection, fold))
+        return zlib.compress(output.getvalue(), 1)
+
+    def _unpacked(self, state: bytes) -> _State:
+        found: _State = _Unpickler(BytesIO(zlib.decompress(state)), self._shared).load()
+        return found
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves out what all flows share, by its name, and payloads that were handed on."""
+
+    def __init__(self, output: BytesIO, names: dict[int, str]) -> None:
+        super().__init__(output, pickle.HIGHEST_PROTOCOL)
+        self._names = names
+        self.dispatch_table = {**copyreg.dispatch_table, Segment: _witness}
+
+    def persistent_id(self, value: object) -> str | None:
+        """The name of what is shared."""
+        return self._names.get(id(value))
+
+
+def _witness(segment: Segment) -> tuple[type[Segment], tuple[object, ...]]:
+    """A segment that is remembered: its bytes are where they were needed."""
+    place = segment.ts_ns, segment.number, segment.capture, segment.key
+    return Segment, (*place, segment.seq, segment.ack, segment.flags, b"", segment.length)
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, source: BytesIO, shared: dict[str, object]) -> None:
+        super().__init__(source)
+        self._shared = shared
+
+    def persistent_load(self, name: str) -> object:
+        """What is shared here."""
+        return self._shared[name]

@@ -1,0 +1,210 @@
+"""Proven extents of all files -> stretches of one timeline, each to be read on its own, in order.
+
+A record's turn in the timeline (see merge.py) is the largest time up to it in its file: what goes back in
+time waits for nobody. Ordered by that, and by file where it is equal, the records of all files are in
+the order in which they are merged. So where files overlap, the timeline can be cut at any time; elsewhere
+a stretch is one extent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from heapq import heappop, heappush
+from itertools import groupby
+from math import inf
+
+from ..capture.merge import MOST_OPEN, merge
+from ..capture.report import CaptureReport
+from ..capture.sources import too_many
+from ..types import Packets
+from .byte_ranges import ByteRange, read_extent
+from .record_index import RecordIndex
+
+# A time, and the place of a file among all.
+_Turn = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Part of the timeline of all files, `number` from 0.
+
+    Its `extents` are in the order of their files, and in each file's order. Their records belong to it
+    whose turn is from `begin_ns` on and before `until_ns`; None: all. `opens_ns` says for each extent no
+    later than when it must be looked at, None: at once.
+    """
+
+    number: int
+    extents: tuple[ByteRange, ...]
+    begin_ns: int | None = None
+    until_ns: int | None = None
+    opens_ns: tuple[int | None, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """The sizes of its extents."""
+        return sum(extent.bytes for extent in self.extents)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """An extent that has packets, and the turns of its first and its last one."""
+
+    extent: ByteRange
+    begins: _Turn
+    ends: _Turn
+
+
+def stretches(files: Sequence[Sequence[RecordIndex]]) -> list[Partition]:
+    """The proven extents of files (as the user named them) as stretches: read one after the other they are
+    exactly the timeline. CaptureError where too many captures overlap."""
+    made: list[Partition] = []
+    group: list[_Piece] = []
+    last: _Turn | None = None
+    for piece in sorted(_pieces(files), key=lambda piece: (piece.begins, piece.extent.number)):
+        if last is not None and piece.begins >= last:
+            made += _cut(group, len(made))
+            group, last = [], None
+        group.append(piece)
+        last = max(last, piece.ends) if last else piece.ends
+    if group:
+        made += _cut(group, len(made))
+    return made
+
+
+def in_order(files: Sequence[Sequence[RecordIndex]]) -> list[Sequence[RecordIndex]]:
+    """Files by the times of their first packets, as they are read."""
+    return sorted(files, key=lambda walked: min((_first(each) for each in walked), default=inf))
+
+
+def read_stretch(stretch: Partition, report: CaptureReport) -> Generator[Packets, None, None]:
+    """The packets of a stretch, in order. `report` has each extent as a file of its own, with all that was
+    read of it: also the records around the stretch. CaptureError if a file is not what it was."""
+    if len(stretch.extents) == 1:
+        yield from _window(stretch, stretch.extents, report)
+        return
+    # Each is opened no later than any behind it, since `merge` knows their places by that.
+    rows = [
+        (opens, [extent for extent, _ in row])
+        for opens, row in (
+            (-inf if row[0][1] is None else row[0][1], row) for row in _by_file(stretch)
+        )
+    ]
+    sources = []
+    earliest = inf
+    for opens, extents in reversed(rows):
+        earliest = min(earliest, opens)
+        sources.append((earliest, partial(_window, stretch, extents, report)))
+    yield from merge(sources[::-1], too_many(stretch.extents[0].path))
+
+
+def _by_file(stretch: Partition) -> list[list[tuple[ByteRange, int | None]]]:
+    opens = stretch.opens_ns or (None,) * len(stretch.extents)
+    pairs = zip(stretch.extents, opens, strict=True)
+    return [list(row) for _, row in groupby(pairs, key=lambda pair: pair[0].path)]
+
+
+def _first(walked: RecordIndex) -> float:
+    return inf if walked.first_ns is None else walked.first_ns
+
+
+def _pieces(files: Sequence[Sequence[RecordIndex]]) -> list[_Piece]:
+    return [
+        _Piece(each.extent, (_begins_ns(each), place), (each.last_ns or 0, place))
+        for place, walked in enumerate(in_order(files))
+        for each in walked
+        if each.first_ns is not None
+    ]
+
+
+def _begins_ns(walked: RecordIndex) -> int:
+    """The turn of its first packet."""
+    before_ns, first_ns = walked.extent.before_ns, walked.first_ns or 0
+    return first_ns if before_ns is None else max(before_ns, first_ns)
+
+
+def _cut(group: list[_Piece], number: int) -> list[Partition]:
+    """A row of pieces in which each overlaps one before it, as stretches: cut where pieces begin, so that
+    about the size of a piece begins in each."""
+    if len(group) == 1:
+        return [Partition(number, (group[0].extent,))]
+    _check_open(group)
+    largest = max(piece.extent.bytes for piece in group)
+    cuts: list[int] = []
+    begin_ns, size = group[0].begins[0], 0
+    for piece in group:
+        if size >= largest and piece.begins[0] > begin_ns:
+            begin_ns, size = piece.begins[0], 0
+            cuts.append(begin_ns)
+        size += piece.extent.bytes
+    bounds = zip([None, *cuts], [*cuts, None], strict=True)
+    return [
+        _within(group, number + count, begin_ns, until_ns)
+        for count, (begin_ns, until_ns) in enumerate(bounds)
+    ]
+
+
+def _within(group: list[_Piece], number: int, begin: int | None, until: int | None) -> Partition:
+    """What reaches into a time."""
+    inside = sorted(
+        (
+            piece
+            for piece in group
+            if (begin is None or piece.ends[0] >= begin)
+            and (until is None or piece.begins[0] < until)
+        ),
+        key=lambda piece: (piece.begins[1], piece.extent.number),
+    )
+    opens = (
+        None if begin is not None and piece.begins[0] < begin else piece.begins[0]
+        for piece in inside
+    )
+    extents = tuple(piece.extent for piece in inside)
+    return Partition(number, extents, begin, until, tuple(opens))
+
+
+def _check_open(group: list[_Piece]) -> None:
+    """CaptureError if so many files overlap that they could not be open together."""
+    ends: list[_Turn] = []
+    for piece in group:
+        while ends and ends[0] <= piece.begins:
+            heappop(ends)
+        heappush(ends, piece.ends)
+        if len(ends) > MOST_OPEN:
+            raise too_many(group[0].extent.path)
+
+
+def _window(
+    stretch: Partition, extents: Sequence[ByteRange], report: CaptureReport
+) -> Generator[Packets, None, None]:
+    """The packets of one file that belong to a stretch."""
+    begin = -inf if stretch.begin_ns is None else stretch.begin_ns
+    until = inf if stretch.until_ns is None else stretch.until_ns
+    for extent in extents:
+        turn = -inf if extent.before_ns is None else extent.before_ns
+        report.files.append(extent.report())
+        with closing(read_extent(extent, report.files[-1])) as runs:
+            for run in runs:
+                latest = max(turn, max(run.places)[0])
+                if turn >= begin and latest < until:
+                    yield run
+                elif latest >= begin:
+                    start, stop = _reached(run, turn, begin), _reached(run, turn, until)
+                    if start < stop:
+                        places = run.places[start:stop]
+                        yield replace(run, first=run.first + start, places=places)
+                    if stop < len(run.places):
+                        return
+                turn = latest
+
+
+def _reached(run: Packets, turn: float, bound: float) -> int:
+    """How many packets of a run come before their turn reaches a bound."""
+    if turn >= bound:
+        return 0
+    for count, place in enumerate(run.places):
+        if place[0] >= bound:
+            return count
+    return len(run.places)

@@ -1,0 +1,256 @@
+"""What is in an extent, by its record headers, and the proof that extents begin where records do.
+
+A walk that begins at a true record meets true records only, so it lands exactly where the next extent's
+first record is. The first extent of a file begins at a known place: so neighbours are compared from there
+on, and what began at a wrong place, or with the wrong context, is walked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from ..capture import pcapng
+from ..capture.pcapng_section import MOST_INTERFACES, interfaces_in
+from ..capture.reader import Ended
+from ..capture.report import FileReport, InterfaceReport
+from . import resync as guess
+from .byte_ranges import ByteRange, records, window
+
+# Extents that are walked one after the other, each from where the one before landed.
+Chain = tuple[ByteRange, ...]
+
+# After so many rounds a file is walked in one row, longer with each round: it fools the guess.
+_PARALLEL_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIndex:
+    """What a walk over an extent met.
+
+    `extent` begins where the first record was found. `report` is the file's, as far as it is about this
+    extent. `smallest_ns` is the smallest time in the extent. `rising`: no time is before an earlier packet's.
+    `ended` is where it ended: before the next record, or where `report.fault` is.
+    """
+
+    extent: ByteRange
+    report: FileReport
+    ended: Ended
+    smallest_ns: int | None = None
+    rising: bool = True
+
+    @property
+    def landed(self) -> int:
+        """Where the first record behind the extent begins, or where reading broke off."""
+        return self.ended.landed
+
+    @property
+    def packets(self) -> int:
+        """How many packets it has; some may be skipped ones."""
+        return self.report.packets
+
+    @property
+    def first_ns(self) -> int | None:
+        """The time of its first packet; None without packets."""
+        return self.report.first_ns
+
+    @property
+    def last_ns(self) -> int | None:
+        """The largest time of its packets and of those before them in the file."""
+        times = (self.report.last_ns, self.extent.before_ns)
+        return max((time for time in times if time is not None), default=None)
+
+
+def walk(extent: ByteRange) -> RecordIndex:
+    """Looks at the records of an extent; finds the first one if its start is a guess. CaptureError if the
+    file changed, or cannot be read."""
+    if extent.guessed:
+        extent = _found(extent)
+    if extent.stop is not None and extent.start >= extent.stop:
+        return _nothing(extent)
+    report = extent.report()
+    smallest: int | None = None
+    largest: int | None = None
+    rising = True
+    with closing(records(extent, report)) as reading:
+        while True:
+            try:
+                run = next(reading)
+            except StopIteration as end:
+                report.last_ns = largest
+                return RecordIndex(extent, report, end.value, smallest, rising)
+            times = [place[0] for place in run.places]
+            ordered = sorted(times)
+            rising = rising and ordered == times and (largest is None or largest <= times[0])
+            smallest = ordered[0] if smallest is None else min(smallest, ordered[0])
+            largest = ordered[-1] if largest is None else max(largest, ordered[-1])
+
+
+def walk_chain(chain: Chain) -> list[RecordIndex]:
+    """Walks extents that follow each other, each from where the one before landed. The first of them must be
+    proven to begin rightly. Behind damage there are none."""
+    walked: list[RecordIndex] = []
+    for extent in chain:
+        if walked:
+            extent = _follow(walked[-1], extent)
+        walked.append(walk(extent))
+        if walked[-1].report.fault:
+            break
+    return walked
+
+
+def prove(walked: Sequence[RecordIndex]) -> tuple[list[RecordIndex], list[ByteRange]]:
+    """Of the extents of one file in order, those from its start on that are proven, with the numbers of their
+    first packets and the largest times before them; and those that must be walked again. It is done when
+    there are none of these: then extents that are not among the first are behind damage."""
+    proven: list[RecordIndex] = []
+    again: list[ByteRange] = []
+    before: RecordIndex | None = None
+    settled = True  # whether the last extent began where it should
+    for each in walked:
+        extent = each.extent if before is None else _follow(before, each.extent)
+        if extent.stop is not None and extent.start >= extent.stop:
+            each = _nothing(extent)
+        elif _same(extent, each):
+            settled = True
+        elif extent.start != each.extent.start:
+            if settled:
+                again.append(extent)
+            settled = False
+            if each.report.fault:
+                break
+        else:
+            again.append(extent)
+        before = _placed(each, extent)
+        if not again:
+            proven.append(before)
+            if each.report.fault:
+                break
+    return proven, again
+
+
+def settle(
+    files: Iterable[Sequence[ByteRange]],
+    walk_all: Callable[[Sequence[Chain]], Iterable[Sequence[RecordIndex]]],
+) -> tuple[list[list[RecordIndex]], int]:
+    """The proven extents of files, and how many had to be walked again. `walk_all` walks chains, all at the
+    same time if it can, in any order: it is asked until all is proven."""
+    left = [list(extents) for extents in files]
+    chains: list[Chain] = [(extent,) for extents in left for extent in extents]
+    known: dict[str, dict[int, RecordIndex]] = {extents[0].path: {} for extents in left}
+    done: dict[str, list[RecordIndex]] = {}
+    wrong = rounds = 0
+    while chains:
+        for row in walk_all(chains):
+            known[row[0].extent.path].update({each.extent.number: each for each in row})
+        chains = []
+        rounds += 1
+        for extents in left:
+            path = extents[0].path
+            if path in done:
+                continue
+            proven, again = prove([each for _, each in sorted(known[path].items())])
+            wrong += len(again)
+            if not again:
+                done[path] = proven
+                del known[path]
+            elif rounds <= _PARALLEL_ROUNDS:
+                chains += [(extent,) for extent in again]
+            else:
+                number = again[0].number
+                row_size = 1 << rounds
+                chains.append((again[0], *extents[number + 1 : number + row_size]))
+    return [done[extents[0].path] for extents in left], wrong
+
+
+def joined(walked: Sequence[RecordIndex]) -> FileReport:
+    """The report that one reading of the whole file gives, from its proven extents."""
+    extent = walked[0].extent
+    whole = FileReport(extent.path, extent.capture, walked[0].report.format, extent.size)
+    described = 0
+    for each in walked:
+        part = each.report
+        carried = interfaces_in(each.extent.context)
+        _join_interfaces(whole.interfaces, part.interfaces, described - carried)
+        described += each.ended.described - carried
+        if part.first_ns is not None:
+            whole.saw(part.first_ns, part.last_ns or part.first_ns)
+        for name in ("packets", "captured_bytes", "wire_bytes", "cut_packets", "comments"):
+            setattr(whole, name, getattr(whole, name) + getattr(part, name))
+        for name in ("linktypes", "snaplens", "blocks", "skipped"):
+            getattr(whole, name).update(getattr(part, name))
+        if part.fault:
+            whole.break_off(*part.fault)
+    whole.position = extent.size
+    whole.finished = True
+    return whole
+
+
+def _found(extent: ByteRange) -> ByteRange:
+    """The extent, from its first record on if one is seen."""
+    size = 2 * guess.span(extent.context) + 64
+    data = window(extent, size)
+    at = guess.first_record(extent.context, data, extent.start + len(data) == extent.size)
+    return replace(extent, start=extent.start + (at or 0), guessed=False)
+
+
+def _nothing(extent: ByteRange) -> RecordIndex:
+    """An extent in which no record begins."""
+    ended = Ended(extent.start, extent.context, 0, interfaces_in(extent.context))
+    return RecordIndex(extent, extent.report(), ended)
+
+
+def _follow(before: RecordIndex, extent: ByteRange) -> ByteRange:
+    """The extent as it must be behind another one."""
+    return replace(
+        extent,
+        start=before.landed,
+        context=before.ended.context,
+        first=before.extent.first + before.packets,
+        before_ns=before.last_ns,
+        guessed=False,
+    )
+
+
+def _same(extent: ByteRange, walked: RecordIndex) -> bool:
+    """Whether it was walked as the extent that it is."""
+    was = walked.extent
+    times = not walked.ended.leans or (was.before_ns or 0) == (extent.before_ns or 0)
+    return (was.start, was.context) == (extent.start, extent.context) and times
+
+
+def _placed(walked: RecordIndex, extent: ByteRange) -> RecordIndex:
+    """A walk, with what its extent has from those before: what it said of itself is put behind that."""
+    ended, report, was = walked.ended, walked.report, walked.extent
+    if was.context != extent.context and not _begins_section(walked):
+        added = ended.context[len(was.context) :]
+        ended = replace(ended, context=extent.context + added)
+    if report.before != extent.first - 1:
+        report = replace(report, before=extent.first - 1)
+        if report.fault:
+            report.break_off(*report.fault)
+    return replace(walked, extent=replace(extent, start=was.start), ended=ended, report=report)
+
+
+def _begins_section(walked: RecordIndex) -> bool:
+    """Whether a section begins in the extent itself: behind the reader's own and that of the context."""
+    return walked.ended.sections > 2 or not pcapng.is_section(walked.extent.context)
+
+
+def _join_interfaces(whole: list[InterfaceReport], part: list[InterfaceReport], at: int) -> None:
+    """Adds what part of a file says of its interfaces; the first of them is the file's number `at`."""
+    for number, each in enumerate(part, at):
+        if number >= MOST_INTERFACES:
+            return
+        if number == len(whole):
+            whole.append(replace(each))
+            continue
+        old = whole[number]
+        old.packets += each.packets
+        if each.packet_drops is not None:
+            old.packet_drops = (old.packet_drops or 0) + each.packet_drops
+        if each.interface_drops is not None:
+            old.interface_drops = each.interface_drops
+        if each.system_drops is not None:
+            old.system_drops = each.system_drops

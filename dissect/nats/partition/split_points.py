@@ -1,0 +1,114 @@
+"""A capture -> pieces that are captures of their own, with the same records, byte by byte.
+
+Together they give the packets of the whole, in its order: it is cut only where no later packet is earlier
+than one before, since pieces are merged by time when they are read. Compressed captures are unpacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..capture.pcapng_section import SECTION
+from ..capture.reader import BLOCK
+from ..capture.report import FileReport
+from ..capture.sources import read_records, unpacked
+
+# So many places in a piece's size are looked at as its end, but none nearer to each other than this.
+_FINENESS = 64
+_FINEST = 1 << 12
+
+_SECTION = SECTION.to_bytes(4, "big")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The records from byte `start` to before `stop` of a capture's unpacked contents. `context` makes a
+    capture of them if it is put before them."""
+
+    start: int
+    stop: int
+    context: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A piece to be joined with others. Its smallest and largest times; None without packets. `leans`: the
+    time of a packet is that of one before."""
+
+    piece: Piece
+    smallest_ns: int | None
+    largest_ns: int | None
+    leans: bool
+
+
+def pieces(path: str, size_bytes: int, report: FileReport) -> list[Piece]:
+    """A capture in pieces of about this size, after reading it once. They are larger where packets go back in
+    time. What is damaged, `report` says; what is before that is there. CaptureError if it is no capture.
+    """
+    parts = list(_parts(path, max(size_bytes // _FINENESS, _FINEST), report))
+    following = _smallest_from(parts)
+    made: list[Piece] = []
+    latest: int | None = None
+    for part, later in zip(parts, following, strict=True):
+        piece = part.piece
+        timed = not part.leans or not latest
+        large = made and piece.stop - made[-1].start > size_bytes
+        if not made or (large and timed and (latest is None or later is None or latest <= later)):
+            made.append(piece)
+        else:
+            made[-1] = Piece(made[-1].start, piece.stop, made[-1].context)
+        if part.largest_ns is not None:
+            latest = part.largest_ns if latest is None else max(latest, part.largest_ns)
+    return made
+
+
+def bytes_of(path: str, made: Sequence[Piece]) -> Iterator[tuple[int, bytes]]:
+    """The bytes of pieces of a capture, each a file: number of the piece, and some of its bytes."""
+    with unpacked(path, FileReport(path, "")) as blocks:
+        for number, piece in enumerate(made):
+            blocks.fill(len(_SECTION))
+            if not blocks.data.startswith(_SECTION, blocks.at):
+                yield number, piece.context
+            while blocks.position < piece.stop and blocks.fill(1):
+                stop = min(blocks.at + BLOCK, blocks.at + piece.stop - blocks.position)
+                data = blocks.data[blocks.at : stop]
+                blocks.at += len(data)
+                yield number, data
+
+
+def _parts(path: str, step: int, report: FileReport) -> Iterator[_Part]:
+    """A capture in parts of this size, as they stand in it."""
+    context = b""
+    with unpacked(path, report) as blocks:
+        while True:
+            start = blocks.position
+            smallest: int | None = None
+            largest: int | None = None
+            blocks.put_before(context)
+            reading = read_records(report.format, blocks, report, start + step)
+            while True:
+                try:
+                    run = next(reading)
+                except StopIteration as end:
+                    ended = end.value
+                    break
+                low, high = min(run.places)[0], max(run.places)[0]
+                smallest = low if smallest is None else min(smallest, low)
+                largest = high if largest is None else max(largest, high)
+            piece = Piece(start, ended.landed, context)
+            yield _Part(piece, smallest, largest, ended.leans)
+            context = ended.context
+            if report.fault or not blocks.fill(1):
+                return
+
+
+def _smallest_from(parts: Sequence[_Part]) -> list[int | None]:
+    """For each part the smallest time in it and those behind it."""
+    smallest: list[int | None] = []
+    latest: int | None = None
+    for part in reversed(parts):
+        if part.smallest_ns is not None:
+            latest = part.smallest_ns if latest is None else min(latest, part.smallest_ns)
+        smallest.append(latest)
+    return smallest[::-1]

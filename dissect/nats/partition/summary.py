@@ -1,0 +1,313 @@
+"""A flow of a stretch, followed packet by packet: the making of its stride.
+
+What the stages found is not believed but where it is sure to hold for any state: that frames were read, one
+behind the other by one decoder that was told nothing new meanwhile, from bytes of packets that are known.
+All else is fed, or there is no stride.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from natsync.protocol import Connect, Context, Decoder, Frame, HMsg, HPub, Info, LMsg, Pub, RHMsg
+
+from ..engine.connections import Connection
+from ..framing import FrameStream
+from ..framing.events import Batch, Event
+from ..sessions import SessionDelta
+from ..types import Chunk, Direction, Gap, Segment
+from .advance import Bytes, ChunkSummary, Deltas, DirectionSummary, FrameBatch, FrameRun, Step
+
+_GREETINGS = frozenset({Info, Connect})
+_ACK = 16
+# How many bytes of a flow may have to be fed: beyond, reading its packets costs no more.
+_FED_BYTES = 4 << 20
+# How many reply subjects are known at a time: more than a session remembers.
+_ASKED = 1 << 14
+
+
+class PacketBytes(NamedTuple):
+    """A packet's bytes of which no use was made yet, from `start` on."""
+
+    turn: int
+    start: int
+    end: int
+    segment: Segment
+
+    def chunk(self, start: int, end: int) -> Chunk:
+        """The part between two offsets."""
+        segment = self.segment
+        first = self.end - len(segment.payload)
+        data = segment.payload[start - first : end - first]
+        return Chunk(segment.ts_ns, segment.number, segment.capture, start, data)
+
+
+class DirectionBuilder:
+    """One direction of a flow. `at`: before it all bytes are in steps. `context` is how what comes next is
+    read, while that is known: the very object that `reader` has. Each decoder makes its own, and another one
+    whenever it is told something new."""
+
+    __slots__ = (
+        "trail",
+        "number",
+        "key",
+        "packets",
+        "first_seq",
+        "next_seq",
+        "size",
+        "last",
+        "piece",
+        "pending",
+        "at",
+        "context",
+        "skip",
+        "stream",
+    )
+
+    def __init__(self, trail: FlowSummaryBuilder, number: int, key: bytes) -> None:
+        self.trail = trail
+        self.number = number
+        self.key = key
+        self.packets = 0
+        self.first_seq = self.next_seq = -1
+        self.size = 0
+        self.last: Segment | None = None
+        self.piece: PacketBytes | None = None  # of the last packet that had bytes
+        self.pending: deque[PacketBytes] = deque()
+        self.at = 0
+        self.context: Context | None = None
+        self.skip: FrameRun | None = None
+        self.stream: FrameStream | None = None
+
+    def follow(self, segment: Segment) -> bool:
+        """Takes a segment; whether it takes the short way."""
+        self.packets += 1
+        self.last = segment
+        trail = self.trail
+        if segment.ts_ns > trail.last_ns:
+            trail.last_ns = segment.ts_ns
+        if segment.flags & 0x17 != _ACK:
+            return False
+        length = segment.length
+        if not length:
+            return True
+        seq = segment.seq
+        if seq != self.next_seq:
+            if self.next_seq >= 0:
+                return False
+            self.first_seq = seq
+        if len(segment.payload) != length:
+            return False
+        self.next_seq = seq + length & 0xFFFFFFFF
+        start = self.size
+        self.size = end = start + length
+        trail.turn += 1
+        self.piece = piece = PacketBytes(trail.turn, start, end, segment)
+        if trail.steps is not None:
+            self.pending.append(piece)
+            if self.context is None:
+                trail.tally = None
+            trail.fed_bytes += length
+            if trail.fed_bytes > _FED_BYTES:
+                trail.give_up()
+        return True
+
+    def drained(self, end: int) -> list[tuple[int, Chunk, bool]]:
+        """The bytes up to `end` that were not used yet, by turns; whether they are whole packets."""
+        chunks = []
+        pending = self.pending
+        while self.at < end:
+            piece = pending[0]
+            stop = min(end, piece.end)
+            whole = self.at == piece.start and stop == piece.end
+            chunks.append((piece.turn, piece.chunk(self.at, stop), whole))
+            self.at = stop
+            if stop == piece.end:
+                pending.popleft()
+        return chunks
+
+    def course(self) -> DirectionSummary:
+        """All of it."""
+        last, piece = self.last, self.piece
+        if last:
+            place = last.ts_ns, last.number, last.capture, last.key
+            last = Segment(*place, last.seq, last.ack, last.flags, b"", last.length)
+        chunk = piece.chunk(piece.start, piece.end) if piece else None
+        return DirectionSummary(self.key, self.packets, self.first_seq, self.size, last, chunk)
+
+
+class FlowSummaryBuilder:
+    """A flow that may have begun before. `turn` counts packets with bytes. Without `steps` nothing is known
+    but the packets."""
+
+    def __init__(self, key: bytes, back: bytes) -> None:
+        self.tracks = DirectionBuilder(self, 0, key), DirectionBuilder(self, 1, back)
+        self.turn = 0
+        self.last_ns = 0
+        self.fed_bytes = 0  # that are pending, or in steps
+        self.steps: list[tuple[int, Step]] | None = []
+        self.tally: Deltas | None = None
+        self._talk: Connection | None = None
+        self._asked: set[bytes] = set()
+
+    def give_up(self) -> None:
+        """Nothing more is to be said of what is in the bytes."""
+        self.steps = self.tally = self._talk = None
+        self._asked.clear()
+        for track in self.tracks:
+            track.pending.clear()
+
+    def hear(self, connection: Connection, events: Sequence[Event]) -> None:
+        """Takes what the framing makes of the latest packet."""
+        if connection.over:  # another one may follow
+            self.give_up()
+            return
+        if self._talk and len(events) == 1:
+            batch = events[0]
+            side = connection.flow.sides[0]
+            of_first = (batch.direction is side.direction) is (side.key == self.tracks[0].key)
+            track = self.tracks[0] if of_first else self.tracks[1]
+            if isinstance(batch, Batch) and _goes_on(track, batch):
+                self._pass(track, batch)
+                return
+        self._talk = connection
+        batches: dict[Direction, list[Batch]] = {}
+        for event in events:
+            if isinstance(event, Batch):
+                batches.setdefault(event.direction, []).append(event)
+        for way, some in batches.items():
+            key = connection.flow.side(way).key
+            track = next(track for track in self.tracks if track.key == key)
+            self._take(track, connection.framing.stream(way), some)
+
+    def _take(self, track: DirectionBuilder, stream: FrameStream, batches: list[Batch]) -> None:
+        """Frames of one direction were completed."""
+        track.stream = stream
+        if all(_goes_on(track, batch) for batch in batches):
+            for batch in batches:
+                self._pass(track, batch)
+        else:
+            self._feed(track, stream.reader, batches[-1].last)
+
+    def _feed(self, track: DirectionBuilder, reader: Decoder | None, last: Chunk | Gap) -> None:
+        """What came is to be fed; from where the decoder stands now, it is known how to read."""
+        assert self.steps is not None and track.piece
+        self.tally = None
+        if track.context:  # what came before this packet has completed nothing
+            for _, chunk, whole in track.drained(track.piece.start):
+                self.steps.append((self.turn, Bytes(track.number, chunk, whole, True)))
+        track.context = track.skip = None
+        # A first byte that is taken for a keep-alive is none of the stream's.
+        if reader is None or not any(_is_of(piece, last) for piece in track.pending):
+            return
+        for turn, chunk, whole in track.drained(reader.offset):
+            self.steps.append((turn, Bytes(track.number, chunk, whole, False)))
+        track.context = reader.context
+        track.skip = FrameRun(track.number, track.at, track.at, reader.context)
+        self.steps.append((self.turn, track.skip))
+
+    def _pass(self, track: DirectionBuilder, batch: Batch) -> None:
+        """Frames that need not be fed: the next ones, read from the latest packet on."""
+        assert self.steps is not None and track.skip
+        frames, skip = batch.frames, track.skip
+        end = frames[-1].offset + frames[-1].total_bytes
+        pending = track.pending
+        while pending and pending[0].end <= end:
+            pending.popleft()
+        self.fed_bytes -= end - track.at
+        track.at = skip.end = end
+        skip.frames += len(frames)
+        skip.ts_ns = batch.ts_ns
+        tally = self.tally or Deltas([None, None])
+        amount = tally.sums[track.number] or SessionDelta()
+        if amount.take(batch, self._asked):
+            if self.tally is None:
+                self.tally = tally
+                self.steps.append((self.turn, tally))
+            tally.sums[track.number] = amount
+        else:
+            self.tally = None
+            for frame in frames:
+                if isinstance(frame, (Pub, HPub)) and frame.reply:
+                    self._ask(frame.reply)
+            self.steps.append((self.turn, FrameBatch(track.number, _lightened(batch))))
+
+    def _ask(self, reply: bytes) -> None:
+        if len(self._asked) >= _ASKED:
+            self._asked.clear()
+        self._asked.add(reply)
+
+    def stride(self, latest_ns: int, carries: bool) -> ChunkSummary:
+        """All of it."""
+        steps = self._all_steps()
+        if steps is not None:
+            _name_operations(steps)
+            if not carries:
+                _leave_out_carried(steps)
+        one, other = self.tracks
+        return ChunkSummary(latest_ns, self.last_ns, (one.course(), other.course()), steps)
+
+    def _all_steps(self) -> list[Step] | None:
+        """The steps in their order, with what is left at the end."""
+        if self.steps is None:
+            return None
+        steps = list(self.steps)
+        for track in self.tracks:
+            silent = track.context is not None
+            for turn, chunk, whole in track.drained(track.size):
+                feed = Bytes(track.number, chunk, whole, silent)
+                steps.append((self.turn + 1 if silent else turn, feed))
+        return [step for _, step in sorted(steps, key=lambda step: step[0])]
+
+
+def _goes_on(track: DirectionBuilder, batch: Batch) -> bool:
+    """Whether what read this is what read the direction before, and in the same way."""
+    reader = track.stream and track.stream.reader
+    if not reader or reader.context is not track.context:
+        return False
+    return batch.frames[-1].__class__ not in _GREETINGS  # the decoder stops behind those
+
+
+def _name_operations(steps: Iterable[Step]) -> None:
+    """Says in each skip which operations are in it."""
+    skips: dict[int, FrameRun] = {}
+    for step in steps:
+        if isinstance(step, FrameRun):
+            skips[step.way] = step
+        elif isinstance(step, Deltas):
+            for way, amount in enumerate(step.sums):
+                if amount:
+                    skips[way].ops |= {kind.op for kind in amount.counts}
+        elif isinstance(step, FrameBatch):
+            skips[step.way].ops |= {frame.op for frame in step.batch.frames}
+
+
+def _leave_out_carried(steps: Iterable[Step]) -> None:
+    for step in steps:
+        if isinstance(step, Deltas):
+            for amount in filter(None, step.sums):
+                amount.carried.clear()
+
+
+def _is_of(piece: PacketBytes, chunk: Chunk | Gap) -> bool:
+    """Whether a chunk is what reassembly made of these bytes."""
+    if not isinstance(chunk, Chunk) or chunk.offset + len(chunk.data) != piece.end:
+        return False
+    return chunk.number == piece.segment.number and chunk.capture == piece.segment.capture
+
+
+def _lightened(batch: Batch) -> Batch:
+    """The batch without what nobody asks for: bytes of packets and payloads."""
+    first, last = (
+        Chunk(chunk.ts_ns, chunk.number, chunk.capture, chunk.offset, b"")
+        for chunk in (batch.first, batch.last)
+    )
+    frames = [_bare(frame) for frame in batch.frames]
+    return Batch(batch.direction, batch.ts_ns, first, last, frames, None)
+
+
+def _bare(frame: Frame) -> Frame:
+    headers = frame.headers if isinstance(frame, (HPub, HMsg, RHMsg, LMsg)) else b""
+    return frame.placed(frame.offset, frame.total_bytes, headers)

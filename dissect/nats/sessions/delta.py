@@ -1,0 +1,131 @@
+"""What many frames of one sender come to, where their order does not matter.
+
+That is so of plain messages: published without a reply subject, delivered under a subject that nobody has
+asked for, or on their way between servers; and of +OK. Whatever a session finds odd by itself is not plain.
+`Session.add_sum` says whether, by what it knows, the rest does not matter either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from functools import lru_cache
+from typing import TypeVar
+
+from natsync.protocol import Frame, HMsg, HPub, LMsg, Msg, Ok, Pub, RHMsg, RMsg, is_literal
+
+from ..framing.events import Batch, FramePosition, place_of
+from .headers import flaw_of
+from .requests import ACK
+
+_INBOX = b"_INBOX."
+
+_K = TypeVar("_K")
+
+
+@lru_cache(1 << 14)  # the same subjects come again and again
+def is_sound(subject: bytes) -> bool:
+    """Whether a client should publish to `subject`; JetStream's API has wildcards in some."""
+    return is_literal(subject) or subject.startswith(b"$JS.")
+
+
+class SessionDelta:
+    """Of one sender. `counts` are frames by class, `delivered` messages and bytes by sid, `carried` the same
+    by account, subject and queues; each in the order in which its keys came first. `largest` is the size
+    of the largest message that was published, `subjects` are those of what was delivered, `ok` is the place
+    of the last +OK."""
+
+    __slots__ = "counts bytes largest delivered subjects carried ok".split()
+
+    def __init__(self) -> None:
+        self.counts: dict[type[Frame], int] = {}
+        self.bytes = 0
+        self.largest = 0
+        self.delivered: dict[bytes, list[int]] = {}
+        self.subjects: set[bytes] = set()
+        self.carried: dict[tuple[bytes, bytes, tuple[bytes, ...]], list[int]] = {}
+        self.ok: FramePosition | None = None
+
+    def take(self, batch: Batch, asked: Container[bytes]) -> bool:
+        """Takes a batch whose frames are all plain; whether they were. `asked` are reply subjects."""
+        for frame in batch.frames:
+            test = _TESTS.get(frame.__class__)
+            if test is None or not test(frame, asked):
+                return False
+        counts = self.counts
+        for frame in batch.frames:
+            kind = frame.__class__
+            counts[kind] = counts.get(kind, 0) + 1
+            if kind is Ok:
+                self.ok = place_of(batch, frame)
+            else:
+                _ADDERS[kind](self, frame)
+        return True
+
+    def _publish(self, frame: Pub | HPub) -> None:
+        size = frame.payload_bytes + frame.header_bytes
+        self.bytes += size
+        if size > self.largest:
+            self.largest = size
+
+    def _deliver(self, frame: Msg | HMsg) -> None:
+        size = frame.payload_bytes + frame.header_bytes
+        self.bytes += size
+        self.subjects.add(frame.subject)
+        _count(self.delivered, frame.sid, size)
+
+    def _carry(self, frame: RMsg | RHMsg | LMsg) -> None:
+        size = frame.payload_bytes + frame.header_bytes
+        self.bytes += size
+        _count(self.carried, (frame.account, frame.subject, frame.queues), size)
+
+
+def _count(sums: dict[_K, list[int]], key: _K, size: int) -> None:
+    found = sums.get(key)
+    if found is None:
+        sums[key] = [1, size]
+    else:
+        found[0] += 1
+        found[1] += size
+
+
+_ADDERS: dict[type[Frame], Callable[..., None]] = {
+    Pub: SessionDelta._publish,
+    HPub: SessionDelta._publish,
+    Msg: SessionDelta._deliver,
+    HMsg: SessionDelta._deliver,
+    RMsg: SessionDelta._carry,
+    RHMsg: SessionDelta._carry,
+    LMsg: SessionDelta._carry,
+}
+
+
+def _is_plain_publish(frame: Pub | HPub, _: Container[bytes]) -> bool:
+    return not frame.reply and is_sound(frame.subject) and _has_good_headers(frame)
+
+
+def _is_plain_delivery(frame: Msg | HMsg, asked: Container[bytes]) -> bool:
+    if frame.reply.startswith(ACK) or frame.subject.startswith(_INBOX) or frame.subject in asked:
+        return False
+    return _has_good_headers(frame)
+
+
+def _is_plain_message(frame: RMsg | RHMsg | LMsg, _: Container[bytes]) -> bool:
+    return _has_good_headers(frame)
+
+
+def _has_good_headers(frame: Pub | HPub | Msg | HMsg | RMsg | RHMsg | LMsg) -> bool:
+    if not frame.header_bytes or isinstance(frame, (Pub, Msg, RMsg)):
+        return True
+    return not flaw_of(frame.headers)
+
+
+_TESTS: dict[type[Frame], Callable[..., bool]] = {
+    Pub: _is_plain_publish,
+    HPub: _is_plain_publish,
+    Msg: _is_plain_delivery,
+    HMsg: _is_plain_delivery,
+    RMsg: _is_plain_message,
+    RHMsg: _is_plain_message,
+    LMsg: _is_plain_message,
+    Ok: lambda _frame, _asked: True,
+}

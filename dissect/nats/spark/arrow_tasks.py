@@ -1,0 +1,238 @@
+"""What runs in a worker's Python: Arrow batches in, Arrow batches out, around the functions of `stages`.
+
+Every function here returns one that `DataFrame.mapInArrow` takes. Errors of ours come back as values, in the
+column `body`: raised in a worker they would reach the user as pages of Java.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeVar
+
+from ..engine.session_tables import Rows
+from ..errors import DissectError
+from ..output.arrow import pyarrow
+from ..parallel import calm_collector
+from ..partition.partitions import Partition
+from ..records import ROWS, Record, SessionRecord
+from .arrow import batches as batches_of
+from .output import Writer, Written
+from .stages import ChunkContext, FlowChunk, State, Work, decode, place_of, stitch, survey
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Batches = Iterator["pa.RecordBatch"]
+Function = Callable[[Batches], Batches]
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+# What a row of the decode's input is.
+RUN, STATE, LEAVING = range(3)
+# So many rows of states are one batch: each has kilobytes.
+_STATES = 256
+# In front of a state: the number of the stretch that it comes from.
+_ORIGIN = struct.Struct(">q")
+
+
+@dataclass(slots=True)
+class Decoded:
+    """What the decode of some stretches did: counts by table, of what was passed over by reason, and bytes
+    that sessions missed and skipped."""
+
+    written: list[Written] = field(default_factory=list)
+    rows: Counter[str] = field(default_factory=Counter)
+    passed_over: Counter[str] = field(default_factory=Counter)
+    missing_bytes: int = 0
+    skipped_bytes: int = 0
+
+    def add(self, other: Decoded) -> None:
+        """Adds what others did."""
+        self.written += other.written
+        self.rows += other.rows
+        self.passed_over += other.passed_over
+        self.missing_bytes += other.missing_bytes
+        self.skipped_bytes += other.skipped_bytes
+
+
+def calling(function: Callable[[_In], _Out], values: Sequence[_In]) -> Function:
+    """For rows `id`: what the function gives for the value with this number."""
+
+    def run(batches: Batches) -> Batches:
+        for rows in batches:
+            for number in rows.column(0).to_pylist():
+                yield _one(number, _told(lambda: function(values[number])))
+
+    return run
+
+
+def surveying(
+    work: Work, stretches: Sequence[Partition], fragments: Mapping[int, bytes]
+) -> Function:
+    """For rows `id`: rows `stretch, flow, state, stride`, one for each flow of the stretch, and one without
+    a flow, whose state tells the rest."""
+
+    def run(batches: Batches) -> Batches:
+        calm()
+        for rows in batches:
+            for number in rows.column(0).to_pylist():
+                yield from _survey(work, stretches, number, fragments.get(number, b""))
+
+    return run
+
+
+def _survey(work: Work, stretches: Sequence[Partition], number: int, fragments: bytes) -> Batches:
+    names = ["stretch", "flow", "state", "stride"]
+    place = place_of(number, len(stretches))
+    told = _told(lambda: survey(work, stretches[number], place, fragments))
+    if isinstance(told, DissectError):
+        yield _batch([(number, b"", pickle.dumps(told), b"")], names)
+        return
+    facts, flows = told
+    yield _batch([(number, b"", pickle.dumps(facts), b"")], names)
+    while some := [(number, *met) for met in islice(flows, _STATES)]:
+        yield _batch(some, names)
+
+
+def stitching(work: Work, parts: Sequence[ChunkContext]) -> Function:
+    """For rows `share, stretch, flow, following, first, told`, in order: rows `stretch, flow, body, read` of
+    states."""
+
+    def run(batches: Batches) -> Batches:
+        calm()
+        for _, group in groupby(_visits(batches), key=itemgetter(0)):
+            states = stitch(work, parts, (visit for _, visit in group))
+            while some := list(map(_row, islice(states, _STATES))):
+                yield _batch(some, ["stretch", "flow", "body", "read"])
+
+    return run
+
+
+def _visits(batches: Batches) -> Iterator[tuple[int, FlowChunk]]:
+    for rows in batches:
+        columns = (rows.column(name).to_pylist() for name in rows.schema.names)
+        for share, *visit in zip(*columns):
+            yield share, FlowChunk(*visit)
+
+
+def writing(
+    work: Work, parts: Sequence[ChunkContext], wanted: Sequence[str], out: str, run: str
+) -> Function:
+    """For rows `stretch, kind, flow, body`, in order: writes the tables, and tells what of it."""
+
+    def one(number: int, states: list[State], leaving: set[bytes]) -> Decoded:
+        done = Decoded()
+        writer = Writer(out, run, number, wanted)
+        for rows in decode(work, parts, number, states, leaving, done.passed_over):
+            for table, records in _by_table(rows, work.tables):
+                done.rows[table] += len(records)
+                if table in wanted:
+                    writer.add(table, records)
+                if table == "sessions":
+                    _count_losses(records, done)
+        writer.close()
+        done.written = writer.written
+        return done
+
+    def do(batches: Batches) -> Batches:
+        calm()
+        for number, states, leaving in _inputs(batches):
+            yield _one(number, _told(lambda: one(number, states, leaving)))
+
+    return do
+
+
+def reading(work: Work, parts: Sequence[ChunkContext], table: str) -> Function:
+    """For rows `stretch, kind, flow, body`, in order: the rows of a table."""
+
+    def run(batches: Batches) -> Batches:
+        calm()
+        for number, states, leaving in _inputs(batches):
+            rows = decode(work, parts, number, states, leaving, Counter())
+            yield from batches_of(table, rows)
+
+    return run
+
+
+def body_of(row: bytes) -> object:
+    """What a task told; raises it if it is an error."""
+    told: object = pickle.loads(row)
+    if isinstance(told, DissectError):
+        raise told
+    return told
+
+
+def calm() -> None:
+    """Makes this worker's process look for garbage as rarely as those of `shards` do, once."""
+    if not gc.get_freeze_count():
+        calm_collector()
+
+
+def _told(function: Callable[[], _Out]) -> _Out | DissectError:
+    try:
+        return function()
+    except DissectError as error:
+        return error
+
+
+def _inputs(batches: Batches) -> Iterator[tuple[int, list[State], set[bytes]]]:
+    """Stretches with the states to go on from and the flows that leave."""
+    for number, group in groupby(_rows(batches), key=lambda row: row[0]):
+        states: list[State] = []
+        leaving: set[bytes] = set()
+        for _, kind, flow, body in group:
+            if kind == STATE:
+                states.append(_state(number, flow, body))
+            elif kind == LEAVING:
+                leaving.add(flow)
+        yield number, states, leaving
+
+
+def _row(state: State) -> tuple[int, bytes, bytes, bool]:
+    body = _ORIGIN.pack(state.origin) + state.state
+    return state.number, state.flow, body, state.read
+
+
+def _state(number: int, flow: bytes, body: bytes) -> State:
+    (origin,) = _ORIGIN.unpack_from(body)
+    return State(number, origin, flow, body[_ORIGIN.size :])
+
+
+def _rows(batches: Batches) -> Iterator[tuple[int, int, bytes, bytes]]:
+    for rows in batches:
+        yield from zip(*(column.to_pylist() for column in rows.columns))
+
+
+def _by_table(rows: Rows, tables: Iterable[str]) -> Iterator[tuple[str, list[Record]]]:
+    for table in tables:
+        kind = ROWS[table]
+        records = [record for record in rows.records if record.__class__ is kind]
+        if records:
+            yield table, records
+
+
+def _count_losses(records: Iterable[Record], done: Decoded) -> None:
+    for record in records:
+        assert isinstance(record, SessionRecord)
+        done.missing_bytes += record.missing_bytes
+        done.skipped_bytes += record.skipped_bytes
+
+
+def _one(number: int, told: object) -> pa.RecordBatch:
+    return _batch([(number, b"", pickle.dumps(told))], ["stretch", "flow", "body"])
+
+
+def _batch(rows: Sequence[tuple[int | bytes, ...]], names: Sequence[str]) -> pa.RecordBatch:
+    """Rows of numbers, texts of bytes and truths; at least one."""
+    arrow = pyarrow()
+    types = {int: arrow.int64(), bytes: arrow.binary(), bool: arrow.bool_()}
+    arrays = [arrow.array(cells, types[type(cells[0])]) for cells in zip(*rows)]
+    return arrow.RecordBatch.from_arrays(arrays, names=list(names))

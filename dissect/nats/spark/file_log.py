@@ -1,0 +1,135 @@
+"""Which files a stream has taken, in what order: written down before they are read, and never changed.
+
+Entry k brings a stream from offset k-1 to k. So a batch that is run again, after a restart or a failure,
+reads the same bytes, whatever the folder has become meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+
+from ..capture import FileReport
+from ..capture.files import contents, matches, told
+from ..capture.sources import read_file
+from ..errors import CaptureError, SparkError
+from .state_store import Store
+
+_ABOUT = "about.json"
+_ENTRY = "entry-{:09}.json"
+# A file behind which there is another one: time to write what is in buffers.
+_CLOSING_NS = 5 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A capture file as it was when it was taken: what is behind `size` bytes is not read. `late`: it begins
+    earlier than one that had been taken before."""
+
+    path: str
+    size: int
+    first_ns: int
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one step of the stream brings: `files` in the order of their first packets, and those of earlier
+    steps that have `grown` since, with their new sizes."""
+
+    files: tuple[Taken, ...]
+    grown: tuple[Taken, ...] = ()
+
+
+class Journal:
+    """The entries of a stream, numbered from 1. `about` is what its rows depend on."""
+
+    def __init__(self, store: Store, about: str) -> None:
+        self._store = store
+        self._about = about
+        self._entries: list[Entry] = []
+        self._taken: dict[str, Taken] = {}
+        self._latest_ns = -1
+        self._heads: dict[tuple[str, int], int | None] = {}
+
+    def entries(self) -> Sequence[Entry]:
+        """All there are. SparkError if they were made for something else."""
+        if not self._entries:
+            known = self._store.read(_ABOUT)
+            if known is not None and known.decode() != self._about:
+                raise SparkError(
+                    "the folder of states belongs to a stream with other options, or of another version",
+                    "begin anew, with another checkpoint and another folder of states",
+                )
+        while (found := self._store.read(_ENTRY.format(len(self._entries) + 1))) is not None:
+            values = json.loads(found)
+            files, grown = (tuple(Taken(**one) for one in values[name]) for name in values)
+            self._learn(Entry(files, grown))
+        return self._entries
+
+    def take(self, paths: Sequence[str], now_ns: int, settle_ns: int) -> Entry | None:
+        """Adds an entry, if there is something new in the folders or among the files that `paths` name."""
+        self.entries()
+        sizes = dict(_listed(paths))
+        entry = Entry(
+            tuple(self._settled(sizes, now_ns, settle_ns)),
+            tuple(
+                Taken(path, sizes[path][0], known.first_ns)
+                for path, known in self._taken.items()
+                if path in sizes and sizes[path][0] > known.size
+            ),
+        )
+        if not entry.files and not entry.grown:
+            return None
+        if not self._entries:
+            self._store.write(_ABOUT, self._about.encode())
+        content = json.dumps(asdict(entry), indent=1).encode()
+        self._store.write(_ENTRY.format(len(self._entries) + 1), content)
+        self._learn(entry)
+        return entry
+
+    def _settled(
+        self, sizes: Mapping[str, tuple[int, int]], now_ns: int, settle_ns: int
+    ) -> Iterator[Taken]:
+        """New files that nobody writes any more, by their first packets."""
+        heads = [
+            (first_ns, path)
+            for path, (size, _) in sizes.items()
+            if path not in self._taken and (first_ns := self._first_ns(path, size)) is not None
+        ]
+        newest = max([self._latest_ns, *(first_ns for first_ns, _ in heads)])
+        for first_ns, path in sorted(heads):
+            size, changed_ns = sizes[path]
+            wait_ns = settle_ns if first_ns == newest else min(settle_ns, _CLOSING_NS)
+            if now_ns - changed_ns >= wait_ns:
+                yield Taken(path, size, first_ns, late=first_ns < self._latest_ns)
+
+    def _first_ns(self, path: str, size: int) -> int | None:
+        """The time of the first packet; None without one, or if the file is no capture (yet)."""
+        if (path, size) not in self._heads:
+            first = None
+            with suppress(CaptureError), closing(read_file(path, FileReport(path, ""))) as packets:
+                for run in packets:
+                    first = run.places[0][0]
+                    break
+            self._heads[path, size] = first
+        return self._heads[path, size]
+
+    def _learn(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        for one in (*entry.files, *entry.grown):
+            self._taken[one.path] = one
+            self._latest_ns = max(self._latest_ns, one.first_ns)
+
+
+def _listed(paths: Sequence[str]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The files that there are now, with their sizes and when they changed."""
+    for path in paths:
+        found = contents(path)
+        if found is None:
+            found = matches(path)
+        for file in [path] if found is None else found:
+            with suppress(CaptureError):  # gone meanwhile, or not there yet
+                yield file, told(file)

@@ -1,0 +1,64 @@
+"""What Spark says when something is wrong -> one line that a person can act on.
+
+The exceptions of Spark carry pages of Java and Python; what is looked for in them is what happens to people
+who have made no mistake in this program: workers that lack a library, another Python, a file that only one
+machine has.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import DissectError, SparkError
+
+_SHIP = (
+    "install natsync[spark] there, or ship it: python -m dissect.nats.spark.package natsync.zip, and "
+    "spark-submit --py-files natsync.zip"
+)
+_OURS = {"dissect", "natsync", "dpkt"}
+# What a worker raised, as the last line of its traceback has it.
+_RAISED = re.compile(r"^\s*dissect\.nats\.errors\.\w+: (?P<text>.+)$", re.MULTILINE)
+_LACKING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>\w+)")
+_PYTHONS = re.compile(
+    r"PYTHON_VERSION_MISMATCH\W.*?version: (?P<worker>[\d.]+) than that in driver: (?P<driver>[\d.]+),"
+)
+_NO_PYTHON = re.compile(r'Cannot run program "(?P<path>[^"]+)"')
+_CAUSE = re.compile(r"^(?:Caused by: )?[\w.$]+(?:Exception|Error): (?P<text>.+)$", re.MULTILINE)
+
+
+def fault_of(error: Exception) -> DissectError:
+    """The error as one of ours."""
+    if isinstance(error, DissectError):
+        return error
+    text = str(error)
+    if found := _RAISED.search(text):
+        return SparkError(found["text"])
+    if found := _LACKING.search(text):
+        return lacking(found["name"])
+    if found := _PYTHONS.search(text):
+        return SparkError(
+            f"the workers run Python {found['worker']}, this is {found['driver']}",
+            "name the Python of the workers with --conf spark.pyspark.python=PATH, of the same version",
+        )
+    if found := _NO_PYTHON.search(text):
+        return SparkError(
+            f"a worker has no {found['path']}",
+            "name the Python of the workers with --conf spark.pyspark.python=PATH",
+        )
+    return SparkError(f"Spark failed: {_reason(text) or type(error).__name__}")
+
+
+def lacking(module: str) -> SparkError:
+    """The error where workers cannot import a module."""
+    if module in _OURS:
+        return SparkError(f"the workers have no module {module}", _SHIP)
+    return SparkError(
+        f"the workers have no module {module}", f"install {module} in the Python of every worker"
+    )
+
+
+def _reason(text: str) -> str:
+    """The deepest cause that is told, or else the first line."""
+    causes = [found["text"].strip() for found in _CAUSE.finditer(text)]
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return causes[-1] if causes else first

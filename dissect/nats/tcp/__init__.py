@@ -1,0 +1,1 @@
+"""Segments of many TCP connections -> in-order chunks and gaps of each."""

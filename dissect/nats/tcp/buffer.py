@@ -1,0 +1,73 @@
+"""What waits in reassembly: bytes of segments, by their places in the stream."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import attrgetter
+from typing import NamedTuple
+
+from ..anomalies import Anomaly
+from ..types import Item, Oddity, Segment
+
+end_of = attrgetter("end")
+
+
+class Piece(NamedTuple):
+    """Bytes that wait: those of `segment` from `start` to `end`, as far as they were captured."""
+
+    start: int
+    end: int
+    payload: bytes
+    segment: Segment
+
+
+class Run:
+    """Bytes that wait, one after the other without a hole."""
+
+    __slots__ = ("start", "end", "pieces")
+
+    def __init__(self, piece: Piece) -> None:
+        self.start = piece.start
+        self.end = piece.end
+        self.pieces = [piece]
+
+    def append(self, piece: Piece) -> None:
+        """Take the piece that follows the last one."""
+        self.pieces.append(piece)
+        self.end = piece.end
+
+    def move(self, by: int) -> None:
+        """Count positions from somewhere else."""
+        self.start += by
+        self.end += by
+        self.pieces = [
+            piece._replace(start=piece.start + by, end=piece.end + by) for piece in self.pieces
+        ]
+
+    def compare(self, start: int, origin: int, segment: Segment, items: list[Item]) -> None:
+        """Report where a segment at `origin` differs from what is here, from `start` on."""
+        captured = origin + len(segment.payload)
+        index = bisect_right(self.pieces, start, key=end_of)
+        while index < len(self.pieces) and self.pieces[index].start < captured:
+            compare_bytes(
+                self.pieces[index].start, self.pieces[index].payload, origin, segment, items
+            )
+            index += 1
+
+
+def report(anomaly: Anomaly, start: int, end: int, segment: Segment, items: list[Item]) -> None:
+    """Tell what a segment shows about the bytes from `start` to `end`."""
+    items.append(
+        Oddity(segment.ts_ns, segment.number, segment.capture, start, end - start, anomaly)
+    )
+
+
+def compare_bytes(at: int, known: bytes, origin: int, segment: Segment, items: list[Item]) -> None:
+    """Report it where a segment at `origin` says something else than the bytes known from `at` on."""
+    start = max(at, origin)
+    end = min(at + len(known), origin + len(segment.payload))
+    if (
+        start < end
+        and known[start - at : end - at] != segment.payload[start - origin : end - origin]
+    ):
+        report(Anomaly.OVERLAP_DIFFERS, start, end, segment, items)

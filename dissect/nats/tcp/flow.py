@@ -1,0 +1,155 @@
+"""TCP connections: what is known of one, when it is given up, and how it is named.
+
+Flows are named by Community ID v1 (https://github.com/corelight/community-id-spec), which other tools
+compute as well, and, as ports are reused, by the time of the first packet.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from ipaddress import IPv6Address
+from typing import Protocol
+
+from ..types import Chunk, Direction, Item, Segment
+
+_TCP = 6
+
+
+class End(Enum):
+    """How a flow ended: by what was seen first; or why it was given up, where no end was seen."""
+
+    FIN = "fin"
+    RST = "rst"
+    IDLE = "idle"
+    EVICTED = "evicted"
+    OPEN = "open"
+
+
+class ByteStream(Protocol):
+    """One direction's reassembly: `reassembly.Stream`. `held` is what waits: while it is empty, an
+    acknowledgement only has to be left in `ack`; `next_seq` is then the sequence number whose bytes are
+    handed up at once (-1: they are not). `pass_over` is a `push` of many, the last of which brings `last`.
+    `position` is where in the stream a sequence number is,
+    and `near` whether that is about where the stream is now."""
+
+    ack: Segment | None
+    next_seq: int
+    offset: int
+    missing_bytes: int
+    retransmitted_bytes: int
+    out_of_order: int
+
+    @property
+    def held(self) -> Sequence[object]: ...
+    @property
+    def held_bytes(self) -> int: ...
+    def push(self, segment: Segment) -> list[Item]: ...
+    def acked(self, segment: Segment) -> list[Item]: ...
+    def pass_over(self, last: Chunk) -> None: ...
+    def relieve(self) -> list[Item]: ...
+    def finish(self) -> list[Item]: ...
+    def fits(self, isn: int) -> bool: ...
+    def near(self, seq: int) -> bool: ...
+    def position(self, seq: int) -> int: ...
+
+
+class Side:
+    """One direction of a flow. `packets` counts all of its packets, `bytes` their TCP payload,
+    repetitions included; what is lost and repeated in it is counted by its `stream`. `reset` is where
+    in the stream it said RST."""
+
+    __slots__ = ("key", "flow", "direction", "stream", "peer", "packets", "bytes", "fin", "reset")
+    flow: Flow
+    peer: Side
+
+    def __init__(self, key: bytes, direction: Direction, stream: ByteStream) -> None:
+        self.key = key
+        self.direction = direction
+        self.stream = stream
+        self.packets = 0
+        self.bytes = 0
+        self.fin = False
+        self.reset: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Flow:
+    """One TCP connection. Flows compare and hash by identity.
+
+    `id` is the session id; `originator` and `responder` are "ip:port", "[ip]:port" for IPv6; `capture`
+    is the file of the first packet. `midstream`: neither SYN nor SYN-ACK was seen, so that the originator
+    is a guess. `ended_by` is who sent the first FIN or RST. `closed_ns` is when it was closed, if it was.
+    `over`: nothing more will be delivered.
+    """
+
+    id: str
+    community_id: str
+    originator: str
+    responder: str
+    capture: str
+    first_ns: int
+    last_ns: int
+    midstream: bool
+    sides: tuple[Side, Side]
+    end: End = End.OPEN
+    ended_by: Direction | None = None
+    closed_ns: int | None = None
+    over: bool = False
+
+    def side(self, direction: Direction) -> Side:
+        """The counters of one direction."""
+        first, second = self.sides
+        return first if first.direction is direction else second
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLimits:
+    """When flows go, and how much may wait in all of them together: `held_bytes`. NATS peers ping each
+    other every few minutes: a day of silence is none of theirs. A minute is TIME_WAIT in Linux."""
+
+    max_flows: int = 16384
+    idle_ns: int = 24 * 3600 * 10**9
+    linger_ns: int = 60 * 10**9
+    held_bytes: int = 64 << 20
+
+
+def reversed_key(key: bytes) -> bytes:
+    """The key of the segments that go the other way."""
+    size = (len(key) - 4) // 2
+    return key[size : 2 * size] + key[:size] + key[-2:] + key[-4:-2]
+
+
+def undirected(key: bytes) -> bytes:
+    """The same for both directions: the two endpoints, the lower one first."""
+    size = (len(key) - 4) // 2
+    source, target = key[:size] + key[-4:-2], key[size : 2 * size] + key[-2:]
+    return source + target if source < target else target + source
+
+
+def endpoints(key: bytes) -> tuple[str, str]:
+    """Source and target as text."""
+    size = (len(key) - 4) // 2
+    return _endpoint(key[:size], key[-4:-2]), _endpoint(key[size : 2 * size], key[-2:])
+
+
+def _endpoint(address: bytes, port: bytes) -> str:
+    host = "%d.%d.%d.%d" % tuple(address) if len(address) == 4 else f"[{IPv6Address(address)}]"
+    return f"{host}:{int.from_bytes(port, 'big')}"
+
+
+def community_id(key: bytes) -> str:
+    """Community ID v1 of a TCP flow, seed 0: the same for both directions."""
+    ends = undirected(key)
+    half = len(ends) // 2
+    low, high = ends[:half], ends[half:]
+    text = b"\0\0" + low[:-2] + high[:-2] + bytes((_TCP, 0)) + low[-2:] + high[-2:]
+    return "1:" + base64.b64encode(hashlib.sha1(text).digest()).decode("ascii")
+
+
+def session_id(community: str, first_ns: int) -> str:
+    """The name of the flow with this Community ID whose first packet came at `first_ns`."""
+    return hashlib.sha1(f"{community}|{first_ns}".encode()).hexdigest()[:16]

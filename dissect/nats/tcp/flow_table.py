@@ -1,0 +1,400 @@
+"""Segments -> flows: who talks to whom, since when, and how it ended.
+
+A flow is one TCP connection. It begins with a SYN; or with any segment between two endpoints that have no
+flow (midstream). The originator is who sent the SYN, or did not send the SYN-ACK; midstream, who was
+seen first, since ports prove nothing: a layer that learns better from the conversation calls
+`FlowTable.swap`. The next flow between the same ports begins with a SYN whose sequence number is not the
+flow's, or, when the flow was closed, with bytes that lie nowhere near its own.
+
+A flow is closed when both sides said FIN, or one did and the other was never seen, or one said RST at
+about the place where it was (a RST from anywhere else is no end, RFC 9293, 3.5.3). It is over `linger_ns`
+later (late packets still belong to it), unless who said RST went on talking; or after `idle_ns` of
+silence; or when there are too many; or when the capture ends. What happens to a flow depends on its own
+packets and on the time of any other, never on what others are.
+
+`ByteStream` reassembles one direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush, nsmallest
+from itertools import count
+
+from ..anomalies import Anomaly
+from ..types import NEVER_NS, Clock, Direction, Item, Oddity, Segment
+from .flow import (
+    ByteStream,
+    End,
+    Flow,
+    FlowLimits,
+    Side,
+    community_id,
+    endpoints,
+    reversed_key,
+    session_id,
+)
+
+_FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
+
+# Items of one direction of one flow, in stream order.
+Delivery = tuple[Flow, Direction, list[Item]]
+
+_DEFAULTS = FlowLimits()
+_NOTHING: list[Delivery] = []
+
+
+class FlowTable:
+    """All flows that are alive: `FlowTable(Stream)`. `clock.due_ns` is kept at the earliest time that may
+    end one: nothing else of a foreign packet matters. `clock.soonest_ns` is how long a flow
+    lives at least. `evicted` counts the flows that were given up because there were too many, `relieved`
+    the directions that gave up their holes for others."""
+
+    def __init__(
+        self,
+        new_stream: Callable[[], ByteStream],
+        limits: FlowLimits = _DEFAULTS,
+        clock: Clock | None = None,
+    ) -> None:
+        self.evicted = 0
+        self.relieved = 0
+        self._new_stream = new_stream
+        self._limits = limits
+        self._clock = clock or Clock()
+        self._clock.soonest_ns = min(limits.linger_ns, limits.idle_ns)
+        self._sides: dict[bytes, Side] = {}  # by the key of the segments that the side sends
+        self._closed: dict[bytes, Side] = {}  # the same, of flows that linger
+        self._deadlines: list[tuple[int, int, Flow]] = (
+            []
+        )  # a heap; not before when to look at a flow
+        self._serial = count()  # so that no two entries of the heap are alike
+        self._waiting: dict[Side, int] = {}  # who holds how much
+        self._waiting_bytes = 0
+
+    def add(self, segment: Segment) -> list[Delivery]:
+        """What this segment makes available: nothing (often), the ends of flows, bytes of its own
+        direction, a gap and what follows it in the other one (an ack proves a loss).
+
+        Ends come first, by the beginnings of the flows. The end of a flow is two deliveries, ORIGINATOR,
+        then RESPONDER, with `flow.over` set and possibly with empty lists: after them the flow is gone
+        from the table. The result is not to be changed.
+        """
+        side = self._sides.get(segment.key)
+        ts_ns = segment.ts_ns
+        if side is None or segment.flags & 0x17 != _ACK or ts_ns > self._clock.due_ns:
+            return self._add_rare(segment)
+        flow = side.flow
+        if ts_ns > flow.last_ns:
+            flow.last_ns = ts_ns
+        side.packets += 1
+        peer = side.peer.stream
+        if peer.held:
+            return self._feed(side, segment)
+        peer.ack = segment
+        length = segment.length
+        if not length:
+            return _NOTHING
+        stream = side.stream
+        if segment.seq != stream.next_seq:
+            return self._feed(side, segment)
+        side.bytes += length
+        return [(flow, side.direction, stream.push(segment))]
+
+    def tick(self, ts_ns: int) -> list[Delivery]:
+        """The ends of the flows whose time is over at `ts_ns`."""
+        return _ends(self._expired(ts_ns)) if ts_ns > self._clock.due_ns else _NOTHING
+
+    def finish(self) -> Iterator[Delivery]:
+        """The ends of all flows that are left, by their beginnings. The table is empty afterwards."""
+        left = self._alive()
+        for flow in left:
+            if flow.closed_ns is not None and not _is_closed(flow):
+                self._reopen(flow)
+        self._sides.clear()
+        self._closed.clear()
+        self._deadlines.clear()
+        self._waiting.clear()
+        for flow in sorted(left, key=_beginning):
+            yield from _ends([flow])
+
+    def deadlines(self) -> dict[Flow, list[int]]:
+        """All flows, with the times when to look at each: what `adopt` of another table takes."""
+        found: dict[Flow, list[int]] = {flow: [] for flow in self._alive()}
+        for deadline, _, flow in self._deadlines:
+            if not flow.over:
+                found[flow].append(deadline)
+        return found
+
+    def adopt(self, flow: Flow, deadlines: Iterable[int]) -> None:
+        """Go on with a flow from another table."""
+        sides = self._sides if flow.closed_ns is None else self._closed
+        for side in reversed(flow.sides):
+            sides[side.key] = side
+        for deadline in deadlines:
+            heappush(self._deadlines, (deadline, next(self._serial), flow))
+        self._clock.due_ns = self._deadlines[0][0]
+        self._weigh(flow.sides, [])
+
+    def drop(self, flow: Flow) -> None:
+        """Forget a flow with which another table goes on."""
+        self._remove(flow)
+
+    def swap(self, flow: Flow) -> None:
+        """Exchange originator and responder of a flow: what comes from now on says the new direction.
+        The caller turns round what it already holds."""
+        flow.originator, flow.responder = flow.responder, flow.originator
+        for side in flow.sides:
+            side.direction = side.direction.other
+        if flow.ended_by is not None:
+            flow.ended_by = flow.ended_by.other
+
+    def _add_rare(self, segment: Segment) -> list[Delivery]:
+        """`add`, for segments that open, close or outlive flows, and for moments."""
+        key, ts_ns, flags = segment.key, segment.ts_ns, segment.flags
+        if not key:
+            return self.tick(ts_ns)
+        ended = self._expired(ts_ns) if ts_ns > self._clock.due_ns else []
+        side = self._sides.get(key) or self._closed.get(key)
+        if side is not None and _is_another(side, segment):
+            self._remove(side.flow)
+            ended.append(side.flow)
+            side = None
+        if side is None:
+            if len(self._sides) + len(self._closed) >= 2 * self._limits.max_flows:
+                ended += self._evict()
+            side = self._open(segment)
+        flow = side.flow
+        flow.last_ns = max(flow.last_ns, ts_ns)
+        side.packets += 1
+        if flags & _SYN:
+            self._learn(side, flags)
+        deliveries = _ends(ended, segment)
+        deliveries += self._reset(side, segment) if flags & _RST else self._feed(side, segment)
+        if flags & (_FIN | _RST):
+            self._close(side, segment)
+        return deliveries
+
+    def _feed(self, side: Side, segment: Segment) -> list[Delivery]:
+        """Both directions' reassembly get what the segment says about them. The acknowledged
+        direction's items come first: they were sent before."""
+        deliveries: list[Delivery] = []
+        flags = segment.flags
+        if flags & _ACK:
+            peer = side.peer
+            items = peer.stream.acked(segment)
+            if items:
+                deliveries.append((side.flow, peer.direction, items))
+        side.bytes += segment.length
+        if segment.length or flags & (_SYN | _FIN):
+            items = side.stream.push(segment)
+            if items:
+                deliveries.append((side.flow, side.direction, items))
+        return self._weigh(side.flow.sides, deliveries)
+
+    def _weigh(self, sides: Iterable[Side], deliveries: list[Delivery]) -> list[Delivery]:
+        """Note what waits in some sides. If too much waits in all, those where most does are relieved,
+        far enough that the search is rare."""
+        waiting = self._waiting
+        for side in sides:
+            now = side.stream.held_bytes
+            self._waiting_bytes += now - waiting.pop(side, 0)
+            if now:
+                waiting[side] = now
+        limit = self._limits.held_bytes
+        if self._waiting_bytes > limit:
+            for side in sorted(waiting, key=waiting.__getitem__, reverse=True):
+                self.relieved += 1
+                self._waiting_bytes -= waiting.pop(side)
+                deliveries.append((side.flow, side.direction, side.stream.relieve()))
+                if self._waiting_bytes <= limit - limit // 8:
+                    break
+        return deliveries
+
+    def _open(self, segment: Segment) -> Side:
+        """A new flow; the side that sent the segment."""
+        key, flags, ts_ns = segment.key, segment.flags, segment.ts_ns
+        back = reversed_key(key)
+        accepting = flags & (_SYN | _ACK) == _SYN | _ACK
+        direction = Direction.RESPONDER if accepting else Direction.ORIGINATOR
+        side = Side(key, direction, self._new_stream())
+        peer = Side(back, direction.other, self._new_stream())
+        originator, responder = endpoints(back if accepting else key)
+        name = community_id(key)
+        flow = Flow(
+            id=session_id(name, ts_ns),
+            community_id=name,
+            originator=originator,
+            responder=responder,
+            capture=segment.capture,
+            first_ns=ts_ns,
+            last_ns=ts_ns,
+            midstream=not flags & _SYN,
+            sides=(side, peer),
+        )
+        side.flow = peer.flow = flow
+        side.peer, peer.peer = peer, side
+        self._sides[back] = peer
+        # After the other: an endpoint that talks to itself has one key.
+        self._sides[key] = side
+        self._set_deadline(flow)
+        return side
+
+    def _learn(self, side: Side, flags: int) -> None:
+        """A SYN in a flow that began without one: it was late. It says who opened the connection; but
+        nobody is turned round once bytes were delivered, then the flow stays midstream."""
+        flow = side.flow
+        opener = Direction.RESPONDER if flags & _ACK else Direction.ORIGINATOR
+        if flow.midstream:
+            if side.direction is not opener and not side.stream.offset + side.peer.stream.offset:
+                self.swap(flow)
+            flow.midstream = side.direction is not opener
+
+    def _reset(self, side: Side, segment: Segment) -> list[Delivery]:
+        """A RST. Its ack may be anything, and its payload is a text for people."""
+        stream = side.stream
+        if stream.near(segment.seq):
+            side.reset = max(stream.position(segment.seq), stream.offset)
+            return []
+        odd = _oddity(segment, stream.position(segment.seq), Anomaly.RST_OUT_OF_WINDOW)
+        return [(side.flow, side.direction, [odd])]
+
+    def _close(self, side: Side, segment: Segment) -> None:
+        """A FIN or RST: note who ended the flow, and let it linger once it is closed."""
+        flow = side.flow
+        if not segment.flags & _RST:
+            side.fin = True
+        elif side.reset is None:
+            return
+        if flow.end is End.OPEN:
+            flow.end = End.RST if segment.flags & _RST else End.FIN
+            flow.ended_by = side.direction
+        if flow.closed_ns is None and _is_closed(flow):
+            flow.closed_ns = segment.ts_ns
+            _move(flow, self._sides, self._closed)
+            self._set_deadline(flow)
+
+    def _reopen(self, flow: Flow) -> None:
+        """It was closed too early: who had said RST went on, or who had never been seen showed up."""
+        flow.closed_ns = None
+        _move(flow, self._closed, self._sides)
+        if flow.end is End.RST:
+            flow.end, flow.ended_by = End.OPEN, None
+        for side in flow.sides:
+            side.reset = None
+
+    def _set_deadline(self, flow: Flow) -> None:
+        heap = self._deadlines
+        if len(heap) > 64 + len(self._sides) + len(self._closed):
+            # Twice as many as flows: the rest is of flows that are over, or that closed since.
+            alive = self._alive()
+            heap[:] = [(self._deadline(each), next(self._serial), each) for each in alive]
+            heapify(heap)
+        heappush(heap, (self._deadline(flow), next(self._serial), flow))
+        self._clock.due_ns = heap[0][0]
+
+    def _deadline(self, flow: Flow) -> int:
+        """A later packet of any flow ends this one."""
+        idle_ns = flow.last_ns + self._limits.idle_ns
+        if flow.closed_ns is None:
+            return idle_ns
+        return min(idle_ns, flow.closed_ns + self._limits.linger_ns)
+
+    def _expired(self, now_ns: int) -> list[Flow]:
+        """Take out the flows whose time is over."""
+        ended = []
+        heap = self._deadlines
+        while heap and heap[0][0] < now_ns:
+            flow = heappop(heap)[2]
+            if flow.over:
+                continue
+            if flow.closed_ns is not None and not _is_closed(flow):
+                self._reopen(flow)
+            if self._deadline(flow) >= now_ns:
+                self._set_deadline(flow)
+                continue
+            if flow.end is End.OPEN:
+                flow.end = End.IDLE
+            self._remove(flow)
+            ended.append(flow)
+        self._clock.due_ns = heap[0][0] if heap else NEVER_NS
+        return ended
+
+    def _evict(self) -> list[Flow]:
+        """Take out the flows that are missed least: closed ones, then those without a byte of payload,
+        then the longest silent. An eighth of all goes, so that the search is rare."""
+
+        def worth(flow: Flow) -> tuple[bool, bool, int]:
+            one, other = flow.sides
+            return flow.closed_ns is None, one.bytes + other.bytes > 0, flow.last_ns
+
+        flows = self._alive()
+        ended = nsmallest(len(flows) // 8 + 1, flows, key=worth)
+        for flow in ended:
+            self.evicted += 1
+            if flow.closed_ns is None:
+                flow.end = End.EVICTED
+            self._remove(flow)
+        return ended
+
+    def _alive(self) -> list[Flow]:
+        return list(
+            dict.fromkeys(side.flow for side in (*self._closed.values(), *self._sides.values()))
+        )
+
+    def _remove(self, flow: Flow) -> None:
+        flow.over = True
+        _move(flow, self._sides, {})
+        _move(flow, self._closed, {})
+        for side in flow.sides:
+            self._waiting_bytes -= self._waiting.pop(side, 0)
+
+
+def _is_another(side: Side, segment: Segment) -> bool:
+    """Whether a segment belongs to a later flow between the same ports."""
+    flow, stream = side.flow, side.stream
+    if segment.flags & _RST:
+        return False
+    if segment.flags & _SYN and not stream.fits(segment.seq):
+        return True
+    if flow.closed_ns is None:
+        return False
+    if segment.flags & (_SYN | _ACK) == _SYN:
+        # Refused, and tried again with the same number, as Windows does.
+        refused = side.reset is not None or side.peer.reset is not None
+        return refused and not side.stream.offset + side.peer.stream.offset
+    return segment.length > 0 and not stream.near(segment.seq)
+
+
+def _is_closed(flow: Flow) -> bool:
+    """Whether nothing but late packets is to be expected. Who said RST and goes on did not mean it: it
+    was somebody else's, or was not believed (RFC 5961)."""
+    if all(side.fin or not side.packets for side in flow.sides):
+        return True
+    return any(side.reset is not None and side.stream.offset <= side.reset for side in flow.sides)
+
+
+def _move(flow: Flow, source: dict[bytes, Side], target: dict[bytes, Side]) -> None:
+    for side in flow.sides:
+        if source.get(side.key) is side:
+            target[side.key] = source.pop(side.key)
+
+
+def _beginning(flow: Flow) -> tuple[int, str]:
+    return flow.first_ns, flow.id
+
+
+def _ends(flows: Iterable[Flow], witness: Segment | None = None) -> list[Delivery]:
+    deliveries = []
+    for flow in sorted(flows, key=_beginning):
+        flow.over = True
+        for way in Direction:
+            stream = flow.side(way).stream
+            items = stream.finish()
+            if flow.end is End.EVICTED and way is Direction.ORIGINATOR and witness:
+                items.append(_oddity(witness, stream.offset, Anomaly.EVICTED))
+            deliveries.append((flow, way, items))
+    return deliveries
+
+
+def _oddity(witness: Segment, offset: int, anomaly: Anomaly) -> Oddity:
+    return Oddity(witness.ts_ns, witness.number, witness.capture, offset, 0, anomaly)

@@ -1,0 +1,375 @@
+"""One direction of a flow: segments in the order they were captured -> chunks in the order they were sent.
+
+Every byte of the stream comes out once, as a `Chunk`, or is accounted for once, by a `Gap`: after
+`finish`, bytes delivered + bytes missing = span of sequence numbers from the stream's start. The start
+is the SYN (RFC 9293), or the first byte seen where there was none. What came first wins; a later copy
+that differs is an `Oddity`, as far as the first one is still at hand: bytes that wait, and the latest
+chunk.
+
+A hole may still be filled by a late packet. It is declared a `Gap` when
+- the receiver acknowledged bytes behind it, which proves that it was sent, and it stayed open for a
+  little longer (captures swap neighbours, also between directions); or
+- too much waits behind it (`Limits`), or behind all holes of all streams (`relieve`): then an `Oddity`
+  says so; or
+- nothing more comes.
+
+Where the start is unknown, the first segments wait in the same way, so that neighbours that changed
+places are not cut off: until the receiver acknowledges them, until there are some, or for a moment.
+
+Positions are sequence numbers unwrapped to 64 bits, counted from the start of the stream: at most one
+window behind the present, where repetitions come from, and otherwise ahead of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from ..anomalies import Anomaly
+from ..types import Chunk, Gap, Item, Segment
+from .buffer import Piece, Run, compare_bytes, end_of, report
+
+_FIN, _SYN = 1, 2
+_MASK = 0xFFFFFFFF
+_NEVER = -1  # no sequence number
+_WINDOW = 1 << 30  # the largest that TCP knows (RFC 7323)
+_NEAR = 64 << 20  # above what hosts really use
+_PIECE_BYTES = 512  # what a piece costs besides its payload
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long and how much a stream waits. `held_bytes` covers the largest TCP windows in use.
+
+    A hole that was acknowledged waits for `patience_packets` more of the flow, or `patience_ns`; an
+    unknown start for `start_segments`, or the same time.
+    """
+
+    held_bytes: int = 16 << 20
+    held_segments: int = 8192
+    patience_packets: int = 16
+    patience_ns: int = 1_000_000_000
+    start_segments: int = 16
+
+
+_DEFAULTS = Limits()
+
+
+class Stream:
+    """Segments in, items out. `ack` is the latest segment of the other direction that acknowledges:
+    set it, or call `acked` while there is anything in `held`."""
+
+    __slots__ = (
+        "offset",
+        "missing_bytes",
+        "retransmitted_bytes",
+        "out_of_order",
+        "held",
+        "ack",
+        "isn",
+        "_limits",
+        "_seq",
+        "next_seq",
+        "_base_seq",
+        "_settled",
+        "_held_bytes",
+        "_held_pieces",
+        "_fin",
+        "_last",
+        "_proved",
+        "_proved_ns",
+        "_proved_packets",
+    )
+
+    def __init__(self, limits: Limits = _DEFAULTS) -> None:
+        self.offset = 0  # of the next byte to deliver
+        self.missing_bytes = 0
+        self.retransmitted_bytes = 0
+        self.out_of_order = 0
+        self.held: list[Run] = []  # sorted, with holes between them and before the first
+        self.ack: Segment | None = None
+        self.isn: int | None = None
+        self._limits = limits
+        self._seq = _NEVER  # sequence number of `offset`, once any is known
+        self.next_seq = _NEVER  # the same while nothing waits: a segment there is handed up at once
+        self._base_seq = _NEVER  # sequence number of offset 0
+        self._settled = False  # whether the start is final
+        self._held_bytes = self._held_pieces = 0
+        self._fin: tuple[int, Segment] | None = None  # where the stream ends
+        self._last: Chunk | None = None
+        self._proved = _NEVER  # an acknowledged position behind a hole, and since when
+        self._proved_ns = 0
+        self._proved_packets = 0
+
+    def push(self, segment: Segment) -> list[Item]:
+        """Take a segment of this direction; what it makes available."""
+        payload = segment.payload
+        length = segment.length
+        seq = segment.seq
+        if seq == self.next_seq and len(payload) == length and length and not segment.flags & 3:
+            offset = self.offset
+            chunk = Chunk(segment.ts_ns, segment.number, segment.capture, offset, payload)
+            self.offset = offset + length
+            self._seq = self.next_seq = (seq + length) & _MASK
+            self._last = chunk
+            return [chunk]
+        items: list[Item] = []
+        self._take(segment, items)
+        self._judge(segment, items)
+        return items
+
+    def acked(self, segment: Segment) -> list[Item]:
+        """Take a segment of the other direction that acknowledges; what its ack makes available."""
+        self.ack = segment
+        items: list[Item] = []
+        self._judge(segment, items)
+        return items
+
+    def pass_over(self, last: Chunk) -> None:
+        """As a `push` for each of many segments that are the next in order, each complete, while nothing
+        waits; all that is asked for is the chunk of the last one."""
+        end = last.offset + len(last.data)
+        self._move_to(end)
+        self.next_seq = self._seq
+        self._last = last
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that what waits costs."""
+        return self._held_bytes + self._held_pieces * _PIECE_BYTES
+
+    def relieve(self) -> list[Item]:
+        """Give up all holes, for the sake of other streams."""
+        items: list[Item] = []
+        self._settle(items)
+        while self.held:
+            self._give_up_hole(items, Anomaly.LIMIT)
+        return items
+
+    def finish(self) -> list[Item]:
+        """Nothing more comes: all that waits, and the gaps between; and the one at the end, where a FIN
+        or an acknowledgement proves that more was sent."""
+        items: list[Item] = []
+        self._settle(items)
+        while self.held:
+            self._give_up_hole(items)
+        if self._fin is not None:
+            self._skip_to(*self._fin, items)
+        elif self.ack is not None and self._settled:
+            end = self.position(self.ack.ack)
+            # One more than the bytes seen is the FIN, which takes a number and is not in the capture. More
+            # than a window more is no ack of this connection.
+            if end != self.offset + 1 and end - self.offset <= _WINDOW:
+                self._skip_to(end, self.ack, items)
+        return items
+
+    def fits(self, isn: int) -> bool:
+        """Whether a SYN with this sequence number can belong to this stream, and not to a later
+        connection between the same ports."""
+        if self.isn is not None or self._seq == _NEVER:
+            return self.isn is None or self.isn == isn
+        if self._settled:
+            return self._base_seq == (isn + 1) & _MASK
+        lowest = self.held[0].start if self.held else 0
+        return 0 <= lowest - self.position(isn + 1) < self._limits.held_bytes
+
+    def near(self, seq: int) -> bool:
+        """Whether this sequence number may be used about now."""
+        return self._seq == _NEVER or abs(self.position(seq) - self.offset) <= _NEAR
+
+    def position(self, seq: int) -> int:
+        """Where in the stream a sequence number is, once any is known; before, `offset`."""
+        if self._seq == _NEVER:
+            return self.offset
+        return self.offset + ((seq - self._seq + _WINDOW) & _MASK) - _WINDOW
+
+    def _open(self, isn: int) -> None:
+        """A SYN: the stream starts behind it."""
+        if self.isn is not None or not self.fits(isn):
+            return
+        self.isn = isn
+        if self._seq == _NEVER:
+            self._seq = (isn + 1) & _MASK
+        if not self._settled:
+            self._start_at(self.position(isn + 1))
+
+    def _settle(self, items: list[Item]) -> None:
+        """The start is where the first of the waiting bytes are."""
+        if not self._settled and self.held:
+            self._start_at(self.held[0].start)
+            self._advance(items)
+
+    def _start_at(self, start: int) -> None:
+        """Positions, which counted from any byte up to now, count from `start`."""
+        self._base_seq = self._seq = (self._seq + start) & _MASK
+        for run in self.held:
+            run.move(-start)
+        if self._fin is not None:
+            self._fin = self._fin[0] - start, self._fin[1]
+        self._settled = True
+
+    def _take(self, segment: Segment, items: list[Item]) -> None:
+        """Sort in a segment that is not simply the next one."""
+        seq = segment.seq
+        if segment.flags & _SYN:
+            self._open(seq)
+            seq += 1
+        if segment.length or segment.flags & _FIN:
+            if self._seq == _NEVER:
+                self._seq = seq & _MASK
+            origin = self.position(seq)
+            end = self._end(origin, segment, items)
+            start = origin
+            if self._is_probe(segment, end):
+                start = end
+            elif self._settled and start < self.offset:
+                start = self._repeated(origin, end, segment, items)
+            if start < end:
+                self._hold(origin, start, end, segment, items)
+        self._advance(items)
+
+    def _is_probe(self, segment: Segment, end: int) -> bool:
+        """Whether it is a keep-alive: the byte before the next one, as garbage (RFC 9293, 3.8.4). Where
+        the bytes before are not known, a zero that nobody has waited for is taken for one."""
+        if segment.length != 1 or segment.flags & _FIN:
+            return False
+        if self._settled and end <= self.offset:
+            return end == self.offset
+        unknown = not self._settled or self.offset + 1 < end <= self._acked_position()
+        return segment.payload in (b"", b"\0") and unknown
+
+    def _end(self, origin: int, segment: Segment, items: list[Item]) -> int:
+        """Where the segment's bytes end, without those behind a FIN."""
+        end = origin + segment.length
+        if self._fin is not None and end > self._fin[0]:
+            start, end = max(origin, self._fin[0]), max(origin, self._fin[0])
+            report(Anomaly.DATA_AFTER_FIN, start, origin + segment.length, segment, items)
+        elif segment.flags & _FIN and end >= self.offset:
+            self._fin = end, segment
+        return end
+
+    def _repeated(self, origin: int, end: int, segment: Segment, items: list[Item]) -> int:
+        """Where the new bytes of a segment begin that starts with old ones."""
+        known = min(end, self.offset)
+        if origin < 0 and self.isn is None:
+            report(Anomaly.DATA_BEFORE_START, origin, min(end, 0), segment, items)
+        self.retransmitted_bytes += max(0, known - max(0, origin))
+        if self._last is not None:
+            compare_bytes(self._last.offset, self._last.data, origin, segment, items)
+        return known
+
+    def _hold(self, origin: int, start: int, end: int, segment: Segment, items: list[Item]) -> None:
+        """Keep what is new of the bytes from `start` to `end`; the segment's first one is at `origin`."""
+        held = self.held
+        index = bisect_right(held, start, key=end_of)
+        late = False
+        while start < end:
+            run = held[index] if index < len(held) else None
+            if run is not None and run.start <= start:
+                known = min(end, run.end)
+                run.compare(start, origin, segment, items)
+                self.retransmitted_bytes += known - start
+                start = known
+                index += 1
+                continue
+            hole_end = end if run is None else min(end, run.start)
+            payload = segment.payload[start - origin : hole_end - origin]
+            self._fill(index, Piece(start, hole_end, payload, segment))
+            late = late or run is not None
+            start = hole_end
+            index = bisect_right(held, start, key=end_of)
+        self.out_of_order += late
+
+    def _fill(self, index: int, piece: Piece) -> None:
+        """Put a piece between the runs before and at `index`, and join what touches."""
+        held = self.held
+        self._held_bytes += len(piece.payload)
+        self._held_pieces += 1
+        if index and held[index - 1].end == piece.start:
+            index -= 1
+            held[index].append(piece)
+        else:
+            held.insert(index, Run(piece))
+        if index + 1 < len(held) and held[index + 1].start == piece.end:
+            held[index].pieces += held[index + 1].pieces
+            held[index].end = held.pop(index + 1).end
+
+    def _advance(self, items: list[Item]) -> None:
+        """Hand up what waits no longer."""
+        if self._settled and self.held and self.held[0].start == self.offset:
+            for piece in self.held.pop(0).pieces:
+                self._deliver(piece, items)
+
+    def _deliver(self, piece: Piece, items: list[Item]) -> None:
+        start, end, payload, segment = piece
+        self._held_bytes -= len(payload)
+        self._held_pieces -= 1
+        if payload:
+            self._last = Chunk(segment.ts_ns, segment.number, segment.capture, start, payload)
+            items.append(self._last)
+            self._move_to(start + len(payload))
+        self._skip_to(end, segment, items, truncated=True)
+
+    def _judge(self, now: Segment, items: list[Item]) -> None:
+        """Decide, with every segment of the flow, how long what waits has to go on waiting."""
+        limits = self._limits
+        if self.held and not self._settled:
+            first = self.held[0]
+            if (
+                self._held_pieces >= limits.start_segments
+                or now.ts_ns - first.pieces[0].segment.ts_ns >= limits.patience_ns
+                or self._acked_position() > first.start
+            ):
+                self._settle(items)
+        if self._settled:
+            while self._held_bytes > limits.held_bytes or self._held_pieces > limits.held_segments:
+                self._give_up_hole(items, Anomaly.LIMIT)
+            if self.held:
+                self._doubt(now, items)
+        plain = self._settled and not self.held and self._fin is None
+        self.next_seq = self._seq if plain else _NEVER
+
+    def _doubt(self, now: Segment, items: list[Item]) -> None:
+        """Give up, after a while, the holes whose bytes the receiver is known to have."""
+        first = self.held[0].start
+        if self._proved < first:
+            position = self._acked_position()
+            if position >= first:
+                self._proved, self._proved_ns, self._proved_packets = position, now.ts_ns, 0
+            return
+        self._proved_packets += 1
+        if (
+            self._proved_packets >= self._limits.patience_packets
+            or now.ts_ns - self._proved_ns >= self._limits.patience_ns
+        ):
+            while self.held and self.held[0].start <= self._proved:
+                self._give_up_hole(items)
+            self._proved = _NEVER
+
+    def _acked_position(self) -> int:
+        """Up to where the receiver has everything, as far as is known."""
+        return self.offset - _WINDOW if self.ack is None else self.position(self.ack.ack)
+
+    def _give_up_hole(self, items: list[Item], why: Anomaly | None = None) -> None:
+        first = self.held[0]
+        if why:
+            report(why, self.offset, first.start, first.pieces[0].segment, items)
+        self._skip_to(first.start, first.pieces[0].segment, items)
+        self._advance(items)
+
+    def _skip_to(
+        self, end: int, witness: Segment, items: list[Item], truncated: bool = False
+    ) -> None:
+        """A gap from here to `end`, if that is ahead."""
+        length = end - self.offset
+        if length > 0:
+            gap = Gap(
+                witness.ts_ns, witness.number, witness.capture, self.offset, length, truncated
+            )
+            items.append(gap)
+            self.missing_bytes += length
+            self._move_to(end)
+
+    def _move_to(self, offset: int) -> None:
+        self._seq = (self._seq + offset - self.offset) & _MASK
+        self.offset = offset

@@ -1,0 +1,44 @@
+"""Packets of a span of time: which ones, and with their own numbers."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissect.nats.capture.time_range import TimeRange
+from dissect.nats.types import Packets
+
+TIMES = st.lists(st.integers(0, 20), min_size=1, max_size=30)
+BOUND = st.none() | st.integers(0, 20)
+
+
+def runs(times: list[int]) -> list[Packets]:
+    places = [(ts_ns, at, at + 1, 1) for at, ts_ns in enumerate(times)]
+    half = len(places) // 2
+    return [
+        Packets("c", 1, b"x" * len(times), first + 1, some)
+        for first, some in ((0, places[:half]), (half, places[half:]))
+        if some
+    ]
+
+
+@given(TIMES, BOUND, BOUND)
+def test_exactly_those_inside_with_their_numbers(
+    times: list[int], from_ns: int | None, until_ns: int | None
+) -> None:
+    window = TimeRange(from_ns, until_ns)
+    found = [(packet.number, packet.ts_ns) for run in window.of(runs(times)) for packet in run]
+    low = 0 if from_ns is None else from_ns
+    high = 21 if until_ns is None else until_ns
+    assert found == [(at, ts) for at, ts in enumerate(times, 1) if low <= ts < high]
+    assert window.is_all == (from_ns is None and until_ns is None)
+    assert all(run.places for run in window.of(runs(times)))
+
+
+@given(TIMES, BOUND, BOUND)
+def test_what_it_does_not_meet_has_nothing_inside(
+    times: list[int], from_ns: int | None, until_ns: int | None
+) -> None:
+    window = TimeRange(from_ns, until_ns)
+    if not window.meets(min(times), max(times)):
+        assert not any(map(window.holds, times))

@@ -1,0 +1,86 @@
+"""What the user may ask for."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from dissect.nats.commands.arguments import (
+    CommandOptions,
+    GroupedCommand,
+    fact_options,
+    given,
+    payload_option,
+    row_options,
+)
+from dissect.nats.options import Options, Payload
+from natsync.protocol import Kind
+
+
+def asked(*args: str) -> CommandOptions:
+    """What a command with all options makes of arguments."""
+    seen: list[CommandOptions] = []
+
+    @click.command(cls=GroupedCommand)
+    @row_options
+    @payload_option("none")
+    def command(**values: object) -> None:
+        seen.append(given(values))
+
+    done = CliRunner().invoke(command, list(args))
+    assert done.exit_code == 0, done.output
+    return seen[0]
+
+
+def test_by_default_all_is_as_the_library_has_it() -> None:
+    assert asked("a.pcap").options == Options()
+    assert (asked("a.pcap").live, asked("-").live) == (False, True)
+    assert asked("a.pcap", "-o", "-").path is None
+
+
+def test_what_is_given_reaches_the_dissector() -> None:
+    options = asked(
+        "--port=4222=client",
+        "--port=1=route",
+        "--no-redact",
+        "--payload=text",
+        "--hole-seconds=0.25",
+        "--max-stream-bytes=5000",
+        "--max-held-bytes=6000",
+        "--max-flows=7",
+        "--idle-seconds=1.5",
+        "a.pcap",
+    ).options
+    assert options.hints == {4222: Kind.CLIENT, 1: Kind.ROUTE}
+    assert (options.redact, options.payload) == (False, Payload.TEXT)
+    assert options.stream_limits.held_bytes == 5000
+    assert options.stream_limits.patience_ns == 250_000_000
+    assert options.flow_limits.held_bytes == 6000
+    assert (options.flow_limits.max_flows, options.flow_limits.idle_ns) == (7, 1_500_000_000)
+
+
+def test_help_shows_options_in_groups() -> None:
+    @click.command(cls=GroupedCommand)
+    @fact_options
+    def command(**values: object) -> None: ...
+
+    text = CliRunner().invoke(command, ["--help"]).output
+    for group in ("Output:", "Dissection:", "Limits of time and memory"):
+        assert f"\n{group}" in text
+    assert text.index("--format") < text.index("--port") < text.index("--max-flows")
+
+
+def test_help_names_the_formats_there_are() -> None:
+    @click.command(cls=GroupedCommand)
+    @fact_options
+    def command(**values: object) -> None: ...
+
+    text = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
+    assert "[text|jsonl] For people; one JSON object a line. [default: text]" in text
+
+
+@pytest.mark.parametrize("value", ["x=client", "1=nope", "0=client", "65536=client", "4222"])
+def test_a_hint_that_is_none(value: str) -> None:
+    with pytest.raises(AssertionError, match="is no port=kind"):
+        asked("--port", value, "a.pcap")

@@ -1,0 +1,82 @@
+"""Rows on their way to the output: counted, limited, and what is said in the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dissect.nats.commands.arguments import CommandOptions
+from dissect.nats.commands.run import (
+    Chunk,
+    Command,
+    print_chunks,
+    print_rows,
+    print_session,
+    print_talk,
+)
+from dissect.nats.output.terminal import PLAIN
+
+CORE = str(Path(__file__).parents[2] / "samples" / "captures" / "core-2.15.1.pcap")
+
+
+def chunks(*sizes: int) -> Iterator[Chunk]:
+    number = 0
+    for size in sizes:
+        yield Chunk([f"{number + at}\n" for at in range(size)], size)
+        number += size
+
+
+def printed(capsys: pytest.CaptureFixture[str], *sizes: int, limit: int | None = None) -> str:
+    run = Command("frames", CommandOptions(captures=(CORE,), limit=limit, form="jsonl"))
+    print_chunks(run, run.form, chunks(*sizes), silent=True)
+    return capsys.readouterr().out
+
+
+def test_a_limit_cuts_wherever_it_falls(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, 2, 3) == "0\n1\n2\n3\n4\n"
+    assert printed(capsys, 2, 3, limit=3) == "0\n1\n2\n"
+    assert printed(capsys, 2, 3, limit=2) == "0\n1\n"
+    assert printed(capsys, 2, 3, limit=0) == ""
+    assert printed(capsys, limit=5) == ""
+
+
+def test_nothing_is_read_beyond_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    def endless() -> Iterator[Chunk]:
+        yield from chunks(2)
+        raise AssertionError("was asked for more")
+
+    run = Command("frames", CommandOptions(captures=(CORE,), limit=2, form="jsonl"))
+    print_chunks(run, run.form, endless())
+    assert capsys.readouterr() == ("0\n1\n", "")
+
+
+def test_totals_are_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows(Command("sessions", CommandOptions(captures=(CORE,))))
+    assert capsys.readouterr().err == (
+        "nats-dissect: 7 sessions, 111 messages in 268 packets of 1 file\n"
+    )
+    print_rows(Command("sessions", CommandOptions(captures=(CORE,), form="jsonl")))
+    assert capsys.readouterr().err == ""
+
+
+def test_the_start_of_an_id_and_the_whole_give_the_same(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = CommandOptions(captures=(CORE,), form="csv", columns="session,op", payload="text")
+    seen = []
+    for start in ("7294", "729480e87f22a93d"):
+        print_talk(Command("frames", given), start, full=False)
+        seen.append(capsys.readouterr().out)
+    assert seen[0] == seen[1] and seen[0].count("729480e87f22a93d") == len(seen[0].splitlines()) - 1
+    for start in ("7294", "729480e87f22a93d"):
+        print_session(Command("sessions", CommandOptions(captures=(CORE,), form="jsonl")), start)
+        assert capsys.readouterr().out.startswith('{"session":"729480e87f22a93d"')
+
+
+def test_without_a_terminal_text_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Command("frames", CommandOptions(captures=(CORE,))).look == PLAIN
+    monkeypatch.setattr(sys, "stdout", None)
+    assert Command("frames", CommandOptions(captures=(CORE,))).look == PLAIN

@@ -1,0 +1,92 @@
+"""One session: its moments in order, what is odd in its place, and ids that are not clear."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from dissect.nats import Options, anomalies, frames, sessions
+from dissect.nats.commands.session_detail import (
+    Heading,
+    Moment,
+    Unclear,
+    is_whole,
+    moments,
+    only,
+    session_story,
+)
+from dissect.nats.records import AnomalyRecord, FrameRecord, SessionRecord
+
+CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
+CORE = str(CAPTURES / "core-2.15.1.pcap")
+SNAP = str(CAPTURES / "snap96.pcap")
+
+
+def told(path: str, start: str) -> list[Moment]:
+    return list(moments([path], start, Options()))
+
+
+def test_a_session_from_its_heading_to_its_row() -> None:
+    row = max(sessions([CORE]), key=lambda row: row.subscriptions)
+    heading, *middle, last = told(CORE, row.session[:7])
+    ends = row.originator, row.responder
+    assert heading == Heading(row.session, row.kind, *ends, row.first_ns)
+    assert last == row
+    own = [frame for frame in frames([CORE]) if frame.session == row.session]
+    assert [moment for moment in middle if isinstance(moment, FrameRecord)] == own
+
+
+@pytest.mark.parametrize("name", ["snap96.pcap", "damaged-loss-reorder.pcap", "midstream.pcap"])
+def test_what_is_missing_is_told_once_and_in_its_place(name: str) -> None:
+    path = str(CAPTURES / name)
+    odd = list(anomalies([path]))
+    for session in {row.session for row in odd}:
+        passed = {"originator": (0, 0), "responder": (0, 0)}
+        found = []
+        for moment in told(path, session):
+            if isinstance(moment, AnomalyRecord):
+                found.append(moment)
+                offset, ts_ns = passed[moment.sender]
+                assert moment.offset >= offset or moment.ts_ns >= ts_ns  # found out late
+            elif isinstance(moment, FrameRecord):
+                passed[moment.sender] = moment.offset, moment.ts_ns
+        own = [row for row in odd if row.session == session]
+        assert sorted(map(str, found)) == sorted(map(str, own))
+
+
+def test_a_story_tells_what_matters() -> None:
+    row = max(sessions([CORE]), key=lambda row: row.subscriptions)
+    story, timeline = session_story([CORE], row.session, Options())
+    assert story == row
+    ops = {moment.op for moment in timeline if isinstance(moment, FrameRecord)}
+    assert {"INFO", "CONNECT", "SUB"} <= ops and "MSG" not in ops
+    (snapped,) = (row for row in sessions([SNAP]) if row.session.startswith("cb76"))
+    _, timeline = session_story([SNAP], snapped.session, Options())
+    assert {moment.anomaly for moment in timeline if isinstance(moment, AnomalyRecord)}
+
+
+def test_an_id_that_is_not_clear() -> None:
+    with pytest.raises(Unclear, match="no session zz in the captures") as none:
+        told(CORE, "zz")
+    assert none.value.ids == {} or not none.value.ids
+    ids = [row.session for row in sessions([CORE])]
+    with pytest.raises(Unclear) as several:
+        told(CORE, "")
+    assert sorted(several.value.ids) == sorted(ids)
+    assert all(session in str(several.value) for session in ids)
+    assert str(pickle.loads(pickle.dumps(several.value))) == str(several.value)
+    assert str(Unclear("a", [f"a{number}" for number in range(30)])).endswith(" and 10 more")
+
+
+def test_only_one_row() -> None:
+    rows = list(sessions([CORE]))
+    assert list(only(rows, rows[2].session[:9])) == [rows[2]]
+    for start in ("", "zz"):
+        with pytest.raises(Unclear):
+            list[SessionRecord](only(rows, start))
+
+
+def test_an_id_is_whole_or_the_start_of_one() -> None:
+    assert is_whole("e6a840a4fdcb5c2c") and not is_whole("e6a8")

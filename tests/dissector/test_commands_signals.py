@@ -1,0 +1,44 @@
+"""Ctrl-C while packets arrive."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+
+import pytest
+
+from dissect.nats.commands.signals import ends_input
+
+
+def test_the_first_ends_the_input_behind_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as source, os.fdopen(write, "wb"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(source))
+        os.write(write, b"there")
+        with ends_input(live=True) as interrupted:
+            assert not interrupted.yes
+            signal.raise_signal(signal.SIGINT)
+            assert interrupted.yes
+            assert source.read1(100) == b"there"
+            assert not source.read1(100)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_it_interrupts_as_ever_where_no_packets_arrive() -> None:
+    with ends_input(live=False) as interrupted, pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert not interrupted.yes
+
+
+def test_a_handler_of_somebody_else_stays() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with ends_input(live=True):
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,95 @@
+"""Talks spread over several readers: the same groups in the same order as with one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from heapq import merge
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from dissect.nats import Options
+from dissect.nats.engine.connections import Clock, PacketEvents, SortKey, packet_events
+from dissect.nats.pipeline import segments
+from dissect.nats.tcp.flow import FlowLimits, undirected
+from dissect.nats.types import Segment, moment
+
+from tests.support.conversations import CONNECT, INFO
+from tests.support.pcapwriter import Record, Talk, pcap_file
+
+CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
+SECOND = 10**9
+
+Told = tuple[SortKey, list[tuple[str, str, bool, str]]]
+
+
+def told(group: PacketEvents) -> Told:
+    """A group as a value."""
+    connections = [
+        (talk.flow.id, talk.flow.end.value, talk.over, repr(events))
+        for talk, events in group.connections
+    ]
+    return group.release, connections
+
+
+def groups(path: Path, options: Options, mine: int = 0, readers: int = 1) -> list[Told]:
+    clock = Clock()
+
+    def source() -> Iterator[Segment]:
+        for segment in segments([str(path)], clock=clock):
+            if crc32(undirected(segment.key)) % readers == mine:
+                yield segment
+            elif segment.ts_ns > clock.due_ns:
+                yield moment(segment.ts_ns)
+
+    return [told(group) for group in packet_events(source(), options, clock)]
+
+
+def check(path: Path, options: Options) -> list[Told]:
+    whole = groups(path, options)
+    releases = [release for release, _ in whole]
+    assert releases == sorted(set(releases))
+    for readers in (2, 3):
+        parts = [groups(path, options, mine, readers) for mine in range(readers)]
+        assert list(merge(*parts, key=lambda group: group[0])) == whole
+    return whole
+
+
+@pytest.mark.parametrize("path", sorted(CAPTURES.glob("*.pcap")), ids=lambda path: path.name)
+def test_every_sample(path: Path) -> None:
+    assert check(path, Options())
+
+
+def life(port: int, dice: random.Random) -> list[Record]:
+    """A connection that may be closed, reset, or left alone, at any time of an hour."""
+    talk = Talk(("10.0.0.1", port), now_ns=dice.randrange(3600) * SECOND)
+    talk.handshake().from_server(INFO).from_client(CONNECT)
+    for _ in range(dice.randrange(4)):
+        talk.now_ns += dice.randrange(400) * SECOND
+        talk.from_client(b"PING\r\n", skip=dice.random() < 0.2).from_server(b"PONG\r\n")
+    if dice.random() < 0.5:
+        talk.close()
+    elif dice.random() < 0.5:
+        talk.packet(talk.server, 4)
+    return talk.records
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("ordered", [True, False])
+def test_flows_that_end_by_the_time_of_others(tmp_path: Path, seed: int, ordered: bool) -> None:
+    dice = random.Random(seed)
+    records = [record for port in range(1, 60) for record in life(port % 40 + 1, dice)]
+    records.sort(key=lambda record: record.ts_ns)
+    if not ordered:
+        for _ in range(30):
+            at = dice.randrange(len(records) - 1)
+            records[at], records[at + 1] = records[at + 1], records[at]
+    path = tmp_path / "t.pcap"
+    path.write_bytes(pcap_file(records))
+    limits = FlowLimits(idle_ns=300 * SECOND)
+    whole = check(path, Options(flow_limits=limits))
+    packets = {release.packet for release, _ in whole}
+    assert sum(release.session != "" and release.packet < len(records) for release, _ in whole) > 20
+    assert len(packets) > 20

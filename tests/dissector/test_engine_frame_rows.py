@@ -1,0 +1,112 @@
+"""Frames as rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissect.nats.engine.frame_rows import RowMaker
+from dissect.nats.options import Payload
+from dissect.nats.records import FrameRecord, text_of
+from dissect.nats.types import Direction
+
+from tests.support.conversations import ORIGINATOR, RESPONDER, Said
+
+
+def rows(
+    said: Said, sender: Direction, payload: Payload = Payload.NONE, redact: bool = True
+) -> list[FrameRecord]:
+    maker = RowMaker("5" * 16, payload, redact)
+    return [row for batch in said.batches(sender) for row in maker.rows(batch, "client", "")]
+
+
+def row(
+    line: bytes, payload: Payload = Payload.NONE, sender: Direction = ORIGINATOR
+) -> FrameRecord:
+    return rows(Said().client().say(sender, line), sender, payload)[1]
+
+
+def test_a_message() -> None:
+    made = row(b"PUB greet _INBOX.1 5\r\nhello\r\n")
+    assert (made.op, made.subject, made.reply, made.payload_bytes) == (
+        "PUB",
+        "greet",
+        "_INBOX.1",
+        5,
+    )
+    assert (made.sender, made.kind, made.packet, made.capture) == (
+        "originator",
+        "client",
+        3,
+        "t.pcap",
+    )
+    assert (made.total_bytes, made.header_bytes, made.payload, made.sid) == (29, None, None, None)
+
+
+def test_headers_and_status() -> None:
+    block = b"NATS/1.0 408 Request Timeout\r\nA: 1\r\nB: 2\r\nA: 3\r\n\r\n"
+    line = b"HMSG a 7 %d %d\r\n%s\r\n" % (len(block), len(block), block)
+    made = row(line, sender=RESPONDER)
+    assert (made.status, made.status_text) == (408, "Request Timeout")
+    assert made.headers == {"A": ["1", "3"], "B": ["2"]}
+    assert (made.header_bytes, made.payload_bytes) == (len(block), 0)
+
+
+def test_a_header_block_that_is_none() -> None:
+    made = row(b"HPUB foo 3 5\r\nhello\r\n")
+    assert made.anomalies == ["bad_headers"]
+    assert (made.header_bytes, made.payload_bytes, made.headers) == (3, 2, None)
+
+
+def test_subscriptions() -> None:
+    made = row(b"SUB a.* workers 9\r\n")
+    assert (made.subject, made.queue, made.sid) == ("a.*", "workers", "9")
+    assert row(b"UNSUB 9 5\r\n").max_msgs == 5
+    assert row(b"UNSUB 9\r\n").max_msgs is None
+
+
+@pytest.mark.parametrize(
+    "policy, expected",
+    [
+        (Payload.NONE, (None, None)),
+        (Payload.TEXT, ("h\\xff", None)),
+        (Payload.BASE64, ("aP8=", None)),
+        (Payload.SHA256, (None, "1b1f1d6e3a8f2a2b")),
+    ],
+)
+def test_payloads(policy: Payload, expected: tuple[str | None, str | None]) -> None:
+    made = row(b"PUB a 2\r\nh\xff\r\n", policy)
+    assert made.payload == expected[0]
+    assert (made.payload_sha256 is None) == (expected[1] is None)
+    assert made.payload_sha256 is None or len(made.payload_sha256) == 64
+
+
+def test_a_payload_with_a_hole() -> None:
+    said = Said().client().say(ORIGINATOR, b"PUB a 100\r\nhello").lose(ORIGINATOR, 90, True)
+    said.say(ORIGINATOR, b"world\r\n")
+    made = rows(said, ORIGINATOR, Payload.SHA256)[1]
+    assert (made.payload_bytes, made.captured_bytes, made.anomalies) == (100, 10, ["truncated"])
+    assert made.payload_sha256 is None
+
+
+def test_secrets_are_masked_unless_they_are_asked_for() -> None:
+    said = Said().say(RESPONDER, b'INFO {"client_id":1} \r\n')
+    said.say(ORIGINATOR, b'CONNECT {"lang":"x","pass":"hush-hush"}\r\n')
+    said.say(RESPONDER, b"-ERR 'not hush-hush'\r\n")
+    assert rows(said, ORIGINATOR)[0].json == '{"lang":"x","pass":"***"}'
+    assert rows(said, ORIGINATOR, redact=False)[0].json == '{"lang":"x","pass":"hush-hush"}'
+    maker = RowMaker("5" * 16, Payload.NONE, True)
+    made = [row for batch in said.batches(ORIGINATOR) for row in maker.rows(batch, "client", "")]
+    made += [row for batch in said.batches(RESPONDER) for row in maker.rows(batch, "client", "")]
+    assert "hush" not in str(made)
+
+
+def test_json_that_cannot_be_read_shows_nothing() -> None:
+    said = Said().client().say(ORIGINATOR, b'CONNECT {"pass":"hush",}\r\n')
+    made = rows(said, ORIGINATOR)[1]
+    assert (made.json, made.anomalies) == ("***", ["bad_json"])
+    made = rows(said, ORIGINATOR, redact=False)[1]
+    assert (made.json, made.anomalies) == ('{"pass":"hush",}', ["bad_json"])
+
+
+def test_wire_text_keeps_invalid_bytes_visible() -> None:
+    assert text_of("grüße".encode() + b"\xff") == "grüße\\xff"

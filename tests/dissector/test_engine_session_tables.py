@@ -1,0 +1,141 @@
+"""Talks to records of several tables, in one pass."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from dissect.nats import anomalies, flows, frames, records, requests, sessions, subscriptions
+from dissect.nats.pipeline import released
+from dissect.nats.records import (
+    ROWS,
+    AnomalyRecord,
+    FlowRecord,
+    FrameRecord,
+    RequestRecord,
+    SessionRecord,
+    SubscriptionRecord,
+)
+
+CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
+CORE = [str(CAPTURES / "core-2.15.1.pcap")]
+
+
+def test_one_pass_gives_what_several_give() -> None:
+    found = list(records(CORE, ["frames", "sessions", "flows"]))
+    assert [row for row in found if isinstance(row, FrameRecord)] == list(frames(CORE))
+    assert [row for row in found if isinstance(row, SessionRecord)] == list(sessions(CORE))
+    assert [row for row in found if isinstance(row, FlowRecord)] == list(flows(CORE))
+
+
+@pytest.mark.parametrize("table", ROWS)
+def test_what_is_worked_off_together_is_the_same(
+    table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_by_one = list(released([str(CAPTURES)], [table]))
+    monkeypatch.setattr("dissect.nats.engine.session_tables._TOGETHER_BYTES", 2000)
+    assert list(released([str(CAPTURES)], [table], together=True)) == one_by_one
+    monkeypatch.setattr("dissect.nats.engine.session_tables._TOGETHER_BYTES", 1 << 20)
+    assert list(released([str(CAPTURES)], [table], together=True)) == one_by_one
+
+
+def test_flows_are_there_whether_nats_or_not() -> None:
+    flow, *_ = flows([str(CAPTURES / "http.pcap")])
+    assert flow.protocol == "other" and flow.bytes_originator
+    named = {flow.protocol for flow in flows([str(CAPTURES / "tls-2.15.1.pcap")])}
+    assert "tls" in named
+
+
+def test_sessions_have_their_flow() -> None:
+    ids = {flow.session for flow in flows(CORE) if flow.protocol == "nats"}
+    assert {session.session for session in sessions(CORE)} == ids
+
+
+def test_oddities_are_rows_and_counts() -> None:
+    path = [str(CAPTURES / "damaged-loss-reorder.pcap")]
+    rows = list(anomalies(path))
+    assert {row.anomaly for row in rows} >= {"lost"}
+    lost = sum(row.bytes for row in rows if row.anomaly == "lost")
+    assert lost == sum(session.missing_bytes for session in sessions(path))
+
+
+@pytest.mark.parametrize("path", sorted(CAPTURES.glob("*.pcap*")), ids=lambda path: path.name)
+def test_the_counts_of_sessions_are_those_of_the_rows(path: Path) -> None:
+    found = list(records([str(path)], list(ROWS)))
+    told: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in found:
+        if isinstance(row, SubscriptionRecord):
+            told[row.session]["subscriptions"] += 1
+        elif isinstance(row, RequestRecord):
+            nobody = row.status == 503 and not row.responses
+            told[row.session].update(requests=1, replies=row.responses, no_responders=nobody)
+        elif isinstance(row, AnomalyRecord):
+            told[row.session][row.anomaly] += 1
+    for row in found:
+        if isinstance(row, SessionRecord):
+            counts = row.anomalies or {}
+            for name in ("subscriptions", "requests", "replies", "no_responders"):
+                counts = {**counts, name: getattr(row, name) or 0}
+            assert +Counter(counts) == +told[row.session]
+    for row in found:
+        if isinstance(row, FrameRecord):
+            for name in row.anomalies or []:
+                assert told[row.session][name], (row.session, row.number)
+
+
+def test_what_is_odd_about_a_frame_is_said_in_its_row() -> None:
+    odd = [row for row in frames(CORE) if row.anomalies]
+    assert [(row.op, row.subject, row.anomalies) for row in odd] == [
+        ("SUB", "till..broken", ["invalid_subject"])
+    ]
+    (anomaly,) = anomalies(CORE)
+    assert (anomaly.packet, anomaly.offset, anomaly.bytes) == (
+        odd[0].packet,
+        odd[0].offset,
+        odd[0].total_bytes,
+    )
+
+
+def test_the_account_of_a_dedicated_route_is_that_of_its_interest() -> None:
+    cluster = [str(CAPTURES / "cluster-2.15.1.pcap")]
+    dedicated = {
+        row.session: row.account
+        for row in sessions(cluster)
+        if row.kind == "route" and row.account == "BANK"
+    }
+    found = [row for row in subscriptions(cluster) if row.session in dedicated]
+    assert found and {row.account for row in found} == {"BANK"}
+
+
+def test_requests_by_hand() -> None:
+    """Those of the client `shop` in samples/captures/README.md."""
+    shop = next(row.session for row in sessions(CORE) if row.client_name == "shop")
+    rows = [row for row in requests(CORE) if row.session == shop]
+    assert [(row.subject, row.status, row.responses) for row in rows] == [
+        ("price.get", None, 1),
+        ("price.get", None, 1),
+        ("nobody.home", 503, 0),
+        ("price.slow", None, 0),
+        ("price.list", None, 3),
+    ]
+    assert all(row.latency_ns is None or row.latency_ns > 0 for row in rows)
+
+
+def test_what_is_behind_a_hole_comes_in_its_time() -> None:
+    """PINGs that had to wait for the end of a hole still meet their PONGs."""
+    path = [str(CAPTURES / "damaged-loss-reorder.pcap")]
+    told: dict[str, list[FrameRecord]] = defaultdict(list)
+    for row in frames(path):
+        told[row.session].append(row)
+    seen = 0
+    for session in sessions(path):
+        rows = told[session.session]
+        assert [row.number for row in rows] == list(range(1, len(rows) + 1))
+        assert [row.ts_ns for row in rows] == sorted(row.ts_ns for row in rows)
+        pings, pongs = ([row.ts_ns for row in rows if row.op == op] for op in ("PING", "PONG"))
+        if len(pings) == len(pongs):
+            seen += 1
+            assert session.rtt_ns == min(b - a for a, b in zip(pings, pongs))
+    assert seen

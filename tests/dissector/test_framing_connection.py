@@ -1,0 +1,202 @@
+"""Both directions together: whether it is NATS, of which kind, and who opened the connection."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissect.nats.transport.detect import Verdict
+from dissect.nats.types import Direction
+from natsync.protocol import Kind, LUnsub, RMsg
+
+from tests.support.conversations import CONNECT, INFO, ORIGINATOR, RESPONDER, Said
+
+SERVER_ID = b"N" + b"A" * 55
+ROUTE_INFO = b'INFO {"server_id":"' + SERVER_ID + b'","nonce":"x","lnoc":true,"lnocu":true%s} \r\n'
+ROUTE_CONNECT = b'CONNECT {"name":"' + SERVER_ID + b'","cluster":"C"}\r\n'
+
+
+def test_a_client() -> None:
+    said = (
+        Said().client().say(ORIGINATOR, b"SUB a 1\r\n").say(RESPONDER, b"MSG a 1 0\r\n\r\n").over()
+    )
+    assert said.framing.kind is Kind.CLIENT
+    assert said.framing.handshake
+    assert said.ops(RESPONDER) == ["INFO", "MSG"]
+
+
+def test_a_route_whose_connect_comes_before_the_info() -> None:
+    said = Said().say(ORIGINATOR, ROUTE_CONNECT).say(RESPONDER, ROUTE_INFO % b"")
+    said.say(ORIGINATOR, ROUTE_INFO % b"", b"RS+ A foo\r\nLS- L A foo\r\n").over()
+    assert said.framing.kind is Kind.ROUTE
+    removed = said.frames(ORIGINATOR)[-1]
+    assert isinstance(removed, LUnsub) and removed.origin == b"L"
+
+
+def test_a_dedicated_route_leaves_the_account_out_both_ways() -> None:
+    said = Said().say(RESPONDER, ROUTE_INFO % b"").say(ORIGINATOR, ROUTE_CONNECT)
+    said.say(
+        ORIGINATOR, ROUTE_INFO % b',"route_account":"BANK"' + b"RMSG balance reply.x 0\r\n\r\n"
+    )
+    said.say(RESPONDER, b"RMSG balance reply.x 0\r\n\r\n").over()
+    assert said.framing.account == "BANK"
+    for sender in Direction:
+        message = said.frames(sender)[-1]
+        assert isinstance(message, RMsg)
+        assert (message.subject, message.reply, message.account) == (b"balance", b"reply.x", b"")
+
+
+def test_an_old_server_tells_no_kind_but_its_client_does() -> None:
+    said = Said().say(RESPONDER, b'INFO {"server_id":"abc","version":"0.8.0"} \r\n')
+    said.say(ORIGINATOR, b"SUB a", b" 1\r\n", b"PUB a 0\r\n\r\n", b"PING\r\n")
+    said.say(RESPONDER, b"MSG a 1 0\r\n\r\n", b"PONG\r\n").over()
+    assert said.framing.kind is Kind.CLIENT
+    assert said.ops(ORIGINATOR) == ["SUB", "PUB", "PING"]
+    assert said.ops(RESPONDER) == ["INFO", "MSG", "PONG"]
+
+
+def test_a_route_of_server_1_x_without_its_beginning() -> None:
+    lines = b"SUB a  RSID:3:1\r\n" * 3
+    said = Said(midstream=True).say(ORIGINATOR, lines, lines).over()
+    assert said.framing.kind is Kind.ROUTE
+
+
+@pytest.mark.parametrize(
+    "sender, line, kind, turned",
+    [
+        (ORIGINATOR, b"PUB a 0\r\n\r\n", Kind.CLIENT, False),
+        (ORIGINATOR, b"MSG a 1 0\r\n\r\n", Kind.CLIENT, True),
+        (ORIGINATOR, b"HMSG a 1 12 12\r\nNATS/1.0\r\n\r\n\r\n", Kind.CLIENT, True),
+        (ORIGINATOR, b"LMSG a 0\r\n\r\n", Kind.LEAFNODE, False),
+        (ORIGINATOR, b"RMSG A a 0\r\n\r\nRS+ A b\r\n", Kind.ROUTE, False),
+        (ORIGINATOR, b"A- A\r\nRS+ A b\r\n", Kind.GATEWAY, True),
+    ],
+)
+def test_midstream_the_operations_tell(
+    sender: Direction, line: bytes, kind: Kind, turned: bool
+) -> None:
+    said = Said(midstream=True).say(sender, line, line, line).over()
+    assert said.framing.kind is kind
+    assert said.framing.turned is turned
+    assert not said.framing.handshake
+
+
+def test_messages_one_way_and_interest_the_other_is_a_gateway() -> None:
+    said = Said(midstream=True).say(ORIGINATOR, *[b"RMSG A a 0\r\n\r\n"] * 3)
+    said.say(RESPONDER, *[b"RS+ A b\r\n"] * 3).over()
+    assert said.framing.kind is Kind.GATEWAY
+
+
+def test_midstream_the_greeting_may_be_there_without_the_syn() -> None:
+    said = Said(midstream=True).say(ORIGINATOR, INFO).say(RESPONDER, CONNECT + b"PING\r\n").over()
+    assert said.framing.turned
+    assert said.framing.handshake
+    assert said.framing.kind is Kind.CLIENT
+
+
+def test_pings_alone_are_a_connection_of_unknown_kind() -> None:
+    said = Said(midstream=True).say(ORIGINATOR, b"PING\r\n").say(RESPONDER, b"PONG\r\n").over()
+    assert said.framing.verdict is Verdict.NATS
+    assert said.framing.kind is None
+    assert said.ops(ORIGINATOR) == ["PING"]
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        (b"GET /varz HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n{}"),
+        (b"*1\r\n$4\r\nPING\r\n", b"+PONG\r\n"),
+        (b"PING\r\n", b"+PONG\r\n"),
+        (b"\x16\x03\x01\x02\x00", b"\x16\x03\x03\x00\x7a"),
+        (b"SSH-2.0-OpenSSH\r\n", b"SSH-2.0-OpenSSH\r\n"),
+        (b"EHLO x\r\n", b"220 mail\r\n"),
+    ],
+)
+def test_other_protocols_are_no_nats(first: bytes, second: bytes) -> None:
+    said = Said().say(ORIGINATOR, first).say(RESPONDER, second).say(ORIGINATOR, first * 3).over()
+    assert said.framing.verdict is not Verdict.NATS
+    assert said.events == []
+
+
+def test_a_hint_is_believed() -> None:
+    said = Said(midstream=True, hint=Kind.LEAFNODE).say(ORIGINATOR, b"PING\r\n", b"PING\r\n").over()
+    assert said.framing.kind is Kind.LEAFNODE
+    assert said.ops(ORIGINATOR) == ["PING", "PING"]
+
+
+@pytest.mark.parametrize("midstream", [True, False])
+@pytest.mark.parametrize("first", [ORIGINATOR, RESPONDER])
+def test_a_hint_says_how_to_read(midstream: bool, first: Direction) -> None:
+    """Midstream it does not say which side is the client."""
+    said = Said(midstream, hint=Kind.CLIENT)
+    client = first if midstream else ORIGINATOR
+    for _ in range(3):
+        said.say(client, b"PUB a 5\r\nhello\r\n" * 3)
+        said.say(client.other, b"MSG a 1 5\r\nhello\r\n" * 3)
+    said.over()
+    assert Counter(said.ops(client) + said.ops(client.other)) == {"PUB": 9, "MSG": 9}
+
+
+def test_interest_and_messages_that_no_gateway_sends() -> None:
+    """Each would have the other side to be the client; that comes to an end."""
+    headed = b"HMSG a 1 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"
+    said = Said(midstream=True).say(ORIGINATOR, b"RS+ A b\r\n" * 6)
+    said.say(RESPONDER, (b"MSG a 1 2\r\nhi\r\n" + headed) * 6).over()
+    assert said.ops(RESPONDER) == ["MSG", "HMSG"] * 6
+
+
+def test_s2_in_the_middle_of_a_connection() -> None:
+    magic = b"\xff\x06\x00\x00S2sTwO"
+    said = Said(midstream=True).say(ORIGINATOR, b"rest", magic + b"abc").say(RESPONDER, b"x", magic)
+    said.over()
+    assert said.framing.compression == "s2"
+    assert said.framing.verdict is Verdict.NATS
+
+
+PIECES = st.sampled_from(
+    [
+        b"PUB a 5\r\nhello\r\n",
+        b"PUB a 500\r\n",
+        b"MSG a 1 2\r\nhi\r\n",
+        b"HMSG a 1 12 12\r\nNATS/1.0\r\n\r\n\r\n",
+        b"RS+ A b\r\n",
+        b"RMSG A b | q 0\r\n\r\n",
+        b"LS+ b\r\n",
+        b"LMSG b 0\r\n\r\n",
+        b"A- A\r\n",
+        b"PING\r\n",
+        b"PONG\r\n",
+        b"+OK\r\n",
+        b"-ERR 'x'\r\n",
+        INFO,
+        ROUTE_INFO % b"",
+        CONNECT,
+        ROUTE_CONNECT,
+        b"\xff\x06\x00\x00S2sTwO",
+        b"\x16\x03\x01",
+        b"GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n",
+        b"HTTP/1.1 101 x\r\n\r\n",
+        b"\r\n",
+        b"PU",
+    ]
+) | st.binary(max_size=40)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(list(Direction)), PIECES | st.integers(1, 40)), max_size=40
+)
+
+
+@given(STEPS, st.booleans(), st.none() | st.sampled_from(list(Kind)))
+def test_any_bytes_are_accounted_for(
+    steps: list[tuple[Direction, bytes | int]], midstream: bool, hint: Kind | None
+) -> None:
+    said = Said(midstream, payloads=False, hint=hint)
+    for sender, step in steps:
+        sender = sender.other if said.framing.turned else sender
+        if isinstance(step, int):
+            said.lose(sender, step)
+        elif step:
+            said.say(sender, step)
+    said.over()

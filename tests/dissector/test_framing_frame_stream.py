@@ -1,0 +1,97 @@
+"""One direction: loss, errors and other layers, and that every byte is accounted for."""
+
+from __future__ import annotations
+
+import pytest
+
+from natsync.protocol import Message
+
+from tests.support.conversations import ORIGINATOR, RESPONDER, Said
+
+PUB = b"PUB a 5\r\nhello\r\n"
+
+
+def test_a_hole_inside_a_body_is_passed_over() -> None:
+    said = Said().client().say(ORIGINATOR, b"PUB a 100\r\nhello").lose(ORIGINATOR, 60)
+    said.say(ORIGINATOR, b"x" * 35 + b"\r\n" + PUB).over()
+    frame = said.frames(ORIGINATOR)[1]
+    assert isinstance(frame, Message)
+    assert (frame.payload_bytes, frame.missing_bytes) == (100, 60)
+    assert said.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB"]
+    assert [name for name, *_ in said.notes] == ["lost"]
+
+
+def test_a_hole_that_ends_with_the_frame() -> None:
+    said = Said().client().say(ORIGINATOR, b"PUB a 100\r\nhello").lose(ORIGINATOR, 97)
+    said.say(ORIGINATOR, PUB).over()
+    assert said.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB"]
+
+
+def test_a_hole_that_swallows_a_control_line() -> None:
+    said = Said().client().say(ORIGINATOR, PUB + b"PUB a").lose(ORIGINATOR, 30)
+    said.say(ORIGINATOR, b"rest of it\r\n" + PUB * 3, PUB).over()
+    assert said.ops(ORIGINATOR) == ["CONNECT"] + ["PUB"] * 5
+    assert [name for name, *_ in said.notes] == ["lost", "skipped"]
+    assert said.framing.ledger(ORIGINATOR).skipped == len(b"PUB a" + b"rest of it\r\n")
+
+
+def test_a_hole_behind_the_known_end_of_a_body() -> None:
+    said = Said().client().say(ORIGINATOR, b"PUB a 10\r\nhello").lose(ORIGINATOR, 30)
+    said.say(ORIGINATOR, PUB, PUB).over()
+    assert said.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB", "PUB"]
+    assert next(iter(list(said.batches(ORIGINATOR))[1:])).flaw is not None
+
+
+def test_bytes_that_are_no_frame() -> None:
+    said = Said().client().say(ORIGINATOR, PUB + b"garbage\r\n", PUB * 3, PUB).over()
+    assert said.ops(ORIGINATOR) == ["CONNECT"] + ["PUB"] * 5
+    assert [name for name, *_ in said.notes] == ["protocol_error", "skipped"]
+
+
+def test_the_text_of_an_error_shows_nothing_of_the_stream() -> None:
+    said = Said().client().say(ORIGINATOR, b"s3cret-token-from-somewhere\r\n").over()
+    assert "s3cret" not in str(said.events)
+
+
+def test_a_frame_that_never_ends() -> None:
+    said = Said().client().say(ORIGINATOR, b"PUB a 100\r\nhello").over()
+    assert said.framing.ledger(ORIGINATOR).unfinished == 16
+    assert [name for name, *_ in said.notes] == ["unfinished"]
+
+
+def test_tls_behind_the_greeting() -> None:
+    info = b'INFO {"server_id":"NS","client_id":5,"tls_required":true} \r\n'
+    said = Said().say(RESPONDER, info).say(ORIGINATOR, b"\x16\x03\x01" + b"x" * 50, b"y" * 9)
+    said.say(RESPONDER, b"\x16", b"\x03\x03" + b"x" * 50).over()
+    assert said.framing.transport == "tls"
+    assert said.framing.ledger(ORIGINATOR).skipped == 62
+    assert said.notes == []
+
+
+def test_s2_behind_the_greeting_even_in_pieces() -> None:
+    info = (
+        b'INFO {"server_id":"NS","client_id":5,"info_on_connect":true,"compression":"s2_auto"}\r\n'
+    )
+    skeleton = b'INFO {"server_id":"","client_id":7,"compression":"s2_auto"}\r\n'
+    said = Said().say(RESPONDER, info).say(ORIGINATOR, skeleton)
+    said.say(ORIGINATOR, b"\xff", b"\x06\x00\x00S2sTwO\x01\x02").say(
+        RESPONDER, b"\xff\x06\x00\x00S2sTwO"
+    )
+    said.over()
+    assert said.framing.compression == "s2"
+    assert said.framing.kind and said.framing.kind.value == "leafnode"
+    assert said.notes == []
+
+
+@pytest.mark.parametrize("size", [1, 7, 50])
+def test_chunking_changes_nothing(size: int) -> None:
+    data = PUB * 5 + b"SUB x 1\r\nPING\r\n"
+    said = Said().client().say(ORIGINATOR, *(data[at : at + size] for at in range(0, 110, size)))
+    assert said.ops(ORIGINATOR)[:6] == ["CONNECT"] + ["PUB"] * 5
+
+
+def test_nats_inside_a_payload_is_not_read() -> None:
+    inside = b"CONNECT {}\r\nPUB secret 5\r\nhello\r\nMSG a 1 0\r\n\r\n" * 3
+    frame = b"PUB outer %d\r\n%s\r\n" % (len(inside), inside)
+    said = Said().client().say(ORIGINATOR, frame[:40], frame[40:], PUB).over()
+    assert said.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB"]

@@ -1,0 +1,113 @@
+"""What frames say about the kind of a connection whose handshake was not seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissect.nats.framing.contexts import ALL
+from dissect.nats.framing.kind_inference import Evidence, kind_of_news, sends_messages
+from dissect.nats.framing.resync import Chain
+from natsync.protocol import Context, Kind, Role, ServerInfo
+
+from tests.support.conversations import CONNECT, ORIGINATOR, RESPONDER, Said
+
+
+def heard(*lines: bytes) -> Evidence:
+    testimony = Evidence()
+    for line in lines:
+        chain = Chain(0, ALL)
+        assert chain.read(line) is not None
+        testimony.add(chain)
+    return testimony
+
+
+@pytest.mark.parametrize(
+    "lines, sender, expected",
+    [
+        ([b"PUB a 5\r\n"], Role.CLIENT, Context(Role.CLIENT, Kind.CLIENT)),
+        ([b"HMSG a 1 12 15\r\n"], Role.SERVER, Context(Role.SERVER, Kind.CLIENT)),
+        ([b"MSG a 1 5\r\n", b"PONG\r\n"], Role.SERVER, Context(Role.SERVER, Kind.CLIENT)),
+        ([b"RMSG A a.b 5\r\n"], Role.CLIENT, Context(Role.CLIENT, Kind.ROUTE, False, True)),
+        ([b"RMSG a.b r.c 5\r\n"], Role.CLIENT, Context(Role.CLIENT, Kind.ROUTE, True, True)),
+        ([b"HMSG A a.b 12 15\r\n"], Role.CLIENT, Context(Role.CLIENT, Kind.ROUTE, False, True)),
+        ([b"LMSG a 5\r\n"], Role.CLIENT, Context(Role.CLIENT, Kind.LEAFNODE)),
+    ],
+)
+def test_the_likeliest_way_to_read(lines: list[bytes], sender: Role, expected: Context) -> None:
+    assert heard(*lines).likeliest(sender, Evidence()) == expected
+
+
+def test_pings_tell_nothing() -> None:
+    assert not heard(b"PING\r\n").tells
+    assert heard(b"PUB a 5\r\n").tells
+
+
+def test_a_gateway_sends_messages_one_way() -> None:
+    messages, interest = heard(b"RMSG A a 5\r\n"), heard(b"RS+ A a\r\n")
+    assert sends_messages(messages, interest) is messages
+    assert sends_messages(interest, messages) is messages
+    assert sends_messages(messages, heard(b"PONG\r\n")) is None
+    assert messages.hear(["RS+"])
+    assert not messages.hear(["RS+", "RMSG"])
+    assert sends_messages(messages, interest) is None
+
+
+@pytest.mark.parametrize(
+    "info, kind",
+    [
+        (ServerInfo(server_id="GWX", gateway="east", gateway_cmd=1), Kind.ROUTE),
+        (ServerInfo(server_id="NX", gateway="east", gateway_cmd=1), Kind.GATEWAY),
+        (ServerInfo(gateway="east", gateway_cmd=2), Kind.GATEWAY),
+        (ServerInfo(server_id="NX", ip="nats-route://10.0.0.1:6222/"), Kind.ROUTE),
+        (ServerInfo(server_id="NX", client_id=7), Kind.CLIENT),
+        (ServerInfo(server_id="NX"), None),
+    ],
+)
+def test_later_infos(info: ServerInfo, kind: Kind | None) -> None:
+    assert kind_of_news(info) is kind
+
+
+def test_the_connect_is_stronger_than_an_info_with_a_nonce() -> None:
+    said = (
+        Said()
+        .say(RESPONDER, b'INFO {"server_id":"NS","nonce":"abc"} \r\n')
+        .say(ORIGINATOR, CONNECT)
+    )
+    said.say(ORIGINATOR, b"PUB a 0\r\n\r\n").say(RESPONDER, b"MSG a 1 0\r\n\r\n").over()
+    assert said.framing.kind is Kind.CLIENT
+    assert (said.ops(ORIGINATOR), said.ops(RESPONDER)) == (["CONNECT", "PUB"], ["INFO", "MSG"])
+    assert said.notes == []
+
+
+def test_a_gateway_that_looks_like_a_route_until_its_acceptor_speaks() -> None:
+    said = Said(midstream=True).say(ORIGINATOR, *[b"RMSG A a 0\r\n\r\n"] * 3)
+    said.say(RESPONDER, *[b"PONG\r\n"] * 3)
+    assert said.framing.kind is Kind.ROUTE
+    said = said.say(RESPONDER, b"RS+ A b\r\n").over()
+    assert said.framing.kind is Kind.GATEWAY
+
+
+def test_a_route_that_looks_like_a_gateway_until_it_does_not() -> None:
+    said = Said(midstream=True).say(ORIGINATOR, *[b"RMSG A a 0\r\n\r\n"] * 3)
+    said.say(RESPONDER, *[b"RS+ A b\r\n"] * 3)
+    assert said.framing.kind is Kind.GATEWAY
+    said = said.say(RESPONDER, *[b"RMSG A c 0\r\n\r\n"] * 3).over()
+    assert said.framing.kind is Kind.ROUTE
+    assert said.ops(RESPONDER) == ["RS+"] * 3 + ["RMSG"] * 3
+    assert said.notes == []
+
+
+def test_pongs_between_losses_do_not_undo_what_is_known() -> None:
+    said = Said(midstream=True).say(ORIGINATOR, *[b"MSG a 1 0\r\n\r\n"] * 3).lose(ORIGINATOR, 9)
+    said.framing.turned = False
+    said.say(RESPONDER, b"PONG\r\n", b"PONG\r\n")
+    assert said.framing.kind is Kind.CLIENT
+
+
+def test_what_was_found_last_is_believed_where_both_do_not_fit_the_sender() -> None:
+    testimony = Evidence()
+    gateway, route = Context(Role.SERVER, Kind.GATEWAY), Context(Role.CLIENT, Kind.ROUTE)
+    testimony.add(Chain(0, (gateway,)))
+    testimony.add(Chain(0, (route, gateway)))
+    assert testimony.likeliest(Role.CLIENT, Evidence()) == route
+    assert testimony.likeliest(Role.SERVER, Evidence()) == gateway

@@ -1,0 +1,113 @@
+"""Finding the start of a frame: what is proof, what is a look-alike, and that it takes linear time."""
+
+from __future__ import annotations
+
+from time import process_time
+
+from dissect.nats.framing.contexts import ALL
+from dissect.nats.framing.resync import Budget, Resynchronizer
+from dissect.nats.types import Chunk, Gap
+from natsync.protocol import Context, Kind, Role
+
+PUB = b"PUB a 5\r\nhello\r\n"
+CLIENT = (Context(Role.CLIENT, Kind.CLIENT),)
+
+
+class Fed:
+    """A seeker that is told packets until it has found something."""
+
+    def __init__(self, contexts: tuple[Context, ...] = CLIENT, sure: bool = True) -> None:
+        self.seeker = Resynchronizer(Budget(), contexts, sure)
+        self.end = 0
+
+    def __call__(self, *packets: bytes | int) -> int | None:
+        """Where a frame begins, if that is proven now; a number is a hole of that size."""
+        for packet in packets:
+            if isinstance(packet, int):
+                proven = self.seeker.push(Gap(1, 1, "t.pcap", self.end, packet, True))
+                self.end += packet
+            else:
+                proven = self.seeker.push(Chunk(1, 1, "t.pcap", self.end, packet))
+                self.end += len(packet)
+            if proven:
+                assert self.seeker.chain
+                return self.seeker.chain.start
+        return None
+
+
+def test_two_frames_that_fill_packets_are_proof() -> None:
+    assert Fed()(PUB + PUB) == 0
+    assert Fed()(PUB, PUB) == 0
+
+
+def test_one_frame_is_none() -> None:
+    assert Fed()(PUB) is None
+
+
+def test_frames_behind_the_rest_of_a_payload() -> None:
+    assert Fed()(b"rest of a payload\r\n" + PUB * 3) is None
+    assert Fed()(b"rest of a payload\r\n" + PUB * 3, PUB) == 19
+
+
+def test_a_short_packet_shows_that_the_sender_flushed() -> None:
+    assert Fed()(b"x" * 100, b"rest\r\n" + PUB * 3) == 106
+
+
+def test_three_frames_are_enough_at_the_end() -> None:
+    fed = Fed()
+    assert fed(b"rest\r\n" + PUB * 3 + b"PU") is None
+    assert fed.seeker.finish()
+
+
+def test_look_alikes_in_a_payload_are_refuted_when_it_goes_on() -> None:
+    inside = b"log: \r\n" + PUB * 20 + b"that was the log"
+    packet = inside + b"\r\n" + PUB * 3
+    assert Fed()(packet, PUB) == len(inside) + 2
+
+
+def test_a_look_alike_in_the_payload_of_a_real_frame_does_not_overtake_it() -> None:
+    payload = b"\r\n" + PUB * 50
+    frame = b"PUB log %d\r\n%s\r\n" % (len(payload), payload)
+    packets = [frame[at : at + 100] for at in range(0, len(frame), 100)]
+    assert Fed()(*packets, PUB) == 0
+
+
+def test_what_the_other_side_says_is_no_proof() -> None:
+    assert Fed()(b"MSG a 1 5\r\nhello\r\n" * 5) is None
+
+
+def test_a_body_may_reach_across_a_hole() -> None:
+    assert Fed()(b"PUB a 50\r\nhello", 47, b"PUB a 30\r\nhello", 27) == 0
+
+
+def test_a_snap_length_leaves_one_frame_a_packet() -> None:
+    assert Fed()(b"PUB a 50\r\nhello", 99) == 0
+
+
+def test_in_front_of_a_hole_one_frame_in_the_middle_of_a_packet_is_not_enough() -> None:
+    assert Fed()(b"rest\r\nPUB a 50\r\nhello", 99) is None
+
+
+def test_what_other_protocols_say_as_well_is_no_proof_of_nats() -> None:
+    assert Fed(ALL, sure=False)(b"PING\r\n", b"PING\r\n", b"PING\r\n") is None
+    assert Fed(ALL, sure=False)(b"PING\r\n", b"PUB a 0\r\n\r\n") == 0
+
+
+def test_what_is_held_is_bounded() -> None:
+    fed = Fed()
+    assert fed(b"PUB a 60000000\r\n", *[b"x" * 60000] * 30) is None
+    assert fed.seeker.window.held_bytes < 1 << 20
+    assert fed.seeker.window.skipped > 500_000
+
+
+def test_time_is_linear_in_hostile_bytes() -> None:
+    def seconds(size: int) -> float:
+        data = (b"\r\nPUB a 100000\r\nPUB b 90000\r\nPUB c 5\r\n" + b"z" * 60) * (size // 100)
+        fed = Fed()
+        start = process_time()
+        fed(*(data[at : at + 1448] for at in range(0, len(data), 1448)))
+        return process_time() - start
+
+    seconds(500_000)
+    small = min(seconds(500_000) for _ in range(2))
+    assert seconds(2_000_000) < 4 * small * 2

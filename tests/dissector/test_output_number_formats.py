@@ -1,0 +1,112 @@
+"""Numbers for people."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissect.nats.output.number_formats import (
+    count_text,
+    duration_text,
+    moment_text,
+    size_of,
+    size_text,
+    time_of,
+    time_text,
+)
+
+
+@pytest.mark.parametrize(
+    "duration_ns, text",
+    [
+        (0, "0 ns"),
+        (999, "999 ns"),
+        (1_000, "1.00 us"),
+        (56_000, "56.0 us"),
+        (1_234_567, "1.23 ms"),
+        (999_999_999, "1000 ms"),
+        (2_120_637_000, "2.12 s"),
+        (59_999_999_999, "60.0 s"),
+        (61_000_000_000, "1 min 01 s"),
+        (7_500_000_000_000, "2 h 05 min"),
+        (90_000 * 10**9, "1 d 01 h"),
+        (-1_500_000, "-1.50 ms"),
+        (-61 * 10**9, "-1 min 01 s"),
+    ],
+)
+def test_durations(duration_ns: int, text: str) -> None:
+    assert duration_text(duration_ns) == text
+
+
+@pytest.mark.parametrize(
+    "size, text",
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.00 kB"),
+        (20_901, "20.9 kB"),
+        (999_600, "1.00 MB"),
+        (1 << 30, "1.07 GB"),
+        (10**21, "1000 EB"),
+    ],
+)
+def test_sizes(size: int, text: str) -> None:
+    assert size_text(size) == text
+
+
+def test_times_of_any_size() -> None:
+    assert time_text(1_700_000_000_123_456_789) == "2023-11-14T22:13:20.123456789Z"
+    assert moment_text(1_700_000_000_123_456_789) == "2023-11-14 22:13:20.123"
+    assert time_text(10**30).endswith(".000000000")
+
+
+@pytest.mark.parametrize(
+    "text, size",
+    [
+        ("4096", 4096),
+        ("64k", 1 << 16),
+        ("128M", 1 << 27),
+        ("1GiB", 1 << 30),
+        (" 2 mb", 1 << 21),
+        ("", -1),
+        ("4x", -1),
+    ],
+)
+def test_sizes_as_people_write_them(text: str, size: int) -> None:
+    if size >= 0:
+        assert size_of(text) == size
+    else:
+        with pytest.raises(ValueError, match="is no size, as 64M is"):
+            size_of(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2023-11-14T22:13:20.123456789Z",
+        "2023-11-14 22:13:20.123456789",
+        "2023-11-14T23:13:20.123456789+01:00",
+        "@1700000000.123456789",
+    ],
+)
+def test_times_as_people_write_them(text: str) -> None:
+    assert time_of(text) == 1_700_000_000_123_456_789
+
+
+def test_less_of_a_time() -> None:
+    day_ns = 1_699_920_000 * 10**9
+    assert time_of("2023-11-14") == day_ns
+    assert time_of("2023-11-14T00:01Z") == day_ns + 60 * 10**9
+    assert time_text(time_of("2023-11-14 00:00:00.5")) == "2023-11-14T00:00:00.500000000Z"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "now", "2023-13-01", "2023-11-14T25:00", "1700000000", "@", "2023-11-14.5", "@1Z"]
+)
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(ValueError):
+        time_of(text)
+
+
+def test_counts() -> None:
+    assert (count_text(1, "packet"), count_text(0, "packet")) == ("1 packet", "0 packets")
+    assert count_text(2, "anomaly") == "2 anomalies"

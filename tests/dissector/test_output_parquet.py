@@ -1,0 +1,128 @@
+"""Parquet files: what other readers see, row groups, and that no half file has the final name."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from dissect.nats.errors import MissingLibrary
+from dissect.nats.output import parquet
+from dissect.nats.output.arrow import pyarrow, records_of, schema, values
+from dissect.nats.output.parquet import ParquetWriter, whole_file
+from dissect.nats.pipeline import records
+from dissect.nats.records import COLUMNS, ROWS, Record, Value
+
+from tests.support.requirements import missing
+
+try:
+    pyarrow()
+    import duckdb
+    from pyarrow import parquet as witness
+except (MissingLibrary, ImportError) as lack:
+    missing("pyarrow or duckdb", str(lack))
+
+CAPTURE = Path(__file__).parents[2] / "samples" / "captures" / "core-2.15.1.pcap"
+
+
+def names(table: str) -> list[str]:
+    return [column.name for column in COLUMNS[table]]
+
+
+def written(table: str, rows: list[Record], columns: list[str] | None = None) -> bytes:
+    columns = columns or names(table)
+    output = io.BytesIO()
+    text = io.TextIOWrapper(output)
+    writer = ParquetWriter(text, table, columns)
+    writer.write(list(map(values(columns), rows)))
+    writer.close()
+    return output.getvalue()
+
+
+@pytest.mark.parametrize("table", ROWS)
+def test_rows_come_back(table: str) -> None:
+    rows = list(records([str(CAPTURE)], [table]))
+    found = witness.read_table(io.BytesIO(written(table, rows)))
+    assert found.schema.equals(schema(table), check_metadata=False)
+    assert [row for part in found.to_batches() for row in records_of(table, part)] == rows
+
+
+def test_duckdb_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    rows = list(records([str(CAPTURE)], ["frames"]))
+    path.write_bytes(written("frames", rows))
+    with duckdb.connect() as connection:
+        connection.execute(
+            "SELECT op, count(*), max(map_keys(headers)) FROM read_parquet(?) GROUP BY 1",
+            [str(path)],
+        )
+        found = {op: count for op, count, _ in connection.fetchall()}
+    assert found["PUB"] == sum(getattr(row, "op") == "PUB" for row in rows) > 0
+
+
+def test_no_rows_are_a_file() -> None:
+    found = witness.read_table(io.BytesIO(written("frames", [], ["op", "queues"])))
+    assert (found.num_rows, found.column_names) == (0, ["op", "queues"])
+
+
+def test_row_groups_are_bounded_in_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "BATCH_ROWS", 10)
+    monkeypatch.setattr(parquet, "_GROUP_ROWS", 25)
+    rows = list(records([str(CAPTURE)], ["frames"]))[:64]
+    file = witness.ParquetFile(io.BytesIO(written("frames", rows)))
+    groups = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+    assert groups == [30, 30, 4]
+
+
+def test_row_groups_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_GROUP_BYTES", 1000)
+    output = io.BytesIO()
+    text = io.TextIOWrapper(output)
+    writer = ParquetWriter(text, "frames", ["op", "payload"])
+    rows: list[tuple[Value, ...]] = [("PUB", "x" * 600)] * 5 + [("PING", None)]
+    writer.write(rows)
+    writer.close()
+    file = witness.ParquetFile(output)
+    groups = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+    assert groups == [2, 2, 2]
+
+
+def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    with whole_file(str(path)) as output:
+        output.buffer.write(b"new")
+        assert not path.exists()
+    assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["f"]
+
+
+def test_what_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt), whole_file(str(path)) as output:
+        output.write("half")
+        raise KeyboardInterrupt
+    assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["f"]
+
+
+def test_work_that_breaks_off_is_left_as_it_is() -> None:
+    text = io.TextIOWrapper(io.BytesIO())
+    writer = ParquetWriter(text, "sessions", names("sessions"))
+    text.close()
+    del writer
+    gc.collect()
+
+
+def test_a_link_leads_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "f")
+    with whole_file(str(tmp_path / "link")) as output:
+        output.buffer.write(b"new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "f").read_bytes() == b"new"
+
+
+def test_what_is_no_file_is_written_as_it_is() -> None:
+    with whole_file("/dev/null") as output:
+        output.buffer.write(b"new")
+    assert not os.path.isfile("/dev/null")

@@ -1,0 +1,91 @@
+"""What matters of a row, in few words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dissect.nats import records
+from dissect.nats.output.text_columns import GRIDS
+from dissect.nats.records import FlowRecord, Record, RequestRecord, SubscriptionRecord
+
+from tests.dissector.test_sessions_identity import blank
+
+CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
+
+
+def shown(table: str, row: Record) -> dict[str, str]:
+    fields, cells = GRIDS[table]
+    return dict(zip((field.name for field in fields), cells(row), strict=True))
+
+
+@pytest.mark.parametrize("table", sorted(GRIDS))
+def test_every_row_of_the_samples_has_its_cells(table: str) -> None:
+    rows = list(records([str(CAPTURES)], [table]))
+    assert rows
+    for row in rows:
+        assert shown(table, row)["session"] == row.session
+
+
+def test_a_session() -> None:
+    row = blank()
+    row.errors, row.missing_bytes, row.user = ["x", "y"], 7, "U" * 56
+    row.bytes_originator, row.bytes_responder = 900, 300
+    cells = shown("sessions", row)
+    assert (cells["errors"], cells["lost"], cells["bytes"]) == ("x; y", "7 B", "1.20 kB")
+    assert cells["user"] == "U" * 21 + "..."
+    assert cells["hidden"] == ""
+
+
+def test_what_is_hidden_is_not_lost() -> None:
+    row = blank()
+    row.transport, row.skipped_bytes, row.missing_bytes = "tls", 5003, 10
+    row.opaque_bytes = 5000
+    cells = shown("sessions", row)
+    assert (cells["kind"], cells["hidden"], cells["lost"]) == (f"{row.kind}+tls", "5.00 kB", "13 B")
+
+
+def test_a_subscription() -> None:
+    row = SubscriptionRecord(session="s", sender="originator", opened_ns=0, delivered=3)
+    row.closed_ns, row.close, row.delivered_bytes = 2_000_000, "auto", 30
+    cells = shown("subscriptions", row)
+    assert (cells["lasted"], cells["closed"], cells["bytes"]) == ("2.00 ms", "auto", "30 B")
+    assert cells["subject"] == "?"
+    row.closed_ns = row.close = None
+    assert (shown("subscriptions", row)["lasted"], shown("subscriptions", row)["closed"]) == (
+        "",
+        "open",
+    )
+
+
+@pytest.mark.parametrize(
+    "replied_ns, status, answer",
+    [(None, None, "none"), (5, None, "ok"), (5, 503, "503 nobody"), (5, 408, "408")],
+)
+def test_a_request(replied_ns: int | None, status: int | None, answer: str) -> None:
+    row = RequestRecord(session="s", subject="a", reply="b", sent_ns=0, request_bytes=1)
+    row.replied_ns, row.status = replied_ns, status
+    row.latency_ns = None if replied_ns is None else 1_200_000
+    cells = shown("requests", row)
+    assert cells["answer"] == answer
+    assert cells["latency"] == ("" if replied_ns is None else "1.20 ms")
+
+
+def test_a_flow() -> None:
+    row = FlowRecord(
+        session="s",
+        community_id="1:x",
+        originator="a:1",
+        responder="b:2",
+        first_ns=0,
+        last_ns=10**9,
+        start="midstream",
+        end="open",
+        protocol="other",
+        missing_responder=5,
+        packets_originator=3,
+    )
+    cells = shown("flows", row)
+    assert (cells["end"], cells["lost"], cells["packets"]) == ("open, midstream", "5 B", "3 / 0")
+    assert (cells["lasted"], cells["repeated"], cells["disordered"]) == ("1.00 s", "", "")

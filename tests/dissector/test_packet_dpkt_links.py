@@ -1,0 +1,92 @@
+"""Links that dpkt takes apart."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+
+import dpkt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dissect.nats.packet.dpkt_links import LINKTYPES, find_ip_with_dpkt
+from dissect.nats.packet.link import find_ip
+
+from tests.support.pcapwriter import ACK, ETHERNET, ip, tcp
+
+MACS = bytes.fromhex("020000000002 020000000001")
+BODY = tcp((1, 2), 3, 4, ACK, b"PING")
+FOUR = ip("10.0.0.1", "10.0.0.2", BODY)
+SIX = ip("fd00::1", "fd00::2", BODY)
+
+
+@pytest.mark.parametrize(
+    ("linktype", "header", "packet"),
+    [
+        (9, b"\xff\x03\x00\x21", FOUR),
+        (9, b"\xff\x03\x21", FOUR),
+        (50, b"\xff\x03\x00\x57", SIX),
+        (51, b"\x11\x00\x00\x01\x00\x00\x00\x21", FOUR),
+        (104, b"\x0f\x00\x08\x00", FOUR),
+        (ETHERNET, MACS + b"\x88\x64\x11\x00\x00\x01\x00\x00\x00\x21", FOUR),
+        (ETHERNET, MACS + b"\x81\x00\x00\x05\x88\x64\x11\x00\x00\x01\x00\x00\x00\x57", SIX),
+        (ETHERNET, MACS + b"\x88\x47" + struct.pack("!II", 5 << 12, 6 << 12 | 0x100), FOUR),
+        (ETHERNET, MACS + b"\x88\x47" + struct.pack("!I", 6 << 12 | 0x100), SIX),
+        (ETHERNET, MACS + struct.pack("!H", 8 + len(FOUR)) + b"\xaa\xaa\x03\0\0\0\x08\x00", FOUR),
+    ],
+    ids=[
+        "ppp",
+        "ppp short",
+        "ppp ipv6",
+        "pppoe alone",
+        "cisco hdlc",
+        "pppoe",
+        "pppoe vlan",
+        "mpls",
+        "mpls ipv6",
+        "snap",
+    ],
+)
+def test_the_ip_header_is_found(linktype: int, header: bytes, packet: bytes) -> None:
+    assert find_ip(linktype, header + packet) == len(header)
+
+
+def test_other_contents_are_no_ip() -> None:
+    spanning_tree = MACS + struct.pack("!H", 7) + b"\x42\x42\x03" + bytes(4)
+    assert find_ip(ETHERNET, spanning_tree) == "not ip"
+    assert find_ip(9, b"\xff\x03\xc0\x21\x01\x01\x00\x04") == "not ip"
+    assert find_ip(9, b"") == "not ip"
+
+
+@settings(deadline=None)
+@given(st.sampled_from(LINKTYPES), st.binary(max_size=200))
+def test_any_bytes_give_a_place_or_a_reason(linktype: int, data: bytes) -> None:
+    found = find_ip_with_dpkt(linktype, data)
+    assert found == "not ip" or (isinstance(found, int) and 0 <= found < len(data))
+
+
+@pytest.mark.parametrize(
+    "nested", [b"\x45\0" + struct.pack("!HHHBBH", 0, 0, 0, 9, 4, 0) + bytes(8)]
+)
+def test_a_packet_in_a_packet_in_a_packet_does_no_harm(nested: bytes) -> None:
+    data = MACS + b"\x88\x47" + struct.pack("!I", 6 << 12 | 0x100) + nested * 3000
+    assert find_ip(ETHERNET, data) in (18, "not ip")
+
+
+def test_what_dpkt_trips_over_is_no_ip() -> None:
+    """A fragment header followed by another extension header: AttributeError in dpkt 1.9.8."""
+    headers = bytes((0, 0, 0, 0)) + bytes(4) + bytes((6, 0)) + bytes(6)
+    packet = ip("fd00::1", "fd00::2", BODY, proto=44, options=headers)
+    assert (
+        find_ip(ETHERNET, MACS + b"\x88\x47" + struct.pack("!I", 6 << 12 | 0x100) + packet)
+        == "not ip"
+    )
+
+
+def test_dpkt_is_loaded_when_it_is_needed() -> None:
+    code = "import sys, dissect.nats.packet; print('dpkt' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "False\n"
+    assert dpkt.__version__

@@ -1,0 +1,361 @@
+"""What a stride makes of a state is what the packets make of it, or it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from dissect.nats.partition.advance import Bytes, ChunkSummary, Deltas, FrameBatch, FrameRun
+from dissect.nats.types import Chunk, Segment
+
+from .leaping import (
+    ACK,
+    FIN,
+    INFO,
+    NAME,
+    OPTIONS,
+    RST,
+    SYN,
+    TABLES,
+    Talk,
+    check,
+    even,
+    go_on,
+    leap,
+    msg,
+    opened,
+    plain,
+    pub,
+    quiet,
+    sample,
+    steps,
+    surveyed,
+)
+from tests.support.graphs import difference
+
+
+def test_plain_traffic_is_summed_up() -> None:
+    talk = plain()
+    start = talk.here
+    go_on(talk, 200)
+    packed = surveyed(talk.segments[start:])[NAME]
+    said = sum(len(segment.payload) for segment in talk.segments[start:])
+    assert len(packed) < said / 100
+    assert sum(isinstance(step, (Deltas, FrameBatch)) for step in steps(talk.segments, start)) < 8
+    assert leap(talk.segments, start)
+
+
+@pytest.mark.parametrize("wire", [b"PING\r\n", b"SUB c 3\r\n", b"UNSUB 1\r\n", pub(b"bad.*")])
+def test_what_is_not_plain_is_told(wire: bytes) -> None:
+    talk = plain()
+    start = talk.here
+    go_on(talk).say(0, wire)
+    go_on(talk)
+    assert any(isinstance(step, FrameBatch) for step in steps(talk.segments, start))
+    assert leap(talk.segments, start)
+
+
+def test_a_late_info_is_fed_and_obeyed() -> None:
+    talk = plain()
+    start = talk.here
+    go_on(talk).say(1, INFO.replace(b"1000", b"600"), 30)
+    assert leap(talk.segments, start)
+    go_on(talk)
+    assert not leap(talk.segments, start)  # messages are too large by then
+
+
+def test_a_message_over_several_packets_at_both_ends() -> None:
+    talk = plain()
+    talk.say(1, msg(b"a.b", 1, b"x" * 9000))
+    start = talk.here - 4
+    go_on(talk)
+    talk.say(1, msg(b"a.b", 1, b"y" * 9000))
+    assert leap(talk.segments, start, talk.here - 4)
+
+
+def test_a_request_and_its_reply_in_two_stretches() -> None:
+    talk = plain()
+    talk.say(0, pub(b"ask", reply=b"r.1"))
+    start = talk.here
+    go_on(talk)
+    assert leap(talk.segments, start)
+    talk.say(1, msg(b"r.1", 2))
+    go_on(talk)
+    # Nobody can tell from the stretch that it is one.
+    assert not leap(talk.segments, start)
+
+
+def test_an_inbox_is_known_by_its_name() -> None:
+    talk = plain()
+    talk.say(0, pub(b"ask", reply=b"_INBOX.abc.1"))
+    start = talk.here
+    go_on(talk).say(1, msg(b"_INBOX.abc.1", 2))
+    go_on(talk)
+    assert leap(talk.segments, start)
+
+
+def test_the_last_message_of_a_subscription() -> None:
+    talk = plain()
+    talk.say(0, b"UNSUB 1 20\r\n")
+    start = talk.here
+    stop = go_on(talk, 5).here
+    go_on(talk, 5)
+    assert leap(talk.segments, start, stop)
+    assert not leap(talk.segments, start)
+    assert leap(talk.segments, talk.here - 8)  # after it
+
+
+def test_messages_of_a_subscription_from_before() -> None:
+    talk = plain()
+    start = talk.here
+    talk.say(1, msg(b"c", 9) * 2 + msg(b"c", 8) + msg(b"a.b", 1))
+    go_on(talk)
+    talk.say(1, msg(b"c", 7) + msg(b"c", 8))
+    assert leap(talk.segments, start)
+
+
+def test_what_is_fed_stays_between_what_was_said_before_and_after() -> None:
+    talk = plain()
+    start = talk.here
+    for number in range(40):
+        talk.say(1, msg(b"a.b", 1))
+        if number == 20:
+            talk.say(
+                0, b"UNSUB 1 30\r\n"
+            )  # nobody can tell whether this packet begins with a frame
+    assert not leap(talk.segments, start)
+
+
+def _publishing(greeted: bool) -> Talk:
+    talk = Talk(greeted)
+    for _ in range(20):
+        talk.say(0, pub(b"orders.new"))
+    return talk
+
+
+@pytest.mark.parametrize("greeted", [True, False])
+def test_operations_that_may_tell_the_kind(greeted: bool) -> None:
+    talk = _publishing(greeted)
+    start = talk.here
+    for _ in range(20):
+        talk.say(0, pub(b"orders.new"))
+    assert leap(talk.segments, start)
+    talk.say(0, b"HPUB a 12 12\r\nNATS/1.0\r\n\r\n\r\n")
+    assert leap(talk.segments, start) is greeted
+
+
+def test_times_that_go_back() -> None:
+    talk = plain()
+    for side in (0, 1):
+        talk.raw(side, (pub(b"a"), msg(b"a.b", 1))[side], after_ns=10**10)
+    start = talk.here
+    talk.raw(0, b"", after_ns=-(10**10))
+    go_on(talk)
+    for _ in range(3):
+        talk.say(0, b"PING\r\n")
+        talk.say(1, b"PONG\r\n+OK\r\n")
+    talk.say(1, b"+OK\r\n")
+    assert leap(talk.segments, start)
+
+
+def _garbage(stride: ChunkSummary) -> None:
+    """Bytes of the other side, which are no frame, while frames are skipped."""
+    assert stride.steps
+    at = next(at for at, step in enumerate(stride.steps) if isinstance(step, FrameRun))
+    chunk = Chunk(10**18, 1, "a.pcap", 0, b"what is this\r\n")
+    stride.steps.insert(at + 1, Bytes(1, chunk, True, False))
+
+
+def test_nothing_is_skipped_while_the_other_side_is_lost() -> None:
+    talk = _publishing(True)
+    start = talk.here
+    for _ in range(20):
+        talk.say(0, pub(b"orders.new"))
+    assert leap(talk.segments, start)
+    assert not leap(talk.segments, start, change=_garbage)
+
+
+def test_acknowledgements_alone() -> None:
+    talk = plain()
+    start = talk.here
+    for side in (0, 1, 1):
+        talk.raw(side, b"")
+    assert leap(talk.segments, start)
+
+
+def test_what_is_not_nats_only_counts() -> None:
+    talk = Talk(greeted=False)
+    talk.raw(0, b"", SYN)
+    talk.raw(1, b"", SYN | ACK)
+    talk.say(0, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    talk.say(1, b"HTTP/1.1 200 OK\r\n\r\n")
+    start = talk.here
+    talk.say(1, bytes(50_000))
+    assert leap(talk.segments, start)
+
+
+def test_inside_tls() -> None:
+    every = sample("tls-2.15.1.pcap")
+    assert check(every, even(len(every), 6)).leaps > 2
+
+
+def _spoiled(how: str) -> tuple[list[Segment], int, int]:
+    talk = plain()
+    start = talk.here
+    go_on(talk)
+    middle = talk.here
+    go_on(talk)
+    every = talk.segments
+    pairs = range(middle, len(every) - 1)
+    at = next(at for at in pairs if every[at].length > 100 and every[at].key == every[at + 1].key)
+    segment = every[at]
+    if how == "lost":
+        del every[at]
+    elif how == "twice":
+        every.insert(at, segment)
+    elif how == "swapped":
+        every[at : at + 2] = [every[at + 1], segment]
+    elif how == "cut":
+        every[at] = replace(segment, payload=segment.payload[:-10])
+    elif how == "probe":
+        every.insert(at, replace(segment, seq=segment.seq - 1, payload=b"\0", length=1))
+    else:
+        flags = {"fin": FIN | ACK, "rst": RST, "syn": SYN, "nothing": 0}[how]
+        every[at] = replace(segment, flags=flags)
+    return every, start, middle
+
+
+@pytest.mark.parametrize("how", "lost twice swapped cut probe fin rst syn nothing".split())
+def test_a_stretch_that_is_not_clean_has_no_stride(how: str) -> None:
+    every, start, middle = _spoiled(how)
+    assert leap(every, start, middle)
+    assert list(surveyed(every[start:])) == []
+
+
+@pytest.mark.parametrize("how", "lost twice swapped cut fin rst".split())
+def test_a_state_that_is_not_settled(how: str) -> None:
+    every, _, middle = _spoiled(how)
+    for behind in range(1, 6):
+        leap(every, middle + behind)
+
+
+@pytest.mark.parametrize("flags", [FIN | ACK, RST])
+@pytest.mark.parametrize("side", [0, 1])
+def test_after_an_end_nothing_leaps(flags: int, side: int) -> None:
+    talk = plain()
+    talk.raw(side, b"", flags)
+    start = talk.here
+    go_on(talk) if flags & RST else talk.say(1 - side, [pub(b"a"), msg(b"a.b", 1)][side])
+    assert not leap(talk.segments, start)
+
+
+def test_bytes_that_wait_in_the_other_direction() -> None:
+    talk = plain()
+    lost = talk.here
+    talk.raw(0, pub(b"a"))
+    talk.raw(0, pub(b"a"))
+    for _ in range(20):
+        talk.raw(1, msg(b"a.b", 1))
+    every = talk.segments[:lost] + talk.segments[lost + 1 :]
+    assert not leap(every, lost + 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["tls-2.15.1.pcap", "websocket-2.15.1.pcap", "leafnode-s2-2.15.1.pcap"]
+)
+def test_where_something_else_begins(name: str) -> None:
+    every = sample(name)[:60]
+    assert sum(check(every, [at, at + 4]).leaps for at in range(1, len(every) - 5))
+
+
+def _first_is_missing(every: list[Segment], start: int) -> None:
+    del every[next(at for at in range(start - 3, start) if every[at].length)]
+
+
+def test_bytes_that_are_missing_right_before() -> None:
+    talk = plain()
+    start = talk.here
+    go_on(talk)
+    every = list(talk.segments)
+    _first_is_missing(every, start)
+    assert not leap(every, start - 1)
+
+
+def _wrong_context(stride: ChunkSummary) -> None:
+    for step in stride.steps or []:
+        if isinstance(step, FrameRun):
+            step.context = replace(step.context, dedicated=True)
+
+
+def _wrong_start(stride: ChunkSummary) -> None:
+    for step in stride.steps or []:
+        if isinstance(step, FrameRun):
+            step.start += 1
+
+
+def _wrong_sequence(stride: ChunkSummary) -> None:
+    stride.courses[0].first_seq += 1
+
+
+def _too_late(stride: ChunkSummary) -> None:
+    stride.latest_ns += 48 * 3600 * 10**9
+
+
+def _no_steps(stride: ChunkSummary) -> None:
+    stride.steps = None
+
+
+def _wrong_flow(stride: ChunkSummary) -> None:
+    stride.courses[0].key = b"?" * 12
+
+
+def _loud(stride: ChunkSummary) -> None:
+    for step in stride.steps or []:
+        if isinstance(step, Bytes):
+            step.silent = True
+
+
+def _in_parts(stride: ChunkSummary) -> None:
+    """Bytes that are said to be part of a packet, for a stream that still seeks."""
+    for step in stride.steps or []:
+        if isinstance(step, Bytes):
+            step.whole = False
+
+
+@pytest.mark.parametrize(
+    "change",
+    [_wrong_context, _wrong_start, _wrong_sequence, _too_late, _no_steps, _wrong_flow, _loud],
+)
+def test_a_stride_that_does_not_fit(change: Callable[[ChunkSummary], None]) -> None:
+    talk = plain()
+    start = talk.here
+    go_on(talk)
+    assert leap(talk.segments, start)
+    assert not leap(talk.segments, start, change=change)
+
+
+def test_a_stream_that_seeks_takes_whole_packets_only() -> None:
+    talk = Talk(greeted=False)
+    talk.say(0, b"x" * 100 + b"\r\n" + pub(b"a.b")[:300], 100)
+    start = talk.here
+    talk.say(0, pub(b"a.b")[300:])
+    assert not leap(talk.segments, start, change=_in_parts)
+
+
+def test_a_dissection_leaps_itself() -> None:
+    talk = plain()
+    start = talk.here
+    go_on(talk)
+    dissection = quiet(TABLES, OPTIONS)
+    list(dissection.take(talk.segments[:start]))
+    left = dissection._folds.budget.left
+    stride = surveyed(talk.segments[start:])[NAME]
+    assert dissection.advance(NAME, stride)
+    assert dissection._folds.budget.left == left
+    assert not dissection.advance(NAME, stride)  # it is behind it
+    assert not dissection.advance(b"?", stride)
+    other = quiet(TABLES, OPTIONS)
+    list(other.take(talk.segments))
+    assert not difference(opened(dissection.save()[NAME]), opened(other.save()[NAME]))

@@ -1,0 +1,146 @@
+"""A dissection that is stopped and gone on with, anywhere, gives the rows of one that is not."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dissect.nats import Options
+from dissect.nats.engine.session_tables import Rows
+from dissect.nats.engine.time_order import place_of
+from dissect.nats.partition.checkpoint import Dissector
+from dissect.nats.pipeline import records, segments
+from dissect.nats.records import ROWS, Record
+from dissect.nats.sessions import Budget
+from dissect.nats.tcp.flow import undirected
+from dissect.nats.types import Clock, Segment
+
+from .samples import CAPTURES, PCAPS
+from tests.support.graphs import difference
+
+_TABLES = list(ROWS)
+_OPTIONS = Options()
+
+
+def _ordered(rows: Iterable[Record]) -> list[Record]:
+    return sorted(rows, key=lambda row: (row.__class__.__name__, place_of(row), repr(row)))
+
+
+def _rows(given: Iterable[Rows]) -> Iterator[Record]:
+    for some in given:
+        yield from some.records
+
+
+def _whole(name: str) -> list[Record]:
+    return _ordered(records([str(CAPTURES / name)], _TABLES, _OPTIONS))
+
+
+def _in_parts(name: str, sizes: Sequence[int]) -> list[Record]:
+    """The rows where a new dissection takes over behind as many segments, again and again."""
+    clock = Clock()
+    source = segments([str(CAPTURES / name)], clock=clock)
+    found: list[Record] = []
+    dissection = Dissector(_TABLES, _OPTIONS, clock)
+    turn = 0
+    while part := list(islice(source, sizes[turn % len(sizes)])):
+        found += _rows(dissection.take(part))
+        states = dissection.save()
+        dissection = Dissector(_TABLES, _OPTIONS, clock)
+        dissection.load(states.values())
+        turn += 1
+    return _ordered([*found, *_rows(dissection.finish())])
+
+
+@pytest.mark.parametrize("name", PCAPS)
+def test_parts_give_the_rows_of_the_whole(name: str) -> None:
+    assert _in_parts(name, [29, 1, 83]) == _whole(name)
+
+
+@pytest.mark.parametrize("name", ["lossy.pcap", "midstream.pcap", "snap96.pcap"])
+@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6))
+@settings(max_examples=15, deadline=None)
+def test_it_may_be_stopped_anywhere(name: str, sizes: list[int]) -> None:
+    assert _in_parts(name, sizes) == _whole(name)
+
+
+def test_flows_may_go_on_in_different_places() -> None:
+    path = str(CAPTURES / "core-2.15.1.pcap")
+    every = list(segments([path]))
+    first = Dissector(_TABLES, _OPTIONS, Clock())
+    found = list(_rows(first.take(every[:300])))
+    states = first.save()
+    assert len(states) > 2
+    chosen = set(sorted(states)[::2])
+    for keys in (chosen, states.keys() - chosen):
+        dissection = Dissector(_TABLES, _OPTIONS, Clock())
+        dissection.load(states[key] for key in keys)
+        # Flows that begin later belong to the second one.
+        rest = [s for s in every[300:] if (_ends(s) in chosen) == (keys is chosen)]
+        found += _rows(dissection.take(rest))
+        found += _rows(dissection.finish())
+    assert _ordered(found) == _whole("core-2.15.1.pcap")
+
+
+def _ends(segment: Segment) -> bytes:
+    return undirected(segment.key)
+
+
+def test_going_on_with_the_first_is_the_same_as_with_a_copy() -> None:
+    path = str(CAPTURES / "core-2.15.1.pcap")
+    dissection = Dissector(_TABLES, _OPTIONS, Clock())
+    found = []
+    for segment in segments([path]):
+        found += _rows(dissection.take([segment]))
+        dissection.save()
+    assert _ordered([*found, *_rows(dissection.finish())]) == _whole("core-2.15.1.pcap")
+
+
+@pytest.mark.parametrize("tables", [_TABLES, ["sessions"], ["frames"], ["requests", "anomalies"]])
+@pytest.mark.parametrize("name", ["core-2.15.1.pcap", "cluster-2.15.1.pcap", "lossy.pcap"])
+def test_a_quiet_one_has_the_same_states(name: str, tables: list[str]) -> None:
+    every = list(segments([str(CAPTURES / name)]))
+    loud = Dissector(tables, _OPTIONS, Clock())
+    quiet = Dissector(tables, _OPTIONS, Clock(), quiet=True)
+    for start in range(0, len(every), 40):
+        part = every[start : start + 40]
+        list(loud.take(part))
+        assert not list(quiet.take(part))
+        states = quiet.save()
+        for flow, state in loud.save().items():
+            assert not difference(loud._unpacked(state), loud._unpacked(states[flow]))
+    assert not list(quiet.finish())
+    assert quiet._folds.budget.left == Budget().left
+
+
+def test_flows_that_are_dropped_give_back_what_they_held() -> None:
+    every = list(segments([str(CAPTURES / "midstream.pcap")]))
+    dissection = Dissector(_TABLES, _OPTIONS, Clock())
+    used = 0
+    for at, segment in enumerate(every):
+        list(dissection.take([segment]))
+        used = max(used, dissection._talks.budget.used_bytes)
+        if at % 9 == 0:
+            states = dissection.save()
+            dissection.drop(states)
+            assert not dissection.save()
+            assert dissection._folds.budget.left == Budget().left
+            assert not dissection._talks.budget.used_bytes
+            dissection.load(states.values())
+    assert used
+
+
+def test_what_was_handed_on_is_not_in_a_state() -> None:
+    path = str(CAPTURES / "bulk-2.15.1.pcap")
+    dissection = Dissector(["frames"], _OPTIONS, Clock())
+    seen = 0
+    for segment in segments([path]):
+        seen += len(segment.payload)
+        list(dissection.take([segment]))
+    kept = sum(len(zlib.decompress(state)) for state in dissection.save().values())
+    assert seen > 150_000
+    assert kept < 60_000

@@ -1,0 +1,75 @@
+"""How a flow is followed: what is fed, what is skipped, what a session is told, and what is left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissect.nats import Options
+from dissect.nats.options import Payload
+from dissect.nats.partition import summary as trails
+from dissect.nats.partition.advance import Bytes, Deltas, FrameBatch, FrameRun
+
+from .leaping import PUB, packets, steps_of, stride_of
+
+
+def test_the_head_is_fed_the_middle_skipped_the_end_fed() -> None:
+    head, tail = b"lo\r\n", b"PUB a.b 5\r\nhe"
+    steps = steps_of(packets((0, head), *[(0, PUB)] * 30, (0, tail)))
+    kinds = [type(step) for step in steps]
+    assert kinds[0] is Bytes and kinds[-1] is Bytes
+    assert kinds.count(FrameRun) == kinds.count(Deltas) == 1
+    (skip,) = [step for step in steps if isinstance(step, FrameRun)]
+    (tally,) = [step for step in steps if isinstance(step, Deltas)]
+    fed = [step.chunk for step in steps if isinstance(step, Bytes)]
+    assert fed[0].data == head
+    assert fed[-1].data == tail
+    assert sum(len(chunk.data) for chunk in fed[:-1]) == skip.start
+    assert skip.end == fed[-1].offset
+    assert skip.ops == {"PUB"}
+    amount = tally.sums[0]
+    assert amount and sum(amount.counts.values()) == skip.frames
+    assert skip.frames * len(PUB) == skip.end - skip.start
+
+
+def test_what_is_fed_later_than_it_came_has_to_be_silent() -> None:
+    info, tail = b'INFO {"server_id":"NA"}\r\n', b"PUB a.b 5\r\nhe"
+    steps = steps_of(packets(*[(0, PUB)] * 30, (0, info[:9]), (0, info[9:]), (0, PUB), (0, tail)))
+    behind = steps[next(at for at, step in enumerate(steps) if isinstance(step, FrameRun)) :]
+    fed = [(step.chunk.data, step.silent) for step in behind if isinstance(step, Bytes)]
+    assert fed == [(info[:9], True), (info[9:], False), (tail, True)]
+
+
+def test_the_course_is_what_was_seen_of_a_direction() -> None:
+    one, other = stride_of(packets((0, PUB), (1, b""), (0, PUB), (0, b""))).courses
+    assert (one.packets, one.size, one.first_seq) == (3, 2 * len(PUB), 5)
+    assert one.chunk and (one.chunk.number, one.chunk.data) == (3, PUB)
+    assert one.last and (one.last.number, one.last.payload) == (4, b"")
+    assert (other.packets, other.size, other.chunk) == (1, 0, None)
+
+
+def test_payloads_are_left_out() -> None:
+    options = Options(payload=Payload.TEXT)
+    asked = b"PUB a.b r 6\r\nsecret\r\n"
+    steps = steps_of(packets(*[(0, PUB)] * 20, (0, asked), (0, PUB)), options)
+    (told,) = [step for step in steps if isinstance(step, FrameBatch)]
+    (frame,) = told.batch.frames
+    assert getattr(frame, "payload") == b""
+    assert getattr(frame, "payload_bytes") == 6
+    assert told.batch.last.number == 21
+
+
+def test_what_is_not_nats_is_counted_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trails, "_FED_BYTES", 10_000)
+    stride = stride_of(packets(*[(0, bytes(1000))] * 20))
+    assert stride.steps is None
+    assert stride.courses[0].size == 20_000
+
+
+def test_reply_subjects_are_known_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trails, "_ASKED", 1)
+    reply = b"MSG r.1 2 5\r\nhello\r\n"
+    asked = [(0, b"PUB a.b r.%d 5\r\nhello\r\n" % number) for number in (1, 2)]
+    lead = [(0, PUB), (1, reply), (0, PUB), (1, reply), (0, PUB), (1, reply)]
+    for some, told in (asked[:1], 2), (asked, 2):
+        steps = steps_of(packets(*lead, *some, (1, reply)))
+        assert sum(isinstance(step, FrameBatch) for step in steps) == told

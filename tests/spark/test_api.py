@@ -1,0 +1,184 @@
+"""The law with Spark: the rows of a job are those of the command line, however the captures are cut."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dissect.nats.capture.time_range import TimeRange
+from dissect.nats.errors import CaptureError, DissectError, SparkError
+from dissect.nats.options import Options, Payload
+from dissect.nats.output.arrow import records_of
+from dissect.nats.records import Record
+from dissect.nats.spark.api import JobOptions, Summary, dissect, read
+
+from tests.dissector.samples import CAPTURES
+from tests.support.damage import pcap_bytes, read_pcap
+from tests.support.stretched import TABLES, in_one, ordered
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+SAMPLE = str(CAPTURES / "core-2.15.1.pcap")
+
+
+def written(out: Path, tables: Sequence[str] = TABLES) -> list[Record]:
+    """The rows in the files of an output folder."""
+    from pyarrow import parquet
+
+    rows: list[Record] = []
+    for table in tables:
+        for path in (out / table).glob("*/*.parquet"):
+            for some in parquet.ParquetFile(path).iter_batches():
+                rows += records_of(table, some)
+    return ordered(rows)
+
+
+def done(
+    spark: SparkSession, paths: Sequence[str], out: Path, size: int, options: Options = Options()
+) -> Summary:
+    return dissect(spark, paths, TABLES, JobOptions(options=options, chunk_bytes=size), str(out))
+
+
+@pytest.mark.parametrize("size", [4096, 65536, 1 << 30])
+def test_all_samples_give_the_rows_of_the_command_line(
+    spark: SparkSession, tmp_path: Path, size: int
+) -> None:
+    summary = done(spark, [str(CAPTURES)], tmp_path / "out", size)
+    assert written(tmp_path / "out") == in_one([str(CAPTURES)])
+    assert summary.chunks >= 20
+    assert summary.rows["frames"] > 4000
+    assert set(summary.seconds) == {"walk", "survey", "stitch", "decode", "publish"}
+
+
+def test_payloads_and_secrets_as_they_were_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    options = Options(payload=Payload.TEXT, redact=False)
+    done(spark, [SAMPLE], tmp_path / "out", 8192, options)
+    assert written(tmp_path / "out") == in_one([SAMPLE], options=options)
+
+
+def test_a_span_of_time_is_as_if_there_were_no_other_packets(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pcap = read_pcap(Path(SAMPLE).read_bytes())
+    times = sorted(record.ts_ns for record in pcap.records)
+    window = TimeRange(times[len(times) // 3], times[len(times) // 2])
+    part = tmp_path / "core-2.15.1.pcap"
+    inside = [record for record in pcap.records if window.holds(record.ts_ns)]
+    part.write_bytes(pcap_bytes(pcap.with_records(inside)))
+    summary = dissect(
+        spark, [SAMPLE], TABLES, JobOptions(chunk_bytes=8192, window=window), str(tmp_path / "out")
+    )
+    got, want = written(tmp_path / "out"), in_one([str(part)])
+    assert [without_packets(row) for row in got] == [without_packets(row) for row in want]
+    assert 0 < summary.chunks < 7
+
+
+def without_packets(row: Record) -> list[object]:
+    """What does not count packets of the file."""
+    return [getattr(row, item.name) for item in fields(row) if item.name != "packet"]
+
+
+def test_only_some_kinds_of_connections(spark: SparkSession) -> None:
+    path = str(CAPTURES / "cluster-2.15.1.pcap")
+    want = [row for row in in_one([path], ["sessions"]) if getattr(row, "kind") == "route"]
+    got = read(spark, path, "sessions", kind="route", chunk_size=16384).collect()
+    assert {row.session for row in got} == {getattr(row, "session") for row in want}
+    assert len(want) > 2
+    frames = read(spark, path, "frames", kind=["route"], chunk_size=16384)
+    assert frames.count() == sum(
+        getattr(row, "kind") == "route" for row in in_one([path], ["frames"])
+    )
+
+
+def test_files_lie_by_day_and_spark_reads_them(spark: SparkSession, tmp_path: Path) -> None:
+    summary = dissect(spark, [SAMPLE], ["frames", "requests"], JobOptions(), str(tmp_path / "out"))
+    frames = spark.read.parquet(str(tmp_path / "out" / "frames"))
+    assert frames.count() == summary.rows["frames"]
+    days = {
+        row.day for row in frames.selectExpr("cast(date as string) as day").distinct().collect()
+    }
+    told = frames.selectExpr("cast(to_date(timestamp_seconds(ts_ns div 1000000000)) as string) day")
+    assert days == {row.day for row in told.distinct().collect()}
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "_nats-dissect.json",
+        "frames",
+        "requests",
+    ]
+    assert json.loads((tmp_path / "out" / "_nats-dissect.json").read_text())["rows"] == summary.rows
+
+
+def test_a_job_may_be_run_again(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done(spark, [str(CAPTURES / "bulk-2.15.1.pcap")], out, 65536)
+    done(spark, [SAMPLE], out, 65536)
+    assert written(out) == in_one([SAMPLE])
+
+
+def test_a_folder_of_somebody_else_stays(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("all of it")
+    with pytest.raises(SparkError, match="has files that this program has not written"):
+        done(spark, [SAMPLE], tmp_path / "out", 65536)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.txt"]
+
+
+def test_a_damaged_capture_does_not_stop_the_others(spark: SparkSession, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.pcap"
+    broken.write_bytes((CAPTURES / "auth-2.15.1.pcap").read_bytes()[:-100])
+    paths = [str(broken), SAMPLE]
+    summary = done(spark, paths, tmp_path / "out", 8192)
+    assert len(summary.damaged) == 1 and "broken.pcap" in summary.damaged[0]
+    assert summary.is_damaged
+    assert written(tmp_path / "out") == in_one(paths)
+
+
+def test_no_capture_is_one_error(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="no such file"):
+        done(spark, [str(tmp_path / "missing.pcap")], tmp_path / "out", 65536)
+    (tmp_path / "text.pcap").write_text("not a capture at all")
+    with pytest.raises(CaptureError, match="not a capture"):
+        read(spark, str(tmp_path / "text.pcap"))
+
+
+def test_a_capture_without_packets_gives_empty_tables(spark: SparkSession, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes(Path(SAMPLE).read_bytes()[:24])
+    summary = done(spark, [str(empty)], tmp_path / "out", 65536)
+    assert (summary.packets, summary.rows["frames"]) == (0, 0)
+    assert spark.read.parquet(str(tmp_path / "out" / "frames")).count() == 0
+    assert read(spark, str(empty)).count() == 0
+
+
+@pytest.mark.parametrize("table", ["frames", "sessions"])
+def test_read_gives_a_table(spark: SparkSession, table: str) -> None:
+    frame = read(spark, [SAMPLE], table=table, chunk_size=8192)
+    want = in_one([SAMPLE], [table])
+    assert frame.count() == len(want)
+    assert {row.session for row in frame.collect()} == {getattr(row, "session") for row in want}
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"table": "frame"}, "there is no table 'frame'"),
+        ({"payload": "hex"}, "there is no payload 'hex'"),
+        ({"port": {4222: "server"}}, "no mapping of ports to kinds"),
+        ({"chunk_size": 10}, "no number of bytes"),
+        ({"kind": "router"}, "no kind of connection"),
+        ({"chunksize": 10}, "read has no option 'chunksize'"),
+    ],
+)
+def test_wrong_options_are_named(
+    spark: SparkSession, options: dict[str, object], said: str
+) -> None:
+    table = str(options.pop("table", "frames"))
+    with pytest.raises(DissectError, match=said):
+        read(spark, SAMPLE, table, **options)

@@ -1,0 +1,60 @@
+"""One dissection in Spark: which stages it needs, and what each costs is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dissect.nats.options import Options
+from dissect.nats.spark import arrow_tasks as tasks
+from dissect.nats.spark.executor import Runner
+from dissect.nats.spark.plan import Job
+from dissect.nats.spark.stages import Work
+from dissect.nats.spark.types import spark_schema
+
+from tests.dissector.samples import CAPTURES
+from tests.spark.test_stages import fragmented
+from tests.support.stretched import in_one, planned
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def job(spark: SparkSession, path: str, size: int) -> Job:
+    found = planned([path], size)
+    work = Work(frozenset({"frames"}), Options())
+    return Job(Runner(spark), work, found, Path(path).stat().st_size)
+
+
+def frames(made: Job) -> int:
+    rows = made.decoded(
+        lambda parts: tasks.reading(made.work, parts, "frames"), spark_schema("frames")
+    )
+    return rows.count()
+
+
+def test_a_single_stretch_is_only_decoded(spark: SparkSession) -> None:
+    path = str(CAPTURES / "core-2.15.1.pcap")
+    made = job(spark, path, 1 << 30)
+    assert frames(made) == len(in_one([path], ["frames"]))
+    assert made.seconds == {} and made.moved_bytes == 0
+
+
+def test_several_are_surveyed_and_stitched(spark: SparkSession) -> None:
+    path = str(CAPTURES / "core-2.15.1.pcap")
+    made = job(spark, path, 8192)
+    assert frames(made) == len(in_one([path], ["frames"]))
+    assert set(made.seconds) == {"survey", "stitch"}
+    assert made.moved_bytes > 0 and made.surveyed_again == 0
+    assert 0 < made.read_again < made.visits
+
+
+def test_where_fragments_wait_it_is_surveyed_again(spark: SparkSession, tmp_path: Path) -> None:
+    path = fragmented(tmp_path)
+    made = job(spark, path, 4096)
+    assert frames(made) == len(in_one([path], ["frames"]))
+    assert made.surveyed_again > 0
