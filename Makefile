@@ -13,7 +13,7 @@ RUN = @PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format bench fuzz soak captures clean
+.PHONY: help demo test lint format docs bench fuzz soak captures clean
 
 # A new environment named after the target, with what the target NEEDS.
 define fresh
@@ -56,6 +56,12 @@ format: ## rewrite the code as lint wants it
 	$(fresh)
 	$(RUN) $(BLACK) $(CODE)
 	$(RUN) isort --quiet $(CODE)
+
+docs: NEEDS = .[docs]
+docs: ## build the pages of docs/ as a site in build/site; a dead link fails
+	$(fresh)
+	$(RUN) mkdocs build --quiet --strict
+	@echo 'make docs: open build/site/index.html'
 
 bench: NEEDS = .[bench,test]
 bench: ## figures of speed, beside those of others

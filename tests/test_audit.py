@@ -1,4 +1,4 @@
-"""The sample audit finds what the captures hold, says no more than they prove, and the README shows it."""
+"""The sample audit finds what the captures hold, says no more than they prove, and its page shows it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 ROOT = Path(__file__).resolve().parent.parent
 AUDIT = ROOT / "samples" / "audit.py"
 CAPTURES = ROOT / "samples" / "captures"
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-SECTION = README[README.index("\n### Audit\n") : README.index("\n## natsync\n")]
+SECTION = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
 SECRETS = ("s3cret", "hunter2", "m0ney", "guess", "t0ken-for-all", "wr0ng")
 SMALL = {
     "spark.master": "local[2]",

@@ -14,7 +14,7 @@ from dissect.nats.cli import cli
 from dissect.nats.records import COLUMNS
 
 ROOT = Path(__file__).parents[2]
-MANUAL = ROOT / "docs" / "nats-dissect.md"
+PAGES = [ROOT / "docs" / page for page in ("nats-dissect.md", "questions.md", "tables.md")]
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 GENERATED = re.compile(r"(<!-- (tables|anomalies) -->\n).*?(?=\n## |\Z)", re.DOTALL)
 
@@ -49,15 +49,16 @@ def anomalies() -> str:
     return "\n".join(["", "| anomaly | means |", "|---|---|", *rows]) + "\n"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_manual_is_what_the_program_says(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    page: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    told = MANUAL.read_text(encoding="utf-8")
-    made = CONSOLE.sub(answered, told)
+    written = page.read_text(encoding="utf-8")
+    made = CONSOLE.sub(answered, written)
     generated = {"tables": tables, "anomalies": anomalies}
     made = GENERATED.sub(lambda found: found[1] + generated[found[2]](), made)
     if request.config.getoption("--update-goldens"):
-        MANUAL.write_text(made, encoding="utf-8")
+        page.write_text(made, encoding="utf-8")
     else:
-        assert told == made
+        assert written == made

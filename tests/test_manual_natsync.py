@@ -1,4 +1,4 @@
-"""The README tells of everything that is public in the client, and of nothing that is not."""
+"""The client's manual names everything that is public in the client, and nothing that is not."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import pytest
 import natsync
 from natsync.cli import make_parser
 
-README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
-CLIENT = README[README.index("\n## natsync\n") : README.index("\n## How it is built")]
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+CLIENT = "\n".join(
+    (DOCS / page).read_text(encoding="utf-8") for page in ("natsync.md", "natsync-cli.md")
+)
 PROSE = re.sub(r"^```.*?^```$", "", CLIENT, flags=re.MULTILINE | re.DOTALL)
 # Every word in code: `connect(servers)` tells of both.
 TOLD = {word for code in re.findall(r"`([^`]+)`", PROSE) for word in re.findall(r"\w+", code)}
@@ -42,7 +44,7 @@ def test_every_name_is_told_of() -> None:
 
 
 def test_every_option_of_connect_is_told_of() -> None:
-    table = CLIENT[CLIENT.index("| option |") : CLIENT.index("### Client")]
+    table = CLIENT[CLIENT.index("| option |") : CLIENT.index("## Client")]
     told = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))))
     options = set(inspect.signature(natsync.connect).parameters) - {"servers"}
     assert told == options

@@ -1,0 +1,65 @@
+"""The pages build as a site without a dead link, and the README shows what the program prints."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dissect.nats.cli import cli
+
+from tests.support.requirements import missing
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_site_builds_without_a_dead_link(tmp_path: Path) -> None:
+    if subprocess.run([sys.executable, "-c", "import material"], capture_output=True).returncode:
+        missing("mkdocs-material")
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", site]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert pages == {page.parent.name for page in site.glob("*/index.html")}
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")}
+    assert set(re.findall(r"[\w-]+\.md", navigation)) == pages
+
+
+def test_the_readme_links_to_files_that_exist() -> None:
+    links = re.findall(r"\]\(([\w./-]+)\)", README)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_readme_shows_what_the_program_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    (block,) = re.findall(r"```console\n\$ (nats-dissect sessions .*?)```", README, re.DOTALL)
+    command, *shown = block.splitlines()
+    done = CliRunner().invoke(cli, shlex.split(command)[1:])
+    printed = [line.rstrip() for line in done.output.splitlines()]
+    assert [line for line in shown if line != "..." and line not in printed] == []
+    assert len(shown) > 4
+
+
+def test_the_questions_of_the_readme_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    commands = re.findall(r"`nats-dissect ([^`]*FILES[^`]*)`", README)
+    assert len(commands) > 8
+    for command in commands:
+        if command.startswith("spark"):
+            continue  # tests/spark runs it
+        words = shlex.split(command.replace(" ID ", " e6a8 "))
+        words[words.index("FILES") :] = ["samples/captures/core-2.15.1.pcap"]
+        done = CliRunner().invoke(cli, words)
+        assert done.exit_code == 0, done.output
