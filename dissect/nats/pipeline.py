@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import TypeVar
 
 from .capture import CaptureReport, read_runs
-from .engine.connections import Clock, packet_events
+from .engine.connections import packet_events
 from .engine.session_tables import Rows, build_tables
 from .engine.time_order import REACH, TimeOrder, payload_bytes, placed
 from .options import Options
@@ -29,7 +29,7 @@ from .records import (
     SessionRecord,
     SubscriptionRecord,
 )
-from .types import Packets, Segment
+from .types import Packets, Segment, Tick
 
 RowFilter = Callable[[list[Record]], list[Record]]
 """Picks records out of a list, in their order: `sql.Where(...).kept`."""
@@ -51,21 +51,21 @@ def segments(
     paths: Sequence[str],
     report: CaptureReport | None = None,
     layers: Layers | None = None,
-    clock: Clock | None = None,
     beat: Beat | None = None,
-) -> Iterator[Segment]:
+) -> Iterator[Segment | Tick]:
     """The TCP segments in the captures, in order of their times."""
-    clock = clock or Clock()
     runs = read_runs(paths, CaptureReport() if report is None else report)
     if beat:
-        runs = _told(runs, clock, beat)
-    return (layers or Layers()).segments(runs, clock)
+        runs = _told(runs, beat)
+    return (layers or Layers()).segments(runs)
 
 
-def _told(runs: Iterable[Packets], clock: Clock, beat: Beat) -> Generator[Packets, None, None]:
+def _told(runs: Iterable[Packets], beat: Beat) -> Generator[Packets, None, None]:
+    packets = 0
     for run in runs:
         yield run
-        beat(clock.packets)
+        packets += len(run.places)
+        beat(packets)
 
 
 def released(
@@ -79,13 +79,13 @@ def released(
 ) -> Iterator[Rows]:
     """The records of several tables in one pass, as they become complete: of all flows, or of a share.
     With `together` they come a little later, which takes less time."""
-    clock, layers = Clock(), Layers()
+    layers = Layers()
     if share is not None:
         number, processes = share
         layers = Layers(lambda flow: flow % processes == number)
         options = options.share(processes)
-    source = segments(paths, report, layers, clock, beat)
-    return build_tables(packet_events(source, options, clock), tables, options, together)
+    source = segments(paths, report, layers, beat)
+    return build_tables(packet_events(source, options), tables, options, together)
 
 
 def narrowed(source: Iterable[Rows], keep: RowFilter, live: bool = False) -> Iterator[Rows]:

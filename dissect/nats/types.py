@@ -10,12 +10,13 @@ changes one that was handed on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from .anomalies import Anomaly
 
 NEVER_NS = 1 << 128  # later than any packet: pcapng has 64 bits for seconds
+TICK_NS = 1_000_000_000  # the resolution of time-outs; see `Tick`
 
 
 class Direction(Enum):
@@ -69,7 +70,8 @@ class Segment:
 
     `key` is source address, destination address, source port, destination port as they stand in the
     packet (12 bytes for IPv4, 36 for IPv6), `flags` the TCP flag byte, `payload` what was captured of
-    the `length` payload bytes that the IP header says were there (snap length, offloading).
+    the `length` payload bytes that the IP header says were there (snap length, offloading). `ordinal` is
+    the packet's number among all packets that were read, over all files, from 1.
     """
 
     ts_ns: int
@@ -81,22 +83,20 @@ class Segment:
     flags: int
     payload: bytes
     length: int
+    ordinal: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
-class Clock:
-    """How far a capture was read: `packets` is kept by who reads it. A packet that is later than `due_ns`
-    ends flows, whosever it is: what no segment is made of, is told as a `moment`. No packet makes
-    `due_ns` earlier than its own time and `soonest_ns`."""
+class Tick:
+    """The time of a TCP packet that belongs to another shard, and the packet's `ordinal`.
 
-    packets: int = 0
-    due_ns: int = NEVER_NS
-    soonest_ns: int = NEVER_NS
+    The time of any packet may end a flow of this shard. Flows time out only between two seconds
+    (`TICK_NS`), so a tick is needed only where a packet falls in another second than the TCP packet
+    before it.
+    """
 
-
-def moment(ts_ns: int, number: int = 0) -> Segment:
-    """The time of a TCP packet whose flow is somebody else's business: a segment without a key."""
-    return Segment(ts_ns, number, "", b"", 0, 0, 0, b"", 0)
+    ts_ns: int
+    ordinal: int = 0
 
 
 @dataclass(slots=True)

@@ -27,7 +27,6 @@ from dissect.nats.partition.partitions import Partition, read_stretch
 from dissect.nats.spark.api import JobOptions, dissect
 from dissect.nats.spark.executor import Runner
 from dissect.nats.spark.submit import session
-from dissect.nats.types import Clock
 
 from tests.support.stretched import planned
 
@@ -80,7 +79,7 @@ def in_spark(
 def count_segments(stretch: Partition) -> int:
     """How many TCP segments a stretch has."""
     packets = read_stretch(stretch, CaptureReport())
-    return sum(1 for _ in Layers().take(packets, Clock()))
+    return sum(1 for _ in Layers().take(packets))
 
 
 class _Workers:

@@ -29,7 +29,7 @@ from click.testing import CliRunner
 
 from dissect.nats import CaptureError, Options
 from dissect.nats.cli import cli
-from dissect.nats.engine.connections import Clock, packet_events
+from dissect.nats.engine.connections import packet_events
 from dissect.nats.options import Payload
 from dissect.nats.pipeline import records, segments
 from dissect.nats.records import ROWS, FrameRecord, Record, SessionRecord
@@ -99,7 +99,7 @@ def peak() -> int:
 
 
 def check_sums(path: str, options: Options) -> None:
-    for _, group in packet_events(segments([path]), options, Clock()):
+    for _, group in packet_events(segments([path]), options):
         for talk, _ in group:
             if not (talk.over and talk.is_nats):
                 continue

@@ -13,7 +13,7 @@ from dissect.nats.partition.survey import Survey
 from dissect.nats.pipeline import segments
 from dissect.nats.records import ROWS, Record
 from dissect.nats.tcp.flow import undirected
-from dissect.nats.types import Clock, Segment
+from dissect.nats.types import Segment
 from natsync.protocol import Context, Decoder
 
 from .samples import CAPTURES
@@ -46,13 +46,13 @@ class Outcome:
 
 
 def quiet(tables: Sequence[str], options: Options) -> Dissector:
-    return Dissector(tables, options, Clock(), quiet=True)
+    return Dissector(tables, options, quiet=True)
 
 
 def surveyed(
     part: Sequence[Segment], tables: Sequence[str] = TABLES, options: Options = OPTIONS
 ) -> dict[bytes, bytes]:
-    survey = Survey(tables, options, Clock())
+    survey = Survey(tables, options)
     survey.run(part)
     strides = survey.strides()
     for packed in strides.values():
@@ -210,7 +210,7 @@ def leap(
 
 
 def rows_from(state: bytes, rest: Sequence[Segment], options: Options) -> list[Record]:
-    dissection = Dissector(TABLES, options, Clock())
+    dissection = Dissector(TABLES, options)
     dissection.load([state])
     given = [*dissection.take(rest), *dissection.finish()]
     return [record for rows in given for record in rows.records]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dissect.nats import Options
-from dissect.nats.engine.connections import Clock, PacketEvents, packet_events
+from dissect.nats.engine.connections import PacketEvents, packet_events
 from dissect.nats.pipeline import segments
 from natsync.protocol import Kind
 
@@ -17,8 +17,7 @@ def groups(tmp_path: Path, *said: Talk) -> list[PacketEvents]:
     path = tmp_path / "t.pcap"
     records = sorted((r for talk in said for r in talk.records), key=lambda record: record.ts_ns)
     path.write_bytes(pcap_file(records))
-    clock = Clock()
-    return list(packet_events(segments([str(path)], clock=clock), Options(), clock))
+    return list(packet_events(segments([str(path)]), Options()))
 
 
 def test_every_flow_ends_once_nats_or_not(tmp_path: Path) -> None:
@@ -55,7 +54,5 @@ def test_a_hint_is_about_the_port_of_who_listens(tmp_path: Path) -> None:
         ({4222: Kind.ROUTE, 40000: Kind.GATEWAY}, Kind.ROUTE),
         ({5: Kind.ROUTE}, None),
     ):
-        clock = Clock()
-        source = segments([str(path)], clock=clock)
-        ((_, [(talk, _)]),) = packet_events(source, Options(hints=hints), clock)
+        ((_, [(talk, _)]),) = packet_events(segments([str(path)]), Options(hints=hints))
         assert talk.framing.kind is kind

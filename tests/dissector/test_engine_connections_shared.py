@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from heapq import merge
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 
 from dissect.nats import Options
-from dissect.nats.engine.connections import Clock, PacketEvents, SortKey, packet_events
+from dissect.nats.engine.connections import PacketEvents, SortKey, packet_events
+from dissect.nats.packet import Layers
 from dissect.nats.pipeline import segments
-from dissect.nats.tcp.flow import FlowLimits, undirected
-from dissect.nats.types import Segment, moment
+from dissect.nats.tcp.flow import FlowLimits
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.pcapwriter import Record, Talk, pcap_file
@@ -35,16 +33,8 @@ def told(group: PacketEvents) -> Told:
 
 
 def groups(path: Path, options: Options, mine: int = 0, readers: int = 1) -> list[Told]:
-    clock = Clock()
-
-    def source() -> Iterator[Segment]:
-        for segment in segments([str(path)], clock=clock):
-            if crc32(undirected(segment.key)) % readers == mine:
-                yield segment
-            elif segment.ts_ns > clock.due_ns:
-                yield moment(segment.ts_ns)
-
-    return [told(group) for group in packet_events(source(), options, clock)]
+    layers = Layers(lambda flow: flow % readers == mine)
+    return [told(group) for group in packet_events(segments([str(path)], layers=layers), options)]
 
 
 def check(path: Path, options: Options) -> list[Told]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from dissect.nats.capture import CaptureReport, read_packets, read_runs
 from dissect.nats.packet import Layers, flow_hash
-from dissect.nats.types import Clock, Packet, Packets, Segment, moment
+from dissect.nats.types import TICK_NS, Packet, Packets, Segment, Tick
 
 from tests.support.pcapwriter import (
     ACK,
@@ -233,10 +234,8 @@ def test_a_run_gives_the_segments_of_its_packets(path: Path) -> None:
     one_by_one, together = Layers(), Layers()
     packets = list(read_packets([str(path)], CaptureReport()))
     wanted = [one_by_one.segment_of(each) for each in packets]
-    clock = Clock()
-    found = list(together.segments(read_runs([str(path)], CaptureReport()), clock))
+    found = list(together.segments(read_runs([str(path)], CaptureReport())))
     assert found == [segment for segment in wanted if segment is not None]
-    assert clock.packets == len(packets)
     one_by_one.finish()
     assert together.passed_over == one_by_one.passed_over
 
@@ -259,19 +258,23 @@ def test_the_short_way_and_the_long_way_agree(
     one, other = Layers(), Layers()
     segment = one.segment_of(made)
     one.finish()
-    found = list(other.segments([run_of(made, first=7)], Clock()))
+    found = list(other.segments([run_of(made, first=7)]))
     assert found == ([] if segment is None else [segment])
     assert other.passed_over == one.passed_over
+
+
+def segments_in(layers: Layers, runs: Iterable[Packets]) -> Iterator[Segment]:
+    """The segments without the ticks."""
+    return (each for each in layers.segments(runs) if isinstance(each, Segment))
 
 
 def test_packets_are_counted_up_to_the_segment() -> None:
     udp = packet(link(ip(*FOUR, b"x" * 20, proto=UDP)))
     good = packet(link(ip(*FOUR, tcp(PORTS, 1, 2, ACK))))
-    clock = Clock()
-    runs = [run_of(udp, good, udp), run_of(udp, good, first=9), run_of(udp, first=3)]
-    counted = [(clock.packets, segment.number) for segment in Layers().segments(iter(runs), clock)]
-    assert counted == [(2, 2), (5, 10)]
-    assert clock.packets == 6
+    long = packet(link(ip(*FOUR, tcp(PORTS, 1, 2, ACK), options=bytes(4))))
+    runs = [run_of(udp, good, udp), run_of(udp, good, first=9), run_of(udp, long, first=3)]
+    found = list(segments_in(Layers(), runs))
+    assert [(s.ordinal, s.number) for s in found] == [(2, 2), (5, 10), (7, 4)]
 
 
 # Shares
@@ -301,16 +304,16 @@ def traffic() -> list[Packet]:
 @pytest.mark.parametrize("shares", [1, 2, 5])
 def test_every_segment_is_in_one_share(shares: int) -> None:
     whole = Layers()
-    expected = list(whole.segments([run_of(*traffic())], Clock()))
+    expected = list(segments_in(whole, [run_of(*traffic())]))
     assert len(expected) == 40 * (2 * 4 + 2)
     found: list[Segment] = []
     for own in range(shares):
         layers = Layers(lambda value: value % shares == own)
-        mine = list(layers.segments([run_of(*traffic())], Clock()))
+        mine = list(segments_in(layers, [run_of(*traffic())]))
         keys = {segment.key for segment in mine}
         assert {key[4:8] + key[:4] + key[10:] + key[8:10] for key in keys if len(key) == 12} <= keys
         assert layers.passed_over == whole.passed_over
-        assert len(mine) + layers.foreign == len(expected)
+        assert len(mine) + layers.other_shard == len(expected)
         found += mine
     assert sorted(found, key=lambda segment: segment.number) == expected
 
@@ -323,35 +326,30 @@ def test_both_directions_have_one_hash() -> None:
         assert flow_hash(a + a + b"ppqq") == flow_hash(a + a + b"qqpp")
 
 
-def test_of_foreign_packets_only_late_ones_are_told() -> None:
-    clock = Clock(due_ns=START_NS + 10)
-    moments = []
-    for segment in Layers(lambda value: False).segments([run_of(*traffic())], clock):
-        moments.append((segment, clock.packets))
-        clock.due_ns = max(segment.ts_ns + 100, clock.due_ns)
-    assert [segment for segment, _ in moments] == [moment(segment.ts_ns) for segment, _ in moments]
-    times = [segment.ts_ns - START_NS for segment, _ in moments]
-    assert times[0] == 11 and len(times) > 4
-    assert all(late - early > 100 for early, late in zip(times, times[1:]))
-    assert [count - 1 for _, count in moments] == times
+def test_another_shard_gives_a_tick_where_a_packet_falls_in_another_second() -> None:
+    begin = START_NS - START_NS % TICK_NS
+    times = [5, 6, TICK_NS - 1, TICK_NS, TICK_NS + 7, 3, 4, 90 * TICK_NS]
+    made = [
+        replace(packet(link(ip(*FOUR, tcp(PORTS, 1, 2, ACK), options=options))), ts_ns=begin + at)
+        for at in times
+        for options in (b"", bytes(4))
+    ]
+    found = list(Layers(lambda value: False).segments([run_of(*made[:6]), run_of(*made[6:])]))
+    assert found == [Tick(begin + times[at], 2 * at + 1) for at in (0, 3, 5, 7)]
 
 
-def test_what_makes_flows_end_earlier_holds_for_the_same_run() -> None:
-    """A run is read ahead of what is made of it: none of the packets that are due by then may be missing."""
-    clock = Clock(soonest_ns=20)
+def test_segments_of_the_shard_count_as_packets_before() -> None:
+    """A packet of another shard gives no tick in the second of this shard's latest segment."""
     layers = Layers(lambda value: value % 2 == 0)
-    moments = []
-    for segment in layers.segments([run_of(*traffic())], clock):
-        if segment.key:
-            clock.due_ns = min(clock.due_ns, segment.ts_ns + clock.soonest_ns)
-        else:
-            moments.append(segment.ts_ns)
-            assert segment.ts_ns > clock.due_ns
-    mine = list(Layers(lambda value: value % 2 == 0).segments([run_of(*traffic())], Clock()))
-    everybody = Layers().segments([run_of(*traffic())], Clock())
-    foreign = {segment.ts_ns for segment in everybody} - {segment.ts_ns for segment in mine}
-    due_ns = mine[0].ts_ns + 20
-    assert moments == sorted(ts_ns for ts_ns in foreign if ts_ns > due_ns) and len(moments) > 4
+    made = [replace(each, ts_ns=START_NS + at * TICK_NS // 3) for at, each in enumerate(traffic())]
+    second, expected = -1, []
+    whole = Layers()
+    for segment in segments_in(whole, [run_of(*made)]):
+        is_new, second = segment.ts_ns // TICK_NS != second, segment.ts_ns // TICK_NS
+        if flow_hash(segment.key) % 2 and is_new:
+            expected.append(Tick(segment.ts_ns, segment.ordinal))
+    ticks = [each for each in layers.segments([run_of(*made)]) if isinstance(each, Tick)]
+    assert ticks == expected and len(ticks) > 20
 
 
 def test_keys_without_end_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,7 +362,7 @@ def test_keys_without_end_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> Non
 
     layers = Layers(wanted)
     made = [packet(link(ip(*hosts_of(number), tcp(PORTS, 1, 2, ACK)))) for number in range(25)]
-    found = list(layers.segments([run_of(*made * 2)], Clock()))
+    found = list(segments_in(layers, [run_of(*made * 2)]))
     assert {flow_hash(segment.key) % 2 for segment in found} == {0}
     assert 25 <= len(asked) <= 50
-    assert len(found) + layers.foreign == 50
+    assert len(found) + layers.other_shard == 50

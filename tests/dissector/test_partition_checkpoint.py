@@ -18,7 +18,7 @@ from dissect.nats.pipeline import records, segments
 from dissect.nats.records import ROWS, Record
 from dissect.nats.sessions import Budget
 from dissect.nats.tcp.flow import undirected
-from dissect.nats.types import Clock, Segment
+from dissect.nats.types import Segment
 
 from .samples import CAPTURES, PCAPS
 from tests.support.graphs import difference
@@ -42,15 +42,14 @@ def _whole(name: str) -> list[Record]:
 
 def _in_parts(name: str, sizes: Sequence[int]) -> list[Record]:
     """The rows where a new dissection takes over behind as many segments, again and again."""
-    clock = Clock()
-    source = segments([str(CAPTURES / name)], clock=clock)
+    source = segments([str(CAPTURES / name)])
     found: list[Record] = []
-    dissection = Dissector(_TABLES, _OPTIONS, clock)
+    dissection = Dissector(_TABLES, _OPTIONS)
     turn = 0
     while part := list(islice(source, sizes[turn % len(sizes)])):
         found += _rows(dissection.take(part))
         states = dissection.save()
-        dissection = Dissector(_TABLES, _OPTIONS, clock)
+        dissection = Dissector(_TABLES, _OPTIONS)
         dissection.load(states.values())
         turn += 1
     return _ordered([*found, *_rows(dissection.finish())])
@@ -71,13 +70,13 @@ def test_it_may_be_stopped_anywhere(name: str, sizes: list[int]) -> None:
 def test_flows_may_go_on_in_different_places() -> None:
     path = str(CAPTURES / "core-2.15.1.pcap")
     every = list(segments([path]))
-    first = Dissector(_TABLES, _OPTIONS, Clock())
+    first = Dissector(_TABLES, _OPTIONS)
     found = list(_rows(first.take(every[:300])))
     states = first.save()
     assert len(states) > 2
     chosen = set(sorted(states)[::2])
     for keys in (chosen, states.keys() - chosen):
-        dissection = Dissector(_TABLES, _OPTIONS, Clock())
+        dissection = Dissector(_TABLES, _OPTIONS)
         dissection.load(states[key] for key in keys)
         # Flows that begin later belong to the second one.
         rest = [s for s in every[300:] if (_ends(s) in chosen) == (keys is chosen)]
@@ -92,7 +91,7 @@ def _ends(segment: Segment) -> bytes:
 
 def test_going_on_with_the_first_is_the_same_as_with_a_copy() -> None:
     path = str(CAPTURES / "core-2.15.1.pcap")
-    dissection = Dissector(_TABLES, _OPTIONS, Clock())
+    dissection = Dissector(_TABLES, _OPTIONS)
     found = []
     for segment in segments([path]):
         found += _rows(dissection.take([segment]))
@@ -104,8 +103,8 @@ def test_going_on_with_the_first_is_the_same_as_with_a_copy() -> None:
 @pytest.mark.parametrize("name", ["core-2.15.1.pcap", "cluster-2.15.1.pcap", "lossy.pcap"])
 def test_a_quiet_one_has_the_same_states(name: str, tables: list[str]) -> None:
     every = list(segments([str(CAPTURES / name)]))
-    loud = Dissector(tables, _OPTIONS, Clock())
-    quiet = Dissector(tables, _OPTIONS, Clock(), quiet=True)
+    loud = Dissector(tables, _OPTIONS)
+    quiet = Dissector(tables, _OPTIONS, quiet=True)
     for start in range(0, len(every), 40):
         part = every[start : start + 40]
         list(loud.take(part))
@@ -119,7 +118,7 @@ def test_a_quiet_one_has_the_same_states(name: str, tables: list[str]) -> None:
 
 def test_flows_that_are_dropped_give_back_what_they_held() -> None:
     every = list(segments([str(CAPTURES / "midstream.pcap")]))
-    dissection = Dissector(_TABLES, _OPTIONS, Clock())
+    dissection = Dissector(_TABLES, _OPTIONS)
     used = 0
     for at, segment in enumerate(every):
         list(dissection.take([segment]))
@@ -136,7 +135,7 @@ def test_flows_that_are_dropped_give_back_what_they_held() -> None:
 
 def test_what_was_handed_on_is_not_in_a_state() -> None:
     path = str(CAPTURES / "bulk-2.15.1.pcap")
-    dissection = Dissector(["frames"], _OPTIONS, Clock())
+    dissection = Dissector(["frames"], _OPTIONS)
     seen = 0
     for segment in segments([path]):
         seen += len(segment.payload)

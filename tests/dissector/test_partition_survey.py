@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dissect.nats import Options
@@ -11,7 +13,7 @@ from dissect.nats.partition.checkpoint import Dissector
 from dissect.nats.partition.survey import Survey
 from dissect.nats.pipeline import segments
 from dissect.nats.records import ROWS
-from dissect.nats.types import Clock, Segment, moment
+from dissect.nats.types import Segment
 
 from .leaping import NAME, PUB, packets, stride_of
 from .samples import CAPTURES
@@ -19,7 +21,7 @@ from tests.support.graphs import difference
 
 
 def _survey(every: list[Segment], options: Options = Options()) -> Survey:
-    survey = Survey(list(ROWS), options, Clock())
+    survey = Survey(list(ROWS), options)
     survey.run(every)
     return survey
 
@@ -28,7 +30,7 @@ def _survey(every: list[Segment], options: Options = Options()) -> Survey:
 def test_states_are_those_of_a_dissection(name: str) -> None:
     every = list(segments([str(CAPTURES / name)]))[:60]
     states = _survey(every).states()
-    dissection = Dissector(list(ROWS), Options(), Clock())
+    dissection = Dissector(list(ROWS), Options())
     list(dissection.take(every))
     expected = dissection.save()
     assert list(states) == list(expected)
@@ -46,7 +48,7 @@ def test_carried_subjects_are_kept_for_subscriptions_only() -> None:
     message = b"RMSG $G a.b 5\r\nhello\r\n"
     every = packets(*[(0, message)] * 20)
     for tables, kept in (["subscriptions"], True), (["sessions"], False):
-        survey = Survey(tables, Options(), Clock())
+        survey = Survey(tables, Options())
         survey.run(every)
         steps = unpacked(survey.strides()[NAME]).steps or []
         sums = [step.sums[0] for step in steps if isinstance(step, Deltas)]
@@ -55,7 +57,8 @@ def test_carried_subjects_are_kept_for_subscriptions_only() -> None:
 
 def test_the_latest_time_is_that_of_all_flows() -> None:
     every = packets(*[(0, PUB)] * 4)
-    stride = stride_of([*every, moment(10**9)])
+    other = replace(every[0], key=b"\n\0\0\1\n\0\0\2\x10\x7e\x10\x7f", ts_ns=10**9)
+    stride = stride_of([*every, other])
     assert (stride.last_ns, stride.latest_ns) == (4000, 10**9)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import CaptureReport, FrameRecord, Options, SessionRecord, frames, sessions
-from dissect.nats.engine.connections import Clock, SortKey, packet_events
+from dissect.nats.engine.connections import SortKey, packet_events
 from dissect.nats.engine.session_tables import Rows
 from dissect.nats.framing.events import Batch
 from dissect.nats.pipeline import narrowed, released, segments
@@ -216,7 +216,7 @@ def check_sums(path: Path) -> None:
     """Per direction: span = framed + skipped + missing + unfinished; and framed is the frames' bytes,
     but for the holes in them."""
     sizes: Counter[tuple[object, Direction]] = Counter()
-    groups = packet_events(segments([str(path)]), Options(), Clock())
+    groups = packet_events(segments([str(path)]), Options())
     for talk, events in (pair for group in groups for pair in group.connections):
         for event in events:
             if isinstance(event, Batch):

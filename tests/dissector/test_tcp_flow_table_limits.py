@@ -11,7 +11,7 @@ from dissect.nats.anomalies import Anomaly
 from dissect.nats.tcp.flow import End, Flow, FlowLimits
 from dissect.nats.tcp.flow_table import Delivery, FlowTable
 from dissect.nats.tcp.reassembly import Limits, Stream
-from dissect.nats.types import NEVER_NS, Chunk, Clock, Direction, Gap, Oddity, Segment, moment
+from dissect.nats.types import NEVER_NS, Chunk, Direction, Gap, Oddity, Segment
 
 SECOND = 10**9
 SYN, ACK = 2, 16
@@ -40,23 +40,29 @@ def ended(deliveries: list[Delivery]) -> list[str]:
 
 
 def test_flows_end_when_their_time_is_over_in_the_order_of_their_beginnings() -> None:
-    clock = Clock()
-    table = FlowTable(Stream, FlowLimits(idle_ns=100), clock)
-    assert clock.due_ns == NEVER_NS
+    table = FlowTable(Stream, FlowLimits(idle_ns=100 * SECOND))
+    assert table.next_expiry_ns == NEVER_NS
     for port, at in ((3, 1), (1, 2), (2, 3)):
-        table.add(segment(port, at, 100, flags=SYN))
-    table.add(segment(3, 50, 101, b"a"))
-    assert clock.due_ns == 101
-    assert table.tick(102) == []
-    assert clock.due_ns == 102
-    assert ended(table.tick(151)) == ["10.0.0.1:3", "10.0.0.1:1", "10.0.0.1:2"]
-    assert clock.due_ns == NEVER_NS
+        table.add(segment(port, at * SECOND, 100, flags=SYN))
+    table.add(segment(3, 50 * SECOND, 101, b"a"))
+    assert table.next_expiry_ns == 102 * SECOND - 1
+    assert table.tick(102 * SECOND) == []
+    assert table.next_expiry_ns == 103 * SECOND - 1
+    assert ended(table.tick(151 * SECOND)) == ["10.0.0.1:3", "10.0.0.1:1", "10.0.0.1:2"]
+    assert table.next_expiry_ns == NEVER_NS
+
+
+def test_a_flow_ends_with_the_first_packet_of_a_second() -> None:
+    table = FlowTable(Stream, FlowLimits(idle_ns=10 * SECOND))
+    table.add(segment(1, 3 * SECOND // 2, 100, flags=SYN))
+    assert ended(table.tick(12 * SECOND - 1)) == []
+    assert ended(table.tick(12 * SECOND)) == ["10.0.0.1:1"]
 
 
 def test_a_flow_that_was_silent_too_long_says_so() -> None:
-    table = FlowTable(Stream, FlowLimits(idle_ns=100))
+    table = FlowTable(Stream, FlowLimits(idle_ns=100 * SECOND))
     table.add(segment(1, 1, 100, flags=SYN))
-    flow, _, _ = table.tick(102)[0]
+    flow, _, _ = table.tick(101 * SECOND)[0]
     assert flow.end is End.IDLE
 
 
@@ -65,33 +71,35 @@ def test_closed_flows_go_by_their_own_time_in_whatever_order_they_closed() -> No
     for port, at in ((1, 50 * SECOND), (2, 10 * SECOND)):
         table.add(segment(port, at, 100, flags=SYN))
         table.add(segment(port, at, 101, flags=4))
-    assert ended(table.tick(70 * SECOND + 1)) == ["10.0.0.1:2"]
-    assert ended(table.tick(110 * SECOND)) == []
-    assert ended(table.tick(110 * SECOND + 1)) == ["10.0.0.1:1"]
+    assert ended(table.tick(71 * SECOND)) == ["10.0.0.1:2"]
+    assert ended(table.tick(111 * SECOND - 1)) == []
+    assert ended(table.tick(111 * SECOND)) == ["10.0.0.1:1"]
 
 
-def test_a_moment_does_what_a_foreign_packet_does() -> None:
-    def life(foreign: bool) -> list[list[str]]:
-        clock = Clock()
-        table = FlowTable(Stream, FlowLimits(idle_ns=40, linger_ns=20), clock)
+def test_a_tick_does_what_a_packet_of_another_flow_does() -> None:
+    """It is enough where a packet falls in another second than the one before it."""
+
+    def life(others: bool) -> list[list[str]]:
+        table = FlowTable(Stream, FlowLimits(idle_ns=40 * SECOND, linger_ns=20 * SECOND))
         told = []
         dice = random.Random(3)
-        now = 0
+        now = second = 0
         for _ in range(2000):
-            now += dice.choice((0, 1, 5, -3))
+            now += dice.choice((0, SECOND // 3, SECOND, 5 * SECOND, -3 * SECOND))
+            before, second = second, now // SECOND
             port = dice.randrange(12)
             flags = dice.choice((ACK, ACK, SYN, 4, 1))
             if port < 3:
                 said = table.add(segment(port, now, dice.choice((100, 5000)), b"x", flags))
-            elif foreign:
+            elif others:
                 said = table.add(segment(port, now, 100, flags=flags))
             else:
-                said = table.add(moment(now)) if now > clock.due_ns else []
+                said = table.tick(now) if second != before else []
             told.append([name for name in ended(said) if int(name.split(":")[1]) < 3])
         return told
 
-    with_others = life(foreign=True)
-    assert life(foreign=False) == with_others
+    with_others = life(others=True)
+    assert life(others=False) == with_others
     assert sum(map(len, with_others)) > 20
 
 
@@ -173,7 +181,7 @@ def test_who_holds_most_is_relieved_first() -> None:
 
 
 def test_what_no_longer_waits_is_not_counted() -> None:
-    table = FlowTable(Stream, FlowLimits(idle_ns=100))
+    table = FlowTable(Stream, FlowLimits(idle_ns=SECOND))
     for port in (1, 2, 3):
         table.add(segment(port, 1, 100, flags=SYN))
         table.add(segment(port, 1, 102, b"b"))
@@ -183,7 +191,7 @@ def test_what_no_longer_waits_is_not_counted() -> None:
     assert table._waiting_bytes == 2 * each
     table.add(segment(2, 2, 777, flags=SYN))
     assert table._waiting_bytes == each
-    table.tick(1000)
+    table.tick(3 * SECOND)
     assert table._waiting_bytes == 0
 
 
@@ -203,10 +211,10 @@ def test_a_stream_that_holds_too_much_says_what_it_gave_up() -> None:
     ]
 
 
-def test_flows_of_one_moment_need_no_order() -> None:
-    table = FlowTable(Stream, FlowLimits(idle_ns=100))
+def test_flows_of_one_time_need_no_order() -> None:
+    table = FlowTable(Stream, FlowLimits(idle_ns=SECOND))
     for port in range(500):
         table.add(segment(port, 1, 100, flags=SYN))
         table.add(segment(port, 1, 7000, flags=SYN))
     assert len(table._deadlines) <= 64 + 2 * 500
-    assert len(ended(table.tick(102))) == 500
+    assert len(ended(table.tick(3 * SECOND))) == 500

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ..capture import CaptureReport, FileReport
 from ..capture.report import linktype_name
-from ..engine.connections import Clock, packet_events
+from ..engine.connections import packet_events
 from ..engine.session_tables import build_tables
 from ..options import Options
 from ..output.number_formats import count_text, duration_text, size_text, time_text
@@ -39,10 +39,10 @@ class Traffic:
 
 def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Traffic:
     """Reads captures to their ends; `report` tells of the files then."""
-    found, layers, clock = Traffic(), Layers(), Clock()
+    found, layers = Traffic(), Layers()
     tables = ("flows", "sessions", "anomalies")
-    source = segments(paths, report, layers=layers, clock=clock)
-    for _, records in build_tables(packet_events(source, options, clock), tables, options):
+    source = segments(paths, report, layers=layers)
+    for _, records in build_tables(packet_events(source, options), tables, options):
         for record in records:
             _count(found, record)
     found.no_tcp = layers.passed_over

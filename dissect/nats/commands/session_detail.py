@@ -9,7 +9,7 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..capture import CaptureReport
-from ..engine.connections import Clock, PacketEvents, packet_events
+from ..engine.connections import PacketEvents, packet_events
 from ..engine.session_tables import build_tables, kind_name
 from ..errors import DissectError
 from ..options import Options
@@ -67,7 +67,7 @@ def moments(
     """The one session whose id begins with `start`. Unclear, raised behind the last packet, says that
     there is none, or that all that was given before is worth nothing since there are several."""
     chosen = _Chosen(start)
-    groups = chosen.of(packet_events(segments(paths, report), options, Clock()))
+    groups = chosen.of(packet_events(segments(paths, report), options))
     place = _Place()
     for _, records in build_tables(groups, ("frames", "anomalies", "sessions"), options):
         if chosen.heading:

@@ -4,10 +4,10 @@ What a segment releases comes in groups. First each flow that it shows to be ove
 by their beginnings; then what the segment itself makes available. When the segments end, every flow that
 is left is a group, by its beginning.
 
-So the work may be spread over processes. Each reads all packets and counts them (`Clock.packets`), but
-makes segments of its own flows only, of both directions of each: what belongs together is said by
-`flows.undirected`. Of every other TCP packet later than `Clock.due_ns`, and only of those, it yields a
-`wire.moment`: the time that may end flows. Each process takes `Options.share` of the limits. Releases are
+So the work may be spread over processes. Each reads all packets, but makes segments of its own flows
+only, of both directions of each: what belongs together is said by `flow.undirected`. Packets of other
+shards give a `Tick` now and then: the time that may end flows. Each process takes `Options.share` of the
+limits. Releases are
 never equal, in no two processes, and ascend in each; merged by release, the groups are those of a single
 process, one by one. Only what a limit of the whole capture drops (the number of flows, what waits) depends
 on how flows are spread; it is reported where it happens.
@@ -29,9 +29,7 @@ from ..tcp.flow import Flow
 from ..tcp.flow_table import Delivery, FlowTable
 from ..tcp.reassembly import Stream
 from ..transport.detect import Verdict
-from ..types import NEVER_NS
-from ..types import Clock as Clock
-from ..types import Direction, Segment
+from ..types import NEVER_NS, Direction, Segment, Tick
 
 _BEHIND = NEVER_NS
 
@@ -74,11 +72,9 @@ class PacketEvents(NamedTuple):
     connections: list[tuple[Connection, list[Event]]]
 
 
-def packet_events(
-    source: Iterable[Segment], options: Options, clock: Clock
-) -> Iterator[PacketEvents]:
-    """What every segment releases. `clock` is kept by who reads the packets; see above for moments."""
-    table = ConnectionTable(options, clock)
+def packet_events(source: Iterable[Segment | Tick], options: Options) -> Iterator[PacketEvents]:
+    """What every segment or tick releases."""
+    table = ConnectionTable(options)
     yield from table.take(source)
     yield from table.finish()
 
@@ -89,31 +85,30 @@ class ConnectionTable:
     the flows that are alive in `table`, those where something was said; `budget` is that of their seekers.
     """
 
-    def __init__(self, options: Options, clock: Clock) -> None:
-        self.table = FlowTable(partial(Stream, options.stream_limits), options.flow_limits, clock)
+    def __init__(self, options: Options) -> None:
+        self.table = FlowTable(partial(Stream, options.stream_limits), options.flow_limits)
         self.budget = Budget()
         self.alive: dict[Flow, Connection] = {}
         self._options = options
-        self._clock = clock
 
-    def take(self, source: Iterable[Segment]) -> Iterator[PacketEvents]:
-        """What every segment releases."""
-        alive, add, clock = self.alive, self.table.add, self._clock
+    def take(self, source: Iterable[Segment | Tick]) -> Iterator[PacketEvents]:
+        """What every segment or tick releases."""
+        alive, add, tick = self.alive, self.table.add, self.table.tick
         for segment in source:
-            deliveries = add(segment)
+            deliveries = add(segment) if segment.__class__ is Segment else tick(segment.ts_ns)
             if not deliveries:
                 continue
             flow, direction, items = deliveries[0]
             connection = alive.get(flow)
             if connection is None or len(deliveries) > 1:
-                yield from self._groups(deliveries, clock.packets)
+                yield from self._groups(deliveries, segment.ordinal)
                 continue
             framing = connection.framing
             events = framing.take(direction, items)
             if framing.turned:
                 self._turn(connection)
             if events:
-                yield PacketEvents(SortKey(clock.packets), [(connection, events)])
+                yield PacketEvents(SortKey(segment.ordinal), [(connection, events)])
 
     def adopt(self, connection: Connection) -> None:
         """Go on with a connection from elsewhere, whose flow the table has."""

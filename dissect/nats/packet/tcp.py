@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from zlib import crc32
 
-from ..types import NEVER_NS, Clock, Packet, Packets, Segment, moment
+from ..types import TICK_NS, Packet, Packets, Segment, Tick
 from .fragments import Fragments
 from .ip import CUT_OFF, EXTENSIONS, TCP, Datagram, find_datagram, past_extensions, proto_name
 from .link import ETHERNET, find_ip
@@ -59,88 +59,91 @@ class Layers:
     the same answer. So `Layers(lambda value: value % n == k)` is share k of n: every segment of a capture is
     in exactly one share, both directions of a flow are in the same one, and a flow in a tunnel or in
     fragments goes by its own addresses, not the tunnel's. The segments of other flows are counted in
-    `foreign`; they cost a look-up, and only a `moment` is made of those that come after `Clock.due_ns`.
-    `passed_over` is the same in all shares.
+    `other_shard`; they cost a look-up, and the first of each second gives a `Tick`. `passed_over` is the
+    same in all shares.
     """
 
     def __init__(self, wanted: Callable[[int], bool] | None = None) -> None:
         self.passed_over: Counter[str] = Counter()
-        self.foreign = 0
+        self.other_shard = 0
         self._wanted = wanted
         self._verdicts: dict[bytes, bool] = {}
+        self._packets = 0  # that were read
+        self._second_ns = -1, -1  # from when until when: that of the latest TCP packet
         self._fragments = Fragments(self._lost)
 
-    def segments(self, runs: Iterable[Packets], clock: Clock) -> Iterator[Segment]:
-        """The segments in the packets, in their order. `clock` has the number of packets up to that of the
-        segment, and behind the last segment of a run all of the run's.
+    def segments(self, runs: Iterable[Packets]) -> Iterator[Segment | Tick]:
+        """The segments in the packets, in their order; and the ticks of other shards.
 
         A run is taken apart as a whole before its first segment is handed on: what each stage does is then
         still in the processor's caches for the next packet, which makes all of it a tenth faster.
         """
-        yield from self.take(runs, clock)
+        yield from self.take(runs)
         self.finish()
 
-    def take(self, runs: Iterable[Packets], clock: Clock) -> Iterator[Segment]:
+    def take(self, runs: Iterable[Packets]) -> Iterator[Segment | Tick]:
         """As `segments`, where more packets follow: fragments go on waiting for others."""
         for run in runs:
-            before = clock.packets + 1 - run.first
-            for segment in self._segments_in(run, clock):
-                if segment.key:
-                    clock.packets = before + segment.number
-                    yield segment
-                elif segment.ts_ns > clock.due_ns:
-                    clock.packets = before + segment.number
-                    yield moment(segment.ts_ns)
-            clock.packets = before + run.first - 1 + len(run.places)
+            yield from self._segments_in(run)
 
-    def _segments_in(self, run: Packets, clock: Clock) -> list[Segment]:
-        """The segments of a run, and the moments of foreign packets that may be due when it is their turn."""
-        segments: list[Segment] = []
-        append = segments.append
-        verdicts, due_ns = None, clock.due_ns
-        if self._wanted is not None:
-            verdicts = self._verdicts
-            due_ns = min(due_ns, min(run.places)[0] + clock.soonest_ns)
+    def _segments_in(self, run: Packets) -> list[Segment | Tick]:
+        """The segments of a run, and ticks."""
+        found: list[Segment | Tick] = []
+        append = found.append
+        verdicts = None if self._wanted is None else self._verdicts
+        since_ns, until_ns = self._second_ns
         capture, block, linktype = run.capture, run.block, run.linktype
         shape, announced, ip_at = _SHAPES.get(linktype, _UNUSUAL)
         smallest = shape.size if linktype in _SHAPES else len(block) + 1
         unpack = shape.unpack_from
         number = run.first - 1
+        before = self._packets - number
         for ts_ns, start, end, wire_bytes in run.places:
             number += 1
-            if start + smallest <= end:
+            segment = None
+            is_common = start + smallest <= end
+            if is_common:
                 kind, first, total, fragment, proto, key, seq, ack, offset, flags = unpack(
                     block, start
                 )
                 header = (offset >> 2 & 60) + 20
-                if (
+                is_common = (
                     kind == announced
                     and first == _FIVE_WORDS
                     and proto == TCP
                     and total >= header >= 40
                     and not fragment & 0x3FFF  # neither an offset nor more to follow
-                ):
-                    if verdicts is not None and not (
-                        verdicts[key] if key in verdicts else self._is_wanted(key)
-                    ):
-                        self.foreign += 1
-                        if ts_ns > due_ns:
-                            append(moment(ts_ns, number))
-                        continue
-                    at = start + ip_at
-                    stop = at + total
-                    payload = block[at + header : stop if stop < end else end]
-                    append(
-                        Segment(
-                            ts_ns, number, capture, key, seq, ack, flags, payload, total - header
-                        )
-                    )
+                )
+            if not is_common:
+                packet = Packet(ts_ns, number, capture, linktype, block[start:end], wire_bytes)
+                segment = self.segment_of(packet)
+                if segment is None:
                     continue
-            packet = Packet(ts_ns, number, capture, linktype, block[start:end], wire_bytes)
-            segment = self.segment_of(packet, due_ns)
-            if segment is not None:
-                append(segment if segment.key else moment(ts_ns, number))
-        return segments
+                segment.ordinal = before + number
+                key = segment.key
+            if verdicts is not None:
+                is_new_second = not since_ns <= ts_ns < until_ns
+                if is_new_second:
+                    since_ns = ts_ns - ts_ns % TICK_NS
+                    until_ns = since_ns + TICK_NS
+                if not (verdicts[key] if key in verdicts else self._is_wanted(key)):
+                    self.other_shard += 1
+                    if is_new_second:
+                        append(Tick(ts_ns, before + number))
+                    continue
+            if segment is None:
+                at = start + ip_at
+                stop = at + total
+                payload = block[at + header : stop if stop < end else end]
+                size = total - header
+                order = before + number
+                segment = Segment(
+                    ts_ns, number, capture, key, seq, ack, flags, payload, size, order
+                )
+            append(segment)
+        self._second_ns = since_ns, until_ns
+        self._packets += len(run.places)
+        return found
 
     def finish(self) -> None:
         """Counts the fragments that still wait for others: there are no more packets."""
@@ -170,17 +173,13 @@ class Layers:
             verdict = self._verdicts[key] = self._wanted(flow_hash(key))
         return verdict
 
-    def segment_of(self, packet: Packet, due_ns: int = NEVER_NS) -> Segment | None:
-        """The segment behind whatever headers a packet has, or the moment of one that is not wanted and
-        later than `due_ns`. Where there is none, that is counted; for a fragment later, when it is known
-        what became of its datagram."""
+    def segment_of(self, packet: Packet) -> Segment | None:
+        """The segment after whatever headers a packet has, of any shard. Where there is none, that is
+        counted; for a fragment later, when it is known what became of its datagram."""
         segment = self._decoded(packet)
         if isinstance(segment, str):
             self.passed_over[segment] += 1
             return None
-        if segment is not None and not self._is_wanted(segment.key):
-            self.foreign += 1
-            return moment(segment.ts_ns) if segment.ts_ns > due_ns else None
         return segment
 
     def _decoded(self, packet: Packet) -> Segment | str | None:

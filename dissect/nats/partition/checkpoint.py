@@ -1,10 +1,10 @@
 """The stages from TCP to records, which can be stopped and gone on with elsewhere.
 
-    first = Dissection(["frames"], options, Clock())
+    first = Dissector(["frames"], options)
     rows = list(first.take(segments))
     states = first.save()                 # bytes, for each flow that is alive
     ...
-    second = Dissection(["frames"], options, Clock())
+    second = Dissector(["frames"], options)
     second.load(states.values())
     rows = list(second.take(more_segments)) + list(second.finish())
 
@@ -29,22 +29,20 @@ from ..engine.connections import Connection, ConnectionTable
 from ..engine.session_tables import Rows, SessionTables, TableBuilder
 from ..options import Options
 from ..tcp.flow import Flow, undirected
-from ..types import Clock, Segment, moment
+from ..types import Segment, Tick
 from .advance import advance, unpacked
 
 _State = tuple[Flow, list[int], Connection | None, SessionTables | None]
 
 
 class Dissector:
-    """Takes segments, gives the records of `tables` as they become complete. `clock` is kept by who reads the
-    packets. With `quiet` the states are the same, and no records are made."""
+    """Takes segments, gives the records of `tables` as they become complete. With `quiet` the states are
+    the same, and no records are made."""
 
-    def __init__(
-        self, tables: Collection[str], options: Options, clock: Clock, quiet: bool = False
-    ) -> None:
+    def __init__(self, tables: Collection[str], options: Options, quiet: bool = False) -> None:
         self._tables = tables
         self._options = options
-        self._talks = ConnectionTable(options, clock)
+        self._talks = ConnectionTable(options)
         self._folds = TableBuilder(tables, options, quiet)
         self._shared: dict[str, object] = {
             "limits": options.stream_limits,
@@ -53,7 +51,7 @@ class Dissector:
         }
         self._names = {id(value): name for name, value in self._shared.items()}
 
-    def take(self, source: Iterable[Segment], together: bool = True) -> Iterator[Rows]:
+    def take(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
         """The records that these segments complete; see `folds.fold` for `together`."""
         return self._folds.take(self._talks.take(source), together)
 
@@ -63,7 +61,7 @@ class Dissector:
 
     def pass_time(self, ts_ns: int) -> Iterator[Rows]:
         """The records of the flows that are over when a packet of another one comes at this time."""
-        return self.take([moment(ts_ns)])
+        return self.take([Tick(ts_ns)])
 
     def save(self, wanted: Container[bytes] | None = None) -> dict[bytes, bytes]:
         """The state of each flow that is alive, or of those `wanted`, by `flows.undirected`. The dissection
@@ -99,7 +97,7 @@ class Dissector:
     def leap(self, state: bytes, stride: bytes) -> bytes | None:
         """What the state of a flow becomes by the packets of a stride (`surveying.Survey.strides`), if that
         is sure; None means that they have to be read. What this dissection has is not concerned."""
-        alone = Dissector(self._tables, self._options, Clock(), quiet=True)
+        alone = Dissector(self._tables, self._options, quiet=True)
         alone.load([state])
         flow, deadlines = next(iter(alone._talks.table.deadlines().items()))
         connection = alone._talks.alive.get(flow)

@@ -1,6 +1,6 @@
 """A stretch of a capture, dissected without knowing what was before: states, and strides over it.
 
-    survey = Survey(tables, options, clock)
+    survey = Survey(tables, options)
     survey.run(segments)
     survey.states()   # of flows that were not known before, by their names: what they are
     survey.strides()  # of flows that may have been: what `Dissector.jump` takes
@@ -17,7 +17,7 @@ from ..engine.connections import PacketEvents
 from ..engine.session_tables import Rows
 from ..options import Options
 from ..tcp.flow import reversed_key, undirected
-from ..types import Clock, Segment
+from ..types import Segment, Tick
 from .checkpoint import Dissector
 from .summary import DirectionBuilder, FlowSummaryBuilder
 
@@ -28,18 +28,18 @@ _FLOWS = 1 << 16
 class Survey(Dissector):
     """A quiet dissection that gives strides as well."""
 
-    def __init__(self, tables: Collection[str], options: Options, clock: Clock) -> None:
-        super().__init__(tables, options, clock, quiet=True)
+    def __init__(self, tables: Collection[str], options: Options) -> None:
+        super().__init__(tables, options, quiet=True)
         self._carries = "subscriptions" in tables
         self._tracks: dict[bytes, DirectionBuilder | None] = {}  # by the keys of segments
         self._latest_ns = 0
 
-    def take(self, source: Iterable[Segment], together: bool = True) -> Iterator[Rows]:
+    def take(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
         """Takes segments; there are no records."""
         groups = self._talks.take(self._watched(source))
         return self._folds.take(self._heard(groups), together)
 
-    def run(self, source: Iterable[Segment]) -> None:
+    def run(self, source: Iterable[Segment | Tick]) -> None:
         """Takes segments."""
         for _ in self.take(source):
             pass
@@ -56,12 +56,15 @@ class Survey(Dissector):
             if track and not track.number
         }
 
-    def _watched(self, source: Iterable[Segment]) -> Iterator[Segment]:
+    def _watched(self, source: Iterable[Segment | Tick]) -> Iterator[Segment | Tick]:
         tracks = self._tracks
         for segment in source:
-            key = segment.key
             if segment.ts_ns > self._latest_ns:
                 self._latest_ns = segment.ts_ns
+            if segment.__class__ is not Segment:
+                yield segment
+                continue
+            key = segment.key
             track = tracks[key] if key in tracks else self._met(segment)
             if track is not None and not track.follow(segment):
                 self._spoil(track.trail)
@@ -70,7 +73,7 @@ class Survey(Dissector):
     def _met(self, segment: Segment) -> DirectionBuilder | None:
         """A new flow."""
         key, tracks = segment.key, self._tracks
-        if not key or len(tracks) >= 2 * _FLOWS:
+        if len(tracks) >= 2 * _FLOWS:
             return None
         back = reversed_key(key)
         if back == key:

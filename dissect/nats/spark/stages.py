@@ -33,7 +33,7 @@ from ..partition.checkpoint import Dissector
 from ..partition.partitions import Partition, read_stretch
 from ..partition.survey import Survey
 from ..tcp.flow import undirected
-from ..types import Clock, Packets, Segment
+from ..types import Packets, Segment, Tick
 
 NO_TIME = -1
 """Instead of the time of a packet where there is none: no flow is over by then."""
@@ -127,19 +127,19 @@ def survey(
     work: Work, stretch: Partition, place: Place, fragments: bytes
 ) -> tuple[SurveyResult, Iterator[FlowSurvey]]:
     """What a stretch has, where `fragments` wait when it begins."""
-    clock, layers = Clock(), Layers()
+    layers = Layers()
     layers.load(fragments)
-    noted = _Noted(layers.take(work.packets(stretch), clock))
+    noted = _Noted(layers.take(work.packets(stretch)))
     states: dict[bytes, bytes] = {}
     strides: dict[bytes, bytes] = {}
     if place is Place.LAST:
         _exhaust(noted)
     elif place is Place.FIRST:
-        dissection = Dissector(work.tables, work.options, clock, quiet=True)
+        dissection = Dissector(work.tables, work.options, quiet=True)
         _exhaust(dissection.take(noted))
         states = dissection.save()
     else:
-        found = Survey(work.tables, work.options, clock)
+        found = Survey(work.tables, work.options)
         found.run(noted)
         states, strides = found.states(), found.strides()
     told = SurveyResult(noted.latest_ns, fragments, layers.save(), layers.met_fragments)
@@ -150,15 +150,16 @@ def survey(
 class _Noted:
     """Segments, and what is noted of all that went by: their keys, and the latest time."""
 
-    def __init__(self, source: Iterable[Segment]) -> None:
+    def __init__(self, source: Iterable[Segment | Tick]) -> None:
         self.keys: set[bytes] = set()
         self.latest_ns = NO_TIME
         self._source = source
 
-    def __iter__(self) -> Iterator[Segment]:
+    def __iter__(self) -> Iterator[Segment | Tick]:
         add = self.keys.add
         for segment in self._source:
-            add(segment.key)
+            if segment.__class__ is Segment:
+                add(segment.key)
             if segment.ts_ns > self.latest_ns:
                 self.latest_ns = segment.ts_ns
             yield segment
@@ -228,7 +229,7 @@ def _reached(
     between = parts[state.origin + 1 : visit.number]
     if max((part.latest_ns for part in between), default=NO_TIME) > parts[visit.number].latest_ns:
         return None  # the flow may be over before
-    return Dissector(work.tables, work.options, Clock(), quiet=True).leap(state.state, visit.told)
+    return Dissector(work.tables, work.options, quiet=True).leap(state.state, visit.told)
 
 
 def _read_again(
@@ -239,10 +240,9 @@ def _read_again(
     flows: Mapping[bytes, int],
 ) -> dict[bytes, bytes]:
     """The states of flows behind a stretch, by their packets."""
-    clock = Clock()
-    dissection = Dissector(work.tables, work.options, clock, quiet=True)
+    dissection = Dissector(work.tables, work.options, quiet=True)
     _exhaust(_arrivals(dissection, parts, coming))
-    _exhaust(dissection.take(_segments(work, parts[number], clock, flows)))
+    _exhaust(dissection.take(_segments(work, parts[number], flows)))
     return dissection.save(flows)
 
 
@@ -258,11 +258,11 @@ def decode(
     behind it. `leaving` are the flows that have. Packets that are no TCP are counted in `passed_over`.
     """
     part = parts[number]
-    clock, layers = Clock(), Layers()
+    layers = Layers()
     layers.load(part.fragments)
-    dissection = Dissector(work.tables, work.options, clock)
+    dissection = Dissector(work.tables, work.options)
     yield from _arrivals(dissection, parts, states)
-    yield from dissection.take(layers.take(work.packets(part.stretch), clock))
+    yield from dissection.take(layers.take(work.packets(part.stretch)))
     if part.last:
         layers.finish()
     passed_over += layers.passed_over
@@ -285,13 +285,13 @@ def _arrivals(
 
 
 def _segments(
-    work: Work, part: ChunkContext, clock: Clock, flows: Mapping[bytes, object]
-) -> Iterator[Segment]:
-    """The segments of some flows in a stretch, and the moments of others."""
+    work: Work, part: ChunkContext, flows: Mapping[bytes, object]
+) -> Iterator[Segment | Tick]:
+    """The segments of some flows in a stretch, and the ticks of others."""
     hashes = {crc32(flow) for flow in flows}
     layers = Layers(lambda value: value in hashes)
     layers.load(part.fragments)
-    return layers.take(work.packets(part.stretch), clock)
+    return layers.take(work.packets(part.stretch))
 
 
 def _exhaust(source: Iterable[object]) -> None:

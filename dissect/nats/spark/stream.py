@@ -32,7 +32,7 @@ from ..engine.session_tables import Rows
 from ..errors import CaptureError, SparkError
 from ..packet import Layers
 from ..partition.checkpoint import Dissector
-from ..types import Clock, Packets
+from ..types import Packets
 from .arrow import batches
 from .file_log import Entry, Journal, Taken
 from .settings import Settings
@@ -129,14 +129,13 @@ class FolderReader(DataSourceStreamReader):
     def _rows(
         self, begin: int, end: int, entries: Sequence[Entry], report: CaptureReport
     ) -> Iterator[Rows]:
-        clock = Clock()
         layers = Layers()
-        dissection = Dissector([_TABLE], self._wanted.options, clock)
+        dissection = Dissector([_TABLE], self._wanted.options)
         if begin:
             self._load(begin, dissection, layers)
         for entry in entries:
             following = [one for one in entry.files if not one.late]
-            yield from dissection.take(layers.take(_merged(following, report), clock))
+            yield from dissection.take(layers.take(_merged(following, report)))
             for one in entry.files:
                 if one.late:
                     yield from self._alone(one, report)
@@ -155,9 +154,8 @@ class FolderReader(DataSourceStreamReader):
         layers.load(fragments)
 
     def _alone(self, one: Taken, report: CaptureReport) -> Iterator[Rows]:
-        clock = Clock()
-        dissection = Dissector([_TABLE], self._wanted.options, clock)
-        yield from dissection.take(Layers().segments(_packets(one, report), clock))
+        dissection = Dissector([_TABLE], self._wanted.options)
+        yield from dissection.take(Layers().segments(_packets(one, report)))
         yield from dissection.finish()
 
 

@@ -9,8 +9,8 @@ flow's, or, when the flow was closed, with bytes that lie nowhere near its own.
 A flow is closed when both sides said FIN, or one did and the other was never seen, or one said RST at
 about the place where it was (a RST from anywhere else is no end, RFC 9293, 3.5.3). It is over `linger_ns`
 later (late packets still belong to it), unless who said RST went on talking; or after `idle_ns` of
-silence; or when there are too many; or when the capture ends. What happens to a flow depends on its own
-packets and on the time of any other, never on what others are.
+silence; or when there are too many; or when the capture ends. Both times are rounded up to a whole second.
+What happens to a flow depends on its own packets and on the time of any other, never on what others are.
 
 `ByteStream` reassembles one direction.
 """
@@ -22,7 +22,7 @@ from heapq import heapify, heappop, heappush, nsmallest
 from itertools import count
 
 from ..anomalies import Anomaly
-from ..types import NEVER_NS, Clock, Direction, Item, Oddity, Segment
+from ..types import NEVER_NS, TICK_NS, Direction, Item, Oddity, Segment
 from .flow import (
     ByteStream,
     End,
@@ -45,23 +45,20 @@ _NOTHING: list[Delivery] = []
 
 
 class FlowTable:
-    """All flows that are alive: `FlowTable(Stream)`. `clock.due_ns` is kept at the earliest time that may
-    end one: nothing else of a foreign packet matters. `clock.soonest_ns` is how long a flow
-    lives at least. `evicted` counts the flows that were given up because there were too many, `relieved`
-    the directions that gave up their holes for others."""
+    """All flows that are alive: `FlowTable(Stream)`. No packet before `next_expiry_ns` ends a flow by its
+    time. `evicted` counts the flows that were given up because there were too many, `relieved` the
+    directions that gave up their holes for others."""
 
     def __init__(
         self,
         new_stream: Callable[[], ByteStream],
         limits: FlowLimits = _DEFAULTS,
-        clock: Clock | None = None,
     ) -> None:
+        self.next_expiry_ns = NEVER_NS
         self.evicted = 0
         self.relieved = 0
         self._new_stream = new_stream
         self._limits = limits
-        self._clock = clock or Clock()
-        self._clock.soonest_ns = min(limits.linger_ns, limits.idle_ns)
         self._sides: dict[bytes, Side] = {}  # by the key of the segments that the side sends
         self._closed: dict[bytes, Side] = {}  # the same, of flows that linger
         self._deadlines: list[tuple[int, int, Flow]] = (
@@ -81,7 +78,7 @@ class FlowTable:
         """
         side = self._sides.get(segment.key)
         ts_ns = segment.ts_ns
-        if side is None or segment.flags & 0x17 != _ACK or ts_ns > self._clock.due_ns:
+        if side is None or segment.flags & 0x17 != _ACK or ts_ns > self.next_expiry_ns:
             return self._add_rare(segment)
         flow = side.flow
         if ts_ns > flow.last_ns:
@@ -102,7 +99,7 @@ class FlowTable:
 
     def tick(self, ts_ns: int) -> list[Delivery]:
         """The ends of the flows whose time is over at `ts_ns`."""
-        return _ends(self._expired(ts_ns)) if ts_ns > self._clock.due_ns else _NOTHING
+        return _ends(self._expired(ts_ns)) if ts_ns > self.next_expiry_ns else _NOTHING
 
     def finish(self) -> Iterator[Delivery]:
         """The ends of all flows that are left, by their beginnings. The table is empty afterwards."""
@@ -132,7 +129,7 @@ class FlowTable:
             sides[side.key] = side
         for deadline in deadlines:
             heappush(self._deadlines, (deadline, next(self._serial), flow))
-        self._clock.due_ns = self._deadlines[0][0]
+        self.next_expiry_ns = self._deadlines[0][0]
         self._weigh(flow.sides, [])
 
     def drop(self, flow: Flow) -> None:
@@ -149,11 +146,9 @@ class FlowTable:
             flow.ended_by = flow.ended_by.other
 
     def _add_rare(self, segment: Segment) -> list[Delivery]:
-        """`add`, for segments that open, close or outlive flows, and for moments."""
+        """`add`, for segments that open, close or outlive flows."""
         key, ts_ns, flags = segment.key, segment.ts_ns, segment.flags
-        if not key:
-            return self.tick(ts_ns)
-        ended = self._expired(ts_ns) if ts_ns > self._clock.due_ns else []
+        ended = self._expired(ts_ns) if ts_ns > self.next_expiry_ns else []
         side = self._sides.get(key) or self._closed.get(key)
         if side is not None and _is_another(side, segment):
             self._remove(side.flow)
@@ -290,14 +285,14 @@ class FlowTable:
             heap[:] = [(self._deadline(each), next(self._serial), each) for each in alive]
             heapify(heap)
         heappush(heap, (self._deadline(flow), next(self._serial), flow))
-        self._clock.due_ns = heap[0][0]
+        self.next_expiry_ns = heap[0][0]
 
     def _deadline(self, flow: Flow) -> int:
-        """A later packet of any flow ends this one."""
-        idle_ns = flow.last_ns + self._limits.idle_ns
-        if flow.closed_ns is None:
-            return idle_ns
-        return min(idle_ns, flow.closed_ns + self._limits.linger_ns)
+        """A later packet of any flow ends this one. It is the end of a second: see `Tick`."""
+        deadline = flow.last_ns + self._limits.idle_ns
+        if flow.closed_ns is not None:
+            deadline = min(deadline, flow.closed_ns + self._limits.linger_ns)
+        return deadline - deadline % TICK_NS + TICK_NS - 1
 
     def _expired(self, now_ns: int) -> list[Flow]:
         """Take out the flows whose time is over."""
@@ -316,7 +311,7 @@ class FlowTable:
                 flow.end = End.IDLE
             self._remove(flow)
             ended.append(flow)
-        self._clock.due_ns = heap[0][0] if heap else NEVER_NS
+        self.next_expiry_ns = heap[0][0] if heap else NEVER_NS
         return ended
 
     def _evict(self) -> list[Flow]:
