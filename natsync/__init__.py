@@ -29,6 +29,7 @@ from .errors import (
     MaxMessagesError,
     MaxPayloadError,
     MsgNoReplyError,
+    MsgNotBoundError,
     NextMsgTimeoutError,
     NoRespondersError,
     NoServersError,
@@ -43,7 +44,8 @@ from .errors import (
     StaleConnectionError,
     SyncSubRequiredError,
 )
-from .message import Headers, Msg
+from .headers import Headers
+from .message import Msg
 from .protocol import ServerInfo
 from .subscription import State, Subscription, SubStats
 from .tls import TLS
@@ -70,6 +72,7 @@ __all__ = [
     "MaxPayloadError",
     "Msg",
     "MsgNoReplyError",
+    "MsgNotBoundError",
     "NextMsgTimeoutError",
     "NoRespondersError",
     "NoServersError",

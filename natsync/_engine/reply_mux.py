@@ -19,7 +19,8 @@ from ..errors import (
     RequestTimeoutError,
     fresh,
 )
-from ..message import Delivered, Msg, to_wire
+from ..headers import to_wire
+from ..message import Delivered, Msg
 from .deadlines import Deadlines
 from .nuid import nuid
 from .waiter import Drive, Waiter
