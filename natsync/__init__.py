@@ -29,7 +29,6 @@ from .errors import (
     MaxMessagesError,
     MaxPayloadError,
     MsgNoReplyError,
-    MsgNotBoundError,
     NextMsgTimeoutError,
     NoRespondersError,
     NoServersError,
@@ -44,8 +43,7 @@ from .errors import (
     StaleConnectionError,
     SyncSubRequiredError,
 )
-from .headers import Headers
-from .message import Msg
+from .message import Headers, Msg
 from .protocol import ServerInfo
 from .subscription import State, Subscription, SubStats
 from .tls import TLS
@@ -72,7 +70,6 @@ __all__ = [
     "MaxPayloadError",
     "Msg",
     "MsgNoReplyError",
-    "MsgNotBoundError",
     "NextMsgTimeoutError",
     "NoRespondersError",
     "NoServersError",

@@ -26,15 +26,13 @@ from .errors import (
     OptionError,
     RequestTimeoutError,
 )
-from .headers import HeadersLike
 from .message import (
     Data,
     Delivered,
     Handler,
+    HeadersLike,
     Msg,
-    ReceivedMsg,
     is_no_responders,
-    message_parts,
 )
 from .options import (
     CLOSE_TIMEOUT,
@@ -83,15 +81,13 @@ class Client:
 
     def publish(
         self,
-        subject: str | Msg,
+        subject: str,
         data: Data = b"",
         *,
         reply: str | None = None,
         headers: HeadersLike | None = None,
     ) -> None:
         """Sends `data` to all who listen on `subject`; soon, not at once: see `flush`.
-
-        Instead of a subject and the rest it takes a `Msg`, which has all of them.
 
         Waits only where the server takes less than is published: OutboundBufferLimitError after
         `write_timeout`. Raises MaxPayloadError, ProtocolError for a subject or header that cannot be
@@ -113,8 +109,6 @@ class Client:
                 else:
                     self._put(Chunks((head, data, b"\r\n")), len(head) + size + 2)
                 return
-        if isinstance(subject, Msg):
-            subject, data, reply, headers = message_parts(subject, data, reply, headers)
         wire = self._router.encoder.message(subject, data, reply, headers)
         self._put(wire, len(wire))
 
@@ -292,7 +286,7 @@ class Client:
         return timeout
 
     def _read_reply(self, subject: str, frame: Delivered) -> Msg:
-        msg = ReceivedMsg(frame, self.publish)
+        msg = Msg(frame, self.publish)
         if not frame.payload and is_no_responders(msg):  # a quick look first
             raise NoRespondersError(subject)
         return msg

@@ -39,7 +39,6 @@ __all__ = [
     "MaxMessagesError",
     "MaxPayloadError",
     "MsgNoReplyError",
-    "MsgNotBoundError",
     "NextMsgTimeoutError",
     "NoRespondersError",
     "NoServersError",
@@ -309,15 +308,6 @@ class MsgNoReplyError(_Facts):
 
     def __str__(self) -> str:
         return f"message on {self.subject} does not have a reply subject"
-
-
-class MsgNotBoundError(_Facts):
-    """`respond` on a message that came from no connection: it was made by the program, or unpickled."""
-
-    subject: str
-
-    def __str__(self) -> str:
-        return f"message on {self.subject} belongs to no connection; publish to its reply subject instead"
 
 
 class BadSubscriptionError(_Facts):

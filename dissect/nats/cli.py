@@ -1,7 +1,7 @@
-"""`nats-dissect`: the commands. What they do is elsewhere; `run` says how.
+"""`nats-dissect`: the command line. Each command is declared here and carried out in `commands`.
 
 Exit status: 0 done; 2 wrong usage, or an input that is no capture; 3 done, but a capture was cut short or
-damaged; 130 interrupted. A closed pipe ends quietly. What is wrong is said on stderr, a line each.
+damaged; 130 interrupted; 143 terminated. A closed pipe ends quietly. Every problem is one line on stderr.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from importlib import metadata
 import click
 
 from .commands.arguments import (
+    FullHelpGroup,
     GroupedCommand,
     fact_options,
     given,
@@ -24,7 +25,7 @@ from .commands.arguments import (
 from .commands.run import Command, print_info, print_rows, print_session, print_talk
 from .commands.split import split
 from .commands.sql import print_answer
-from .output.sink import INTERRUPTED, unwritable
+from .output.sink import INTERRUPTED, StandardOutput, unwritable
 from .parallel import calm_collector
 from .spark.arguments import job_given, job_options
 
@@ -36,13 +37,13 @@ def _version() -> str:
         return "unknown"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=FullHelpGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(_version(), prog_name="nats-dissect")
 def cli() -> None:
-    """Tell what NATS clients and servers said to each other, from packet captures.
+    """Show the NATS conversations in packet captures.
 
-    A CAPTURE is a pcap or pcapng file, a folder, a pattern, or - for standard input; several are one
-    timeline.
+    A CAPTURE is a pcap or pcapng file (also compressed), a folder, a pattern, or - for standard input.
+    Several captures are one timeline.
     """
 
 
@@ -52,10 +53,10 @@ cli.command_class = GroupedCommand
 @cli.command("sessions")
 @row_options
 @click.option(
-    "--session", metavar="ID", help="Only this one, in full: the start of its id is enough."
+    "--session", metavar="ID", help="Show one session in full; the start of its id is enough."
 )
 def _sessions(session: str | None, **values: object) -> None:
-    """One row a NATS connection."""
+    """List NATS connections, one row each."""
     run = Command("sessions", given(values))
     if session is None:
         print_rows(run)
@@ -67,35 +68,35 @@ def _sessions(session: str | None, **values: object) -> None:
 @row_options
 @payload_option("none")
 def _frames(**values: object) -> None:
-    """One row a protocol operation, in time order."""
+    """List protocol operations in time order, one row each."""
     print_rows(Command("frames", given(values)))
 
 
 @cli.command("subscriptions")
 @row_options
 def _subscriptions(**values: object) -> None:
-    """One row a subscription: opened, closed, delivered."""
+    """List subscriptions: opened, closed, delivered."""
     print_rows(Command("subscriptions", given(values)))
 
 
 @cli.command("requests")
 @row_options
 def _requests(**values: object) -> None:
-    """One row a request: reply or none, latency."""
+    """List requests: reply or none, latency."""
     print_rows(Command("requests", given(values)))
 
 
 @cli.command("anomalies")
 @row_options
 def _anomalies(**values: object) -> None:
-    """One row an oddity: what, where, how many bytes."""
+    """List anomalies: name, place, number of bytes."""
     print_rows(Command("anomalies", given(values)))
 
 
 @cli.command("flows")
 @row_options
 def _flows(**values: object) -> None:
-    """One row a TCP connection, NATS or not."""
+    """List TCP connections, NATS or not."""
     print_rows(Command("flows", given(values)))
 
 
@@ -105,14 +106,17 @@ def _flows(**values: object) -> None:
 @payload_option("text")
 @click.option("--full", is_flag=True, help="Show long payloads whole.")
 def _follow(session: str, full: bool, **values: object) -> None:
-    """The conversation of one session, both directions; the start of its ID is enough."""
+    """Print the conversation of one session as text, both directions.
+
+    The start of the session's ID is enough.
+    """
     print_talk(Command("frames", given(values)), session, full)
 
 
 @cli.command("info")
 @fact_options
 def _info(**values: object) -> None:
-    """What is in the files: packets, time span, link types, losses, protocols."""
+    """Summarize the files: packets, time span, link types, losses, protocols."""
     print_info(Command("info", given(values)))
 
 
@@ -121,15 +125,17 @@ def _info(**values: object) -> None:
 @query_options
 @payload_option("none")
 def _sql(query: str, **values: object) -> None:
-    """What a QUERY in SQL says about the tables: SELECT ... FROM frames, sessions, subscriptions,
-    requests, flows, anomalies."""
+    """Run a SQL query over the tables.
+
+    The tables are named like the commands that list them: SELECT kind, count(*) FROM sessions GROUP BY kind.
+    """
     print_answer(query, given(values))
 
 
 @cli.command("split")
 @split_options
 def _split(captures: tuple[str, ...], folder: str, size_bytes: int) -> None:
-    """Rewrite captures, also compressed ones, as plain pieces that are captures of their own."""
+    """Cut captures into plain pieces, each a capture of its own."""
     split(captures, folder, size_bytes)
 
 
@@ -137,7 +143,7 @@ def _split(captures: tuple[str, ...], folder: str, size_bytes: int) -> None:
 @job_options
 @payload_option("none")
 def _spark(**values: object) -> None:
-    """The same tables as Parquet files, from captures of any size, made by many tasks of Apache Spark."""
+    """Write the tables as Parquet files, with Apache Spark, from captures of any size."""
     from .spark.command import run_job
 
     run_job(job_given(values))
@@ -150,7 +156,7 @@ def main() -> None:
         cli(prog_name="nats-dissect")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except OSError as error:  # a help text; all else is behind an Outlet
-        fault = unwritable(None, error)
+    except OSError as error:  # of a help text; all other output goes through a sink
+        fault = unwritable(StandardOutput.name, error)
         fault.show()
         sys.exit(fault.exit_code)

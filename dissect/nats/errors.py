@@ -52,6 +52,17 @@ class QueryError(DissectError):
         return " ".join(f"SQL: {self.reason}".split())
 
 
+class FormatError(DissectError):
+    """A value that the output format cannot hold. `reason` is a sentence without a full stop."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return " ".join(self.reason.split())
+
+
 class WorkerError(DissectError):
     """A worker process that ended before its work was done."""
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from .._checks import check_data, check_text
 from ..errors import HeadersNotSupportedError, MaxPayloadError
-from ..headers import HeadersLike, encode_headers, to_text, to_wire
-from ..message import Data
+from ..message import Data, HeadersLike, encode_headers, to_text, to_wire
 from ..protocol import ServerInfo, encode_publish
 
 __all__ = ["MessageEncoder"]

@@ -19,8 +19,7 @@ from ..errors import (
     RequestTimeoutError,
     fresh,
 )
-from ..headers import to_wire
-from ..message import Delivered, Msg
+from ..message import Delivered, Msg, to_wire
 from .deadlines import Deadlines
 from .nuid import nuid
 from .waiter import Drive, Waiter

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from ..errors import BadSubscriptionError, Error, ForkedError
-from ..headers import to_wire
-from ..message import Delivered, Msg, Publish, ReceivedMsg
+from ..message import Delivered, Msg, Publish, to_wire
 from ..options import MAX_WAIT
 from ..protocol import check_queue, check_subscribe
 from .pending_queue import Overflow, PendingQueue
@@ -156,7 +155,7 @@ class SubscriptionSink:
         For the thread that runs the handler."""
         me = threading.get_ident()
         for frame in self.frames(refusal=False, thread=me):
-            call(ReceivedMsg(frame, self.host.publish), frame)
+            call(Msg(frame, self.host.publish), frame)
 
     def handled(self, token: object) -> None:
         """The handler has returned."""

@@ -37,7 +37,6 @@ SAMPLES: list[Error] = [
     errors.MaxPayloadError(11, 10),
     errors.HeadersNotSupportedError(),
     errors.MsgNoReplyError("a"),
-    errors.MsgNotBoundError("a"),
     errors.BadSubscriptionError("a"),
     errors.MaxMessagesError("a"),
     errors.SyncSubRequiredError("a"),

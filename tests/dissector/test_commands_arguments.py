@@ -77,7 +77,7 @@ def test_help_names_the_formats_there_are() -> None:
     def command(**values: object) -> None: ...
 
     text = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
-    assert "[text|jsonl] For people; one JSON object a line. [default: text]" in text
+    assert "[text|jsonl] text: for people; jsonl: one JSON object per line. [default: text]" in text
 
 
 @pytest.mark.parametrize("value", ["x=client", "1=nope", "0=client", "65536=client", "4222"])

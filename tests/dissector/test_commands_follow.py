@@ -9,7 +9,7 @@ from dissect.nats.commands.follow import Conversation
 from dissect.nats.commands.session_detail import Heading, moments
 from dissect.nats.records import AnomalyRecord, FrameRecord
 
-from tests.dissector.test_output_lines import record
+from tests.dissector.test_output_json_lines import record
 from tests.dissector.test_sessions_identity import blank
 
 CORE = str(Path(__file__).parents[2] / "samples" / "captures" / "core-2.15.1.pcap")

@@ -17,6 +17,7 @@ from dissect.nats.capture import CaptureReport
 from dissect.nats.cli import cli
 from dissect.nats.commands.arguments import CommandOptions
 from dissect.nats.commands.rows import messages_of, rows_of, shared_rows
+from dissect.nats.output.writer import Layout
 from dissect.nats.records import FrameRecord
 
 from tests.support.conversations import CONNECT, INFO
@@ -51,11 +52,10 @@ def test_rows_for_which_it_is_true() -> None:
 
 
 def test_shared_rows_come_rendered_with_their_messages() -> None:
-    given = CommandOptions(
-        captures=(CORE,), form="jsonl", columns="client_name", where="subscriptions > 0"
-    )
+    given = CommandOptions(captures=(CORE,), format="jsonl", where="subscriptions > 0")
+    layout = Layout(("client_name",))
     everything = rows_of("sessions", given, CaptureReport())
-    shared = list(shared_rows("sessions", given, False, 2, CaptureReport()))
+    shared = list(shared_rows("sessions", given, layout, 2, CaptureReport()))
     assert [messages for _, messages in shared] == list(map(messages_of, everything))
     assert {row for row, _ in shared} >= {'{"client_name":"warehouse"}\n'}
 

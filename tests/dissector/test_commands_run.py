@@ -30,8 +30,8 @@ def chunks(*sizes: int) -> Iterator[Chunk]:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *sizes: int, limit: int | None = None) -> str:
-    run = Command("frames", CommandOptions(captures=(CORE,), limit=limit, form="jsonl"))
-    print_chunks(run, run.form, chunks(*sizes), silent=True)
+    run = Command("frames", CommandOptions(captures=(CORE,), limit=limit, format="jsonl"))
+    print_chunks(run, run.format, chunks(*sizes), silent=True)
     return capsys.readouterr().out
 
 
@@ -48,8 +48,8 @@ def test_nothing_is_read_beyond_a_limit(capsys: pytest.CaptureFixture[str]) -> N
         yield from chunks(2)
         raise AssertionError("was asked for more")
 
-    run = Command("frames", CommandOptions(captures=(CORE,), limit=2, form="jsonl"))
-    print_chunks(run, run.form, endless())
+    run = Command("frames", CommandOptions(captures=(CORE,), limit=2, format="jsonl"))
+    print_chunks(run, run.format, endless())
     assert capsys.readouterr() == ("0\n1\n", "")
 
 
@@ -58,25 +58,25 @@ def test_totals_are_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == (
         "nats-dissect: 7 sessions, 111 messages in 268 packets of 1 file\n"
     )
-    print_rows(Command("sessions", CommandOptions(captures=(CORE,), form="jsonl")))
+    print_rows(Command("sessions", CommandOptions(captures=(CORE,), format="jsonl")))
     assert capsys.readouterr().err == ""
 
 
 def test_the_start_of_an_id_and_the_whole_give_the_same(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    given = CommandOptions(captures=(CORE,), form="csv", columns="session,op", payload="text")
+    given = CommandOptions(captures=(CORE,), format="csv", columns="session,op", payload="text")
     seen = []
     for start in ("7294", "729480e87f22a93d"):
         print_talk(Command("frames", given), start, full=False)
         seen.append(capsys.readouterr().out)
     assert seen[0] == seen[1] and seen[0].count("729480e87f22a93d") == len(seen[0].splitlines()) - 1
     for start in ("7294", "729480e87f22a93d"):
-        print_session(Command("sessions", CommandOptions(captures=(CORE,), form="jsonl")), start)
+        print_session(Command("sessions", CommandOptions(captures=(CORE,), format="jsonl")), start)
         assert capsys.readouterr().out.startswith('{"session":"729480e87f22a93d"')
 
 
 def test_without_a_terminal_text_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Command("frames", CommandOptions(captures=(CORE,))).look == PLAIN
+    assert Command("frames", CommandOptions(captures=(CORE,))).layout.terminal == PLAIN
     monkeypatch.setattr(sys, "stdout", None)
-    assert Command("frames", CommandOptions(captures=(CORE,))).look == PLAIN
+    assert Command("frames", CommandOptions(captures=(CORE,))).layout.terminal == PLAIN

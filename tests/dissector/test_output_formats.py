@@ -1,4 +1,4 @@
-"""How rows of a table look."""
+"""Every format that is registered, over every table; a new one takes part by its line in the registry."""
 
 from __future__ import annotations
 
@@ -8,16 +8,26 @@ from functools import partial
 
 import pytest
 
-from dissect.nats.output.formats import format_of, render_of
-from dissect.nats.output.terminal import PLAIN, Terminal
-from dissect.nats.output.text_table import GridWriter
+from dissect.nats.cli import cli
+from dissect.nats.output.formats import FORMATS
+from dissect.nats.output.writer import (
+    Layout,
+    LineWriter,
+    OutputFormat,
+    QueryFormat,
+    Render,
+)
 from dissect.nats.records import COLUMNS
 
-from tests.dissector.test_output_lines import record
+from tests.dissector.test_output_json_lines import record
 
 
-def text(name: str, columns: str | None = None, look: Terminal = PLAIN) -> str:
-    form = format_of("frames", name, columns, look, False)
+def render_of(name: str, table: str) -> Render:
+    return FORMATS[name].table(table, Layout()).render
+
+
+def text(name: str, columns: tuple[str, ...]) -> str:
+    form = FORMATS[name].table("frames", Layout(columns))
     output = io.StringIO()
     writer = form.writer(output)
     writer.write([form.render(record())])
@@ -25,31 +35,44 @@ def text(name: str, columns: str | None = None, look: Terminal = PLAIN) -> str:
     return output.getvalue()
 
 
-def test_each_format() -> None:
-    assert text("jsonl", "op,number") == '{"op":"HPUB","number":1}\n'
-    assert text("csv", "op,number") == "op,number\nHPUB,1\n"
-    assert text("text", "op,number") == "op\tnumber\nHPUB\t1\n"
-    assert " s > HPUB " in text("text")
-    record_ = record()
-    record_.anomalies = ["lost"]
-    assert str(render_of("frames", "text", None, Terminal(None, True))(record_)).startswith(
-        "\x1b[31m"
-    )
+def test_formats_for_people_and_programs() -> None:
+    assert text("jsonl", ("op", "number")) == '{"op":"HPUB","number":1}\n'
+    assert text("csv", ("op", "number")) == "op,number\nHPUB,1\n"
+    assert text("text", ("op", "number")) == "op    number\nHPUB       1\n"
 
 
-@pytest.mark.parametrize("table", [table for table in COLUMNS if table != "frames"])
-def test_other_tables_are_grids_for_people(table: str) -> None:
-    form = format_of(table, "text", None, PLAIN, False)
-    assert isinstance(form.writer(io.StringIO()), GridWriter)
-
-
-@pytest.mark.parametrize("name", ["text", "jsonl", "csv"])
+@pytest.mark.parametrize("name", FORMATS)
 def test_rows_can_be_rendered_elsewhere(name: str) -> None:
-    made = partial(render_of, "frames", name, None, PLAIN)
-    there = pickle.loads(pickle.dumps(made))()
-    assert there(record()) == format_of("frames", name, None, PLAIN, False).render(record())
+    there = pickle.loads(pickle.dumps(partial(render_of, name, "frames")))()
+    assert there(record()) == render_of(name, "frames")(record())
 
 
-def test_a_column_that_is_none() -> None:
-    with pytest.raises(ValueError, match="frames has no column 'nope'"):
-        format_of("frames", "jsonl", "nope", PLAIN, False)
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_writes_every_table_without_rows(name: str) -> None:
+    for table in COLUMNS:
+        output = io.TextIOWrapper(io.BytesIO())
+        writer = FORMATS[name].table(table, Layout()).writer(output)
+        writer.write([])
+        writer.close()
+
+
+class Shouted:
+    """A format that somebody adds: upper-case operations."""
+
+    meaning = "operations in upper case"
+    binary = False
+
+    def table(self, table: str, layout: Layout) -> OutputFormat:
+        return OutputFormat(lambda row: f"{getattr(row, 'op', table).upper()}!\n", LineWriter)
+
+    def query(self, columns: object, layout: Layout) -> QueryFormat:
+        return QueryFormat(lambda batch: ["ROW!\n"] * batch.num_rows, LineWriter)
+
+
+def test_a_new_format_is_its_class_and_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FORMATS, "shouted", Shouted())
+    form = FORMATS["shouted"].table("frames", Layout())
+    output = io.StringIO()
+    form.writer(output).write([form.render(record())])
+    assert output.getvalue() == "HPUB!\n"
+    assert cli.get_command(None, "frames") is not None  # type: ignore[arg-type]  # needs no context

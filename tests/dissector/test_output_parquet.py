@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import gc
 import io
-import os
 from pathlib import Path
 
 import pytest
 
-from dissect.nats.errors import MissingLibrary
+from dissect.nats.errors import FormatError, MissingLibrary
 from dissect.nats.output import parquet
 from dissect.nats.output.arrow import pyarrow, records_of, schema, values
-from dissect.nats.output.parquet import ParquetWriter, whole_file
+from dissect.nats.output.parquet import BatchWriter, ParquetWriter
 from dissect.nats.pipeline import records
 from dissect.nats.records import COLUMNS, ROWS, Record, Value
 
@@ -21,6 +20,7 @@ from tests.support.requirements import missing
 try:
     pyarrow()
     import duckdb
+    import pyarrow as arrow
     from pyarrow import parquet as witness
 except (MissingLibrary, ImportError) as lack:
     missing("pyarrow or duckdb", str(lack))
@@ -90,23 +90,6 @@ def test_row_groups_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> Non
     assert groups == [2, 2, 2]
 
 
-def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
-    path = tmp_path / "f"
-    with whole_file(str(path)) as output:
-        output.buffer.write(b"new")
-        assert not path.exists()
-    assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["f"]
-
-
-def test_what_fails_leaves_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "f"
-    path.write_bytes(b"old")
-    with pytest.raises(KeyboardInterrupt), whole_file(str(path)) as output:
-        output.write("half")
-        raise KeyboardInterrupt
-    assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["f"]
-
-
 def test_work_that_breaks_off_is_left_as_it_is() -> None:
     text = io.TextIOWrapper(io.BytesIO())
     writer = ParquetWriter(text, "sessions", names("sessions"))
@@ -115,14 +98,7 @@ def test_work_that_breaks_off_is_left_as_it_is() -> None:
     gc.collect()
 
 
-def test_a_link_leads_to_the_file(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path / "f")
-    with whole_file(str(tmp_path / "link")) as output:
-        output.buffer.write(b"new")
-    assert (tmp_path / "link").is_symlink() and (tmp_path / "f").read_bytes() == b"new"
-
-
-def test_what_is_no_file_is_written_as_it_is() -> None:
-    with whole_file("/dev/null") as output:
-        output.buffer.write(b"new")
-    assert not os.path.isfile("/dev/null")
+def test_a_type_that_parquet_lacks_is_one_line() -> None:
+    columns = arrow.schema([arrow.field("x", arrow.month_day_nano_interval())])
+    with pytest.raises(FormatError, match="Parquet cannot hold it: "):
+        BatchWriter(io.TextIOWrapper(io.BytesIO()), columns)

@@ -2,47 +2,107 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from dissect.nats.errors import CaptureError
-from dissect.nats.output.sink import Fault, Sink, say
+from dissect.nats.output.sink import Fault, TextFile, WholeFile, say, sink_of, writing
 
 
-def test_a_file_keeps_what_it_has_until_it_is_cleared(tmp_path: Path) -> None:
+def put(path: Path, text: str, binary: bool = False) -> None:
+    sink = sink_of(str(path), (), binary)
+    with writing(sink):
+        sink.writer(lambda output: output.write(text))
+
+
+def test_a_file_keeps_what_it_has_until_inputs_are_readable(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("dear diary")
-    outlet = Sink(str(path), ())
-    with pytest.raises(Fault, match="a.pcap: no such file"), outlet.open():
+    with pytest.raises(Fault, match="a.pcap: no such file"), writing(TextFile(str(path), ())):
         raise CaptureError("a.pcap", "no such file")
     assert path.read_text() == "dear diary"
-    with outlet.open() as output:
-        outlet.clear(output)
-        output.write("a\n")
+    put(path, "a\n")
     assert path.read_bytes() == b"a\n"
 
 
-def test_a_capture_is_no_output(tmp_path: Path) -> None:
+@pytest.mark.parametrize("binary", [False, True])
+def test_work_that_fails_leaves_no_new_file(binary: bool, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with pytest.raises(Fault), writing(sink_of(str(path), (), binary)):
+        raise CaptureError("a.pcap", "no such file")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_capture_is_no_output_by_whatever_name(binary: bool, tmp_path: Path) -> None:
+    path, link, soft = tmp_path / "a.pcap", tmp_path / "b.pcap", tmp_path / "c.pcap"
+    path.write_bytes(b"x")
+    os.link(path, link)
+    soft.symlink_to(path)
+    for output in (path, link, soft):
+        with pytest.raises(Fault, match="stays as it is"):
+            with writing(sink_of(str(output), (str(path),), binary)):
+                raise AssertionError("was opened")
+    assert path.read_bytes() == b"x" and len(list(tmp_path.iterdir())) == 3
+
+
+def test_redirected_standard_input_is_no_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(b"x")
-    with pytest.raises(Fault, match="stays as it is"), Sink(str(path), (str(path),)).open():
-        pass
+    with path.open() as redirected:
+        monkeypatch.setattr(sys, "stdin", redirected)
+        with pytest.raises(Fault, match="stays as it is"), writing(sink_of(str(path), ("-",))):
+            raise AssertionError("was opened")
     assert path.read_bytes() == b"x"
 
 
 def test_an_output_that_cannot_be_opened(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "no" / "where"):
         with pytest.raises(Fault, match="cannot be written: ") as raised:
-            with Sink(str(path), ()).open():
-                pass
+            with writing(sink_of(str(path), ())):
+                raise AssertionError("was opened")
         assert raised.value.exit_code == 2
 
 
 def test_an_interruption_has_its_status() -> None:
-    with pytest.raises(SystemExit) as raised, Sink(None, ()).open():
+    with pytest.raises(SystemExit) as raised, writing(sink_of(None, ())):
         raise KeyboardInterrupt
     assert raised.value.code == 130
+
+
+def test_a_binary_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    sink = WholeFile(str(path), ())
+    with writing(sink) as output:
+        assert sink.writer(lambda made: made) is output
+        output.write("new")
+        assert not path.exists()
+    assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["f"]
+
+
+def test_a_binary_file_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"old")
+    with pytest.raises(SystemExit), writing(WholeFile(str(path), ())) as output:
+        output.write("half")
+        raise KeyboardInterrupt
+    assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["f"]
+
+
+def test_a_link_leads_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "f")
+    put(tmp_path / "link", "new", binary=True)
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "f").read_bytes() == b"new"
+
+
+def test_a_device_is_written_directly() -> None:
+    put(Path("/dev/null"), "new", binary=True)
+    assert not os.path.isfile("/dev/null")
 
 
 def test_what_is_said_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from dissect.nats.output.terminal import PLAIN, Terminal
 from dissect.nats.output.text_lines import anomaly_line, frame_line, frame_lines, story_text, totals
 from dissect.nats.records import AnomalyRecord
 
-from tests.dissector.test_output_lines import record
+from tests.dissector.test_output_json_lines import record
 from tests.dissector.test_sessions_identity import blank
 
 

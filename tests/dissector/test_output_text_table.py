@@ -90,3 +90,27 @@ def test_live_rows_are_shown_at_once_below_all_columns() -> None:
     writer.write([("b", "", "2", "x")])
     writer.close()
     assert output.getvalue().count("when") == 1
+
+
+@pytest.mark.parametrize("width", range(6, 60, 3))
+def test_no_column_vanishes_without_being_named(width: int) -> None:
+    fields = tuple(
+        Field(name, 9, alarm=name == "errors") for name in ("one", "two", "errors", "four")
+    )
+    output = io.StringIO()
+    writer = GridWriter(output, fields, Terminal(width), live=False)
+    writer.write([("123456789",) * 4])
+    writer.close()
+    head, *_, last = output.getvalue().splitlines()
+    hidden = last.partition(" columns: ")[2]
+    for name in ("two", "errors", "four"):
+        assert (name in head) != (name in hidden)
+    assert head.startswith("one") and ("errors" in head) >= ("two" in head)
+
+
+def test_a_column_that_was_chosen_is_shown_without_values() -> None:
+    output = io.StringIO()
+    writer = GridWriter(output, (Field("a", 4, always=True),), PLAIN, live=False)
+    writer.write([("",), ("",)])
+    writer.close()
+    assert output.getvalue() == "a\n\n\n"

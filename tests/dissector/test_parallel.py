@@ -17,9 +17,8 @@ from dissect.nats import parallel as shards
 from dissect.nats.capture import CaptureReport
 from dissect.nats.errors import CaptureError, MissingLibrary, QueryError, WorkerError
 from dissect.nats.options import Options
-from dissect.nats.output.formats import render_of
-from dissect.nats.output.lines import Rendered
-from dissect.nats.output.terminal import PLAIN
+from dissect.nats.output.formats import FORMATS
+from dissect.nats.output.writer import Layout, Rendered
 from dissect.nats.parallel import Batch, Entry, Sender, Work, cores, merged, sharded
 from dissect.nats.pipeline import records
 from dissect.nats.records import ROWS, Record
@@ -38,7 +37,7 @@ def _tracker() -> None:
 
 
 def lines(table: str) -> Callable[[Record], Rendered]:
-    return render_of(table, "jsonl", None, PLAIN)
+    return FORMATS["jsonl"].table(table, Layout()).render
 
 
 def failing(record: Record) -> Rendered:

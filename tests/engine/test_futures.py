@@ -12,7 +12,7 @@ import pytest
 import natsync
 from natsync import errors
 from natsync._engine.futures import FutureContext, ReplyFuture
-from natsync.message import Delivered, ReceivedMsg
+from natsync.message import Delivered
 from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub, Unsub
 
 from tests.support.driving import idle, publish
@@ -27,7 +27,7 @@ def lone_future(waiting: int = 1) -> ReplyFuture:
     left = [True] * waiting
 
     def read(subject: str, frame: Delivered) -> natsync.Msg:
-        return ReceivedMsg(frame, publish)
+        return natsync.Msg(frame, publish)
 
     context = FutureContext(
         read, idle, lambda call: call(), lambda token: bool(left and left.pop())

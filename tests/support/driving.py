@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from natsync._engine.sink import SubscriptionHost, SubscriptionSink
-from natsync.headers import HeadersLike
+from natsync.message import HeadersLike
 
 
 def idle(done: Callable[[], object], until: float) -> None:

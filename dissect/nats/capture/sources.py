@@ -5,6 +5,8 @@ Formats are told by their first bytes, never by a file's name.
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -17,7 +19,7 @@ from ..errors import CaptureError, MissingLibrary
 from ..types import Packet, Packets
 from . import decompress as unpack
 from . import pcap, pcapng
-from .files import OVERLAP, capture_name, contents, identity, matches, opened, told
+from .files import OVERLAP, capture_name, contents, identity, is_uri, matches, opened, told
 from .merge import MOST_OPEN, merge
 from .reader import NOWHERE, Blocks, Pieces, Reading, pieces_of
 from .report import CaptureReport, FileReport
@@ -61,10 +63,28 @@ def read_packets(paths: Sequence[str], report: CaptureReport) -> Iterator[Packet
     return chain.from_iterable(read_runs(paths, report))
 
 
-def is_input(path: str, paths: Sequence[str]) -> bool:
-    """Whether the file `path` is one that `read_packets` would read for `paths`."""
-    real = identity(path)
-    return any(identity(file) == real for file in _files(paths, CaptureReport()))
+def is_input(output: str | int, paths: Sequence[str]) -> bool:
+    """Whether an output, a path or a file descriptor, is a regular file that `read_packets` would read for
+    `paths`: by device and inode, so that links and redirections do not hide it."""
+    there = os.stat(output)
+    if not stat.S_ISREG(there.st_mode):
+        return False
+    for path in files_of(paths, CaptureReport()):
+        if path == STDIN:
+            file: str | int | None = _stdin()
+        else:
+            file = None if is_uri(path) or not os.path.exists(path) else path
+        if file is not None and os.path.samestat(os.stat(file), there):
+            return True
+    return False
+
+
+def _stdin() -> int | None:
+    """The descriptor of standard input, where it has one."""
+    try:
+        return sys.stdin.fileno() if sys.stdin else None
+    except (OSError, ValueError):
+        return None
 
 
 def too_many(path: str) -> CaptureError:

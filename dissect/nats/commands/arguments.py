@@ -13,17 +13,13 @@ import click
 from natsync.protocol import Kind
 
 from ..options import Options, Payload
+from ..output.formats import FORMATS
 from ..tcp.flow import FlowLimits
 from ..tcp.reassembly import Limits
 
 STDIN = "-"
-_MEANINGS = {
-    "text": "For people",
-    "jsonl": "one JSON object a line",
-    "csv": "comma separated",
-    "parquet": "Apache Parquet",
-}
-FORMATS = tuple(_MEANINGS)
+
+_WHOLE = 1000  # characters, more than any sentence
 
 _FLOWS = FlowLimits()
 _STREAMS = Limits()
@@ -34,12 +30,13 @@ class CommandOptions:
     """One command's captures and options, as the user gave them."""
 
     captures: tuple[str, ...]
-    form: str = "text"
+    format: str = "text"
     output: str | None = None
     columns: str | None = None
     where: str | None = None
     jobs: int = 1
     limit: int | None = None
+    csv_safe: bool = False
     progress: bool | None = None
     hints: dict[int, Kind] = field(default_factory=dict)
     no_redact: bool = False
@@ -87,6 +84,18 @@ class _GroupedOption(click.Option):
         self.group = group
 
 
+class FullHelpGroup(click.Group):
+    """A group whose help shows the first sentence of each command whole."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the commands with their first sentences."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, item.get_short_help_str(_WHOLE)) for name, item in commands if item]
+            )
+
+
 class GroupedCommand(click.Command):
     """A command whose `help` shows its options in groups."""
 
@@ -116,6 +125,12 @@ def _hints(
     return hints
 
 
+def _output(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value == "":
+        raise click.BadParameter("an empty text names no file; - is standard output")
+    return value
+
+
 Command = Callable[..., None]
 Decorator = Callable[[Command], Command]
 
@@ -139,12 +154,19 @@ _OUTPUT = (
         "--output",
         group="Output",
         metavar="FILE",
-        help="Write there instead of standard output.",
+        callback=_output,
+        help="Write to this file instead of standard output.",
     ),
     _PROGRESS,
 )
 _COLUMNS = option(
     "--columns", group="Output", metavar="A,B", help="Only these columns, in this order."
+)
+_CSV_SAFE = option(
+    "--csv-safe",
+    group="Output",
+    is_flag=True,
+    help="CSV: put an apostrophe before texts that spreadsheets take for formulas (= + - @).",
 )
 _LIMIT = option(
     "--limit",
@@ -235,15 +257,14 @@ LIMITS = (
 )
 
 
-def _format(forms: tuple[str, ...]) -> Decorator:
+def _format(names: Sequence[str]) -> Decorator:
     return option(
         "--format",
-        "form",
         group="Output",
-        type=click.Choice(forms),
+        type=click.Choice(names),
         default="text",
         show_default=True,
-        help="; ".join(_MEANINGS[form] for form in forms) + ".",
+        help="; ".join(f"{name}: {FORMATS[name].meaning}" for name in names) + ".",
     )
 
 
@@ -261,19 +282,20 @@ def payload_option(default: str) -> Decorator:
 
 def row_options(command: Command) -> Command:
     """Captures, and the options of every command that prints a table."""
-    options = (_format(FORMATS), _COLUMNS, _WHERE, _LIMIT, *_OUTPUT, _JOBS)
+    options = (_format(tuple(FORMATS)), _COLUMNS, _WHERE, _LIMIT, _CSV_SAFE, *_OUTPUT, _JOBS)
     return with_captures((*options, *DISSECTION, *LIMITS), command)
 
 
 def talk_options(command: Command) -> Command:
     """Captures, and the options of a command that prints some rows of a table, chosen by itself."""
-    options = (_format(FORMATS), _COLUMNS, _LIMIT, *_OUTPUT)
+    options = (_format(tuple(FORMATS)), _COLUMNS, _LIMIT, _CSV_SAFE, *_OUTPUT)
     return with_captures((*options, *DISSECTION, *LIMITS), command)
 
 
 def query_options(command: Command) -> Command:
     """Captures, and the options of a command that prints rows of no table."""
-    return with_captures((_format(FORMATS), _LIMIT, *_OUTPUT, *DISSECTION, *LIMITS), command)
+    options = (_format(tuple(FORMATS)), _LIMIT, _CSV_SAFE, *_OUTPUT)
+    return with_captures((*options, *DISSECTION, *LIMITS), command)
 
 
 def fact_options(command: Command) -> Command:

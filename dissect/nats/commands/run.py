@@ -1,10 +1,9 @@
-"""One command at work: rows from their source, rendered in chunks, to the output; then its exit status.
+"""One command at work: rows from their source, rendered in chunks and written; then the exit status.
 
     rows_of -> chunks_of -> print_chunks
     source     rendered     written, counted, limited
 
-With `--jobs` other processes give the rows, already rendered. A format is a `forms.Form`, whose writer takes
-what its own `render` makes.
+With `--jobs`, worker processes render the rows. A format's writer takes the rows that its own `render` made.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from typing import ContextManager, NamedTuple
 
 from ..capture import CaptureReport
 from ..errors import DissectError
-from ..output.formats import OutputFormat, format_of
-from ..output.lines import LineWriter, Render, Rendered
-from ..output.sink import INTERRUPTED, Fault, Sink, say
-from ..output.terminal import PLAIN, Terminal, terminal_of
+from ..output.formats import FORMATS
+from ..output.sink import INTERRUPTED, Fault, say, sink_of, writing
+from ..output.terminal import PLAIN, terminal_of
 from ..output.text_lines import story_text, totals
+from ..output.writer import Layout, LineWriter, OutputFormat, Render, Rendered, chosen_columns
 from ..parallel import cores
-from ..records import FrameRecord, Record, SessionRecord
+from ..records import COLUMNS, FrameRecord, Record, SessionRecord
 from .arguments import STDIN, CommandOptions
 from .follow import Conversation
 from .info import Traffic, info_text, json_text, traffic
@@ -39,28 +38,42 @@ _SPOOLED = 16 << 20  # bytes in memory
 
 
 class Chunk(NamedTuple):
-    """Some rows as their writer wants them, and how many NATS messages they stand for."""
+    """Rendered rows, and the number of NATS messages in them."""
 
     rows: list[Rendered]
     messages: int = 0
 
 
 class Command:
-    """One command: what the user gave, and what was read."""
+    """One command: its options, its table, its output, and the report of the captures it reads."""
 
     def __init__(self, table: str, given: CommandOptions) -> None:
         self.table = table
         self.given = given
         self.report = CaptureReport()
-        self.outlet = Sink(given.path, given.captures, given.form == "parquet")
+        self.sink = sink_of(given.path, given.captures, FORMATS[given.format].binary)
 
     @property
-    def look(self) -> Terminal:
-        """How text looks where it goes."""
-        return terminal_of(sys.stdout) if self.given.path is None and sys.stdout else PLAIN
+    def layout(self) -> Layout:
+        """The user's choices for any format. Raises Fault for columns that the table does not have."""
+        given = self.given
+        try:
+            columns = chosen_columns(self.table, given.columns) if self.table in COLUMNS else None
+        except ValueError as error:
+            raise Fault(f"--columns: {error}") from None
+        terminal = terminal_of(sys.stdout) if given.path is None and sys.stdout else PLAIN
+        return Layout(columns, terminal, given.live, given.csv_safe)
+
+    @property
+    def format(self) -> OutputFormat:
+        """How the table's rows are rendered and written."""
+        try:
+            return FORMATS[self.given.format].table(self.table, self.layout)
+        except DissectError as error:
+            raise Fault(str(error)) from None
 
     def bar(self) -> ContextManager[Callable[[], None]]:
-        """The bar that shows how far it is; what it gives takes it away."""
+        """The progress bar; the function it gives takes it away."""
         wanted = self.given.progress
         if wanted or (wanted is None and sys.stderr is not None and sys.stderr.isatty()):
             from ..output.progress import QUIET, bar
@@ -68,27 +81,16 @@ class Command:
             return bar(self.report, 0 if wanted else QUIET)
         return nullcontext(lambda: None)
 
-    @property
-    def form(self) -> OutputFormat:
-        """How the rows look."""
-        given = self.given
-        try:
-            return format_of(self.table, given.form, given.columns, self.look, given.live)
-        except ValueError as error:
-            raise Fault(f"--columns: {error}") from None
-        except DissectError as error:
-            raise Fault(str(error)) from None
-
 
 def print_rows(run: Command) -> None:
-    """Prints the rows of the run's table."""
-    given, form = run.given, run.form
+    """Prints the rows of the command's table."""
+    given, form = run.given, run.format
     jobs = given.jobs or cores()
     if jobs > 1 and given.live:
-        say("packets from standard input are taken by one process: --jobs does nothing")
+        say("packets from standard input are read by one process: --jobs does nothing")
         jobs = 1
     if jobs > 1:
-        with closing(shared_rows(run.table, given, run.look, jobs, run.report)) as shared:
+        with closing(shared_rows(run.table, given, run.layout, jobs, run.report)) as shared:
             print_chunks(run, form, shared_chunks(shared, given))
     else:
         with closing(rows_of(run.table, given, run.report)) as rows:
@@ -96,14 +98,14 @@ def print_rows(run: Command) -> None:
 
 
 def chunks_of(rows: Iterator[Record], render: Render, given: CommandOptions) -> Iterator[Chunk]:
-    """Rows, rendered. While packets arrive, each is a chunk of its own."""
+    """Rows, rendered. While packets arrive, each row is a chunk of its own."""
     size = 1 if given.live else max(1, min(_CHUNK_ROWS, given.limit or _CHUNK_ROWS))
     while some := list(islice(rows, size)):
         yield Chunk(list(map(render, some)), sum(map(messages_of, some)))
 
 
 def shared_chunks(rows: Iterator[tuple[Rendered, int]], given: CommandOptions) -> Iterator[Chunk]:
-    """The same of rows that others rendered."""
+    """The same for rows that worker processes rendered."""
     while some := list(islice(rows, max(1, min(_CHUNK_ROWS, given.limit or _CHUNK_ROWS)))):
         yield Chunk([row for row, _ in some], sum(messages for _, messages in some))
 
@@ -111,16 +113,15 @@ def shared_chunks(rows: Iterator[tuple[Rendered, int]], given: CommandOptions) -
 def print_chunks(
     run: Command, form: OutputFormat, chunks: Iterator[Chunk], silent: bool = False
 ) -> None:
-    """Writes chunks, then says what there is to say about the inputs, and exits unless all is well. With
-    `silent`, totals are not worth it."""
+    """Writes chunks, then reports on the inputs, and exits unless all is well. With `silent`, no totals are
+    printed."""
     limit, live = run.given.limit, run.given.live
     count = messages = 0
-    with run.outlet.open() as output, ends_input(live) as interrupted, run.bar() as clear:
+    with writing(run.sink) as output, ends_input(live) as interrupted, run.bar() as clear:
         first = list(islice(chunks, 1))
-        run.outlet.clear(output)
         if output.isatty():
             clear()
-        writer = form.writer(output)
+        writer = run.sink.writer(form.writer)
         for chunk in chain(first, chunks) if limit != 0 else ():
             rows = chunk.rows if limit is None else chunk.rows[: limit - count]
             writer.write(rows)
@@ -133,8 +134,8 @@ def print_chunks(
         writer.close()
     _say_what_is_wrong(run.report, interrupted.yes)
     stopped = limit is not None and count >= limit
-    if not silent and not stopped and (run.given.form == "text" or not count):
-        say(totals(run.table, count, messages, run.report))
+    if not silent and not stopped and (run.given.format == "text" or not count):
+        say(totals(run.table, count, messages, run.report, run.given.where is not None))
     _exit(run.report, interrupted.yes)
 
 
@@ -156,9 +157,9 @@ def _exit(report: CaptureReport, interrupted: bool) -> None:
 
 
 def print_session(run: Command, start: str) -> None:
-    """Prints the session whose id begins with `start`: its row, or, for people, its story."""
-    given, form = run.given, run.form
-    if given.form == "text" and given.columns is None:
+    """Prints the session whose id begins with `start`: its row, or, as text, all of it with a timeline."""
+    given, form = run.given, run.format
+    if given.format == "text" and given.columns is None:
         print_chunks(run, OutputFormat(form.render, LineWriter), _story(run, start), silent=True)
         return
     with closing(rows_of(run.table, given, run.report)) as rows:
@@ -168,11 +169,11 @@ def print_session(run: Command, start: str) -> None:
 
 
 def print_talk(run: Command, start: str, full: bool) -> None:
-    """Prints what was said in the session whose id begins with `start`."""
-    given, form = run.given, run.form
+    """Prints the conversation of the session whose id begins with `start`."""
+    given, form = run.given, run.format
     with closing(moments(given.captures, start, given.options, run.report)) as told:
-        if given.form == "text" and given.columns is None:
-            text = Conversation(run.look.colour, full).text
+        if given.format == "text" and given.columns is None:
+            text = Conversation(run.layout.terminal.colour, full).text
             form = OutputFormat(form.render, LineWriter)
             chunks: Iterator[Chunk] = (Chunk([text(moment)]) for moment in told)
         else:
@@ -182,8 +183,8 @@ def print_talk(run: Command, start: str, full: bool) -> None:
 
 
 def print_info(run: Command) -> None:
-    """Prints what is in the captures."""
-    text = json_text if run.given.form == "jsonl" else info_text
+    """Prints the facts of the captures."""
+    text = json_text if run.given.format == "jsonl" else info_text
     print_chunks(run, OutputFormat(str, LineWriter), _info(run, text), silent=True)
 
 
@@ -198,7 +199,7 @@ def _story(run: Command, start: str) -> Iterator[Chunk]:
 
 
 def _settled(chunks: Iterator[Chunk], start: str) -> Iterator[Chunk]:
-    """Chunks of the session whose id begins with `start`, when it is sure that there is but one."""
+    """The chunks of the session whose id begins with `start`, once no other session can begin so."""
     if is_whole(start):
         yield from chunks
         return

@@ -1,18 +1,21 @@
-"""Arrow batches -> Parquet (https://parquet.apache.org/docs/file-format), row group by row group.
+"""Parquet (https://parquet.apache.org/docs/file-format), written row group by row group.
 
-A row group is bounded in rows and in bytes, so memory does not grow with the table. Needs pyarrow.
+A row group is bounded in rows and in bytes, so memory does not grow with the table. Needs pyarrow, the
+extra `parquet`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
+from ..errors import FormatError
 from ..records import Value
-from .arrow import BATCH_ROWS, batch_of_values, pyarrow, schema
+from .arrow import BATCH_ROWS, batch_of_values, pyarrow, schema, values
+from .writer import Layout, OutputFormat, QueryFormat, Rendered, column_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,7 +70,7 @@ class ParquetWriter:
         self._rows: list[tuple[Value, ...]] = []
         self._payload_bytes = 0
 
-    def write(self, rows: Sequence[str | tuple[Value, ...]]) -> None:
+    def write(self, rows: Sequence[Rendered]) -> None:
         """Takes the next rows."""
         for row in rows:
             assert not isinstance(row, str)
@@ -90,21 +93,45 @@ class ParquetWriter:
         self._payload_bytes = 0
 
 
+class BatchWriter:
+    """Batches of any columns into a Parquet file. Raises FormatError for a type that Parquet lacks."""
+
+    def __init__(self, output: TextIO, columns: pa.Schema) -> None:
+        with _explained():
+            self._file = ParquetFile(output.buffer, columns)
+
+    def write(self, rows: Sequence[Rendered]) -> None:
+        """Takes the next batches."""
+        with _explained():
+            for batch in rows:
+                self._file.add(batch)
+
+    def close(self) -> None:
+        """There are no more. Does not close the output."""
+        with _explained():
+            self._file.close()
+
+
 @contextmanager
-def whole_file(path: str) -> Iterator[TextIO]:
-    """A file that has its name when the block is done; where it fails, whatever had that name stays. What
-    is no plain file, as /dev/stdout, is written as it is. Bytes go to its `buffer`."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "w", encoding="utf-8") as output:
-            yield output
-        return
-    path = os.path.realpath(path)
-    beside = f"{path}.{os.getpid()}.part"
-    with open(beside, "x", encoding="utf-8") as output:
-        try:
-            yield output
-            output.flush()
-            os.replace(beside, path)
-        except BaseException:
-            os.unlink(beside)
-            raise
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except pyarrow().ArrowException as error:
+        raise FormatError(f"Parquet cannot hold it: {error}") from None
+
+
+class Parquet:
+    """Apache Parquet."""
+
+    meaning = "Apache Parquet"
+    binary = True
+
+    def table(self, table: str, layout: Layout) -> OutputFormat:
+        """A file with the table's schema."""
+        pyarrow()  # so that its lack shows before a capture is read
+        names = column_names(table, layout)
+        return OutputFormat(values(names), partial(ParquetWriter, table=table, columns=names))
+
+    def query(self, columns: pa.Schema, layout: Layout) -> QueryFormat:
+        """A file with the columns of the query."""
+        return QueryFormat(lambda batch: [batch], partial(BatchWriter, columns=columns))

@@ -1,4 +1,9 @@
-"""Where output goes, and what may end it: an output that cannot be opened, is full, or is not read.
+"""Where output goes: standard output or a file, as a sink with three steps.
+
+`begin` checks and opens the output and changes nothing that is there; `writer` makes a format's writer on it,
+when the inputs have proved to be readable; `publish` makes all that was written visible. Where the work
+fails, `discard` leaves what was there before, as far as that is possible. (The folder of a Spark job has the
+same steps.)
 
 Exit status: 2 where the output or an input is unusable, 130 interrupted; a closed pipe ends quietly.
 """
@@ -7,101 +12,228 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import TextIO
+from typing import Protocol, TextIO, TypeVar
 
 import click
 
 from ..capture import is_input
 from ..errors import DissectError
 from ..records import printable
-from .parquet import whole_file
 
 INTERRUPTED = 130
 
+_W = TypeVar("_W")
+
 
 class Fault(click.ClickException):
-    """What is wrong with an input or output, on one line."""
+    """An input or output that cannot be used, explained on one line."""
 
     exit_code = 2
 
     def show(self, file: object = None) -> None:
-        """Says it."""
+        """Prints it on stderr."""
         say(self.message)
 
 
 def say(text: str) -> None:
-    """One line on stderr."""
+    """Prints one line on stderr."""
     click.echo(f"nats-dissect: {printable(' '.join(text.split()))}", err=True)
 
 
-class Sink:
-    """Standard output, or the file `path`; never one of the captures. `binary`: it is nothing for a
-    terminal, and useless unless it is whole."""
+class Sink(Protocol):
+    """An output. `name` is how messages call it."""
 
-    def __init__(self, path: str | None, captures: tuple[str, ...], binary: bool = False) -> None:
-        self._path = path
+    name: str
+
+    def begin(self) -> TextIO:
+        """Opens the output. What it has stays. Raises Fault or OSError."""
+
+    def writer(self, make: Callable[[TextIO], _W]) -> _W:
+        """The writer that `make` makes on the output, which is empty now."""
+
+    def publish(self) -> None:
+        """Everything was written: makes it visible under its name."""
+
+    def discard(self) -> None:
+        """The work failed: closes the output."""
+
+
+class StandardOutput:
+    """Standard output. `binary`: not to be written to a terminal."""
+
+    name = "standard output"
+
+    def __init__(self, captures: Sequence[str], binary: bool) -> None:
         self._captures = captures
         self._binary = binary
 
-    @contextmanager
-    def open(self) -> Iterator[TextIO]:
-        """The output. Whatever ends the work inside becomes its exit status."""
+    def begin(self) -> TextIO:
+        """Standard output, in UTF-8."""
+        if sys.stdout is None:
+            raise Fault("standard output is closed")
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+            if (descriptor := _descriptor(sys.stdout)) is not None:
+                _refuse_input(self.name, descriptor, self._captures)
+        if self._binary and sys.stdout.isatty():
+            raise Fault("this format is nothing for a terminal; name a file with -o")
+        return sys.stdout
+
+    def writer(self, make: Callable[[TextIO], _W]) -> _W:
+        """A writer on it."""
+        return make(sys.stdout)
+
+    def publish(self) -> None:
+        """Flushes it."""
+        sys.stdout.flush()
+
+    def discard(self) -> None:
+        """Nothing can be taken back."""
+
+
+class TextFile:
+    """A file of lines, which can be read while it grows. It keeps what it has until `writer`."""
+
+    def __init__(self, path: str, captures: Sequence[str]) -> None:
+        self.name = path
+        self._captures = captures
+        self._output: TextIO
+        self._is_new = False
+
+    def begin(self) -> TextIO:
+        """The file, not truncated yet."""
+        if os.path.exists(self.name):
+            _refuse_input(self.name, self.name, self._captures)
+        self._is_new = not os.path.exists(self.name)
+        self._output = open(self.name, "a", encoding="utf-8", errors="backslashreplace", newline="")
+        return self._output
+
+    def writer(self, make: Callable[[TextIO], _W]) -> _W:
+        """A writer on the emptied file."""
+        if os.path.isfile(self.name):
+            self._output.truncate(0)
+        return make(self._output)
+
+    def publish(self) -> None:
+        """Closes the file."""
+        self._output.close()
+
+    def discard(self) -> None:
+        """Closes the file with what it has; a new file without anything in it goes."""
+        self._output.close()
+        if self._is_new and os.path.getsize(self.name) == 0:
+            os.unlink(self.name)
+
+
+class WholeFile:
+    """A file that is useless unless it is whole: it gets its name with `publish`, and until then a file of
+    that name stays. What is no plain file, as /dev/stdout, is written directly. Bytes go to `buffer`.
+    """
+
+    def __init__(self, path: str, captures: Sequence[str]) -> None:
+        self.name = path
+        self._captures = captures
+        self._direct = os.path.exists(path) and not os.path.isfile(path)
+        self._path = path if self._direct else os.path.realpath(path)
+        self._part = f"{self._path}.{os.getpid()}.part"
+        self._output: TextIO
+
+    def begin(self) -> TextIO:
+        """A file beside it."""
+        if self._direct:
+            self._output = open(self._path, "w", encoding="utf-8")
+            return self._output
+        if os.path.exists(self._path):
+            _refuse_input(self.name, self._path, self._captures)
+        self._output = open(self._part, "x", encoding="utf-8")
+        return self._output
+
+    def writer(self, make: Callable[[TextIO], _W]) -> _W:
+        """A writer on the file beside it."""
+        return make(self._output)
+
+    def publish(self) -> None:
+        """Gives the file its name."""
         try:
-            if self._path is None:
-                output = _standard_output()
-                if self._binary and output.isatty():
-                    raise Fault("this format is nothing for a terminal; name a file with -o")
-                yield output
-                output.flush()
-            else:
-                with self._file(self._path) as output:
-                    yield output
-        except DissectError as error:
-            raise Fault(str(error)) from None
-        except BrokenPipeError:
-            _hush()
-            sys.exit(0)
-        except OSError as error:  # reading fails with DissectError
-            raise unwritable(self._path, error) from None
-        except KeyboardInterrupt:
-            _flush_quietly()
-            sys.exit(INTERRUPTED)
+            self._output.close()
+            if not self._direct:
+                os.replace(self._part, self._path)
+        except BaseException:
+            self.discard()
+            raise
 
-    def clear(self, output: TextIO) -> None:
-        """Empties the file: it kept what it had until the inputs proved to be readable."""
-        if self._path is not None and os.path.isfile(self._path):
-            output.truncate(0)
-
-    def _file(self, path: str) -> AbstractContextManager[TextIO]:
-        if os.path.isfile(path) and is_input(path, self._captures):
-            raise Fault(f"{path}: is one of the captures, and stays as it is")
-        if self._binary:
-            return whole_file(path)
-        return open(path, "a", encoding="utf-8", errors="backslashreplace", newline="")
+    def discard(self) -> None:
+        """Removes the file beside it."""
+        try:
+            self._output.close()
+        finally:
+            if not self._direct:
+                os.unlink(self._part)
 
 
-def unwritable(path: str | None, error: OSError) -> Fault:
-    """The fault that an output has; None is standard output, of which nothing more is tried."""
+def sink_of(path: str | None, captures: Sequence[str], binary: bool = False) -> Sink:
+    """The sink for an output path; None is standard output. The captures are never written over."""
     if path is None:
+        return StandardOutput(captures, binary)
+    return WholeFile(path, captures) if binary else TextFile(path, captures)
+
+
+@contextmanager
+def writing(sink: Sink) -> Iterator[TextIO]:
+    """The opened output; it is published when the block is done. Whatever ends the work inside becomes its
+    exit status."""
+    try:
+        output = sink.begin()
+        try:
+            yield output
+        except BaseException:
+            sink.discard()
+            raise
+        sink.publish()
+    except DissectError as error:
+        raise Fault(str(error)) from None
+    except BrokenPipeError:
         _hush()
-    return Fault(f"{path or 'standard output'}: cannot be written: {error.strerror}")
+        sys.exit(0)
+    except OSError as error:  # reading fails with DissectError
+        raise unwritable(sink.name, error) from None
+    except KeyboardInterrupt:
+        _flush_quietly()
+        sys.exit(INTERRUPTED)
 
 
-def _standard_output() -> TextIO:
-    if sys.stdout is None:
-        raise Fault("standard output is closed")
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-    return sys.stdout
+def unwritable(name: str, error: OSError) -> Fault:
+    """The fault of an output. Nothing more is written to standard output."""
+    if name == StandardOutput.name:
+        _hush()
+    return Fault(f"{name}: cannot be written: {error.strerror}")
+
+
+def _refuse_input(name: str, output: str | int, captures: Sequence[str]) -> None:
+    if is_input(output, captures):
+        raise Fault(f"{name}: is one of the captures, and stays as it is")
+
+
+def _descriptor(output: TextIO) -> int | None:
+    """The file descriptor of an output that has one."""
+    try:
+        return output.fileno()
+    except OSError:
+        return None
 
 
 def _hush() -> None:
-    """Nobody reads standard output any more; so that the interpreter's last flush does not complain."""
+    """Leads standard output, which nobody reads any more, to the null device, so that the interpreter's last
+    flush does not complain."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        null = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(null, sys.stdout.fileno())
+        finally:
+            os.close(null)
     except (OSError, ValueError):
         pass  # no real standard output: nothing to flush to it
 

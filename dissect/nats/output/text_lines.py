@@ -123,13 +123,18 @@ def _timeline_line(moment: FrameRecord | AnomalyRecord) -> str:
     return frame_line(moment).replace(f" {moment.session}", "", 1)
 
 
-def totals(table: str, rows: int, messages: int, report: CaptureReport) -> str:
-    """What was read and what came of it, on one line."""
+def totals(
+    table: str, rows: int, messages: int, report: CaptureReport, filtered: bool = False
+) -> str:
+    """The captures that were read and the rows they gave, on one line. `filtered`: other rows may have been
+    left out by a condition."""
     packets = sum(file.packets for file in report.files)
     where = f"{count_text(packets, 'packet')} of {count_text(len(report.files), 'file')}"
     if report.passed_over:
         where += f"; {count_text(len(report.passed_over), 'other file')} no capture"
     if not rows:
+        if filtered:
+            return f"no row of {table} matches the condition in {where}"
         return f"no {_NONE.get(table, table)} in {where}"
     parts = [count_text(rows, _ROW.get(table, table.removesuffix("s")))]
     if table == "sessions":

@@ -1,9 +1,8 @@
-"""Rows of cells -> a table that fits a terminal; aligned text elsewhere.
+"""Tables for people: as wide as the terminal, aligned text elsewhere.
 
-The first rows decide how wide the columns are, and later ones follow: so a table may have any number of
-rows. On a terminal, what can be said shorter is said shorter where room is short, then some columns are
-cut, and where that is not enough some are left out: which, the last line says. Columns without values
-are left out too, until one comes.
+The first rows set the widths of the columns for all later rows, so a table may have any number of rows. On a
+terminal that is too narrow, cells take their shorter forms, then wide columns are cut, then columns are left
+out, and the last line names those. A column without values is not shown until a value comes.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import NamedTuple, TextIO
 from rich.cells import cell_len, set_cell_size
 
 from ..records import printable
-from .lines import Rendered
 from .terminal import Terminal, painted
+from .writer import Rendered
 
 _HELD = 1000
 _BETWEEN = "  "
@@ -25,9 +24,11 @@ _LEAST = 8  # of a column that gives way
 class Field(NamedTuple):
     """A column for people.
 
-    `shorter` makes its cells shorter where room is short, `short` is its title then. `gives` tells that
-    cells may be cut, `rank` in which order columns are left out: the highest first, 0 never. `usual` is
-    its width where rows must be shown as they come. `alarm`: a row that has it is red.
+    `shorter` makes its cells shorter on a narrow terminal, `short` is its title then. With `gives` its cells
+    may be cut. `rank` is the order in which columns are left out: the highest first, then those of rank 0
+    from the right, those with an `alarm` and the first column last. `usual` is the width where rows are
+    shown as they come. A row with a value in an `alarm` column is red. With `always` the column is shown
+    even without values.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Field(NamedTuple):
     gives: bool = False
     rank: int = 0
     alarm: bool = False
+    always: bool = False
 
 
 class _Shown(NamedTuple):
@@ -60,7 +62,7 @@ class GridWriter:
         self._live = live
         self._held: list[Sequence[str]] = []
         self._shown: list[_Shown] = []
-        self._empty: set[int] = set(range(len(fields)))  # columns without any value so far
+        self._empty: set[int] = set(range(len(fields)))  # columns not shown yet
         self._hidden: list[str] = []
 
     def write(self, rows: Sequence[Rendered]) -> None:
@@ -80,7 +82,9 @@ class GridWriter:
         rows, self._held = self._held, []
         if not rows:
             return
-        filled = set(self._empty) if self._live else {at for at in self._empty if _any(rows, at)}
+        filled = {
+            at for at in self._empty if self._live or self._fields[at].always or _any(rows, at)
+        }
         if filled:
             self._empty -= filled
             self._lay_out(rows)
@@ -143,20 +147,24 @@ def _total(shown: Sequence[_Shown]) -> int:
 
 
 def _narrowed(shown: list[_Shown], width: int) -> list[_Shown]:
-    """The columns made to fit: the widest of those that give way are cut; then some are left out."""
-    while True:
-        yielding = [item for item in shown if item.field.gives]
-        least = _total(shown) - sum(max(0, item.width - _LEAST) for item in yielding)
-        ranked = [item for item in shown if item.field.rank]
-        if least <= width or not ranked:
-            break
-        shown.remove(max(ranked, key=lambda item: item.field.rank))
+    """The columns that fit: some are left out where cutting does not suffice, then the widest are cut."""
+    while len(shown) > 1 and _least(shown) > width:
+        at = max(
+            range(1, len(shown)),
+            key=lambda at: (shown[at].field.rank, not shown[at].field.alarm, at),
+        )
+        del shown[at]
     while _total(shown) > width:
         at = max(range(len(shown)), key=lambda i: shown[i].width if shown[i].field.gives else -1)
         if not shown[at].field.gives or shown[at].width <= _LEAST:
             break
         shown[at] = shown[at]._replace(width=shown[at].width - 1)
     return shown
+
+
+def _least(shown: list[_Shown]) -> int:
+    """The width of these columns when all that may be cut are."""
+    return _total(shown) - sum(max(0, item.width - _LEAST) for item in shown if item.field.gives)
 
 
 def _aligned(text: str, item: _Shown, cut: bool) -> str:

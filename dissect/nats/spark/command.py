@@ -17,7 +17,7 @@ from ..capture import CaptureReport
 from ..capture.files import is_uri, told
 from ..capture.time_range import TimeRange
 from ..output.number_formats import count_text, duration_text, size_text
-from ..output.sink import Sink, say
+from ..output.sink import say, sink_of, writing
 from ..partition.byte_ranges import captures
 from ..records import COLUMNS
 from .api import JobOptions, Summary, dissect
@@ -32,9 +32,9 @@ _DAMAGED = 3
 
 def run_job(given: JobGiven) -> None:
     """Does the job, says on stderr what was done, and exits unless all is well."""
-    outlet = Sink(None if given.summary == "-" else given.summary, given.captures)
+    sink = sink_of(None if given.summary == "-" else given.summary, given.captures)
     paths, out = [absolute(path) for path in given.captures], absolute(given.out)
-    with outlet.open() as output:
+    with writing(sink):
         _check(paths, out)
         with session(given.master, given.conf) as spark:
             options = JobOptions(
@@ -46,8 +46,7 @@ def run_job(given: JobGiven) -> None:
             )
             summary = dissect(spark, paths, given.tables, options, out)
         if given.summary is not None:
-            outlet.clear(output)
-            output.write(json.dumps(summary.values(), indent=2) + "\n")
+            sink.writer(lambda output: output.write(json.dumps(summary.values(), indent=2) + "\n"))
     for line in lines(summary, given.out):
         say(line)
     if summary.is_damaged:

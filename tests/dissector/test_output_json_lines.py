@@ -1,9 +1,7 @@
-"""Records as JSON lines, CSV and fields."""
+"""Records as JSON lines."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import fields
 from pathlib import Path
@@ -13,15 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissect.nats import Options, Payload, records
-from dissect.nats.output.lines import (
-    LineWriter,
-    chosen_columns,
-    csv_line,
-    csv_lines,
-    field_lines,
-    json_lines,
-)
-from dissect.nats.records import COLUMNS, FrameRecord, Record, Type, printable
+from dissect.nats.output.json_lines import json_line
+from dissect.nats.output.writer import Layout, column_names
+from dissect.nats.records import COLUMNS, FrameRecord, Record, Type
 
 CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 
@@ -49,7 +41,12 @@ def plainly(row: Record) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-ESCAPED = {code: f"\\u{code:04x}" for code in (*range(128, 160), 0x2028, 0x2029)}
+# Controls beyond JSON's own, line ends of Unicode, and marks of text direction.
+ESCAPED = {
+    code: f"\\u{code:04x}"
+    for code in (*range(127, 160), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F))
+}
+ESCAPED |= {code: f"\\u{code:04x}" for code in range(0x2066, 0x206A)}
 
 
 def encoded(row: Record) -> str:
@@ -59,7 +56,7 @@ def encoded(row: Record) -> str:
 
 
 def test_json_lines_leave_absent_values_out() -> None:
-    line = json_lines("frames", chosen_columns("frames", None))(record())
+    line = json_line("frames", column_names("frames", Layout()))(record())
     values = json.loads(line)
     assert values["headers"] == {"A": ["1", "2"]}
     assert values["subject"] == 'a\x1b"\u2028'
@@ -70,7 +67,7 @@ def test_json_lines_leave_absent_values_out() -> None:
 @pytest.mark.parametrize("name", sorted(path.name for path in CAPTURES.glob("*.pcap*")))
 def test_json_lines_are_what_the_encoder_says_of_every_sample(name: str) -> None:
     for table in COLUMNS:
-        line_of = json_lines(table, chosen_columns(table, None))
+        line_of = json_line(table, column_names(table, Layout()))
         for row in records([str(CAPTURES / name)], [table], Options(payload=Payload.TEXT)):
             assert line_of(row) == encoded(row)
 
@@ -91,55 +88,26 @@ def test_json_lines_are_what_the_encoder_says_of_any_frame(data: st.DataObject) 
         value = _VALUES[column.type]
         values[column.name] = data.draw(st.none() | value if column.optional else value)
     row = FrameRecord(**values)  # type: ignore[arg-type]  # of the types that are declared
-    assert json_lines("frames", chosen_columns("frames", None))(row) == encoded(row)
+    assert json_line("frames", column_names("frames", Layout()))(row) == encoded(row)
 
 
 def test_a_row_without_any_of_the_columns_is_an_empty_object() -> None:
-    assert json_lines("frames", ["reply", "sid"])(record()) == "{}\n"
-    assert json_lines("frames", ["op", "reply", "op"])(record()) == '{"op":"HPUB"}\n'
+    assert json_line("frames", ["reply", "sid"])(record()) == "{}\n"
+    assert json_line("frames", ["op", "reply", "op"])(record()) == '{"op":"HPUB"}\n'
 
 
 def test_json_lines_are_lines_to_every_reader() -> None:
     values = record()
     values.subject = "a\u2028b\x85c\x9b31m\u0416"
-    (line,) = json_lines("frames", ["subject"])(values).splitlines()
+    (line,) = json_line("frames", ["subject"])(values).splitlines()
     assert "\u0416" in line and "\x9b" not in line
     assert json.loads(line) == {"subject": values.subject}
 
 
-def test_a_carriage_return_is_no_new_row() -> None:
+def test_nothing_that_commands_a_terminal_stands_there_raw() -> None:
     values = record()
-    values.subject = "a\rb\nc"
-    assert csv_lines("frames", ["subject"])(values) == '"a\rb\nc"\n'
-
-
-def test_csv() -> None:
-    columns = ["capture", "reply", "headers"]
-    text = csv_line(columns) + csv_lines("frames", columns)(record())
-    assert list(csv.reader(io.StringIO(text))) == [columns, ["c,1", "", '{"A":["1","2"]}']]
-
-
-def test_fields_do_nothing_to_a_terminal() -> None:
-    line = field_lines("frames", ["op", "reply", "subject", "number"])(record())
-    assert line == 'HPUB\t\ta\\x1b"\\u2028\t1\n'
-    assert printable("a\tb\x9bc") == "a\\x09b\\x9bc"
-    assert printable("a\u202eb\u2066c\u0416") == "a\\u202eb\\u2066c\u0416"
-
-
-def test_lines_are_written_as_they_are() -> None:
-    output = io.StringIO()
-    writer = LineWriter(output, "head\n")
-    writer.write(["a\n", "b\n"])
-    writer.close()
-    assert output.getvalue() == "head\na\nb\n"
-
-
-def test_columns_are_chosen_by_name() -> None:
-    assert chosen_columns("frames", "op, subject") == ["op", "subject"]
-    with pytest.raises(ValueError, match="sessions has no column 'subject'"):
-        chosen_columns("sessions", "subject")
-
-
-def test_a_column_is_not_named_twice() -> None:
-    with pytest.raises(ValueError, match="op is named twice"):
-        chosen_columns("frames", "op,subject,op")
+    for text in ("a\x7fb", "a\x1b[2Jb", "a\x9b2Jb", "a\u202eb\u2066c\u200fd\u0416"):
+        values.subject = text
+        line = json_line("frames", ["subject"])(values)
+        assert line.removesuffix("\n").isprintable()
+        assert json.loads(line) == {"subject": text}

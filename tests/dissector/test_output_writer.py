@@ -1,0 +1,35 @@
+"""What all formats share: chosen columns, and lines written as they are."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from dissect.nats.output.writer import Layout, LineWriter, chosen_columns, column_names
+from dissect.nats.records import COLUMNS
+
+
+def test_lines_are_written_as_they_are() -> None:
+    output = io.StringIO()
+    writer = LineWriter(output, "head\n")
+    writer.write(["a\n", "b\n"])
+    writer.close()
+    assert output.getvalue() == "head\na\nb\n"
+
+
+def test_columns_are_chosen_by_name() -> None:
+    assert chosen_columns("frames", "op, subject") == ("op", "subject")
+    assert chosen_columns("frames", None) is None
+    with pytest.raises(ValueError, match="sessions has no column 'subject'"):
+        chosen_columns("sessions", "subject")
+
+
+def test_a_column_is_not_named_twice() -> None:
+    with pytest.raises(ValueError, match="op is named twice"):
+        chosen_columns("frames", "op,subject,op")
+
+
+def test_without_a_choice_all_columns_count() -> None:
+    assert column_names("frames", Layout()) == tuple(item.name for item in COLUMNS["frames"])
+    assert column_names("frames", Layout(("op",))) == ("op",)
