@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import frames as f
+from .arguments import FREE, interest, may_send, messages
 from .errors import ProtocolError
 from .frames import Context, Frame, Kind, Message, Role
-from .layouts import FREE, MAX_NUMBER, RSID, layouts, may_send
+from .messages import MAX_NUMBER, RSID
 from .subjects import check_publish
 
 __all__ = ["encode", "encode_publish"]
@@ -77,7 +78,10 @@ def _body(frame: Message) -> tuple[bytes, bytes]:
 def _may_send(cls: type[Frame], context: Context) -> bool:
     """Whether a decoder of `context` would read the operation of `cls` as `cls`."""
     op = cls.op.encode()
-    sent = may_send(op, context) if op in FREE else op in layouts(context)
+    if op in FREE:
+        sent = may_send(op, context)
+    else:
+        sent = op in messages(context) or op in interest(context)
     return sent and context.kind in _KINDS[cls]
 
 

@@ -14,21 +14,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from io import BytesIO
 
+from .arguments import FREE, OPS, interest, may_send, messages
 from .errors import ProtocolError
-from .frames import Context, Frame
-from .layouts import FREE, OPS, BadArguments, Parsed, layouts, may_send
+from .frames import Context, Frame, Message
+from .messages import MAX_NUMBER, BadArguments, ParseMessage, number
+from .seen import Line, SeenLines
 
-Line = tuple[Frame, int, int, int]
-"""A control line: the frame without its body, sizes of body (-1: none), headers and whole frame."""
+_Parsed = tuple[Frame, int, int]
 
 _OP_SIZES = sorted({len(op) for op in OPS}, reverse=True)
 _OP_BYTES = _OP_SIZES[0]
 _BEGINNINGS = {op[:size] for op in OPS for size in range(1, len(op) + 1)}
 _ALIASES_OF_A_MINUS = (b"Au", b"au")  # only so, with a small u (server/parser.go: OP_A)
 _IGNORE_THE_REST = (b"PING", b"PONG", b"+OK")
-_SEEN_LINES = 4096
-_SEEN_LINE_BYTES = 160
+_no_body = BytesIO().read
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,47 +48,37 @@ class Limits:
 class Grammar:
     """The control lines of one context, under `limits`. Shared by all decoders that have the same two.
 
-    `seen` maps lines met before to what they say: traffic repeats itself, and a look-up costs a tenth of
-    a parse. It is bounded, and holds lines of messages only.
+    `seen` holds control lines of messages that were met before, `messages` the parsers of messages. No
+    line of up to `safe_bytes` is over the limit.
     """
 
     def __init__(self, context: Context, limits: Limits) -> None:
         self.limits = limits
-        self.seen: dict[bytes, Line] = {}
-        self._met = 0
+        self.seen = SeenLines()
+        self.safe_bytes = limits.control_line + 4
         self._context = context
-        self._layouts = layouts(context)
-        self._plain_bytes = limits.control_line + 4  # no line up to here can be too long
+        self.messages = messages(context)
+        self._interest = interest(context)
 
     def __reduce__(self) -> tuple[Callable[[Context, Limits], Grammar], tuple[Context, Limits]]:
         return grammar, (self._context, self.limits)
 
     def read(self, line: bytes) -> Line:
-        """What the control line `line` (with its LF) says. Raises ProtocolError without an offset."""
+        """The meaning of the control line `line` (with its LF). Raises ProtocolError without an offset."""
         args = line.split()
-        layout = self._layouts.get(args[0]) if args else None
-        if layout is None or len(line) > self._plain_bytes or b" ".join(args) + b"\r\n" != line:
-            frame, size, header_size = self._read_oddity(line)
+        if args and len(line) <= self.safe_bytes and b" ".join(args) + b"\r\n" == line:
+            parsed = self._parse(args, line)
         else:
-            try:
-                frame, size, header_size = layout(args)
-            except BadArguments as error:
-                raise _refused(args, error, line) from None
+            parsed = None
+        frame, size, header_size = parsed or self._read_oddity(line)
+        if size < 0:
+            return frame, size, header_size, len(line)
         if size > self.limits.payload:
             reason = f"body of {size} bytes is over the limit of {self.limits.payload}"
             raise ProtocolError(reason, None, line)
-        known = (frame, size, header_size, len(line) if size < 0 else len(line) + size + 2)
-        if size >= 0:
-            # Lines of a stream that never repeats itself cost more to keep than to read: when the room
-            # is used up, seven times as many go by unkept before what is kept makes room for newer ones.
-            self._met = met = self._met + 1
-            if met <= _SEEN_LINES:
-                if len(line) <= _SEEN_LINE_BYTES:
-                    self.seen[line] = known
-            elif met > _SEEN_LINES * 8:
-                self._met = 0
-                self.seen.clear()
-        return known
+        if isinstance(frame, Message) and self.seen.learning:
+            self.seen.keep(line, frame, size)
+        return frame, size, header_size, len(line) + size + 2
 
     def read_at(self, line: bytes, offset: int) -> Line:
         """As `read`, with errors placed at `offset`, where the line starts in its stream."""
@@ -116,7 +107,18 @@ class Grammar:
             f"control line over the limit of {limit} bytes", offset, text[:_OP_BYTES]
         )
 
-    def _read_oddity(self, line: bytes) -> Parsed:
+    def _parse(self, args: list[bytes], line: bytes) -> _Parsed | None:
+        """The frame of `args` without its body; None if `args[0]` is no operation that takes a list."""
+        op = args[0]
+        try:
+            if op in self.messages:
+                return _parse_message(self.messages[op], args)
+            return (self._interest[op](args), -1, 0) if op in self._interest else None
+        except BadArguments as error:
+            reason = f"{op.decode()} with {error}"
+            raise ProtocolError(reason, None, line.rstrip(b"\r\n")) from None
+
+    def _read_oddity(self, line: bytes) -> _Parsed:
         """All that is rare: JSON, -ERR and A+, lower case, VT and FF in subjects, and what is wrong."""
         text = line[:-2] if line.endswith(b"\r\n") else line[:-1]
         op = _op_of(text)
@@ -125,16 +127,14 @@ class Grammar:
         rest = text[len(op) :]
         self._check_line(text, op, rest)
         if op not in FREE:
-            layout = self._layouts.get(op)
-            if layout is None:
+            if op not in self.messages and op not in self._interest:
                 raise self._misplaced(op)
             if rest and not rest.startswith((b" ", b"\t")):
                 raise ProtocolError(f"no blank after {op.decode()}", None, text[: len(op) + 1])
             args = [arg for arg in rest.replace(b"\t", b" ").split(b" ") if arg]
-            try:
-                return layout([op, *args])
-            except BadArguments as error:
-                raise _refused([op], error, text) from None
+            parsed = self._parse([op, *args], text)
+            assert parsed
+            return parsed
         if not may_send(op, self._context):
             raise self._misplaced(op)
         return FREE[op](rest), -1, 0
@@ -151,8 +151,14 @@ def grammar(context: Context, limits: Limits) -> Grammar:
     return Grammar(context, limits)
 
 
-def _refused(args: list[bytes], error: BadArguments, line: bytes) -> ProtocolError:
-    return ProtocolError(f"{args[0].decode()} with {error}", None, line.rstrip(b"\r\n"))
+def _parse_message(parse: ParseMessage, args: list[bytes]) -> _Parsed:
+    try:
+        size = number(args[-1])
+        frame = parse(args, 0, 0, size, _no_body)
+    except BadArguments:
+        parse(args, 0, 0, MAX_NUMBER, _no_body)  # a wrong number of arguments is the better reason
+        raise
+    return frame, size, frame.header_bytes
 
 
 def _unknown(text: bytes, offset: int | None = None) -> ProtocolError:

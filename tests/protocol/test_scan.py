@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from natsync.protocol import Context, Frame, Info, Kind, Limits, Msg, Ping, ProtocolError, Role
-from natsync.protocol.grammar import grammar
+from natsync.protocol.grammar import Grammar, grammar
 from natsync.protocol.scan import check_end, scan
 
 from tests.protocol.feeding import sizes
 from tests.protocol.table import CLIENT, SERVER
 
 STREAM = b"PING\r\nMSG a 1 2\r\nab\r\nHMSG a 1 12 13\r\nNATS/1.0\r\n\r\nx\r\nPONG\r\n"
+SIZES = ("total_bytes", "payload_bytes", "header_bytes", "missing_bytes")
 ENDS = [0, 6, 21, 52, 58]
 
 
@@ -77,3 +78,65 @@ def test_a_bad_end_of_a_body(end: bytes, offset: int) -> None:
 
 def test_info_is_one_of_the_stops() -> None:
     assert scanned(b"INFO {}\r\nINFO {}\r\n") == (9, [Info(b"{}")])
+
+
+FORMS = [
+    (SERVER, b"MSG a.%d 1 2\r\nab\r\n"),
+    (SERVER, b"MSG a.%d 1 re.ply 2\r\nab\r\n"),
+    (SERVER, b"HMSG a.%d 1 12 13\r\nNATS/1.0\r\n\r\nx\r\n"),
+    (SERVER, b"HMSG a.%d 1 re.ply 12 13\r\nNATS/1.0\r\n\r\nx\r\n"),
+    (SERVER, b"msg a.%d\t1 2\r\nab\r\n"),
+    (SERVER, b"MSG a.%%d 1 3000\r\n%b\r\n" % bytes(3000)),
+    (CLIENT, b"PUB a.%d 2\r\nab\r\n"),
+    (CLIENT, b"HPUB a.%d re.ply 12 13\r\nNATS/1.0\r\n\r\nx\r\n"),
+    (Context(Role.SERVER, Kind.ROUTE), b"RMSG A a.%d + re.ply q1 q2 2\r\nab\r\n"),
+    (Context(Role.SERVER, Kind.ROUTE), b"LMSG LC A a.%d re.ply 12 13\r\nNATS/1.0\r\n\r\nx\r\n"),
+    (Context(Role.SERVER, Kind.ROUTE, dedicated=True), b"RMSG a.%d re.ply 2\r\nab\r\n"),
+    (Context(Role.SERVER, Kind.LEAFNODE), b"LMSG a.%d re.ply 2\r\nab\r\n"),
+    (Context(Role.SERVER, Kind.LEAFNODE), b"HMSG a.%d 12 13\r\nNATS/1.0\r\n\r\nx\r\n"),
+]
+
+
+@pytest.mark.parametrize("keep", [True, False], ids=["kept", "not kept"])
+@pytest.mark.parametrize("context, form", FORMS)
+def test_lines_that_never_repeat_give_the_same_frames(
+    context: Context, form: bytes, keep: bool
+) -> None:
+    """Read where lines are learned, and where they are not, they are as the grammar has them."""
+    words = Grammar(context, Limits())
+    wires = [form % number for number in range(2000)]
+    out: list[Frame] = []
+    for at in range(0, len(wires), 100):
+        data = b"".join(wires[at : at + 100])
+        assert scan(data, 0, 0, words, keep, out) == len(data)
+    assert not words.seen.learning or b"\t" in form
+    for number, frame in enumerate(out):
+        line, body = wires[number].split(b"\n", 1)
+        plain, size, header_size, total = Grammar(context, Limits()).read(line + b"\n")
+        kept = body[:size] if keep else body[:header_size]
+        wanted = plain.placed(frame.offset, total, kept)
+        assert frame == wanted
+        assert [getattr(frame, name) for name in SIZES] == [getattr(wanted, name) for name in SIZES]
+    assert len(out) == len(wires)
+
+
+@pytest.mark.parametrize(
+    "wire, message",
+    [
+        (b"MSG b 1 2\r\nabX\n", "no CR LF behind a body at byte 13: b'X'"),
+        (b"MSG b 1 65\r\n\r\n%b\r\n" % bytes(63), "body of 65 bytes is over the limit of 64"),
+        (b"MSG b 1 2x\r\nab\r\n", "MSG with a number that is not 1 to 9 digits"),
+        (b"HMSG b 1 4 3\r\nabc\r\n", "HMSG with a header size above the total size"),
+        (b"MSG b 2\r\nab\r\n", "MSG with 2 arguments"),
+        (b"MSG %b 1 2\r\nab\r\n" % (b"x" * 200), "control line over the limit of 100 bytes"),
+    ],
+)
+def test_a_bad_frame_among_lines_that_never_repeat(wire: bytes, message: str) -> None:
+    words = Grammar(SERVER, Limits(100, 64))
+    good = b"".join(b"MSG a.%d 1 2\r\nab\r\n" % number for number in range(2000))
+    scan(good, 0, 0, words, True, [])
+    assert not words.seen.learning
+    out: list[Frame] = []
+    with pytest.raises(ProtocolError, match=message):
+        scan(b"MSG a 1 0\r\n\r\n" + wire, 0, -13, words, True, out)
+    assert out == [Msg(b"a", b"1")]
