@@ -15,13 +15,13 @@ from click.testing import CliRunner
 from dissect.nats.cli import cli
 from dissect.nats.output.arrow import batch
 from dissect.nats.records import (
-    ROWS,
     FrameRecord,
     Record,
     RequestRecord,
     SessionRecord,
     SubscriptionRecord,
 )
+from dissect.nats.tables import TABLES
 
 from tests.support.requirements import missing
 from tests.support.spark import lack
@@ -90,7 +90,7 @@ def write(folder: Path, records: dict[str, Sequence[Record]]) -> None:
     from pyarrow import Table
     from pyarrow.parquet import write_table
 
-    for table in ROWS:
+    for table in TABLES:
         (folder / table).mkdir()
         if table in records:
             write_table(Table.from_batches([batch(table, records[table])]), part(folder, table))

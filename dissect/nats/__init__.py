@@ -5,7 +5,6 @@ from .errors import CaptureError
 from .options import Options, Payload
 from .pipeline import anomalies, flows, frames, records, requests, sessions, subscriptions
 from .records import (
-    COLUMNS,
     AnomalyRecord,
     FlowRecord,
     FrameRecord,
@@ -13,9 +12,9 @@ from .records import (
     SessionRecord,
     SubscriptionRecord,
 )
+from .tables import TABLES
 
 __all__ = [
-    "COLUMNS",
     "AnomalyRecord",
     "CaptureError",
     "CaptureReport",
@@ -26,6 +25,7 @@ __all__ = [
     "RequestRecord",
     "SessionRecord",
     "SubscriptionRecord",
+    "TABLES",
     "anomalies",
     "flows",
     "frames",

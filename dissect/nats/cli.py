@@ -25,9 +25,11 @@ from .commands.arguments import (
 from .commands.run import Command, print_info, print_rows, print_session, print_talk
 from .commands.split import split
 from .commands.sql import print_answer
+from .declaration import Table
 from .output.sink import INTERRUPTED, StandardOutput, unwritable
 from .parallel import calm_collector
 from .spark.arguments import job_given, job_options
+from .tables import TABLES
 
 
 def _version() -> str:
@@ -50,13 +52,12 @@ def cli() -> None:
 cli.command_class = GroupedCommand
 
 
-@cli.command("sessions")
+@cli.command("sessions", help=TABLES["sessions"].summary)
 @row_options
 @click.option(
     "--session", metavar="ID", help="Show one session in full; the start of its id is enough."
 )
 def _sessions(session: str | None, **values: object) -> None:
-    """List NATS connections, one row each."""
     run = Command("sessions", given(values))
     if session is None:
         print_rows(run)
@@ -64,40 +65,25 @@ def _sessions(session: str | None, **values: object) -> None:
         print_session(run, session)
 
 
-@cli.command("frames")
+@cli.command("frames", help=TABLES["frames"].summary)
 @row_options
 @payload_option("none")
 def _frames(**values: object) -> None:
-    """List protocol operations in time order, one row each."""
     print_rows(Command("frames", given(values)))
 
 
-@cli.command("subscriptions")
-@row_options
-def _subscriptions(**values: object) -> None:
-    """List subscriptions: opened, closed, delivered."""
-    print_rows(Command("subscriptions", given(values)))
+def _table_command(table: Table) -> None:
+    """Adds the command of a table that has no options of its own."""
+
+    @cli.command(table.name, help=table.summary)
+    @row_options
+    def _rows(**values: object) -> None:
+        print_rows(Command(table.name, given(values)))
 
 
-@cli.command("requests")
-@row_options
-def _requests(**values: object) -> None:
-    """List requests: reply or none, latency."""
-    print_rows(Command("requests", given(values)))
-
-
-@cli.command("anomalies")
-@row_options
-def _anomalies(**values: object) -> None:
-    """List anomalies: name, place, number of bytes."""
-    print_rows(Command("anomalies", given(values)))
-
-
-@cli.command("flows")
-@row_options
-def _flows(**values: object) -> None:
-    """List TCP connections, NATS or not."""
-    print_rows(Command("flows", given(values)))
+for _table in TABLES.values():
+    if _table.name not in cli.commands:
+        _table_command(_table)
 
 
 @cli.command("follow")

@@ -32,12 +32,13 @@ from typing import Generic, NamedTuple, TypeVar
 from .capture import CaptureReport
 from .engine.connections import SortKey
 from .engine.session_tables import Rows
-from .engine.time_order import REACH, Placed, TimeOrder, payload_bytes, placed
+from .engine.time_order import Placed, TimeOrder, payload_bytes, placed
 from .errors import DissectError, WorkerError
 from .options import Options
 from .output.duckdb import Where
 from .pipeline import RowFilter, narrow, released
 from .records import Record
+from .tables import TABLES
 
 _Row = TypeVar("_Row")
 
@@ -102,7 +103,7 @@ def sharded(
 
 def merged(streams: Iterable[Iterator[Entry[_Row]]], table: str) -> Iterator[_Row]:
     """The rows out of what all workers released, in order."""
-    line = TimeOrder[_Row](REACH[table])
+    line = TimeOrder[_Row](TABLES[table].window)
     for _, together in groupby(merge(*streams, key=itemgetter(0)), key=itemgetter(0)):
         rows: list[Placed[_Row]] = []
         size = 0

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from .capture import CaptureReport, read_runs
 from .engine.connections import packet_events
 from .engine.session_tables import Rows, build_tables
-from .engine.time_order import REACH, TimeOrder, payload_bytes, placed
+from .engine.time_order import TimeOrder, payload_bytes, placed
 from .options import Options
 from .packet import Layers
 from .records import (
-    ROWS,
     AnomalyRecord,
     FlowRecord,
     FrameRecord,
@@ -29,6 +28,7 @@ from .records import (
     SessionRecord,
     SubscriptionRecord,
 )
+from .tables import TABLE_OF, TABLES
 from .types import Packets, Segment, Tick
 
 RowFilter = Callable[[list[Record]], list[Record]]
@@ -45,6 +45,7 @@ _ASKED_ROWS = 4096
 _ASKED_BYTES = 16 << 20
 
 _R = TypeVar("_R", bound=Record)
+_Row_co = TypeVar("_Row_co", bound=Record, covariant=True)
 
 
 def segments(
@@ -122,12 +123,13 @@ def records(
     keep: RowFilter | None = None,
 ) -> Generator[Record, None, None]:
     """The records of several tables in one pass, all or those that `keep` picks out of a list. Each table
-    is in order of time, as far as `REACH` says; with `live` its rows come as soon as they are complete.
+    is in order of time, as far as its `window` allows; with `live` rows come as soon as they are complete.
     """
     source = released(paths, tables, options, report, together=not live)
     if keep:
         source = narrowed(source, keep, live)
-    lines = {ROWS[name]: TimeOrder[Record](0 if live else REACH[name]) for name in tables}
+    wanted = [TABLES[name] for name in tables]
+    lines = {table.row: TimeOrder[Record](0 if live else table.window) for table in wanted}
     alone = len(lines) == 1
     for _, together in source:
         for kind, line in lines.items():
@@ -139,68 +141,44 @@ def records(
         yield from line.rest()
 
 
-# Of each table, what users call. All take the same: `paths` are files, folders, patterns or `-` for
-# standard input, together one timeline. Who stops early calls `close`, which closes the files.
+class TableFunction(Protocol[_Row_co]):
+    """A function that gives the records of one table: `frames(paths)`, `sessions(paths)`, and so on."""
+
+    def __call__(
+        self,
+        paths: Sequence[str],
+        options: Options = _DEFAULTS,
+        report: CaptureReport | None = None,
+        live: bool = False,
+    ) -> Generator[_Row_co, None, None]:
+        """The records. `paths` are files, folders, patterns or `-` for standard input, together one
+        timeline; the other arguments are those of `records`. A caller that stops early calls `close` on
+        the generator, which closes the files. Raises CaptureError where an input is no capture."""
 
 
-def frames(
-    paths: Sequence[str],
-    options: Options = _DEFAULTS,
-    report: CaptureReport | None = None,
-    live: bool = False,
-) -> Generator[FrameRecord, None, None]:
-    """The frames in the captures: one record an operation. Arguments as in `records`."""
-    return _only(FrameRecord, records(paths, ["frames"], options, report, live))
+def rows_of(row: type[_R]) -> TableFunction[_R]:
+    """The function for the table with this class of records."""
+    table = TABLE_OF[row]
+
+    def rows(
+        paths: Sequence[str],
+        options: Options = _DEFAULTS,
+        report: CaptureReport | None = None,
+        live: bool = False,
+    ) -> Generator[_R, None, None]:
+        return _only(row, records(paths, [table.name], options, report, live))
+
+    rows.__name__ = rows.__qualname__ = table.name
+    rows.__doc__ = f"{table.summary} Arguments as in `TableFunction`."
+    return rows
 
 
-def sessions(
-    paths: Sequence[str],
-    options: Options = _DEFAULTS,
-    report: CaptureReport | None = None,
-    live: bool = False,
-) -> Generator[SessionRecord, None, None]:
-    """The NATS connections in the captures: one record each. Arguments as in `records`."""
-    return _only(SessionRecord, records(paths, ["sessions"], options, report, live))
-
-
-def subscriptions(
-    paths: Sequence[str],
-    options: Options = _DEFAULTS,
-    report: CaptureReport | None = None,
-    live: bool = False,
-) -> Generator[SubscriptionRecord, None, None]:
-    """What was subscribed: one record a subscription. Arguments as in `records`."""
-    return _only(SubscriptionRecord, records(paths, ["subscriptions"], options, report, live))
-
-
-def requests(
-    paths: Sequence[str],
-    options: Options = _DEFAULTS,
-    report: CaptureReport | None = None,
-    live: bool = False,
-) -> Generator[RequestRecord, None, None]:
-    """What was asked, and whether it was answered: one record a request. Arguments as in `records`."""
-    return _only(RequestRecord, records(paths, ["requests"], options, report, live))
-
-
-def flows(
-    paths: Sequence[str],
-    options: Options = _DEFAULTS,
-    report: CaptureReport | None = None,
-    live: bool = False,
-) -> Generator[FlowRecord, None, None]:
-    """The TCP connections in the captures, NATS or not. Arguments as in `records`."""
-    return _only(FlowRecord, records(paths, ["flows"], options, report, live))
-
-
-def anomalies(
-    paths: Sequence[str],
-    options: Options = _DEFAULTS,
-    report: CaptureReport | None = None,
-    live: bool = False,
-) -> Generator[AnomalyRecord, None, None]:
-    """What is odd, lost or skipped: one record an oddity. Arguments as in `records`."""
-    return _only(AnomalyRecord, records(paths, ["anomalies"], options, report, live))
+frames = rows_of(FrameRecord)
+sessions = rows_of(SessionRecord)
+subscriptions = rows_of(SubscriptionRecord)
+requests = rows_of(RequestRecord)
+flows = rows_of(FlowRecord)
+anomalies = rows_of(AnomalyRecord)
 
 
 def _only(kind: type[_R], rows: Generator[Record, None, None]) -> Generator[_R, None, None]:

@@ -17,8 +17,14 @@ Headers = dict[str, list[str]]
 Value = str | int | list[str] | Counts | Headers | None
 
 
+class Record:
+    """A row of a table: a dataclass whose annotated fields are the columns."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True, kw_only=True)
-class FrameRecord:
+class FrameRecord(Record):
     """One protocol operation."""
 
     session: Annotated[str, "session id: 16 hex digits"]
@@ -56,7 +62,7 @@ class FrameRecord:
 
 
 @dataclass(slots=True, kw_only=True)
-class SessionRecord:
+class SessionRecord(Record):
     """One NATS connection."""
 
     session: Annotated[str, "session id: 16 hex digits"]
@@ -108,7 +114,7 @@ class SessionRecord:
 
 
 @dataclass(slots=True, kw_only=True)
-class SubscriptionRecord:
+class SubscriptionRecord(Record):
     """One subscription of a session."""
 
     session: Annotated[str, "session id: 16 hex digits"]
@@ -134,7 +140,7 @@ class SubscriptionRecord:
 
 
 @dataclass(slots=True, kw_only=True)
-class RequestRecord:
+class RequestRecord(Record):
     """One request: a message of a client with a reply subject."""
 
     session: Annotated[str, "session id: 16 hex digits"]
@@ -150,7 +156,7 @@ class RequestRecord:
 
 
 @dataclass(slots=True, kw_only=True)
-class FlowRecord:
+class FlowRecord(Record):
     """One TCP connection, NATS or not."""
 
     session: Annotated[str, "session id: 16 hex digits"]
@@ -176,7 +182,7 @@ class FlowRecord:
 
 
 @dataclass(slots=True, kw_only=True)
-class AnomalyRecord:
+class AnomalyRecord(Record):
     """One oddity: what, where, how many bytes."""
 
     session: Annotated[str, "session id: 16 hex digits"]
@@ -189,28 +195,26 @@ class AnomalyRecord:
     text: Annotated[str | None, "what else there is to say"] = None
 
 
-Record = (
-    FrameRecord | SessionRecord | SubscriptionRecord | RequestRecord | FlowRecord | AnomalyRecord
-)
-
-
 class Type(Enum):
     """What a column holds."""
 
     TEXT = "text"
     INTEGER = "integer"
+    TIME = "time"
     TEXTS = "list of texts"
     COUNTS = "map of text to integer"
     HEADERS = "map of text to list of texts"
 
 
 class Column(NamedTuple):
-    """One column of a table. `optional`: it may be absent."""
+    """One column of a table. `optional`: it may be absent. `field` is the record's field that holds the
+    value: the column's own, but for `time`, which says the table's time column as a time."""
 
     name: str
     type: Type
     meaning: str
     optional: bool
+    field: str
 
 
 _TYPES = {
@@ -222,31 +226,19 @@ _TYPES = {
 }
 
 
-def _columns(record: type[Record]) -> tuple[Column, ...]:
+def columns_of(record: type[Record], time: str) -> tuple[Column, ...]:
+    """The columns of a class of records, with `time` beside the column of that name."""
     hints = get_type_hints(record, include_extras=True)
     found = []
-    for item in fields(record):
-        annotation, meaning = get_args(hints[item.name])
+    for name in [item.name for item in fields(record)]:  # type: ignore[arg-type]  # a dataclass
+        annotation, meaning = get_args(hints[name])
         some = [part for part in get_args(annotation) if part in _TYPES]
         optional = type(None) in get_args(annotation)
-        found.append(
-            Column(item.name, _TYPES[some[0] if optional else annotation], meaning, optional)
-        )
+        type_ = _TYPES[some[0] if optional else annotation]
+        found.append(Column(name, type_, meaning, optional, name))
+        if name == time:
+            found.append(Column("time", Type.TIME, f"`{time}` as a time in UTC", optional, name))
     return tuple(found)
-
-
-ROWS: dict[str, type[Record]] = {
-    "frames": FrameRecord,
-    "sessions": SessionRecord,
-    "subscriptions": SubscriptionRecord,
-    "requests": RequestRecord,
-    "flows": FlowRecord,
-    "anomalies": AnomalyRecord,
-}
-"""What a row of each table is."""
-
-COLUMNS: dict[str, tuple[Column, ...]] = {name: _columns(row) for name, row in ROWS.items()}
-"""The columns of each table, in their order."""
 
 
 def text_of(data: bytes) -> str:

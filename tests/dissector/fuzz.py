@@ -27,12 +27,12 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from dissect.nats import CaptureError, Options
+from dissect.nats import CaptureError, Options, tables
 from dissect.nats.cli import cli
 from dissect.nats.engine.connections import packet_events
 from dissect.nats.options import Payload
 from dissect.nats.pipeline import records, segments
-from dissect.nats.records import ROWS, FrameRecord, Record, SessionRecord
+from dissect.nats.records import FrameRecord, Record, SessionRecord
 from dissect.nats.tcp.flow import FlowLimits
 from dissect.nats.tcp.reassembly import Limits
 from dissect.nats.types import Direction
@@ -47,7 +47,7 @@ from tests.support.pcapwriter import pcapng_file
 # CPU seconds and growth of memory that no capture of this size may need.
 SECONDS = 10.0
 GROWTH_BYTES = 200 << 20
-TABLES = tuple(ROWS)
+TABLES = tuple(tables.TABLES)
 FORMATS = ("text", "jsonl", "csv")
 TIGHT = Options(
     stream_limits=Limits(held_bytes=4096, held_segments=8, patience_packets=2, start_segments=2),

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dissect.nats import Options
+from dissect.nats import Options, tables
 from dissect.nats.partition.advance import Bytes, ChunkSummary, FrameBatch, FrameRun, Step, unpacked
 from dissect.nats.partition.checkpoint import Dissector
 from dissect.nats.partition.survey import Survey
 from dissect.nats.pipeline import segments
-from dissect.nats.records import ROWS, Record
+from dissect.nats.records import Record
 from dissect.nats.tcp.flow import undirected
 from dissect.nats.types import Segment
 from natsync.protocol import Context, Decoder
@@ -20,7 +20,7 @@ from .samples import CAPTURES
 from tests.bench.generate import Plan, write
 from tests.support.graphs import difference
 
-TABLES = list(ROWS)
+TABLES = list(tables.TABLES)
 OPTIONS = Options()
 _CLIENT, _SERVER = bytes((10, 0, 0, 1)), bytes((10, 0, 0, 2))
 _PORTS = (40000).to_bytes(2, "big"), (4222).to_bytes(2, "big")

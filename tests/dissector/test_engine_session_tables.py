@@ -10,7 +10,6 @@ import pytest
 from dissect.nats import anomalies, flows, frames, records, requests, sessions, subscriptions
 from dissect.nats.pipeline import released
 from dissect.nats.records import (
-    ROWS,
     AnomalyRecord,
     FlowRecord,
     FrameRecord,
@@ -18,6 +17,7 @@ from dissect.nats.records import (
     SessionRecord,
     SubscriptionRecord,
 )
+from dissect.nats.tables import TABLES
 
 CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 CORE = [str(CAPTURES / "core-2.15.1.pcap")]
@@ -30,7 +30,7 @@ def test_one_pass_gives_what_several_give() -> None:
     assert [row for row in found if isinstance(row, FlowRecord)] == list(flows(CORE))
 
 
-@pytest.mark.parametrize("table", ROWS)
+@pytest.mark.parametrize("table", TABLES)
 def test_what_is_worked_off_together_is_the_same(
     table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,7 +63,7 @@ def test_oddities_are_rows_and_counts() -> None:
 
 @pytest.mark.parametrize("path", sorted(CAPTURES.glob("*.pcap*")), ids=lambda path: path.name)
 def test_the_counts_of_sessions_are_those_of_the_rows(path: Path) -> None:
-    found = list(records([str(path)], list(ROWS)))
+    found = list(records([str(path)], list(TABLES)))
     told: dict[str, Counter[str]] = defaultdict(Counter)
     for row in found:
         if isinstance(row, SubscriptionRecord):

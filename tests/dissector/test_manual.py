@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from dissect.nats.anomalies import Anomaly
 from dissect.nats.cli import cli
-from dissect.nats.records import COLUMNS
+from dissect.nats.tables import TABLES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "docs" / page for page in ("nats-dissect.md", "questions.md", "tables.md")]
@@ -32,9 +32,11 @@ def answered(console: re.Match[str]) -> str:
 
 def tables() -> str:
     lines = []
-    for table, columns in COLUMNS.items():
-        lines += ["", f"### {table}", "", "| column | type | meaning |", "|---|---|---|"]
-        lines += [f"| `{item.name}` | {item.type.value} | {item.meaning} |" for item in columns]
+    for table in TABLES.values():
+        lines += ["", f"### {table.name}", "", "| column | type | meaning |", "|---|---|---|"]
+        lines += [
+            f"| `{item.name}` | {item.type.value} | {item.meaning} |" for item in table.columns
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,8 @@ import pytest
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.output.arrow import batch, batch_of_values, pyarrow, records_of, schema, values
 from dissect.nats.pipeline import records
-from dissect.nats.records import COLUMNS, ROWS, AnomalyRecord, Record, SessionRecord, Type
+from dissect.nats.records import AnomalyRecord, Record, SessionRecord, Type
+from dissect.nats.tables import TABLES
 
 from tests.support.requirements import missing
 
@@ -33,19 +34,22 @@ def session(**values: object) -> SessionRecord:
     return SessionRecord(**{**needed, **values})  # type: ignore[arg-type]  # the tests know the columns
 
 
-@pytest.mark.parametrize("table", ROWS)
+@pytest.mark.parametrize("table", TABLES)
 def test_a_schema_has_the_columns_of_its_table(table: str) -> None:
     fields = list(schema(table))
-    assert [field.name for field in fields] == [column.name for column in COLUMNS[table]]
-    assert [field.nullable for field in fields] == [column.optional for column in COLUMNS[table]]
+    assert [field.name for field in fields] == [column.name for column in TABLES[table].columns]
+    assert [field.nullable for field in fields] == [
+        column.optional for column in TABLES[table].columns
+    ]
     comments = [field.metadata[b"comment"].decode() for field in fields]
-    assert comments == [column.meaning for column in COLUMNS[table]]
+    assert comments == [column.meaning for column in TABLES[table].columns]
 
 
 def test_types_are_arrows_own() -> None:
     types = {
         str(schema("frames").field(name).type) for name in ("op", "ts_ns", "queues", "headers")
     }
+    assert str(schema("frames").field("time").type) == "timestamp[us, tz=UTC]"
     assert types == {
         "string",
         "int64",
@@ -53,10 +57,10 @@ def test_types_are_arrows_own() -> None:
         "map<string, list<element: string not null>>",
     }
     assert str(schema("sessions").field("anomalies").type) == "map<string, int64>"
-    assert {column.type for columns in COLUMNS.values() for column in columns} == set(Type)
+    assert {column.type for table in TABLES.values() for column in table.columns} == set(Type)
 
 
-@pytest.mark.parametrize("table", ROWS)
+@pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("name", ["core-2.15.1.pcap", "cluster-2.15.1.pcap", "lossy.pcap"])
 def test_records_come_back_as_they_were(table: str, name: str) -> None:
     rows = sample(table, name)
@@ -78,10 +82,10 @@ def test_some_columns_in_the_order_given() -> None:
     assert some.column("op").to_pylist()[:2] == ["INFO", "CONNECT"]
 
 
-@pytest.mark.parametrize("columns", [["op"], ["headers", "op", "number"]])
+@pytest.mark.parametrize("columns", [["op"], ["headers", "op", "number"], ["time"]])
 def test_values_make_the_same_batch(columns: list[str]) -> None:
     rows = sample("frames")
-    taken = list(map(values(columns), rows))
+    taken = list(map(values("frames", columns), rows))
     assert batch_of_values("frames", taken, columns) == batch("frames", rows, columns)
 
 

@@ -15,7 +15,8 @@ from dissect.nats.errors import CaptureError, DissectError, QueryError
 from dissect.nats.output import duckdb as sql
 from dissect.nats.output.duckdb import Where, answer
 from dissect.nats.pipeline import records
-from dissect.nats.records import COLUMNS, ROWS, FrameRecord, Record
+from dissect.nats.records import FrameRecord, Record
+from dissect.nats.tables import TABLES
 
 from tests.support.requirements import missing
 
@@ -119,9 +120,9 @@ def test_one_condition_serves_many_lists() -> None:
         assert one_by_one == where.kept(rows)
 
 
-@pytest.mark.parametrize("table", ROWS)
+@pytest.mark.parametrize("table", TABLES)
 def test_every_column_can_be_asked_for(table: str) -> None:
-    for column in COLUMNS[table]:
+    for column in TABLES[table].columns:
         for text in {column.name, f'"{column.name}"', f"{table}.{column.name}"} - sql.RESERVED:
             with closing(Where(table, f"{text} IS NULL")) as where:
                 where.kept(list(records([CAPTURE], [table]))[:2])
@@ -129,7 +130,9 @@ def test_every_column_can_be_asked_for(table: str) -> None:
 
 @pytest.mark.parametrize("name", sql.RESERVED)
 def test_words_of_sql_need_quotes_and_the_error_says_so(name: str) -> None:
-    table = next(table for table in ROWS if name in [column.name for column in COLUMNS[table]])
+    table = next(
+        table for table in TABLES if name in [column.name for column in TABLES[table].columns]
+    )
     with pytest.raises(QueryError, match=f'the column is written "{name}"'):
         Where(table, f"{name} IS NULL")
 
@@ -199,7 +202,7 @@ def test_a_query_over_several_tables_builds_those_it_names() -> None:
     asked: list[str] = []
     query = "SELECT s.session, count(*) AS n FROM sessions s JOIN frames USING (session) GROUP BY 1"
     found = {row["session"]: row["n"] for row in answered(query, asked)}
-    assert {"frames", "sessions"} <= set(asked) < set(ROWS)
+    assert {"frames", "sessions"} <= set(asked) < set(TABLES)
     assert sum(map(int, map(str, found.values()))) == len(frames())
 
 

@@ -17,7 +17,7 @@ from dissect.nats.output.writer import (
     QueryFormat,
     Render,
 )
-from dissect.nats.records import COLUMNS
+from dissect.nats.tables import TABLES
 
 from tests.dissector.test_output_json_lines import record
 
@@ -49,7 +49,7 @@ def test_rows_can_be_rendered_elsewhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_writes_every_table_without_rows(name: str) -> None:
-    for table in COLUMNS:
+    for table in TABLES:
         output = io.TextIOWrapper(io.BytesIO())
         writer = FORMATS[name].table(table, Layout()).writer(output)
         writer.write([])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissect.nats import Options, Payload, records
+from dissect.nats.number_formats import time_text
+from dissect.nats.output.csv_lines import column_cells
 from dissect.nats.output.json_lines import json_line
 from dissect.nats.output.writer import Layout, column_names
-from dissect.nats.records import COLUMNS, FrameRecord, Record, Type
+from dissect.nats.records import FrameRecord, Record, SubscriptionRecord, Type
+from dissect.nats.tables import TABLE_OF, TABLES
 
 CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 
@@ -37,7 +39,11 @@ def record() -> FrameRecord:
 
 def plainly(row: Record) -> dict[str, object]:
     """What the JSON object of a row has to say."""
-    values = {item.name: getattr(row, item.name) for item in fields(row)}
+    values = {}
+    for column in TABLE_OF[row.__class__].columns:
+        value = getattr(row, column.field)
+        is_time = column.type is Type.TIME and value is not None
+        values[column.name] = time_text(value) if is_time else value
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -66,7 +72,7 @@ def test_json_lines_leave_absent_values_out() -> None:
 
 @pytest.mark.parametrize("name", sorted(path.name for path in CAPTURES.glob("*.pcap*")))
 def test_json_lines_are_what_the_encoder_says_of_every_sample(name: str) -> None:
-    for table in COLUMNS:
+    for table in TABLES:
         line_of = json_line(table, column_names(table, Layout()))
         for row in records([str(CAPTURES / name)], [table], Options(payload=Payload.TEXT)):
             assert line_of(row) == encoded(row)
@@ -84,11 +90,36 @@ _VALUES: dict[Type, st.SearchStrategy[object]] = {
 @given(st.data())
 def test_json_lines_are_what_the_encoder_says_of_any_frame(data: st.DataObject) -> None:
     values = {}
-    for column in COLUMNS["frames"]:
+    for column in [item for item in TABLES["frames"].columns if item.type is not Type.TIME]:
         value = _VALUES[column.type]
         values[column.name] = data.draw(st.none() | value if column.optional else value)
     row = FrameRecord(**values)  # type: ignore[arg-type]  # of the types that are declared
     assert json_line("frames", column_names("frames", Layout()))(row) == encoded(row)
+
+
+@pytest.mark.parametrize(
+    "ts_ns, text",
+    [
+        (1_795_226_503_300_000_001, "2026-11-21T02:01:43.300000001Z"),
+        (0, "1970-01-01T00:00:00.000000000Z"),
+        (-1, "1969-12-31T23:59:59.999999999Z"),
+        (1 << 80, "1208925819614629.174706176"),
+    ],
+)
+def test_the_time_beside_the_nanoseconds_is_iso_8601(ts_ns: int, text: str) -> None:
+    row = record()
+    row.ts_ns = ts_ns
+    assert json.loads(json_line("frames", ["ts_ns", "time"])(row)) == {
+        "ts_ns": ts_ns,
+        "time": text,
+    }
+    assert column_cells("frames", ["time", "ts_ns"])(row) == [text, ts_ns]
+
+
+def test_a_time_that_is_absent_is_left_out() -> None:
+    row = SubscriptionRecord(session="s", sender="originator")
+    assert json_line("subscriptions", ["time", "session"])(row) == '{"session":"s"}\n'
+    assert column_cells("subscriptions", ["time", "session"])(row) == [None, "s"]
 
 
 def test_a_row_without_any_of_the_columns_is_an_empty_object() -> None:

@@ -13,7 +13,8 @@ from dissect.nats.output import parquet
 from dissect.nats.output.arrow import pyarrow, records_of, schema, values
 from dissect.nats.output.parquet import BatchWriter, ParquetWriter
 from dissect.nats.pipeline import records
-from dissect.nats.records import COLUMNS, ROWS, Record, Value
+from dissect.nats.records import Record, Value
+from dissect.nats.tables import TABLES
 
 from tests.support.requirements import missing
 
@@ -29,7 +30,7 @@ CAPTURE = Path(__file__).parents[2] / "samples" / "captures" / "core-2.15.1.pcap
 
 
 def names(table: str) -> list[str]:
-    return [column.name for column in COLUMNS[table]]
+    return [column.name for column in TABLES[table].columns]
 
 
 def written(table: str, rows: list[Record], columns: list[str] | None = None) -> bytes:
@@ -37,12 +38,12 @@ def written(table: str, rows: list[Record], columns: list[str] | None = None) ->
     output = io.BytesIO()
     text = io.TextIOWrapper(output)
     writer = ParquetWriter(text, table, columns)
-    writer.write(list(map(values(columns), rows)))
+    writer.write(list(map(values(table, columns), rows)))
     writer.close()
     return output.getvalue()
 
 
-@pytest.mark.parametrize("table", ROWS)
+@pytest.mark.parametrize("table", TABLES)
 def test_rows_come_back(table: str) -> None:
     rows = list(records([str(CAPTURE)], [table]))
     found = witness.read_table(io.BytesIO(written(table, rows)))

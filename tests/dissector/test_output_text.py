@@ -10,7 +10,7 @@ from dissect.nats.output.terminal import Terminal
 from dissect.nats.output.text import Text
 from dissect.nats.output.text_table import GridWriter
 from dissect.nats.output.writer import Layout
-from dissect.nats.records import COLUMNS
+from dissect.nats.tables import TABLES
 
 from tests.dissector.test_output_json_lines import record
 
@@ -36,7 +36,7 @@ def test_frames_are_lines() -> None:
     assert str(painted).startswith("\x1b[31m")
 
 
-@pytest.mark.parametrize("table", [table for table in COLUMNS if table != "frames"])
+@pytest.mark.parametrize("table", [table for table in TABLES if table != "frames"])
 def test_other_tables_are_grids(table: str) -> None:
     form = Text().table(table, Layout())
     assert isinstance(form.writer(io.StringIO()), GridWriter)

@@ -7,14 +7,15 @@ import io
 import pytest
 from rich.cells import cell_len
 
+from dissect.nats.declaration import TextColumn
 from dissect.nats.output.terminal import PLAIN, Terminal
-from dissect.nats.output.text_table import Field, GridWriter
+from dissect.nats.output.text_table import GridWriter
 
 FIELDS = (
-    Field("id", 4),
-    Field("when", 10, shorter=lambda cell: cell[5:], rank=1),
-    Field("bytes", 5, right=True, short="B"),
-    Field("text", 12, gives=True, alarm=True),
+    TextColumn("id", 4),
+    TextColumn("when", 10, shorter=lambda cell: cell[5:], rank=1),
+    TextColumn("bytes", 5, right=True, short="B"),
+    TextColumn("text", 12, gives=True, alarm=True),
 )
 
 
@@ -95,7 +96,7 @@ def test_live_rows_are_shown_at_once_below_all_columns() -> None:
 @pytest.mark.parametrize("width", range(6, 60, 3))
 def test_no_column_vanishes_without_being_named(width: int) -> None:
     fields = tuple(
-        Field(name, 9, alarm=name == "errors") for name in ("one", "two", "errors", "four")
+        TextColumn(name, 9, alarm=name == "errors") for name in ("one", "two", "errors", "four")
     )
     output = io.StringIO()
     writer = GridWriter(output, fields, Terminal(width), live=False)
@@ -110,7 +111,7 @@ def test_no_column_vanishes_without_being_named(width: int) -> None:
 
 def test_a_column_that_was_chosen_is_shown_without_values() -> None:
     output = io.StringIO()
-    writer = GridWriter(output, (Field("a", 4, always=True),), PLAIN, live=False)
+    writer = GridWriter(output, (TextColumn("a", 4, always=True),), PLAIN, live=False)
     writer.write([("",), ("",)])
     writer.close()
     assert output.getvalue() == "a\n\n\n"

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from dissect.nats.output.writer import Layout, LineWriter, chosen_columns, column_names
-from dissect.nats.records import COLUMNS
+from dissect.nats.tables import TABLES
 
 
 def test_lines_are_written_as_they_are() -> None:
@@ -31,5 +31,5 @@ def test_a_column_is_not_named_twice() -> None:
 
 
 def test_without_a_choice_all_columns_count() -> None:
-    assert column_names("frames", Layout()) == tuple(item.name for item in COLUMNS["frames"])
+    assert column_names("frames", Layout()) == tuple(item.name for item in TABLES["frames"].columns)
     assert column_names("frames", Layout(("op",))) == ("op",)

@@ -21,7 +21,8 @@ from dissect.nats.output.formats import FORMATS
 from dissect.nats.output.writer import Layout, Rendered
 from dissect.nats.parallel import Batch, Entry, Sender, Work, cores, merged, sharded
 from dissect.nats.pipeline import records
-from dissect.nats.records import ROWS, Record
+from dissect.nats.records import Record
+from dissect.nats.tables import TABLES
 
 from tests.support.damage import drop, duplicate, pcap_bytes, read_pcap, swap
 from tests.support.requirements import missing
@@ -102,7 +103,7 @@ def test_every_table_of_every_sample_is_the_same(
 ) -> None:
     monkeypatch.setattr(shards, "_BATCH_ROWS", 5)
     monkeypatch.setattr(shards, "_BEAT_PACKETS", 3)
-    for table in ROWS:
+    for table in TABLES:
         expected, report = alone(CAPTURES / name, table)
         for jobs in (2, 3):
             rows, reports = apart(CAPTURES / name, table, jobs)
@@ -118,7 +119,7 @@ def test_damaged_captures_are_the_same(name: str, tmp_path: Path) -> None:
         found = drop(whole.records, set(range(first, len(whole.records), 17)))
         found = duplicate(swap(found, first, first + 1), first + 5, 3)
         path.write_bytes(pcap_bytes(whole.with_records(found))[: -first * 7])
-        for table in ROWS:
+        for table in TABLES:
             expected, report = alone(path, table)
             assert report.damaged
             for jobs in (2, 5):
@@ -195,7 +196,7 @@ def test_a_worker_that_dies_is_said(function: Callable[[Record], Rendered], reas
 
 
 def test_who_stops_early_ends_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(shards.REACH, "frames", 2)
+    monkeypatch.setitem(TABLES, "frames", replace(TABLES["frames"], window=2))
     with closing(sharded(work(CAPTURES / "core-2.15.1.pcap", "frames"), 2)) as rows:
         next(rows)  # a worker may be through with its small share by now
     assert active_children() == []

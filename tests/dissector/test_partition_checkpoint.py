@@ -15,15 +15,16 @@ from dissect.nats.engine.session_tables import Rows
 from dissect.nats.engine.time_order import place_of
 from dissect.nats.partition.checkpoint import Dissector
 from dissect.nats.pipeline import records, segments
-from dissect.nats.records import ROWS, Record
+from dissect.nats.records import Record
 from dissect.nats.sessions import Budget
+from dissect.nats.tables import TABLES
 from dissect.nats.tcp.flow import undirected
 from dissect.nats.types import Segment
 
 from .samples import CAPTURES, PCAPS
 from tests.support.graphs import difference
 
-_TABLES = list(ROWS)
+_TABLES = list(TABLES)
 _OPTIONS = Options()
 
 

@@ -12,7 +12,7 @@ from dissect.nats.partition.advance import Deltas, unpacked
 from dissect.nats.partition.checkpoint import Dissector
 from dissect.nats.partition.survey import Survey
 from dissect.nats.pipeline import segments
-from dissect.nats.records import ROWS
+from dissect.nats.tables import TABLES
 from dissect.nats.types import Segment
 
 from .leaping import NAME, PUB, packets, stride_of
@@ -21,7 +21,7 @@ from tests.support.graphs import difference
 
 
 def _survey(every: list[Segment], options: Options = Options()) -> Survey:
-    survey = Survey(list(ROWS), options)
+    survey = Survey(list(TABLES), options)
     survey.run(every)
     return survey
 
@@ -30,7 +30,7 @@ def _survey(every: list[Segment], options: Options = Options()) -> Survey:
 def test_states_are_those_of_a_dissection(name: str) -> None:
     every = list(segments([str(CAPTURES / name)]))[:60]
     states = _survey(every).states()
-    dissection = Dissector(list(ROWS), Options())
+    dissection = Dissector(list(TABLES), Options())
     list(dissection.take(every))
     expected = dissection.save()
     assert list(states) == list(expected)

@@ -4,35 +4,32 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from dissect.nats.records import COLUMNS, AnomalyRecord, FrameRecord, SessionRecord, Type, text_of
+from dissect.nats.records import AnomalyRecord, FrameRecord, SessionRecord, Type, text_of
+from dissect.nats.tables import TABLES
 
 
 def test_every_field_is_a_column_with_a_meaning() -> None:
-    for columns in COLUMNS.values():
-        assert all(column.meaning for column in columns)
-    names = [column.name for column in COLUMNS["frames"]]
+    for table in TABLES.values():
+        assert all(column.meaning for column in table.columns)
+    names = [item.name for item in TABLES["frames"].columns if item.name != "time"]
     assert names == [item.name for item in fields(FrameRecord)]
 
 
 def test_types_and_absence() -> None:
-    columns = {column.name: column for column in COLUMNS["frames"]}
+    columns = {column.name: column for column in TABLES["frames"].columns}
     assert (columns["ts_ns"].type, columns["ts_ns"].optional) == (Type.INTEGER, False)
     assert (columns["headers"].type, columns["headers"].optional) == (Type.HEADERS, True)
     assert columns["queues"].type is Type.TEXTS
-    sessions = {column.name: column.type for column in COLUMNS["sessions"]}
+    sessions = {column.name: column.type for column in TABLES["sessions"].columns}
     assert sessions["frames_originator"] is Type.COUNTS
 
 
 def test_the_columns_that_users_rely_on() -> None:
-    frames = (
-        "session number ts_ns packet capture sender kind op subject reply sid queue queues account"
-    )
-    sessions = (
-        "session capture kind transport compression originator responder first_ns last_ns start"
-    )
-    assert [column.name for column in COLUMNS["frames"]][:14] == frames.split()
-    assert [column.name for column in COLUMNS["sessions"]][:10] == sessions.split()
-    assert len({name for name in COLUMNS}) == 6
+    frames = "session number ts_ns time packet capture sender kind op subject reply sid queue queues account"
+    sessions = "session capture kind transport compression originator responder first_ns time last_ns start"
+    assert [column.name for column in TABLES["frames"].columns][:15] == frames.split()
+    assert [column.name for column in TABLES["sessions"].columns][:11] == sessions.split()
+    assert len({name for name in TABLES}) == 6
 
 
 def test_what_is_absent_is_none() -> None:

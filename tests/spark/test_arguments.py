@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 
 from dissect.nats.commands.arguments import GroupedCommand, payload_option
 from dissect.nats.options import Payload
-from dissect.nats.records import COLUMNS
 from dissect.nats.spark.arguments import JobGiven, job_given, job_options
+from dissect.nats.tables import TABLES
 from natsync.protocol import Kind
 
 seen: list[JobGiven] = []
@@ -43,7 +43,7 @@ def test_by_default() -> None:
 def test_what_is_said_is_heard() -> None:
     made = asked(
         "a.pcap",
-        f"--tables={', '.join(COLUMNS)},frames",
+        f"--tables={', '.join(TABLES)},frames",
         "--chunk-size=64k",
         "--master=spark://a:7077",
         "--conf=spark.executor.memory=4g",
@@ -55,7 +55,7 @@ def test_what_is_said_is_heard() -> None:
         "--no-redact",
         "--summary=-",
     )
-    assert made.tables == tuple(COLUMNS) and made.chunk_bytes == 1 << 16
+    assert made.tables == tuple(TABLES) and made.chunk_bytes == 1 << 16
     assert made.conf == {"spark.executor.memory": "4g", "spark.x": "a=b"}
     assert (made.from_ns, made.until_ns) == (1_700_000_000 * 10**9, 1_700_000_001 * 10**9)
     assert made.options.hints == {4222: Kind.CLIENT}

@@ -5,19 +5,20 @@ from __future__ import annotations
 import pytest
 
 from dissect.nats.output.arrow import schema
-from dissect.nats.records import COLUMNS, Type
+from dissect.nats.records import Type
+from dissect.nats.tables import TABLES
 
 types = pytest.importorskip("dissect.nats.spark.types", exc_type=ImportError)
 
 
-@pytest.mark.parametrize("table", COLUMNS)
+@pytest.mark.parametrize("table", TABLES)
 def test_spark_and_arrow_say_the_same_of_a_table(table: str) -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     made = types.spark_schema(table)
     assert to_arrow_schema(made, timezone="UTC").equals(schema(table))
     told = {field.name: field.metadata["comment"] for field in made}
-    assert told == {column.name: column.meaning for column in COLUMNS[table]}
+    assert told == {column.name: column.meaning for column in TABLES[table].columns}
 
 
 def test_some_columns_in_the_order_given() -> None:
@@ -29,12 +30,13 @@ def test_some_columns_in_the_order_given() -> None:
 def test_every_kind_of_column_has_its_type() -> None:
     found = {
         column.type: types.spark_schema(table)[column.name].dataType.simpleString()
-        for table, columns in COLUMNS.items()
-        for column in columns
+        for table in TABLES
+        for column in TABLES[table].columns
     }
     assert found == {
         Type.TEXT: "string",
         Type.INTEGER: "bigint",
+        Type.TIME: "timestamp",
         Type.TEXTS: "array<string>",
         Type.COUNTS: "map<string,bigint>",
         Type.HEADERS: "map<string,array<string>>",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from dissect.nats import Options
+from dissect.nats import Options, tables
 from dissect.nats.capture import CaptureReport
 from dissect.nats.engine.time_order import place_of
 from dissect.nats.partition.byte_ranges import captures, cut
 from dissect.nats.partition.partitions import Partition, stretches
 from dissect.nats.partition.record_index import RecordIndex, settle, walk_chain
 from dissect.nats.pipeline import records
-from dissect.nats.records import ROWS, Record
+from dissect.nats.records import Record
 from dissect.nats.spark.stages import (
     ChunkContext,
     FlowChunk,
@@ -27,7 +27,7 @@ from dissect.nats.spark.stages import (
 from dissect.nats.spark.stages import place_of as place_among
 from dissect.nats.spark.stages import share_of, stitch, survey
 
-TABLES = tuple(ROWS)
+TABLES = tuple(tables.TABLES)
 SHARES = 3
 
 

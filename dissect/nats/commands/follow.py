@@ -14,9 +14,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from ..output.number_formats import duration_text, time_text
+from ..declaration import ARROWS
+from ..number_formats import duration_text, time_text
 from ..output.terminal import painted
-from ..output.text_columns import ARROWS
 from ..output.text_lines import frame_marks, frame_words
 from ..records import AnomalyRecord, FrameRecord, SessionRecord, printable
 from .session_detail import Heading, Moment

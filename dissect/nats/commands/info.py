@@ -12,8 +12,8 @@ from ..capture import CaptureReport, FileReport
 from ..capture.report import linktype_name
 from ..engine.connections import packet_events
 from ..engine.session_tables import build_tables
+from ..number_formats import count_text, duration_text, size_text, time_text
 from ..options import Options
-from ..output.number_formats import count_text, duration_text, size_text, time_text
 from ..packet import Layers
 from ..pipeline import segments
 from ..records import AnomalyRecord, FlowRecord, SessionRecord, printable, text_of

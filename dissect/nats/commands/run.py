@@ -24,7 +24,8 @@ from ..output.terminal import PLAIN, terminal_of
 from ..output.text_lines import story_text, totals
 from ..output.writer import Layout, LineWriter, OutputFormat, Render, Rendered, chosen_columns
 from ..parallel import cores
-from ..records import COLUMNS, FrameRecord, Record, SessionRecord
+from ..records import FrameRecord, Record, SessionRecord
+from ..tables import TABLES
 from .arguments import STDIN, CommandOptions
 from .follow import Conversation
 from .info import Traffic, info_text, json_text, traffic
@@ -58,7 +59,7 @@ class Command:
         """The user's choices for any format. Raises Fault for columns that the table does not have."""
         given = self.given
         try:
-            columns = chosen_columns(self.table, given.columns) if self.table in COLUMNS else None
+            columns = chosen_columns(self.table, given.columns) if self.table in TABLES else None
         except ValueError as error:
             raise Fault(f"--columns: {error}") from None
         terminal = terminal_of(sys.stdout) if given.path is None and sys.stdout else PLAIN

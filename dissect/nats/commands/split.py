@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..capture import CaptureReport, FileReport
 from ..capture.files import capture_name, told
 from ..errors import CaptureError, DissectError
-from ..output.number_formats import count_text
+from ..number_formats import count_text
 from ..output.sink import Fault, say, unwritable
 from ..partition.byte_ranges import captures
 from ..partition.split_points import Piece, bytes_of, pieces

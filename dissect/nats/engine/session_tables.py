@@ -19,6 +19,7 @@ from ..records import (
     SubscriptionRecord,
 )
 from ..sessions import Budget, Session, SessionDelta
+from ..tables import TABLES
 from ..tcp.flow import End
 from ..types import Direction
 from .connections import Connection, PacketEvents, SortKey
@@ -34,8 +35,7 @@ _LATE_FRAMES = 1000
 _TOGETHER = 256
 _TOGETHER_BYTES = 1 << 20
 
-# The tables whose rows are made only when a connection is over.
-_AT_THE_END = frozenset({"sessions", "flows"})
+_AT_THE_END = frozenset(name for name, table in TABLES.items() if table.at_end)
 
 
 class Rows(NamedTuple):
@@ -51,7 +51,7 @@ def build_tables(
     options: Options,
     together: bool = False,
 ) -> Iterator[Rows]:
-    """The records that each group completes. `tables` are names out of `records.COLUMNS`. With `together`
+    """The records that each group completes. `tables` are names out of `tables.TABLES`. With `together`
     they may come some groups later."""
     return TableBuilder(tables, options).take(source, together)
 

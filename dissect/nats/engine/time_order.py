@@ -8,33 +8,17 @@ how the work was spread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from operator import attrgetter, itemgetter
+from collections.abc import Iterable
+from operator import itemgetter
 from typing import Generic, TypeVar
 
-from ..records import (
-    AnomalyRecord,
-    FlowRecord,
-    FrameRecord,
-    Record,
-    RequestRecord,
-    SessionRecord,
-    SubscriptionRecord,
-)
+from ..declaration import SortPosition
+from ..records import FrameRecord, Record
+from ..tables import TABLE_OF
 
-SortPosition = tuple[int | str, ...]
 _Row = TypeVar("_Row")
 Placed = tuple[SortPosition, _Row]
 
-# How many rows are kept back; the older half goes when there are as many.
-REACH = {
-    "frames": 20_000,
-    "sessions": 50_000,
-    "subscriptions": 50_000,
-    "requests": 50_000,
-    "flows": 50_000,
-    "anomalies": 50_000,
-}
 _PAYLOAD_BYTES = 32 << 20
 
 
@@ -43,28 +27,7 @@ def place_of(record: Record) -> SortPosition:
     return _PLACES[record.__class__](record)
 
 
-_PLACES: dict[type[Record], Callable[..., SortPosition]] = {
-    FrameRecord: attrgetter("ts_ns", "session", "number"),
-    SessionRecord: attrgetter("first_ns", "session"),
-    SubscriptionRecord: lambda row: (
-        row.opened_ns or 0,
-        row.session,
-        row.account or "",
-        row.subject or "",
-        row.queue or "",
-        row.sid or "",
-    ),
-    RequestRecord: lambda row: (row.sent_ns, row.session, row.reply, row.subject),
-    FlowRecord: attrgetter("first_ns", "session"),
-    AnomalyRecord: lambda row: (
-        row.ts_ns,
-        row.session,
-        row.packet,
-        row.sender,
-        row.offset,
-        row.anomaly,
-    ),
-}
+_PLACES = {row: table.position for row, table in TABLE_OF.items()}
 
 
 def placed(records: Iterable[Record]) -> list[Placed[Record]]:

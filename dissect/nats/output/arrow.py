@@ -1,7 +1,9 @@
-"""Records <-> Arrow: one schema a table, made from the columns in `records`.
+"""Records <-> Arrow: one schema per table, made from its declared columns.
 
-Texts are strings, numbers int64, lists and maps are Arrow's; what may be absent is nullable, what a column
-means is its `comment`. Arrow holds less than Python: a number beyond 64 bits becomes the nearest that fits,
+Texts are strings, numbers int64, lists and maps those of Arrow; a column that may be absent is nullable, and
+its meaning is its `comment`. A time is timestamp[us, UTC]: Spark refuses nanoseconds, in Parquet files and
+from Python, and DuckDB has few functions for them; the `_ns` column beside it has all digits.
+Arrow holds less than Python: a number beyond 64 bits becomes the nearest that fits,
 and half a surrogate pair, which JSON and file names can contain, is written `\\udXXX`.
 
 Needs pyarrow, the extra `parquet`; it is imported with the first call.
@@ -10,12 +12,14 @@ Needs pyarrow, the extra `parquet`; it is imported with the first call.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from operator import attrgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 from ..errors import MissingLibrary
-from ..records import COLUMNS, ROWS, Column, Record, Type, Value
+from ..records import Column, Record, Type, Value
+from ..tables import TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,15 +61,16 @@ def batch(
 ) -> pa.RecordBatch:
     """Records of one table as a batch with all of its columns, or those given."""
     arrays = [
-        _array(column.type, list(map(attrgetter(column.name), records)))
+        _array(column.type, list(map(attrgetter(column.field), records)))
         for column in _chosen(table, columns)
     ]
     return pyarrow().RecordBatch.from_arrays(arrays, schema=schema(table, columns))
 
 
-def values(columns: Sequence[str]) -> Callable[[Record], tuple[Value, ...]]:
-    """What takes the values of some columns out of a record."""
-    taken: Callable[[Record], object] = attrgetter(*columns)
+def values(table: str, columns: Sequence[str]) -> Callable[[Record], tuple[Value, ...]]:
+    """Takes the values of some columns out of a record, as `batch_of_values` wants them."""
+    fields = [column.field for column in _chosen(table, columns)]
+    taken: Callable[[Record], object] = attrgetter(*fields)
     if len(columns) == 1:
         return lambda record: (cast(Value, taken(record)),)
     return cast(Callable[[Record], tuple[Value, ...]], taken)
@@ -82,14 +87,15 @@ def batch_of_values(
 
 def records_of(table: str, rows: pa.RecordBatch) -> list[Record]:
     """The records in a batch that has every column of its table."""
-    row = ROWS[table]
-    names = [column.name for column in COLUMNS[table]]
-    cells = [_cells(column.type, rows.column(column.name)) for column in COLUMNS[table]]
+    row = TABLES[table].row
+    columns = [item for item in TABLES[table].columns if item.name == item.field]
+    names = [column.name for column in columns]
+    cells = [_cells(column.type, rows.column(column.name)) for column in columns]
     return [row(**dict(zip(names, values))) for values in zip(*cells)]
 
 
 def _chosen(table: str, columns: Sequence[str] | None) -> Sequence[Column]:
-    known = COLUMNS[table]
+    known = TABLES[table].columns
     if columns is None:
         return known
     by_name = {column.name: column for column in known}
@@ -102,6 +108,7 @@ def _arrow_type(type_: Type) -> pa.DataType:
     types = {
         Type.TEXT: arrow.string(),
         Type.INTEGER: arrow.int64(),
+        Type.TIME: arrow.timestamp("us", "UTC"),
         Type.TEXTS: texts,
         Type.COUNTS: arrow.map_(arrow.string(), arrow.field("value", arrow.int64(), False)),
         Type.HEADERS: arrow.map_(arrow.string(), arrow.field("value", texts, False)),
@@ -115,6 +122,9 @@ def _array(type_: Type, cells: Sequence[Value]) -> pa.Array:
     if type_ in (Type.COUNTS, Type.HEADERS):
         items = [list(cell.items()) if isinstance(cell, dict) else cell for cell in cells]
     arrow_type = _arrow_type(type_)
+    if type_ is Type.TIME:
+        times = _array(Type.INTEGER, cells)
+        return import_module("pyarrow.compute").divide(times, 1000).cast(arrow_type)
     try:
         return arrow.array(items, arrow_type)
     except (UnicodeEncodeError, OverflowError):

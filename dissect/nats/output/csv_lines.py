@@ -13,7 +13,9 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
-from ..records import COLUMNS, UNPRINTABLE, Record, Type, Value
+from ..number_formats import iso_time
+from ..records import UNPRINTABLE, Record, Type, Value
+from ..tables import TABLES
 from .json_lines import json_text
 from .query_values import query_rows
 from .writer import Layout, LineWriter, OutputFormat, QueryFormat, column_names
@@ -57,18 +59,24 @@ def safe_cells(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def column_cells(table: str, columns: Sequence[str]) -> Callable[[Record], Sequence[Cell]]:
-    """The function that takes the values of columns out of a record, lists and maps as JSON."""
+    """The function that takes the values of columns out of a record: times in ISO 8601, lists and maps as
+    JSON."""
+    declared = {column.name: column for column in TABLES[table].columns}
+    chosen = [declared[name] for name in columns]
     # attrgetter gives tuples only of two and more
-    get: Callable[[Record], tuple[Value, ...]] = attrgetter(*columns, columns[0])
-    simple = {item.name for item in COLUMNS[table] if item.type in (Type.TEXT, Type.INTEGER)}
-    nested = [at for at, name in enumerate(columns) if name not in simple]
+    get: Callable[[Record], tuple[Value, ...]] = attrgetter(
+        *[column.field for column in chosen], chosen[0].field
+    )
+    texts: dict[Type, Callable[..., str]] = {Type.TIME: iso_time}
+    texts |= dict.fromkeys((Type.TEXTS, Type.COUNTS, Type.HEADERS), json_text)
+    made = [(at, texts[item.type]) for at, item in enumerate(chosen) if item.type in texts]
 
     def cells(record: Record) -> Sequence[Cell]:
         values = list(get(record))
         del values[-1]
-        for at in nested:
+        for at, text in made:
             if values[at] is not None:
-                values[at] = json_text(values[at])
+                values[at] = text(values[at])
         return cast(list[Cell], values)
 
     return cells

@@ -28,7 +28,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import MissingLibrary, QueryError
-from ..records import COLUMNS, ROWS, Record
+from ..records import Record
+from ..tables import TABLE_OF, TABLES
 from .arrow import BATCH_ROWS, batch, pyarrow, schema
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def answer(
         }
         try:
             with closing(_connect(duck, path, limits)) as connection:
-                for table in ROWS:
+                for table in TABLES:
                     connection.register("rows", _nothing(table))
                     connection.execute(f"CREATE TABLE {table} AS FROM rows")
                     connection.unregister("rows")
@@ -144,7 +145,7 @@ def answer(
                 reader = pyarrow().RecordBatchReader.from_stream(connection.sql(query))
                 yield Answer(reader.schema, _batches(query, reader))
         except duck.Error as error:
-            raise _query_error(query, error, sorted(_words(query) & ROWS.keys())) from None
+            raise _query_error(query, error, sorted(_words(query) & TABLES.keys())) from None
 
 
 def _batches(query: str, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -197,17 +198,17 @@ def _tables_named(duck: ModuleType, connection: duckdb.DuckDBPyConnection, query
         named = {name.lower() for name in connection.get_table_names(query)}
     except duck.Error:  # it does not know the columns of the tables, and stumbles over USING
         named = _words(query)
-    return sorted(named & ROWS.keys())
+    return sorted(named & TABLES.keys())
 
 
 def _load(connection: duckdb.DuckDBPyConnection, records: Iterable[Record]) -> None:
     """Puts records of several tables into the database."""
-    tables = {row: name for name, row in ROWS.items()}
-    waiting: dict[type[Record], list[Record]] = {row: [] for row in tables}
+    waiting: dict[type[Record], list[Record]] = {row: [] for row in TABLE_OF}
 
     def insert(row: type[Record]) -> None:
-        connection.register("rows", batch(tables[row], waiting[row]))
-        connection.execute(f"INSERT INTO {tables[row]} FROM rows")
+        table = TABLE_OF[row].name
+        connection.register("rows", batch(table, waiting[row]))
+        connection.execute(f"INSERT INTO {table} FROM rows")
         connection.unregister("rows")
         waiting[row] = []
 
@@ -227,7 +228,7 @@ def _columns_named(table: str, condition: str) -> list[str] | None:
     words = _words(condition)
     if table in words or "columns" in words:  # the row as a whole, several columns by a pattern
         return None
-    names = [column.name for column in COLUMNS[table]]
+    names = [column.name for column in TABLES[table].columns]
     return [name for name in names if name in words] or names[:1]
 
 
@@ -241,7 +242,7 @@ def _query_error(query: str, error: Exception, tables: Sequence[str]) -> QueryEr
     unknown = _NO_COLUMN.search(reason)
     if unknown:
         reason = f"there is no column {unknown[1] or unknown[2]!r}" + "".join(
-            f"; {table} has {', '.join(column.name for column in COLUMNS[table])}"
+            f"; {table} has {', '.join(column.name for column in TABLES[table].columns)}"
             for table in tables
         )
     elif reason.startswith("Parser Error"):

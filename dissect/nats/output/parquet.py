@@ -130,7 +130,9 @@ class Parquet:
         """A file with the table's schema."""
         pyarrow()  # so that its lack shows before a capture is read
         names = column_names(table, layout)
-        return OutputFormat(values(names), partial(ParquetWriter, table=table, columns=names))
+        return OutputFormat(
+            values(table, names), partial(ParquetWriter, table=table, columns=names)
+        )
 
     def query(self, columns: pa.Schema, layout: Layout) -> QueryFormat:
         """A file with the columns of the query."""

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..records import COLUMNS, Record, Type
+from ..declaration import TextColumn
+from ..records import Record, Type
+from ..tables import TABLES
 from .arrow import pyarrow
 from .csv_lines import column_cells, query_cell
 from .query_values import query_rows
-from .text_columns import GRIDS
 from .text_lines import frame_lines
-from .text_table import Field, GridWriter
+from .text_table import GridWriter
 from .writer import Layout, LineWriter, OutputFormat, QueryFormat, Render
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ class Text:
         """Lines for frames, an aligned table for every other table and for chosen columns."""
         if layout.columns is not None:
             return _chosen(table, layout.columns, layout)
-        if table == "frames":
+        columns = TABLES[table].text
+        if not columns:
             return OutputFormat(frame_lines(layout.terminal), LineWriter)
-        fields, cells = GRIDS[table]
-        return OutputFormat(cells, _grid(fields, layout))
+        return OutputFormat(_cells(columns), _grid(columns, layout))
 
     def query(self, columns: pa.Schema, layout: Layout) -> QueryFormat:
         """An aligned table."""
@@ -46,15 +47,25 @@ class Text:
         return QueryFormat(_query_cells, _grid(fields, layout._replace(live=False)))
 
 
-def _grid(fields: tuple[Field, ...], layout: Layout) -> partial[GridWriter]:
+def _grid(fields: tuple[TextColumn, ...], layout: Layout) -> partial[GridWriter]:
     return partial(GridWriter, fields=fields, look=layout.terminal, live=layout.live)
 
 
+def _cells(columns: Sequence[TextColumn]) -> Render:
+    """The function that makes the cells of a record."""
+    makers = [column.cell for column in columns]
+
+    def cells(record: Record) -> tuple[str, ...]:
+        return tuple([cell(record) for cell in makers])
+
+    return cells
+
+
 def _chosen(table: str, columns: tuple[str, ...], layout: Layout) -> OutputFormat:
-    types = {column.name: column.type for column in COLUMNS[table]}
+    types = {column.name: column.type for column in TABLES[table].columns}
     numbers = [types[name] is Type.INTEGER for name in columns]
     fields = tuple(
-        Field(name, _USUAL, right=number, gives=not number, always=True)
+        TextColumn(name, _USUAL, right=number, gives=not number, always=True)
         for name, number in zip(columns, numbers)
     )
     return OutputFormat(_texts(table, columns), _grid(fields, layout))
@@ -69,11 +80,11 @@ def _texts(table: str, columns: Sequence[str]) -> Render:
     return texts
 
 
-def _query_field(column: pa.Field) -> Field:
+def _query_field(column: pa.TextColumn) -> TextColumn:
     types = pyarrow().types
     number = types.is_integer(column.type) or types.is_floating(column.type)
     right = number or types.is_decimal(column.type)
-    return Field(column.name, _USUAL, right=right, gives=not right)
+    return TextColumn(column.name, _USUAL, right=right, gives=not right)
 
 
 def _query_cells(batch: pa.RecordBatch) -> list[tuple[str, ...]]:

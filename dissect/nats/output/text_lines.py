@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 
 from ..capture import CaptureReport
+from ..declaration import ARROWS
+from ..number_formats import count_text, duration_text, time_text
 from ..records import AnomalyRecord, FrameRecord, Record, SessionRecord, printable
-from .number_formats import count_text, duration_text, time_text
+from ..tables import TABLES
 from .terminal import Terminal, painted
-from .text_columns import ARROWS
 
 _JSON_SHOWN = 120
-_ROW = {"anomalies": "anomaly"}
 _NONE = {"sessions": "NATS found", "frames": "NATS found"}
 _STYLES = {"-ERR": "bold red", "INFO": "dim", "CONNECT": "cyan", "PING": "dim", "PONG": "dim"}
 
@@ -136,7 +136,7 @@ def totals(
         if filtered:
             return f"no row of {table} matches the condition in {where}"
         return f"no {_NONE.get(table, table)} in {where}"
-    parts = [count_text(rows, _ROW.get(table, table.removesuffix("s")))]
+    parts = [count_text(rows, TABLES[table].singular)]
     if table == "sessions":
         parts.append(count_text(messages, "message"))
     return f"{', '.join(parts)} in {where}"

@@ -12,6 +12,7 @@ from typing import NamedTuple, TextIO
 
 from rich.cells import cell_len, set_cell_size
 
+from ..declaration import TextColumn
 from ..records import printable
 from .terminal import Terminal, painted
 from .writer import Rendered
@@ -21,32 +22,11 @@ _BETWEEN = "  "
 _LEAST = 8  # of a column that gives way
 
 
-class Field(NamedTuple):
-    """A column for people.
-
-    `shorter` makes its cells shorter on a narrow terminal, `short` is its title then. With `gives` its cells
-    may be cut. `rank` is the order in which columns are left out: the highest first, then those of rank 0
-    from the right, those with an `alarm` and the first column last. `usual` is the width where rows are
-    shown as they come. A row with a value in an `alarm` column is red. With `always` the column is shown
-    even without values.
-    """
-
-    name: str
-    usual: int
-    right: bool = False
-    short: str = ""
-    shorter: Callable[[str], str] = str
-    gives: bool = False
-    rank: int = 0
-    alarm: bool = False
-    always: bool = False
-
-
 class _Shown(NamedTuple):
     """A column with its place in the rows, as wide as it is now."""
 
     at: int
-    field: Field
+    field: TextColumn
     title: str
     cut: Callable[[str], str]
     width: int
@@ -55,7 +35,9 @@ class _Shown(NamedTuple):
 class GridWriter:
     """Takes rows of cells, one for each of `fields`. With `live` each is shown at once."""
 
-    def __init__(self, output: TextIO, fields: Sequence[Field], look: Terminal, live: bool) -> None:
+    def __init__(
+        self, output: TextIO, fields: Sequence[TextColumn], look: Terminal, live: bool
+    ) -> None:
         self._output = output
         self._fields = fields
         self._look = look

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO, TypeAlias
 
-from ..records import COLUMNS, Record, Value
+from ..records import Record, Value
+from ..tables import TABLES
 from .terminal import PLAIN, Terminal
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class LineWriter:
 
 def column_names(table: str, layout: Layout) -> tuple[str, ...]:
     """The chosen columns, or all of the table, in their order."""
-    return layout.columns or tuple(column.name for column in COLUMNS[table])
+    return layout.columns or tuple(column.name for column in TABLES[table].columns)
 
 
 def chosen_columns(table: str, names: str | None) -> tuple[str, ...] | None:
@@ -98,7 +99,7 @@ def chosen_columns(table: str, names: str | None) -> tuple[str, ...] | None:
     table does not have or that is named twice."""
     if names is None:
         return None
-    known = [column.name for column in COLUMNS[table]]
+    known = [column.name for column in TABLES[table].columns]
     chosen = tuple(name.strip() for name in names.split(","))
     for name in chosen:
         if name not in known:

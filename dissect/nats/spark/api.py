@@ -21,7 +21,7 @@ from ..options import Options
 from ..partition.byte_ranges import captures, cut
 from ..partition.partitions import Partition, stretches
 from ..partition.record_index import Chain, RecordIndex, joined, settle, walk_chain
-from ..records import COLUMNS
+from ..tables import TABLES
 from . import arrow_tasks as tasks
 from .executor import Runner
 from .output import Folder
@@ -128,8 +128,8 @@ def read(
     DissectError."""
     from .types import spark_schema
 
-    if table not in COLUMNS:
-        raise SparkError(f"there is no table {table!r}", f"there are {', '.join(COLUMNS)}")
+    if table not in TABLES:
+        raise SparkError(f"there is no table {table!r}", f"there are {', '.join(TABLES)}")
     runner = Runner(spark)
     wanted = _job_options(options)
     job = _planned(runner, [paths] if isinstance(paths, str) else paths, {table}, wanted, Summary())

@@ -10,8 +10,8 @@ import click
 from natsync.protocol import Kind
 
 from ..commands.arguments import DISSECTION, LIMITS, Command, CommandOptions, option, with_captures
-from ..output.number_formats import size_of, time_of
-from ..records import COLUMNS
+from ..number_formats import size_of, time_of
+from ..tables import TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,8 @@ def _tables(context: click.Context, option: click.Parameter, value: str) -> tupl
     """Names of tables with commas between them."""
     names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
     for name in names:
-        if name not in COLUMNS:
-            raise click.BadParameter(f"{name!r} is no table; tables are {', '.join(COLUMNS)}")
+        if name not in TABLES:
+            raise click.BadParameter(f"{name!r} is no table; tables are {', '.join(TABLES)}")
     return names
 
 
@@ -80,7 +80,7 @@ _TABLES = (
         default="frames,sessions",
         show_default=True,
         callback=_tables,
-        help=f"Which tables: {', '.join(COLUMNS)}.",
+        help=f"Which tables: {', '.join(TABLES)}.",
     ),
     option(
         "--from",

@@ -21,7 +21,8 @@ from ..errors import DissectError
 from ..output.arrow import pyarrow
 from ..parallel import calm_collector
 from ..partition.partitions import Partition
-from ..records import ROWS, Record, SessionRecord
+from ..records import Record, SessionRecord
+from ..tables import TABLES
 from .arrow import batches as batches_of
 from .output import Writer, Written
 from .stages import ChunkContext, FlowChunk, State, Work, decode, place_of, stitch, survey
@@ -213,7 +214,7 @@ def _rows(batches: Batches) -> Iterator[tuple[int, int, bytes, bytes]]:
 
 def _by_table(rows: Rows, tables: Iterable[str]) -> Iterator[tuple[str, list[Record]]]:
     for table in tables:
-        kind = ROWS[table]
+        kind = TABLES[table].row
         records = [record for record in rows.records if record.__class__ is kind]
         if records:
             yield table, records

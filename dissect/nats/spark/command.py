@@ -16,17 +16,16 @@ from natsync.protocol import Kind
 from ..capture import CaptureReport
 from ..capture.files import is_uri, told
 from ..capture.time_range import TimeRange
-from ..output.number_formats import count_text, duration_text, size_text
+from ..number_formats import count_text, duration_text, size_text
 from ..output.sink import say, sink_of, writing
 from ..partition.byte_ranges import captures
-from ..records import COLUMNS
+from ..tables import TABLES
 from .api import JobOptions, Summary, dissect
 from .arguments import JobGiven
 from .output import Folder
 from .settings import absolute
 from .submit import check_libraries, session
 
-_NOUNS = {table: table.removesuffix("s") for table in COLUMNS} | {"anomalies": "anomaly"}
 _DAMAGED = 3
 
 
@@ -66,7 +65,9 @@ def lines(summary: Summary, out: str) -> Iterator[str]:
     yield from summary.warnings
     yield from summary.damaged
     yield from summary.unreadable
-    rows = ", ".join(count_text(count, _NOUNS[table]) for table, count in summary.rows.items())
+    rows = ", ".join(
+        count_text(count, TABLES[table].singular) for table, count in summary.rows.items()
+    )
     yield f"{rows} in {out}"
     read = f"{count_text(summary.packets, 'packet')} ({size_text(summary.bytes)})"
     yield (

@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from ..capture.files import elsewhere, is_uri
-from ..engine.time_order import REACH, TimeOrder, payload_bytes, placed
+from ..engine.time_order import TimeOrder, payload_bytes, placed
 from ..errors import SparkError
 from ..output.arrow import BATCH_ROWS, batch, schema
 from ..output.parquet import ParquetFile
 from ..records import FrameRecord, Record
+from ..tables import TABLES
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -36,16 +37,6 @@ _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 _DAY_NS = 86_400 * 10**9
 _DAYS = 32  # files that a task has open for one table
 _HELD_BYTES = 32 << 20
-
-# When the row is, in each table.
-TIMES = {
-    "frames": "ts_ns",
-    "sessions": "first_ns",
-    "subscriptions": "opened_ns",
-    "requests": "sent_ns",
-    "flows": "first_ns",
-    "anomalies": "ts_ns",
-}
 
 
 class Written(NamedTuple):
@@ -100,7 +91,7 @@ class Folder:
             for table in tables:
                 self._collect(run, table, [one for one in written if one.table == table])
             for entry in self._list(self._root):
-                if entry.base_name in REACH:
+                if entry.base_name in TABLES:
                     self._fs.delete_dir(entry.path)
             for table in tables:
                 self._fs.move(f"{self._root}/{run}/ready/{table}", f"{self._root}/{table}")
@@ -138,14 +129,14 @@ class Folder:
 
 class Writer:
     """What one task writes, of one stretch: files of each table by day, rows in order of time as far as
-    `timeline.REACH` says. `written` says which, after `close`."""
+    the table's window allows. `written` says which, after `close`."""
 
     def __init__(self, out: str, run: str, number: int, tables: Iterable[str]) -> None:
         self.written: list[Written] = []
         self._fs, root = _filesystem(out)
         self._folder = f"{root}/{run}"
         self._number = number
-        self._lines = {table: TimeOrder[Record](REACH[table]) for table in tables}
+        self._lines = {table: TimeOrder[Record](TABLES[table].window) for table in tables}
         self._open: dict[tuple[str, str], _Open] = {}
         self._serial = 0
 
@@ -161,7 +152,7 @@ class Writer:
 
     def _put(self, table: str, records: Sequence[Record]) -> None:
         """Writes rows to the files of their days."""
-        when = attrgetter(TIMES[table])
+        when = attrgetter(TABLES[table].time)
         for number, group in groupby(records, key=lambda row: _number_of(when(row))):
             day = _day(number)
             one = self._open.get((table, day))

@@ -14,7 +14,7 @@ from ..capture.files import is_uri
 from ..capture.sources import STDIN
 from ..errors import SparkError
 from ..options import Options, Payload
-from ..records import COLUMNS
+from ..tables import TABLES
 
 _V = TypeVar("_V")
 
@@ -44,7 +44,7 @@ def settings_of(given: Mapping[str, str]) -> Settings:
     for name in given:
         if name.lower() not in _KNOWN:
             raise SparkError(f"nats-capture has no option {name}", _REMEDY)
-    table = _one_of("table", given.get("table", "frames"), dict(zip(COLUMNS, COLUMNS)))
+    table = _one_of("table", given.get("table", "frames"), dict(zip(TABLES, TABLES)))
     return Settings(
         _paths(given),
         table,
@@ -78,7 +78,7 @@ def absolute(path: str) -> str:
 
 
 def _columns(table: str, value: str) -> tuple[str, ...]:
-    known = {column.name: column.name for column in COLUMNS[table]}
+    known = {column.name: column.name for column in TABLES[table].columns}
     return tuple(_one_of("columns", name.strip(), known) for name in value.split(","))
 
 

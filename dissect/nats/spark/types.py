@@ -1,4 +1,4 @@
-"""The columns of a table as Spark has them: `records.COLUMNS` in Spark's types, meanings as comments.
+"""The columns of a table as Spark has them: `tables.TABLES` in Spark's types, meanings as comments.
 
 Needs pyspark, the extra `spark`.
 """
@@ -15,14 +15,17 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
-from ..records import COLUMNS, Type
+from ..records import Type
+from ..tables import TABLES
 
 _TEXTS = ArrayType(StringType(), containsNull=False)
 _TYPES: dict[Type, DataType] = {
     Type.TEXT: StringType(),
     Type.INTEGER: LongType(),
+    Type.TIME: TimestampType(),
     Type.TEXTS: _TEXTS,
     Type.COUNTS: MapType(StringType(), LongType(), valueContainsNull=False),
     Type.HEADERS: MapType(StringType(), _TEXTS, valueContainsNull=False),
@@ -31,7 +34,7 @@ _TYPES: dict[Type, DataType] = {
 
 def spark_schema(table: str, columns: Sequence[str] | None = None) -> StructType:
     """The Spark schema of a table, or of some of its columns in the order given."""
-    known = {column.name: column for column in COLUMNS[table]}
+    known = {column.name: column for column in TABLES[table].columns}
     return StructType(
         [
             StructField(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.output.number_formats import (
+from dissect.nats.number_formats import (
     count_text,
     duration_text,
     moment_text,

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta, timezone
 
 _SECOND = 10**9
 _DURATIONS = ((_SECOND, "s"), (10**6, "ms"), (10**3, "us"))
+_KNOWN_SECONDS = 4096
+_LATEST = 253_402_300_799  # the last second of the year 9999
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _FRACTION = r"(?:\.(\d{1,9}))?"
 _TIME = re.compile(
@@ -25,6 +27,25 @@ def time_text(ts_ns: int) -> str:
     except (OverflowError, ValueError, OSError):
         return f"{seconds}.{rest_ns:09}"
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest_ns:09}Z"
+
+
+class _Seconds(dict[int, str]):
+    """Seconds since the epoch as times in UTC without a fraction."""
+
+    def __missing__(self, seconds: int) -> str:
+        if len(self) >= _KNOWN_SECONDS:
+            self.clear()
+        text = self[seconds] = time_text(seconds * _SECOND)[:-10]
+        return text
+
+
+_seconds = _Seconds()
+
+
+def iso_time(ts_ns: int) -> str:
+    """`time_text` for many rows: most share their second with the row before, which halves the cost."""
+    seconds, rest_ns = divmod(ts_ns, _SECOND)
+    return f"{_seconds[seconds]}{rest_ns:09}Z" if 0 <= seconds <= _LATEST else time_text(ts_ns)
 
 
 def moment_text(ts_ns: int) -> str:
