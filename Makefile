@@ -38,7 +38,7 @@ test: NEEDS = .[test]
 test: ## every test, against a real nats-server, and with Spark where there is Java
 	$(fresh)
 	$(RUN) python -m tests.support.spark
-	$(RUN) python -m pytest --cov --cov-report=
+	$(RUN) python -m pytest --numprocesses auto --maxprocesses 4 --dist loadgroup --cov --cov-report=
 	$(RUN) coverage report --include='$(PROVEN)' --fail-under=100 >$(VENV)/coverage.txt || \
 		{ cat $(VENV)/coverage.txt; echo 'make test: $(PROVEN) must be covered whole' >&2; exit 1; }
 

@@ -122,10 +122,13 @@ def test_one_condition_serves_many_lists() -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_column_can_be_asked_for(table: str) -> None:
-    for column in TABLES[table].columns:
-        for text in {column.name, f'"{column.name}"', f"{table}.{column.name}"} - sql.RESERVED:
-            with closing(Where(table, f"{text} IS NULL")) as where:
-                where.kept(list(records([CAPTURE], [table]))[:2])
+    """All in one condition, since each condition opens a database; an error names the column."""
+    names = [column.name for column in TABLES[table].columns]
+    spellings = {text for name in names for text in (name, f'"{name}"', f"{table}.{name}")}
+    condition = " OR ".join(f"{text} IS NULL" for text in sorted(spellings - sql.RESERVED))
+    rows = list(records([CAPTURE], [table]))[:2]
+    with closing(Where(table, f"{condition} OR true")) as where:
+        assert where.kept(rows) == rows
 
 
 @pytest.mark.parametrize("name", sql.RESERVED)

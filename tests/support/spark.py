@@ -33,6 +33,14 @@ def lack() -> tuple[str, str] | None:
     return None
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Several workers: one runs all tests with a session, for another would start a second Java."""
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            if "spark" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session of two local workers."""
