@@ -8,10 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.requirements import in_ci
 
 pytest_plugins = ["tests.support.leaks", "tests.support.servers", "tests.support.spark"]
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 GOLDEN = Path(__file__).parent / "golden"
 
