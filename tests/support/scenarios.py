@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support import link_scenarios, odd_scenarios
+from tests.support import link_scenarios, odd_scenarios, trouble_scenarios
 from tests.support.servers import NatsServer, Which
 from tests.support.stage import Stage
 from tests.support.wire import Wire
@@ -278,4 +278,5 @@ SCENARIOS: dict[str, Scenario] = {
     **both(link_scenarios.leafcluster),
     "leafnode_s2": link_scenarios.leafnode_s2,
     **{scenario.__name__: scenario for scenario in odd_scenarios.ALL},
+    **{scenario.__name__: scenario for scenario in trouble_scenarios.ALL},
 }
