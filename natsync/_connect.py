@@ -34,7 +34,7 @@ def _close_at_exit() -> None:
     """A program that ends without `close` still gets out what it published."""
     until = monotonic() + EXIT_TIMEOUT
     for connection in list(_open):  # of a parent process nothing is left to close
-        connection.close(max(0.0, until - monotonic()))
+        connection.leave(max(0.0, until - monotonic()))
 
 
 def connect(

@@ -67,6 +67,7 @@ class Client:
         self._host = SubscriptionHost(
             self.publish,
             connection.drive,
+            connection.lock,
             connection.unsubscribe,
             connection.drain_subscription,
             connection.resume,

@@ -46,6 +46,7 @@ __all__ = [
     "OutboundBufferLimitError",
     "PermissionsViolationError",
     "ProtocolError",
+    "ReentrantCallError",
     "RequestTimeoutError",
     "SecureConnWantedError",
     "ServerError",
@@ -205,6 +206,15 @@ class ConnectionReconnectingError(_Facts, ConnectionError):
         return (
             f"connection reconnecting: {self.reason}" if self.reason else "connection reconnecting"
         )
+
+
+class ReentrantCallError(_Facts, RuntimeError):
+    """A call that waits, made by a signal handler or finalizer that interrupted the same client on the same
+    thread while it was reading or writing. The wait could never end. Call again later, or on another thread.
+    """
+
+    def __str__(self) -> str:
+        return "called while the same thread is in the middle of moving this connection's bytes"
 
 
 class ForkedError(_Facts):

@@ -29,7 +29,7 @@ FENCES = {
     "threading": {
         f"natsync/_engine/{file}.py"
         for files in (
-            "connection dispatch forks futures loop",
+            "connection dialer dispatch forks futures loop",
             "outbound_buffer pending_queue sink",
         )
         for file in (*files.split(), "waiter")

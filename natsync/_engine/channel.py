@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ..errors import ConnectionClosedError, Error
 from .engine import Engine, EngineEvent
-from .loop import Loop
+from .loop import Guest, Loop
 from .outbound_buffer import (
     Chunks,
     Flush,
@@ -70,6 +70,7 @@ class Channel:
         self._sending = False  # bytes of `_unsent` may be on their way
         self._taken: list[Item] = []  # while they are being gathered
         self._sent_before = 0  # messages, that is
+        self._flushes: list[Item] = []  # that were not sent at the end
         self._room = _ROOM  # for what the next read brings
         self._more = False  # whether the last read left something for sure
 
@@ -81,13 +82,15 @@ class Channel:
         self._write()
         self.busy = False
 
-    def turn(self, until: float) -> None:
+    def turn(self, until: float, guest: Guest | None = None) -> None:
         """One round, behind a `push`: waits for more to do, reads, acts on it, and sends what there is."""
         paused = self._router.paused
         # What comes to be due later than now has its own look, or wakes who drives.
         due = self.deadline
         until = 0.0 if self._more and not paused else min(until, due)
-        ready = self._loop.wait(until, bool(self._unsent), not paused)
+        ready = self._loop.wait(until, bool(self._unsent), not paused, guest)
+        if guest is not None and guest.evicted:
+            return
         self.busy = True
         if ready and not paused:
             self._read()
@@ -102,6 +105,45 @@ class Channel:
         if self._has_work:
             self._write()
         self.busy = False
+
+    def retire(self, until: float) -> None:
+        """Sends what there is, and waits for the server to have read it, or the time `until`: the end of a
+        connection that an exception has left in the middle of reading, so that nobody understands its
+        input any more. To be closed at once would cost what is still in the network (RFC 1122, 4.2.2.13).
+        """
+        if self._sending:
+            return
+        try:
+            if self._taken:
+                taken, self._taken = self._taken, []
+                self.engine.sent = self._sent_before
+                self._begin_last(taken)
+            self._outlast(until)
+            self._begin_last(self._outbound.take_all())
+            self._outlast(until)
+            self._loop.finish_writing()
+            while (data := self._loop.read(_ROOM)) != b"":
+                if monotonic() >= until:
+                    return
+                if data is None:
+                    self._loop.wait(until)
+            self.engine.confirmed = self.engine.sent
+        except OSError:
+            pass  # nobody knows then
+
+    def _begin_last(self, items: list[Item]) -> None:
+        """Begins to send all of `items` but flushes, which nobody would answer."""
+        self._flushes += [item for item in items if isinstance(item, Flush)]
+        self._parts = [item for item in items if not isinstance(item, Flush)]
+        self.engine.sent += sum(not isinstance(item, SubscriptionOps) for item in self._parts)
+        self._unsent = memoryview(_joined(self._parts, True))
+
+    def _outlast(self, until: float) -> None:
+        """Sends what is left over, as long as that takes."""
+        while not self._send():
+            if monotonic() >= until:
+                raise TimeoutError
+            self._loop.wait(until, writing=True, reading=False)
 
     @property
     def _has_work(self) -> bool:
@@ -139,7 +181,7 @@ class Channel:
 
     def unsent(self) -> Sequence[Item]:
         """What did not reach the network as a whole: no server has made anything of it."""
-        return self._taken or [*self._left()][::-1]
+        return [*(self._taken or [*self._left()][::-1]), *self._flushes]
 
     def _left(self) -> Iterator[Item]:
         """The parts that are not sent, the last one first."""

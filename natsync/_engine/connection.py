@@ -14,24 +14,27 @@ Who owns what:
 
     lock                  guards
     ====================  ==========================================================================
-    Connection._lock      who closes; the making of the reply mux
-    OutboundBuffer        who takes, and whether it is open (`_lock`); who puts takes no lock
-    Loop                  the wake-up pair's end, and the gate (`_pair_lock`)
-    Subscription          its pending messages (`_lock`, one for each)
-    Dispatcher            its threads and callbacks (`_lock`)
+    Connection.lock       who closes; the making of the reply mux; the state of the outbound buffer (who
+                          publishes takes no lock), of pending queues, of the wake-up pair and the
+                          gate, and of the dispatcher
     ====================  ==========================================================================
 
-Order: Connection._lock before any other; the others are leaves, never held together. No lock is held
-while user code runs or while anything waits, a condition's own lock apart, and no error leaves a block that
-holds one: Python 3.10 may let an interrupt in between the error and the release, which is lost then. The
-table and `status` are read and written without one: single dictionary operations and assignments, which
-are atomic.
+There is one lock a client, an RLock: a signal handler or finalizer may run in the middle of anything that
+holds it, and call natsync on the same thread. What it guards can take that: no step relies on what was true
+before a call. A call that waits asks first whether its own thread holds the lock, drives, or is the I/O
+thread, and raises ReentrantCallError then (`Loop.prepare_to_block`).
+
+The lock is never held while user code runs or while anything waits, and no error leaves a block that
+holds it: Python 3.10 may let an interrupt in between the error and the release, which is lost then. The
+table and
+`status` are read and written without it: single dictionary operations and assignments, which are atomic.
 """
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 
 from ..errors import (
@@ -43,6 +46,7 @@ from ..errors import (
     DrainTimeoutError,
     Error,
     FlushTimeoutError,
+    ReentrantCallError,
     fresh,
 )
 from ..options import MAX_WAIT, Options, Server
@@ -85,15 +89,16 @@ class Connection:
     def __init__(self, options: Options) -> None:
         self.options = options
         name = f"natsync-{options.name or options.servers[0]}"
-        self.dispatcher = Dispatcher(name, options.callbacks, options.handler_context)
+        self.lock = threading.RLock()
+        self.dispatcher = Dispatcher(name, options.callbacks, self.lock, options.handler_context)
         self.table = SubscriptionTable()
-        self._supervisor = Supervisor(options, self.dispatcher, self.table)
+        self._supervisor = Supervisor(options, self.dispatcher, self.table, self.lock)
         self.outbound = self._supervisor.outbound
         self.drive = self._supervisor.drive
         self.router = self._supervisor.router
-        self._lock = threading.Lock()
         self._said_goodbye = False
         self._is_half_closed = False
+        self._drain_by = 0.0  # when another thread has drained it
 
     def open(self) -> None:
         """Connects, and returns when the server has answered; else raises why not."""
@@ -112,12 +117,13 @@ class Connection:
         """Sends what was published, if the server takes it in time; then ends, and joins the threads.
 
         Returns at once where another thread is closing, or has closed. After a call that was interrupted
-        the next one does what is left.
+        the next one does what is left; and after one that interrupted this thread in the middle of driving,
+        which cannot wait: what it interrupted goes on with closing.
         """
         until = monotonic() + min(timeout, MAX_WAIT)
         mine = False
         try:
-            with self._lock:
+            with self.lock:
                 first = not self._supervisor.seat.closing
                 mine = first or self._is_half_closed
                 self._is_half_closed = False
@@ -129,6 +135,11 @@ class Connection:
             self._is_half_closed |= mine
             raise
 
+    def leave(self, timeout: float) -> None:
+        """As `close`, when the program ends; a drain that a signal handler began has its time."""
+        self._supervisor.ended.wait(self._drain_by - monotonic())
+        self.close(timeout)
+
     def _end(self, until: float, join: bool) -> None:
         supervisor = self._supervisor
         if not self._said_goodbye:  # an interrupt may have kept another call from it
@@ -138,6 +149,11 @@ class Connection:
             supervisor.status = Status.CLOSED
             supervisor.loop.wake()
             self._said_goodbye = True
+        try:
+            supervisor.loop.prepare_to_block()
+        except ReentrantCallError:
+            self._is_half_closed |= join
+            return
         supervisor.ended.wait(max(0.0, until - monotonic()) + _GRACE)
         if join:
             until = max(until, monotonic() + _GRACE)
@@ -146,6 +162,7 @@ class Connection:
 
     def flush(self, timeout: float) -> None:
         """Returns when the server has dealt with everything sent before; raises if it does not say so."""
+        self._supervisor.loop.prepare_to_block()  # before anything is sent
         waiter: Waiter[bool] = Waiter(self.drive)
         self.outbound.flush(waiter)
         if not waiter.wait(timeout):
@@ -154,6 +171,7 @@ class Connection:
     def confirm(self, subject: str, data: bytes, timeout: float) -> None:
         """Sends `data`, a message on `subject`, and returns when the server has taken it; raises what it
         refused it with, or that it does not say."""
+        self._supervisor.loop.prepare_to_block()
         waiter: Waiter[bool] = Waiter(self.drive)
         router = self._supervisor.router
         router.confirm(subject, waiter)
@@ -198,22 +216,34 @@ class Connection:
 
     def drain_subscription(self, sub: SubscriptionSink, timeout: float) -> None:
         """Ends `sub`, and waits until all that had come is handled."""
+        self._supervisor.loop.prepare_to_block()
         left = self._drain([sub], monotonic() + min(timeout, MAX_WAIT))
         if left:
             raise DrainTimeoutError(timeout, left)
 
     def drain(self, timeout: float) -> None:
         """Ends all subscriptions, waits until what had come is handled and what was published is sent, and
-        closes; raises what was left to do at the end of the time."""
+        closes; raises what was left to do at the end of the time.
+
+        A second call waits for the first. Where this thread cannot wait, as it was interrupted in the middle
+        of driving, another one does all that."""
         supervisor = self._supervisor
         until = monotonic() + min(timeout, MAX_WAIT)
+        try:
+            supervisor.loop.prepare_to_block()
+        except ReentrantCallError:
+            self._drain_by = until
+            self.dispatcher.start("drain", partial(self._drain_aside, timeout))
+            return
         closed = first = False
         left: dict[str, int] = {}
         try:
-            with self._lock:
-                closed = supervisor.seat.closing
-                first = not (closed or supervisor.draining)
+            with self.lock:
+                first = not (supervisor.seat.closing or supervisor.draining)
+                closed = not (first or supervisor.draining)
                 supervisor.draining |= first
+            if not (first or closed):
+                self._wait_drained(timeout, until)
             if first and supervisor.connected.wait(max(0.0, until - monotonic())):
                 supervisor.drained()
                 left = self._drain(self.table.subscriptions(), until)
@@ -224,6 +254,29 @@ class Connection:
             raise ConnectionClosedError
         if left:
             raise DrainTimeoutError(timeout, left)
+
+    def _wait_drained(self, timeout: float, until: float) -> None:
+        """Waits until another call of `drain` has closed the connection."""
+        if self._supervisor.ended.is_set:
+            raise ConnectionClosedError
+        if self.dispatcher.runs_here():  # in a handler or callback, for which that call waits
+            return
+        if not self._supervisor.ended.wait(max(0.0, until - monotonic())):
+            raise DrainTimeoutError(timeout, self._left(self.table.subscriptions()))
+
+    def _drain_aside(self, timeout: float) -> None:
+        try:
+            self.drain(timeout)
+        except Error as error:
+            self.dispatcher.report(error)
+
+    def _left(self, subs: list[SubscriptionSink]) -> dict[str, int]:
+        left: dict[str, int] = {}
+        for sub in subs:
+            count = sub.wait_idle(0.0)
+            if count:
+                left[sub.subject] = left.get(sub.subject, 0) + count
+        return left
 
     def _drain(self, subs: list[SubscriptionSink], until: float) -> dict[str, int]:
         """Ends subscriptions behind what the server has sent; what is not handled at the time `until`."""
@@ -257,13 +310,15 @@ class Connection:
         mux = router.reply_mux
         if mux is None:
             refusal: Error | None = None
-            with self._lock:
+            with self.lock:
                 mux = router.reply_mux
                 if mux is None:
-                    mux = ReplyMux(self.options.inbox_prefix, self.drive)
+                    loop = self._supervisor.loop
+                    mux = ReplyMux(self.options.inbox_prefix, self.drive, loop.prepare_to_block)
                     try:
                         self.subscribe(mux)
-                        router.reply_mux = mux
+                        # A signal handler that interrupted this may have made one, and asked with it.
+                        mux = router.reply_mux = router.reply_mux or mux
                     except Error as error:
                         refusal = error
             if refusal:
@@ -280,6 +335,7 @@ class Connection:
 
     def wait_connected(self, timeout: float) -> bool:
         """Whether there is a connection within `timeout` seconds; raises where there will be none."""
+        self._supervisor.loop.prepare_to_block()
         if not self._supervisor.connected.wait(timeout):
             return False
         if self.status is Status.CLOSED:

@@ -34,12 +34,13 @@ class Dispatcher:
         self,
         name: str,
         callbacks: Callbacks,
+        lock: threading.RLock,
         around: HandlerContext | None = None,
     ) -> None:
         self._name = name
         self._callbacks = callbacks
         self._around = around
-        self._lock = threading.Lock()
+        self._lock = lock
         self._threads: set[threading.Thread] = set()
         self._calls: SimpleQueue[Callback | None] | None = None
         self._ended = False
@@ -139,7 +140,7 @@ class Dispatcher:
 
     def _others(self) -> set[threading.Thread]:
         with self._lock:
-            return {thread for thread in self._threads if thread.is_alive()} - {
+            return {thread for thread in self._threads.copy() if thread.is_alive()} - {
                 threading.current_thread()
             }
 
@@ -148,8 +149,12 @@ class Dispatcher:
         with self._lock:
             if self._ended:
                 return False
-            calls, first = self._calls or SimpleQueue(), self._calls is None
-            self._calls = calls
+            calls, first = self._calls, False
+            if calls is None:
+                calls = SimpleQueue()
+                # Not before: a signal handler may interrupt this, and post something itself.
+                first = self._calls is None
+                self._calls = calls = self._calls or calls
             calls.put(call)
         if first:
             try:
@@ -161,25 +166,30 @@ class Dispatcher:
                 return False
         return True
 
+    def runs_here(self) -> bool:
+        """Whether the calling thread is one of these."""
+        return threading.current_thread() in self._threads
+
+    def start(self, what: str, body: Callable[[], None]) -> None:
+        """Runs `body` on a thread of its own."""
+        self._start(f"{self._name}-{what}", body)
+
     def _start(self, name: str, body: Callable[[], None]) -> None:
         def run() -> None:
             try:
                 body()
             finally:
-                with self._lock:
-                    self._threads.discard(thread)
+                self._threads.discard(thread)
 
         thread = threading.Thread(target=run, name=name, daemon=True)
-        failure: BaseException | None = None
-        with self._lock:  # no error leaves it: see connection
-            self._threads.add(thread)
-            try:
-                thread.start()
-            except RuntimeError as error:
-                # The other one is an interrupt, which the wait in `start` makes an error of its lock.
-                failure = error.__context__ or error
-        if failure:
-            raise failure from None
+        self._threads.add(thread)  # atomic
+        try:
+            thread.start()
+        except BaseException as error:
+            if thread.ident is None:
+                self._threads.discard(thread)
+            # The other one is an interrupt, which the wait in `start` makes an error of its lock.
+            raise (error.__context__ or error) if isinstance(error, RuntimeError) else error
 
 
 def _run(calls: SimpleQueue[Callback | None]) -> None:

@@ -12,8 +12,10 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
+from ..errors import ReentrantCallError
 from .connection import Connection, Stats, Status
 
 __all__ = ["Inherited", "watch"]
@@ -56,8 +58,8 @@ class Inherited:
         self.server = parents.server
         self._parents = parents
         self._renew = renew
-        self._lock = threading.Lock()
         self._own: Connection | None = None
+        self._is_renewing = False
         parents.abandon()
 
     def close(self, timeout: float) -> None:
@@ -66,13 +68,20 @@ class Inherited:
     def own(self) -> Connection:
         """This process's connection."""
         failure: Exception | None = None
-        with self._lock:
+        # Made only now: gevent patches `threading` after the fork, in a worker of gunicorn.
+        lock: AbstractContextManager[object] = vars(self).setdefault("_lock", threading.RLock())
+        with lock:
             own = self._own
-            if own is None:
+            if own is None and self._is_renewing:  # a signal handler interrupts the same call
+                failure = ReentrantCallError()
+            elif own is None:
+                self._is_renewing = True
                 try:
                     self._own = own = self._renew(self._parents)
                 except Exception as error:  # raised below: as in connection, none leaves the block
                     failure = error
+                finally:
+                    self._is_renewing = False
         if failure:
             raise failure
         assert own

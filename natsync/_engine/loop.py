@@ -14,26 +14,40 @@ Knows no NATS. Times are readings of the monotonic clock.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import monotonic
-from typing import TypeVar
 
-from ..tls import TLS
-from .poller import READABLE, WRITABLE, Poller, epoll, new_poller
-from .transport import Address, Transport, WakePair, is_numeric, resolve
+from ..errors import ReentrantCallError
+from .poller import READABLE, WRITABLE, Poller, gate, new_poller
+from .transport import Transport, WakePair
+from .waiter import owns
 
-__all__ = ["Loop"]
-
-_T = TypeVar("_T")
+__all__ = ["Guest", "Loop"]
 
 _LONGEST = 3600.0  # epoll refuses waits that do not fit 31 bits of milliseconds
 _SPIN, _LONGEST_SPIN = 0.05, 1.0  # until a guest has noticed the same deadline
 _BURST = 0.0005
 _CROWD, _WHILE = 8, 0.004  # so many guests in so many seconds see to everything
 _LOOK = 0.001  # how often the own thread looks meanwhile whether they still come
+_SOON = 0.05  # a guest that waits for longer can be made to leave at once; that takes 3 us more
 _UNKNOWN = -1
 _OWN = object()
+
+
+class Guest:
+    """A thread that drives instead of the I/O thread, from `take_seat` to `release`.
+
+    `idle`: it does nothing but wait for the socket, so that a call that interrupts it, from a signal handler,
+    may take the seat from it. `evicted`: such a call has; the guest leaves everything alone then.
+    """
+
+    __slots__ = ("evicted", "idle", "thread")
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.idle = False
+        self.evicted = False
 
 
 class Loop:
@@ -41,20 +55,32 @@ class Loop:
     what there is, as a guest, or wakes."""
 
     def __init__(
-        self, name: str, body: Callable[[], None], send: Callable[[], None] | None = None
+        self,
+        name: str,
+        body: Callable[[], None],
+        lock: threading.RLock,
+        send: Callable[[], None] | None = None,
     ) -> None:
+        self.lock = lock
         self.send = send or self.wake
+        self.name = name
         self._thread = threading.Thread(target=self._run, args=(body,), name=name, daemon=True)
         self._poller = new_poller()
         self._pair = WakePair()
         self._pair_fd = self._pair.fileno()
         self._poller.register(self._pair_fd, READABLE)
-        self._gate, self._gated = _gate(self._poller)
+        self._gate, self._gated = gate(self._poller)
+        # With this the main thread waits as a guest, which alone runs signal handlers: it can be made to
+        # leave it without disturbing who drives meanwhile.
+        self._guest_gate, _ = gate(self._poller)
+        self._leave = WakePair()
+        self._evicted = 0  # guests that have not left yet
+        if self._guest_gate:
+            self._guest_gate.register(self._leave.fileno(), READABLE)
+        self._main = threading.main_thread().ident
         self._is_muted = False
         # Who drives, under one key: single dictionary operations are atomic, also for an interrupt.
         self._seat: dict[str, object] = {"holder": _OWN}
-        # A leaf; held over the write of one byte and the like, which never block.
-        self._pair_lock = threading.Lock()
         self._open = True
         self.awake = False
         self.until = 0.0
@@ -67,7 +93,7 @@ class Loop:
         self.aloof = False
         """Guests come so often that the own thread keeps out of their way; it looks soon, by the clock."""
 
-        self._transport: Transport | None = None
+        self.transport: Transport | None = None
         self._mask = 0
 
     def start(self) -> None:
@@ -88,7 +114,7 @@ class Loop:
         """Ends the wait that is on, or else the next one. Any thread may call this, at any time."""
         if self.awake:
             return
-        with self._pair_lock:
+        with self.lock:
             if self._open:
                 try:
                     self.awake = True
@@ -107,7 +133,26 @@ class Loop:
         else:
             self.wake()
 
-    def take_seat(self, guest: object) -> bool:
+    def prepare_to_block(self) -> None:
+        """Makes sure that somebody drives while this thread waits. For any thread, before it does.
+
+        This thread may run a signal handler or finalizer now, in the middle of driving, or of a change to
+        what the lock guards. Where it only waited for the socket, it is evicted; else, and on the own thread,
+        nothing would ever end the wait. Raises ReentrantCallError then.
+        """
+        me = threading.get_ident()
+        if me == self._thread.ident or owns(self.lock):
+            raise ReentrantCallError
+        holder = self._seat.get("holder")
+        if isinstance(holder, Guest) and holder.thread == me:
+            if not holder.idle:
+                raise ReentrantCallError
+            holder.evicted = True
+            self._evicted += 1
+            self._hand_back(holder)
+            self._make_leave(True)
+
+    def take_seat(self, guest: Guest) -> bool:
         """Makes `guest` drive, if the own thread does nothing but wait; whether it drives now. For any
         thread. `release` must follow in any case, also where this was interrupted."""
         if self._gate is None or self._seat.setdefault("holder", guest) is not guest:
@@ -132,9 +177,19 @@ class Loop:
             finally:
                 self.awake = False
 
-    def release(self, guest: object) -> None:
+    def release(self, guest: Guest) -> None:
         """Makes the own thread drive again, if `guest` did. May be called twice; where it was interrupted,
         `unmute` has to follow."""
+        self._hand_back(guest)
+        if guest.evicted:
+            guest.evicted = False
+            self._evicted -= 1
+            self._make_leave(False)
+            self.wake()  # it may have been told in place of who drives now
+        if self._evicted and guest.thread == self._main:
+            self._make_leave(True)  # the one that this one interrupted
+
+    def _hand_back(self, guest: Guest) -> None:
         if self._seat.get("holder") is guest:
             self._seat.pop("holder", None)
             if not self.aloof:
@@ -148,7 +203,7 @@ class Loop:
         self._set_gate(READABLE)
 
     def _set_gate(self, events: int) -> None:
-        with self._pair_lock:
+        with self.lock:
             if self._open and self._gate:
                 self._is_muted = not events
                 self._gate.modify(self._gated, events)
@@ -196,68 +251,30 @@ class Loop:
         """Whether guests come so often that they see to everything, and the own thread is in their way."""
         return self._crowd_took < _WHILE and monotonic() - self._crowd_at < _WHILE
 
-    def look_up(
-        self, host: str, port: int, until: float, check: Callable[[], None]
-    ) -> list[Address]:
-        """The addresses of `host`. Raises as `dial` does."""
-        if is_numeric(host):
-            return resolve(host, port, numeric=True)
-        return self.run_blocking(lambda: resolve(host, port), until, check)
-
-    def dial(self, addresses: list[Address], until: float, check: Callable[[], None]) -> None:
-        """Connects to the first address that answers; each gets an equal share of the time left.
-
-        Raises OSError, TimeoutError at the time `until`, and what `check` raises, which is called at
-        each wake-up.
-        """
-        for left in range(len(addresses), 0, -1):
-            try:
-                self._dial(addresses[-left], monotonic() + (until - monotonic()) / left, check)
-                return
-            except OSError:
-                self.drop()
-                check()
-                if left == 1:
-                    raise
-
-    def _dial(self, address: Address, until: float, check: Callable[[], None]) -> None:
-        self._transport = Transport(address)
-        while not self.wait(until, writing=True):
-            check()
-            if monotonic() >= until:
-                raise TimeoutError
-        self._transport.finish()
-
-    def secure(self, tls: TLS, host: str, until: float, check: Callable[[], None]) -> None:
-        """Puts TLS on the connection to `host`. Raises as `dial` does, and OptionError for files."""
-        transport = self._transport
-        assert transport
-        transport.secure(tls, host)
-        while not transport.handshake():
-            check()
-            if monotonic() >= until:
-                raise TimeoutError
-            self.wait(until, transport.wants_write)
-
     def read(self, size: int) -> bytes | None:
         """As `Transport.read`."""
-        return self._transport.read(size) if self._transport else None
+        return self.transport.read(size) if self.transport else None
 
     @property
     def sender(self) -> Callable[[memoryview], int] | None:
         """As `Transport.sender`."""
-        return self._transport.sender if self._transport else None
+        return self.transport.sender if self.transport else None
 
     def write(self, data: memoryview) -> int:
         """As `Transport.write`."""
-        return self._transport.write(data) if self._transport else 0
+        return self.transport.write(data) if self.transport else 0
+
+    def finish_writing(self) -> None:
+        """As `Transport.finish_writing`."""
+        if self.transport:
+            self.transport.finish_writing()
 
     def drop(self) -> None:
         """Closes the transport, if there is one."""
-        if self._transport:
-            self._forget(self._transport.fileno())
-            self._transport.close()
-            self._transport = None
+        if self.transport:
+            self._forget(self.transport.fileno())
+            self.transport.close()
+            self.transport = None
             self._mask = 0
 
     def pause(self, until: float, check: Callable[[], float]) -> None:
@@ -268,19 +285,29 @@ class Loop:
             self.wait(min(until, due))
             due = check()
 
-    def wait(self, until: float, writing: bool = False, reading: bool = True) -> bool:
+    def wait(
+        self,
+        until: float,
+        writing: bool = False,
+        reading: bool = True,
+        guest: Guest | None = None,
+    ) -> bool:
         """Waits for a readable transport (not, if not `reading`; writable too, if `writing`), a wake-up,
         or the time `until`.
 
         Returns whether the transport has something to read or, if `writing`, may be able to write. May
-        return early.
+        return early. A `guest` has to see afterwards whether it was evicted.
         """
         self.watch(writing, reading)
         ready = False
         left = until - monotonic()
         try:
             left = 0.0 if left < 0.0 else left if left < _LONGEST else _LONGEST
-            for fd, _ in self._poller.poll(left):
+            if guest is not None and guest.thread == self._main:
+                found = self._poll_as_guest(guest, left)
+            else:
+                found = self._poller.poll(left)
+            for fd, _ in found:
                 if fd == self._pair_fd:
                     self._pair.clear()
                 else:
@@ -291,9 +318,32 @@ class Loop:
             self.awake = False
         return ready
 
+    def _poll_as_guest(self, guest: Guest, left: float) -> Iterable[tuple[int, int]]:
+        """Waits as the main thread does; nothing is ready where it was evicted meanwhile."""
+        assert self._guest_gate
+        guest.idle = True
+        try:
+            found = self._poller.poll(min(left, _SOON))
+            if not found and left > _SOON and not guest.evicted:
+                for fd, _ in self._guest_gate.poll(left - _SOON):
+                    if fd != self._gated and not guest.evicted:
+                        self._make_leave(False)  # for one that this one interrupted: see `release`
+                found = () if guest.evicted else self._poller.poll(0.0)
+        except (OSError, ValueError):
+            if not guest.evicted:  # else it may have been closed meanwhile
+                raise
+        guest.idle = False
+        return () if guest.evicted else found
+
+    def _make_leave(self, now: bool) -> None:
+        """Ends, or not any more, the wait of a guest that is evicted."""
+        with self.lock:
+            if self._open:
+                self._leave.wake() if now else self._leave.clear()
+
     def watch(self, writing: bool, reading: bool) -> None:
         """What `wait` and who parks wait for from now on."""
-        transport = self._transport
+        transport = self.transport
         if transport is None:
             return
         mask = READABLE if reading else 0
@@ -325,43 +375,9 @@ class Loop:
         registered is the parent's, too, so nothing is unregistered."""
         self._seat["holder"] = _OWN
         self._open = False
-        if self._transport:
-            self._transport.close()
-        if self._gate:
-            self._gate.close()
-        self._poller.close()
-        self._pair.close()
-
-    def run_blocking(self, call: Callable[[], _T], until: float, check: Callable[[], None]) -> _T:
-        """What `call` returns, which may block and so is made on a thread of its own. Nothing is read
-        meanwhile.
-
-        If it still blocks when this raises, it keeps that thread, a daemon: nothing can interrupt the
-        system's resolver.
-        """
-        values: list[_T] = []
-        errors: list[Exception] = []
-
-        def run() -> None:
-            try:
-                values.append(call())
-            except Exception as error:  # handed to the thread that waits
-                errors.append(error)
-            self.wake()
-
-        thread = threading.Thread(target=run, name=f"{self._thread.name}-blocking", daemon=True)
-        thread.start()
-        while not (values or errors):
-            if monotonic() >= until:
-                raise TimeoutError
-            self.wait(
-                until, reading=False
-            )  # else what there is to read would end each wait at once
-            check()
-        thread.join()
-        for error in errors:
-            raise error
-        return values[0]
+        if self.transport:
+            self.transport.close()
+        self._close_descriptors()
 
     def _run(self, body: Callable[[], None]) -> None:
         try:
@@ -371,20 +387,11 @@ class Loop:
             self._close()
 
     def _close(self) -> None:
-        with self._pair_lock:
+        with self.lock:
             self._open = False
-            if self._gate:
-                self._gate.close()
-            self._poller.close()
-            self._pair.close()
+            self._close_descriptors()
 
-
-def _gate(poller: Poller) -> tuple[Poller | None, int]:
-    """An epoll that is ready when `poller` is, and what stands for that in it; None where the system, or
-    who patched it, has none."""
-    gate = epoll()
-    if gate is None or not hasattr(poller, "fileno"):
-        return None, -1
-    fd: int = poller.fileno()
-    gate.register(fd, READABLE)
-    return gate, fd
+    def _close_descriptors(self) -> None:
+        for each in (self._gate, self._guest_gate, self._poller, self._pair, self._leave):
+            if each:
+                each.close()

@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Protocol
 
-from ..errors import ConnectionReconnectingError, Error, OutboundBufferLimitError
+from ..errors import (
+    ConnectionReconnectingError,
+    Error,
+    OutboundBufferLimitError,
+    ReentrantCallError,
+)
+from .waiter import release
 
 __all__ = [
     "RequestBytes",
@@ -99,14 +105,20 @@ class OutboundBuffer:
     """
 
     def __init__(
-        self, wakeup: Wakeup, drive: Drive, limit: int, timeout: float, away_limit: int
+        self,
+        wakeup: Wakeup,
+        drive: Drive,
+        lock: threading.RLock,
+        limit: int,
+        timeout: float,
+        away_limit: int,
     ) -> None:
         self._wakeup = wakeup
         self._drive = drive
         self._limit = limit
         self._timeout = timeout
         self._away_limit = away_limit
-        self._lock = threading.Lock()
+        self._lock = lock
         # One for each thread that waits. No Condition: an interrupt inside its wait loses its lock.
         self._waiting: list[threading.Lock] = []
         self._items: list[Item] = []
@@ -271,13 +283,19 @@ class OutboundBuffer:
                 return
             if isinstance(turn, Error):
                 raise turn
-            self._drive(lambda: not self.is_full, until)
+            try:
+                self._drive(lambda: not self.is_full, until)
+            except ReentrantCallError:
+                return  # what a signal handler or finalizer publishes is taken, over the limit
             if self.is_full:
                 turn.acquire(timeout=max(0.0, until - monotonic()))
 
     def _queue_up(self, until: float) -> threading.Lock | Error | None:
         """What to wait with for room, if there is none; an error where it is in vain, or the time `until` is
         over."""
+        turn = threading.Lock()
+        turn.acquire()
+        self._waiting.append(turn)  # first: a signal handler may interrupt the rest, and make room
         if self._refusal:
             return self._refusal()
         if not self._items:
@@ -290,14 +308,10 @@ class OutboundBuffer:
             return OutboundBufferLimitError(self._away_limit)
         if monotonic() >= until:
             return OutboundBufferLimitError(self._limit, self._timeout)
-        turn = threading.Lock()
-        turn.acquire()
-        self._waiting.append(turn)
         return turn
 
     def _wake_all(self) -> None:
         """Lets all go on that wait for room; those who gave up waiting do not mind."""
-        for turn in self._waiting:
-            if turn.locked():  # an interrupt may have come between here and `clear`
-                turn.release()
+        for turn in self._waiting[:]:
+            release(turn)
         self._waiting.clear()

@@ -15,7 +15,7 @@ from time import monotonic
 from ..errors import Error, OptionError, fresh
 from ..message import Delivered
 from ..protocol import Msg as MsgFrame
-from .waiter import Drive
+from .waiter import Drive, release
 
 __all__ = ["Overflow", "PendingQueue", "read_overflow"]
 
@@ -44,7 +44,9 @@ def read_overflow(given: Overflow | str) -> Overflow:
 class PendingQueue:
     """One lock, a leaf: nothing is called while it is held. `most` and `most_bytes` below 0 are no limit."""
 
-    def __init__(self, most: int, most_bytes: int, overflow: Overflow, drive: Drive) -> None:
+    def __init__(
+        self, most: int, most_bytes: int, overflow: Overflow, drive: Drive, lock: threading.RLock
+    ) -> None:
         self.most = most
         self.most_bytes = most_bytes
         self.overflow = overflow
@@ -56,8 +58,9 @@ class PendingQueue:
         self.size = 0
         self.end: Error | None = None
         self.refused: Error | None = None
+        self._discarded = False
         self._drive = drive
-        self._lock = threading.Lock()
+        self._lock = lock
         # One for each thread that waits. No Condition: an interrupt inside its wait loses its lock.
         self._waiting: list[threading.Lock] = []
         self._idle: list[threading.Lock] = []
@@ -96,6 +99,8 @@ class PendingQueue:
             else:
                 for frame in frames:
                     began = self._admit(frame) or began
+            if self._discarded:  # by a finalizer that has interrupted this
+                self._discard()
             if self._waiting:
                 self._wake(len(frames))
             return self.dropped if began else 0
@@ -107,7 +112,8 @@ class PendingQueue:
             if not self._frames:
                 return None
             frame = self._frames.popleft()
-            self.size -= _size(frame)
+            size = _size(frame)  # a call, in which a signal handler may change the total
+            self.size -= size
             if thread is not None:
                 self._active[id(frame)] = thread
             return frame
@@ -159,9 +165,8 @@ class PendingQueue:
                 if first:
                     self.end = error
                 if discard:
-                    self.dropped += len(self._frames)
-                    self._frames.clear()
-                    self.size = 0
+                    self._discarded = True
+                    self._discard()
         finally:  # also after an interrupt: those who wait would do so for ever
             with self._lock:
                 self._wake(len(self._waiting))
@@ -191,6 +196,13 @@ class PendingQueue:
             if not turn.acquire(timeout=max(0.0, until - monotonic())):
                 return left
 
+    def _discard(self) -> None:
+        """Drops what is pending."""
+        dropped = len(self._frames)
+        self.dropped += dropped
+        self._frames.clear()
+        self.size = 0
+
     def _is_over(self, msgs: int, size: int) -> bool:
         return (self.most >= 0 and len(self._frames) + msgs > self.most) or (
             self.most_bytes >= 0 and self.size + size > self.most_bytes
@@ -215,9 +227,12 @@ class PendingQueue:
         """Drops old messages for a new one, if that is the way; whether it fits then."""
         if self.overflow is not Overflow.DROP_OLD:
             return False
-        while self._frames and self._is_over(1, size):
+        while self._is_over(1, size):
+            if not self._frames:
+                break
             old = self._frames.popleft()
-            self.size -= _size(old)
+            old_size = _size(old)
+            self.size -= old_size
             self.dropped += 1
         return not self._is_over(1, size)
 
@@ -226,9 +241,12 @@ class PendingQueue:
         turn = threading.Lock()
         turn.acquire()
         with self._lock:
-            if changed():
-                return
             self._waiting.append(turn)
+            if (
+                changed()
+            ):  # only now: a signal handler may interrupt this, and end what is waited for
+                self._waiting.remove(turn)
+                return
         try:
             turn.acquire(timeout=max(0.0, until - monotonic()))
         except BaseException:
@@ -247,17 +265,15 @@ class PendingQueue:
     def _wake(self, most: int) -> None:
         """Lets up to `most` threads go on; with the lock held. They leave the list themselves: an interrupt
         between taking a lock out and letting it go would make its thread wait for ever."""
-        for turn in self._waiting:
+        for turn in self._waiting[:]:
             if not most:
                 break
-            if turn.locked():
+            if release(turn):
                 most -= 1
-                turn.release()
 
     def _tell_idle(self) -> None:
-        for turn in self._idle:
-            if turn.locked():
-                turn.release()
+        for turn in self._idle[:]:
+            release(turn)
         self._idle.clear()
 
     def _has_more(self) -> bool:

@@ -11,7 +11,7 @@ import selectors
 from collections.abc import Iterable
 from typing import Protocol
 
-__all__ = ["READABLE", "WRITABLE", "Poller", "epoll", "new_poller"]
+__all__ = ["READABLE", "WRITABLE", "Poller", "epoll", "gate", "new_poller"]
 
 READABLE = 1
 WRITABLE = 4
@@ -41,6 +41,17 @@ def epoll() -> Poller | None:
 def new_poller() -> Poller:
     """The best there is."""
     return epoll() or _Selector()
+
+
+def gate(poller: Poller) -> tuple[Poller | None, int]:
+    """An epoll that is ready when `poller` is, and what stands for that in it; None where the system, or
+    who patched it, has none."""
+    outer = epoll()
+    if outer is None or not hasattr(poller, "fileno"):
+        return None, -1
+    fd: int = poller.fileno()
+    outer.register(fd, READABLE)
+    return outer, fd
 
 
 class _Selector:

@@ -16,6 +16,7 @@ from ..errors import (
     ConnectionReconnectingError,
     Error,
     PermissionsViolationError,
+    ReentrantCallError,
     RequestTimeoutError,
     fresh,
 )
@@ -46,7 +47,8 @@ class ReplyMux:
     received_before = 0
     is_full = False
 
-    def __init__(self, prefix: str, drive: Drive) -> None:
+    def __init__(self, prefix: str, drive: Drive, prepare_to_block: Callable[[], object]) -> None:
+        self._prepare_to_block = prepare_to_block
         self._drive = drive
         self.subject = f"{prefix}.{nuid()}.*"
         self.queue = ""
@@ -71,8 +73,10 @@ class ReplyMux:
     def open(self, subject: str) -> tuple[bytes, Waiter[Delivered]]:
         """The token of a request on `subject`, and what to wait with.
 
-        Raises what the inbox's own subscription was refused with. Call `close` afterwards, in any case.
+        Raises what the inbox's own subscription was refused with; ReentrantCallError. Call `close`
+        afterwards, in any case.
         """
+        self._prepare_to_block()
         waiter: Waiter[Delivered] = Waiter(self._drive)
         token = b"%x" % next(self._numbers)
         self._enter(token, subject, waiter)
@@ -188,6 +192,9 @@ def _futures(
 ) -> Callable[[str, bytes], ReplyFuture]:
     """What makes them."""
     # Only now: concurrent.futures doubles what `import natsync` takes.
-    from .futures import FutureContext, ReplyFuture
+    try:
+        from .futures import FutureContext, ReplyFuture
+    except ImportError:  # a signal handler has interrupted this import
+        raise ReentrantCallError from None
 
     return partial(ReplyFuture, FutureContext(read, drive, post, give_up))

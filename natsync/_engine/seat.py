@@ -7,19 +7,21 @@ thread is in `serve`.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
 
 from ..errors import ConnectionClosedError, Error
 from .channel import Channel
-from .loop import Loop
+from .loop import Guest, Loop
 from .outbound_buffer import MUCH, OutboundBuffer
 from .router import Router
 
 __all__ = ["Seat"]
 
 _NEVER = float("inf")
+_RETIRING = 1.0  # seconds for a server to read what was sent, before the connection is replaced
 
 
 class Seat:
@@ -28,10 +30,15 @@ class Seat:
     gives up the connection."""
 
     def __init__(
-        self, name: str, body: Callable[[], None], router: Router, limits: tuple[int, float, int]
+        self,
+        name: str,
+        body: Callable[[], None],
+        router: Router,
+        lock: threading.RLock,
+        limits: tuple[int, float, int],
     ) -> None:
-        self.loop = Loop(name, body, partial(self.drive, None, 0.0))
-        self.outbound = OutboundBuffer(self.loop, self.drive, *limits)
+        self.loop = Loop(name, body, lock, partial(self.drive, None, 0.0))
+        self.outbound = OutboundBuffer(self.loop, self.drive, lock, *limits)
         self.channel: Channel | None = None
         self.closing = False
         self.close_by = _NEVER
@@ -41,11 +48,16 @@ class Seat:
 
     def drive(self, done: Callable[[], object] | None, until: float) -> None:
         """Moves bytes until `done()` or the time `until`, if nobody else does; for a thread that would
-        only wait. Returns early where somebody else has to go on. Without `done` it only sends."""
-        guest, loop = object(), self.loop
+        only wait. Returns early where somebody else has to go on. Without `done` it only sends.
+
+        Raises ReentrantCallError where this thread is in the middle of driving already."""
+        loop = self.loop
+        if done is not None:
+            loop.prepare_to_block()
+        guest = Guest()
         try:
             if loop.take_seat(guest):
-                self._turns(done, until)
+                self._turns(guest, done, until)
             elif self.outbound.waiting:
                 loop.wake()
         except Error as error:
@@ -62,7 +74,7 @@ class Seat:
                 loop.unmute()
                 raise
 
-    def _turns(self, done: Callable[[], object] | None, until: float) -> None:
+    def _turns(self, guest: Guest, done: Callable[[], object] | None, until: float) -> None:
         channel = self.channel
         if channel is None or channel.busy or self._is_disturbed:
             self.loop.wake()
@@ -73,7 +85,9 @@ class Seat:
         if done:
             self.loop.mute()  # only now: it takes longer than most there is to send
             while not (done() or self._is_disturbed) and monotonic() < until:
-                channel.turn(until)
+                channel.turn(until, guest)
+                if guest.evicted:
+                    return
         elif self.loop.aloof:
             channel.turn(0.0)  # what there is to read: nobody else does
         channel.look_out()
@@ -119,6 +133,7 @@ class Seat:
                 raise self._broken
             if channel.busy:
                 self.forced = True
+                channel.retire(min(monotonic() + _RETIRING, self.close_by))
                 raise ConnectionClosedError("interrupted while reading or writing")
             if self.forced:
                 raise ConnectionClosedError("reconnect was asked for")

@@ -56,6 +56,7 @@ class SubscriptionHost(NamedTuple):
 
     publish: Publish
     drive: Drive
+    lock: threading.RLock
     unsubscribe: Callable[[SubscriptionSink, int | None], None]
     drain: Callable[[SubscriptionSink, float], None]
     resume: Callable[[], None]
@@ -85,7 +86,7 @@ class SubscriptionSink:
         check_subscribe(self.wire_subject)
         if queue:
             check_queue(self.wire_queue)
-        self.pending = PendingQueue(*limits, overflow, host.drive)
+        self.pending = PendingQueue(*limits, overflow, host.drive, host.lock)
         self.pending.max_msgs = max_msgs
         self.host = host
         self.draining = False
@@ -143,7 +144,9 @@ class SubscriptionSink:
     def abandon(self) -> None:
         """Ends it in a forked child, without the locks, which a thread of the parent may have held."""
         limits = self.pending.most, self.pending.most_bytes
-        self.pending = PendingQueue(*limits, self.pending.overflow, self.host.drive)
+        self.pending = PendingQueue(
+            *limits, self.pending.overflow, self.host.drive, threading.RLock()
+        )
         self.pending.close(ForkedError(), discard=True)
 
     def wait_idle(self, until: float) -> int:

@@ -7,6 +7,7 @@ the router.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
@@ -20,6 +21,7 @@ from ..protocol import ServerInfo
 from ..tls import TLS
 from .auth import connect_options, resolve
 from .channel import Channel
+from .dialer import Dialer
 from .dispatch import Dispatcher
 from .engine import Delivery, Engine, EngineEvent, Opened, Phase, Secure
 from .log import logger
@@ -50,7 +52,13 @@ class Status(Enum):
 class Supervisor:
     """One I/O thread, from its start to `finish`."""
 
-    def __init__(self, options: Options, dispatcher: Dispatcher, table: SubscriptionTable) -> None:
+    def __init__(
+        self,
+        options: Options,
+        dispatcher: Dispatcher,
+        table: SubscriptionTable,
+        lock: threading.RLock,
+    ) -> None:
         self.status = Status.CONNECTING
         self.server = options.servers[0]
         self.failure: Error | None = None
@@ -67,8 +75,9 @@ class Supervisor:
         self._pool = ServerPool(options.servers, order, options.max_reconnects)
         self.router = Router(table, dispatcher, self._pool, options.discover)
         limits = options.write_buffer, options.write_timeout, options.reconnect_buffer
-        self.seat = Seat(f"{name}-io", self._run, self.router, limits)
+        self.seat = Seat(f"{name}-io", self._run, self.router, lock, limits)
         self.loop = self.seat.loop
+        self._dialer = Dialer(self.loop)
         self.outbound = self.seat.outbound
         self.drive = self.seat.drive
         self._backoff = Backoff(options.reconnect_wait, options.reconnect_max_wait, _JITTER)
@@ -185,9 +194,11 @@ class Supervisor:
         login = options.login
         resolved = self._ask(partial(resolve, login, server), login.may_block, deadline)
         self._step = "dns"
-        addresses = self.loop.look_up(server.host, server.port, deadline, self.seat.check_closing)
+        addresses = self._dialer.look_up(
+            server.host, server.port, deadline, self.seat.check_closing
+        )
         self._step = "tcp"
-        self.loop.dial(addresses, deadline, self.seat.check_closing)
+        self._dialer.dial(addresses, deadline, self.seat.check_closing)
         if tls.handshake_first:
             self._secure(tls, server, deadline)
         engine = Engine(
@@ -223,11 +234,11 @@ class Supervisor:
         if not blocks:
             return call()
         self._step = "auth"
-        return self.loop.run_blocking(call, deadline, self.seat.check_closing)
+        return self._dialer.run_blocking(call, deadline, self.seat.check_closing)
 
     def _secure(self, tls: TLS, server: Server, deadline: float) -> None:
         self._step = "tls"
-        self.loop.secure(tls, server.tls_name or server.host, deadline, self.seat.check_closing)
+        self._dialer.secure(tls, server.tls_name or server.host, deadline, self.seat.check_closing)
 
     def _check(self) -> float:
         self.seat.check_closing()

@@ -163,6 +163,11 @@ class Transport:
         except self._failed as error:
             raise explain(error, self._name) from error
 
+    def finish_writing(self) -> None:
+        """Tells the server that nothing more comes."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
         """Ends it. Where TLS is talked, says so first; what the server answers to that is not read.
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from ..errors import Error, fresh
 from ..options import MAX_WAIT
 
-__all__ = ["Drive", "Event", "Waiter", "deadline_after"]
+__all__ = ["Drive", "Event", "Waiter", "deadline_after", "owns", "release"]
 
 _T = TypeVar("_T")
 
@@ -21,6 +21,20 @@ Drive = Callable[[Callable[[], object], float], None]
 def deadline_after(timeout: float) -> float:
     """The time `timeout` seconds from now, or as far off as any platform can wait."""
     return monotonic() + min(timeout, MAX_WAIT)
+
+
+def owns(lock: threading.RLock) -> bool:
+    """Whether the calling thread holds `lock`, as `threading.Condition` asks it."""
+    return bool(lock._is_owned())  # type: ignore[attr-defined]  # the standard library's own use of it
+
+
+def release(turn: threading.Lock) -> bool:
+    """Lets the thread go on that waits for `turn`; False where somebody did so before."""
+    try:
+        turn.release()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Event:
@@ -36,8 +50,7 @@ class Event:
         """Lets all go on that wait, now and later."""
         self.is_set = True
         for turn in self._waiting.copy():
-            if turn.locked():
-                turn.release()
+            release(turn)
 
     def clear(self) -> None:
         """Makes those wait who come later."""

@@ -28,6 +28,7 @@ SAMPLES: list[Error] = [
     errors.ConnectionReconnectingError("reset"),
     errors.ConnectionDrainingError(),
     errors.ForkedError(),
+    errors.ReentrantCallError(),
     errors.DrainTimeoutError(0.5, {"a": 3}),
     errors.RequestTimeoutError("a", 0.5),
     errors.NextMsgTimeoutError("a", 0.5),

@@ -12,7 +12,7 @@ import pytest
 
 from natsync._engine.channel import Channel
 from natsync._engine.engine import Engine, EngineEvent
-from natsync._engine.loop import Loop
+from natsync._engine.loop import Guest, Loop
 from natsync._engine.outbound_buffer import OutboundBuffer, RequestBytes, SubscriptionOps
 from natsync.errors import ConnectionClosedError
 from natsync.protocol import ConnectOptions
@@ -26,7 +26,7 @@ class ThinLoop(Loop):
     """Takes `room` bytes in all, and never waits; gives what it is told to."""
 
     def __init__(self, room: int) -> None:
-        super().__init__("thin", lambda: None)
+        super().__init__("thin", lambda: None, threading.RLock())
         self.room = room
         self.wrote = b""
         self.inbound = [INFO + b"PONG\r\n"]
@@ -39,7 +39,13 @@ class ThinLoop(Loop):
     def read(self, size: int) -> bytes | None:
         return self.inbound.pop(0) if self.inbound else None
 
-    def wait(self, until: float, writing: bool = False, reading: bool = True) -> bool:
+    def wait(
+        self,
+        until: float,
+        writing: bool = False,
+        reading: bool = True,
+        guest: Guest | None = None,
+    ) -> bool:
         return True
 
 
@@ -56,7 +62,7 @@ class Schedule:
 
 def linked(room: int) -> tuple[Channel, ThinLoop, OutboundBuffer, list[EngineEvent]]:
     loop, seen = ThinLoop(room), list[EngineEvent]()
-    outbound = OutboundBuffer(loop, lambda done, until: None, 1000, 1.0, 1000)
+    outbound = OutboundBuffer(loop, lambda done, until: None, threading.RLock(), 1000, 1.0, 1000)
     engine = Engine("h:1", lambda info: ConnectOptions(), 10.0, 2)
     channel = Channel(loop, outbound, engine, seen.extend, Schedule())
     loop.start()

@@ -31,7 +31,7 @@ def handled_sub(*payloads: bytes) -> SubscriptionSink:
 
 
 def test_a_handler_gets_messages_in_order_on_its_own_thread() -> None:
-    dispatcher = Dispatcher("test", Callbacks())
+    dispatcher = Dispatcher("test", Callbacks(), threading.RLock())
     got: list[tuple[str, bytes]] = []
     dispatcher.handle(
         handled_sub(b"1", b"2"),
@@ -57,7 +57,7 @@ def test_what_a_handler_raises_is_reported_and_delivery_goes_on(
         reported.release()
 
     caplog.set_level(logging.DEBUG, "natsync")
-    dispatcher = Dispatcher("test", Callbacks(on_error=on_error))
+    dispatcher = Dispatcher("test", Callbacks(on_error=on_error), threading.RLock())
     dispatcher.handle(handled_sub(b"1", b"2"), handler)
     assert reported.acquire(timeout=10) and reported.acquire(timeout=10)
     dispatcher.end(None)
@@ -71,7 +71,7 @@ def test_what_a_handler_raises_is_reported_and_delivery_goes_on(
 
 def test_what_no_callback_gets_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     got: list[Error] = []
-    dispatcher = Dispatcher("test", Callbacks(on_error=got.append))
+    dispatcher = Dispatcher("test", Callbacks(on_error=got.append), threading.RLock())
     dispatcher.end(None)
     dispatcher.report(ServerError("too late"))
     assert dispatcher.join(until())
@@ -85,7 +85,7 @@ def test_callbacks_run_in_order_on_one_thread_and_close_is_last() -> None:
     def note(error: Error | None) -> None:
         got.append((threading.current_thread().name, error))
 
-    dispatcher = Dispatcher("test", Callbacks(on_error=note, on_close=note))
+    dispatcher = Dispatcher("test", Callbacks(on_error=note, on_close=note), threading.RLock())
     reported: list[Error] = [ServerError(str(number)) for number in range(5)]
     for error in reported:
         dispatcher.report(error)
@@ -105,7 +105,7 @@ def test_a_callback_that_raises_does_not_stop_the_others(caplog: pytest.LogCaptu
         got.append(error)
         raise ValueError("in the callback")
 
-    dispatcher = Dispatcher("test", Callbacks(on_error=on_error))
+    dispatcher = Dispatcher("test", Callbacks(on_error=on_error), threading.RLock())
     dispatcher.report(ServerError("1"))
     dispatcher.report(ServerError("2"))
     dispatcher.end(None)
@@ -116,7 +116,7 @@ def test_a_callback_that_raises_does_not_stop_the_others(caplog: pytest.LogCaptu
 
 def test_without_callbacks_there_is_no_thread(caplog: pytest.LogCaptureFixture) -> None:
     before = threading.active_count()
-    dispatcher = Dispatcher("test", Callbacks())
+    dispatcher = Dispatcher("test", Callbacks(), threading.RLock())
     with caplog.at_level(logging.WARNING):
         dispatcher.report(ServerError("only logged"))
     dispatcher.end(None)
@@ -127,7 +127,7 @@ def test_without_callbacks_there_is_no_thread(caplog: pytest.LogCaptureFixture) 
 def test_joining_gives_up_at_its_deadline_and_spares_the_caller() -> None:
     release, joined = threading.Event(), threading.Event()
     results: list[bool] = []
-    dispatcher = Dispatcher("test", Callbacks())
+    dispatcher = Dispatcher("test", Callbacks(), threading.RLock())
 
     def joins(msg: Msg) -> None:
         results.append(dispatcher.join(until()))

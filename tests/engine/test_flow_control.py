@@ -212,3 +212,26 @@ def test_draining_from_a_handler() -> None:
         peer.send(Msg(b"a", peer.subscribed()))
         peer.expect_end()
         assert done.wait(TIMEOUT)
+
+
+def test_a_second_drain_waits_for_the_first() -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def handler(msg: natsync.Msg) -> None:
+        entered.set()
+        release.wait(TIMEOUT)
+
+    with FakeServer() as server, server.client() as (nc, peer):
+        nc.subscribe("a", handler=handler)
+        peer.send(Msg(b"a", peer.subscribed()))
+        assert entered.wait(TIMEOUT)
+        first = Background(lambda: nc.drain(TIMEOUT))
+        drained(peer, 1)
+        with pytest.raises(errors.DrainTimeoutError):
+            nc.drain(0.05)
+        second = Background(lambda: nc.drain(TIMEOUT))
+        release.set()
+        peer.expect_end()
+        first.result()
+        second.result()
+        assert nc.status is natsync.Status.CLOSED

@@ -9,12 +9,11 @@ from time import monotonic
 
 import pytest
 
-from natsync._engine.loop import Loop
+from natsync._engine.dialer import Dialer
+from natsync._engine.loop import Guest, Loop
 from natsync._engine.poller import Poller
 from natsync._engine.transport import WakePair, resolve
-from natsync.errors import ConnectionClosedError
 
-from tests.support.fake_server import Background
 from tests.support.faults import abort_on_close
 
 TIMEOUT = 10.0
@@ -30,7 +29,7 @@ def run(body: Callable[[Loop], None]) -> None:
         except BaseException as error:
             errors.append(error)
 
-    loop = Loop("loop-test", guarded)
+    loop = Loop("loop-test", guarded, threading.RLock())
     loop.start()
     assert loop.join(monotonic() + TIMEOUT)
     for error in errors:
@@ -83,89 +82,6 @@ def test_a_wake_up_that_is_taken_back() -> None:
     run(body)
 
 
-def test_a_connection() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as sink:
-        port = sink.getsockname()[1]
-
-        def body(loop: Loop) -> None:
-            until = monotonic() + TIMEOUT
-            loop.dial(loop.look_up("localhost", port, until, nothing), until, nothing)
-            assert loop.write(memoryview(b"hello")) == 5
-            while (data := loop.read(100)) is None:
-                assert loop.wait(until)
-            assert data == b"HELLO"
-            loop.drop()
-            loop.drop()
-            assert (loop.read(100), loop.write(memoryview(b"x"))) == (None, 0)
-
-        call = Background(lambda: run(body))
-        far, _ = sink.accept()
-        with far:
-            far.settimeout(TIMEOUT)
-            far.sendall(far.recv(100).upper())
-            assert far.recv(100) == b""
-        call.result()
-
-
-def test_the_next_address_is_tried() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        dead = resolve("127.0.0.1", closed.getsockname()[1], numeric=True)
-    with socket.create_server(("127.0.0.1", 0)) as sink:
-        alive = resolve("127.0.0.1", sink.getsockname()[1], numeric=True)
-        run(lambda loop: loop.dial(dead + alive, monotonic() + TIMEOUT, nothing))
-        sink.accept()[0].close()
-    with pytest.raises(ConnectionRefusedError):
-        run(lambda loop: loop.dial(dead + dead, monotonic() + TIMEOUT, nothing))
-
-
-def test_a_name_nobody_has() -> None:
-    with pytest.raises(socket.gaierror):
-        run(lambda loop: _look_up(loop, "no.such.host.invalid"))
-
-
-def _look_up(loop: Loop, host: str) -> None:
-    loop.look_up(host, 1, monotonic() + TIMEOUT, nothing)
-
-
-@pytest.fixture
-def slow_resolver(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """The system's resolver blocks until this is set."""
-    answered = threading.Event()
-
-    def getaddrinfo(*args: object, **options: object) -> list[object]:
-        if not options.get("flags"):
-            assert answered.wait(TIMEOUT)
-        raise socket.gaierror(socket.EAI_NONAME, "not known")
-
-    monkeypatch.setattr("socket.getaddrinfo", getaddrinfo)
-    return answered
-
-
-def test_a_resolver_that_blocks_is_left_alone(slow_resolver: threading.Event) -> None:
-    start = monotonic()
-    with pytest.raises(TimeoutError):
-        run(lambda loop: _look_up_until(loop, start + 0.05, nothing))
-    assert monotonic() - start < TIMEOUT / 2
-    slow_resolver.set()
-
-
-def test_a_wake_up_reaches_who_waits_for_the_resolver(slow_resolver: threading.Event) -> None:
-    def check() -> None:
-        raise ConnectionClosedError
-
-    def body(loop: Loop) -> None:
-        loop.wake()
-        _look_up_until(loop, monotonic() + TIMEOUT, check)
-
-    with pytest.raises(ConnectionClosedError):
-        run(body)
-    slow_resolver.set()
-
-
-def _look_up_until(loop: Loop, until: float, check: Callable[[], None]) -> None:
-    loop.look_up("slow", 1, until, check)
-
-
 def test_an_interrupted_wake_up_leaves_the_next_one_to_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -208,7 +124,7 @@ def test_an_interrupt_while_what_to_wait_for_is_changed(late: bool) -> None:
 
         def body(loop: Loop) -> None:
             until = monotonic() + TIMEOUT
-            loop.dial([address], until, nothing)
+            Dialer(loop).dial([address], until, nothing)
             assert not loop.wait(0.0)
             loop._poller = Torn(loop._poller, late)
             with pytest.raises(KeyboardInterrupt):
@@ -225,7 +141,7 @@ def test_nothing_is_waited_for_behind_an_interrupt() -> None:
         (address,) = resolve("127.0.0.1", sink.getsockname()[1], numeric=True)
 
         def body(loop: Loop) -> None:
-            loop.dial([address], monotonic() + TIMEOUT, nothing)
+            Dialer(loop).dial([address], monotonic() + TIMEOUT, nothing)
             assert not loop.wait(0.0)
             loop._poller = Torn(loop._poller, False)
             with pytest.raises(KeyboardInterrupt):
@@ -240,7 +156,7 @@ def test_nothing_is_waited_for_behind_an_interrupt() -> None:
 
 
 def test_a_guest_drives_while_the_own_thread_has_nothing_to_do() -> None:
-    parked, guest = threading.Event(), object()
+    parked, guest = threading.Event(), Guest()
 
     def body(loop: Loop) -> None:
         assert not loop.take_seat(guest)  # the own thread does
@@ -248,13 +164,13 @@ def test_a_guest_drives_while_the_own_thread_has_nothing_to_do() -> None:
         loop.wait_idle(monotonic() + TIMEOUT, False, True)
         assert not loop.take_seat(guest)
 
-    loop = Loop("loop-test", lambda: body(loop))
+    loop = Loop("loop-test", lambda: body(loop), threading.RLock())
     loop.start()
     assert parked.wait(TIMEOUT)
     until = monotonic() + TIMEOUT
     while not loop.take_seat(guest) and monotonic() < until:
         pass
-    assert not loop.take_seat(object())
+    assert not loop.take_seat(Guest())
     loop.wake()
     assert not loop.wait(until)  # the wake-up reaches who drives
     loop.release(guest)
@@ -264,7 +180,7 @@ def test_a_guest_drives_while_the_own_thread_has_nothing_to_do() -> None:
 
 
 def test_parking_ends_in_time_also_while_a_guest_drives() -> None:
-    parked, guest = threading.Event(), object()
+    parked, guest = threading.Event(), Guest()
     ended: list[float] = []
 
     def body(loop: Loop) -> None:
@@ -272,7 +188,7 @@ def test_parking_ends_in_time_also_while_a_guest_drives() -> None:
         loop.wait_idle(monotonic() + 0.02, False, True)
         ended.append(monotonic())
 
-    loop = Loop("loop-test", lambda: body(loop))
+    loop = Loop("loop-test", lambda: body(loop), threading.RLock())
     loop.start()
     assert parked.wait(TIMEOUT)
     while not (claimed := loop.take_seat(guest)) and not ended:
@@ -292,7 +208,7 @@ def parking(much: bool = False) -> tuple[Loop, threading.Event]:
         loop.wait_idle(monotonic() + TIMEOUT, False, True, much)
         ended.set()
 
-    loop = Loop("loop-test", lambda: body(loop))
+    loop = Loop("loop-test", lambda: body(loop), threading.RLock())
     loop.start()
     assert parked.wait(TIMEOUT)
     return loop, ended
@@ -300,7 +216,7 @@ def parking(much: bool = False) -> tuple[Loop, threading.Event]:
 
 def test_the_own_thread_shuts_its_gate_where_a_guest_has_not_yet() -> None:
     loop, ended = parking()
-    guest = object()
+    guest = Guest()
     loop._seat["holder"] = guest
     loop.wake()
     until = monotonic() + TIMEOUT
@@ -318,7 +234,7 @@ def test_the_own_thread_keeps_out_while_guests_come(monkeypatch: pytest.MonkeyPa
     loop, ended = parking(much=True)
     busy = monotonic() + 0.5
     while monotonic() < busy:
-        guest = object()
+        guest = Guest()
         if loop.take_seat(guest):
             assert loop.aloof
             loop.release(guest)
@@ -329,7 +245,7 @@ def test_the_own_thread_keeps_out_while_guests_come(monkeypatch: pytest.MonkeyPa
 
 def test_a_guest_that_stays_is_told_to_look() -> None:
     loop, ended = parking(much=True)
-    guest = object()
+    guest = Guest()
     until = monotonic() + TIMEOUT
     while not loop.take_seat(guest):
         assert monotonic() < until and not ended.is_set()
@@ -343,7 +259,7 @@ def test_a_guest_that_stays_is_told_to_look() -> None:
 def test_what_is_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("natsync._engine.loop.monotonic", lambda: now)
-    loop, guest = Loop("loop-test", lambda: None), object()
+    loop, guest = Loop("loop-test", lambda: None, threading.RLock()), Guest()
     loop._seat.clear()
 
     def meet(guests: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
@@ -54,7 +55,7 @@ def new_buffer(
     limit: int = 10, timeout: float = TIMEOUT, away_limit: int = 100, drive: Drive = nobody
 ) -> tuple[OutboundBuffer, StillWakeup]:
     wakeup = StillWakeup()
-    outbound = OutboundBuffer(wakeup, drive, limit, timeout, away_limit)
+    outbound = OutboundBuffer(wakeup, drive, threading.RLock(), limit, timeout, away_limit)
     outbound.attach()
     return outbound, wakeup
 

@@ -20,7 +20,7 @@ from tests.support.fake_server import Background
 def new_pending(
     most: int = 2, most_bytes: int = -1, overflow: Overflow = Overflow.DROP_NEW
 ) -> PendingQueue:
-    return PendingQueue(most, most_bytes, overflow, idle)
+    return PendingQueue(most, most_bytes, overflow, idle, threading.RLock())
 
 
 def taken(pending: PendingQueue) -> list[bytes]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from natsync._engine.dispatch import Dispatcher
@@ -23,7 +25,11 @@ HERE = Server("here", user="u", password="p", tls=True)
 
 def new_desk(discover: bool = True) -> tuple[Router, SubscriptionTable, ServerPool]:
     table, pool = SubscriptionTable(), ServerPool([HERE])
-    return Router(table, Dispatcher("test", Callbacks()), pool, discover), table, pool
+    return (
+        Router(table, Dispatcher("test", Callbacks(), threading.RLock()), pool, discover),
+        table,
+        pool,
+    )
 
 
 def test_messages_go_to_their_subscription_and_its_limit_ends_it() -> None:

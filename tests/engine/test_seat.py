@@ -12,7 +12,7 @@ import pytest
 
 import natsync
 from natsync import errors
-from natsync._engine.loop import Loop
+from natsync._engine.loop import Guest, Loop
 from natsync.protocol import Msg, Ping, Pub, Sub
 
 from tests.support.fake_server import Background, FakeServer, Peer
@@ -147,7 +147,7 @@ def test_a_guest_tells_of_a_time_that_the_io_thread_would_miss(
     monkeypatch.setattr("natsync._engine.loop._SPIN", 10 * TIMEOUT)
     connect = partial(natsync.connect, ping_interval=0.2)
     with FakeServer() as server, server.client(connect) as (nc, peer):
-        loop, guest = nc._connection._supervisor.loop, object()
+        loop, guest = nc._connection._supervisor.loop, Guest()
         until = monotonic() + TIMEOUT
         while not loop.take_seat(guest):
             assert monotonic() < until

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from natsync._engine.sink import SubscriptionHost, SubscriptionSink
@@ -10,6 +11,10 @@ from natsync.message import HeadersLike
 
 def idle(done: Callable[[], object], until: float) -> None:
     """Moves nothing: somebody else does."""
+
+
+def nothing() -> None:
+    """Anybody may wait."""
 
 
 def publish(
@@ -28,4 +33,4 @@ def host(ended: list[int | None] | None = None) -> SubscriptionHost:
     def drain(sub: SubscriptionSink, timeout: float) -> None:
         pass
 
-    return SubscriptionHost(publish, idle, unsubscribe, drain, lambda: None)
+    return SubscriptionHost(publish, idle, threading.RLock(), unsubscribe, drain, lambda: None)

@@ -1,0 +1,100 @@
+"""Connecting: the name to addresses, TCP, TLS; and calls that may block, on threads of their own.
+
+Everything here waits on the loop, so that `close` ends it; it is for the loop's own thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import TypeVar
+
+from ..tls import TLS
+from .loop import Loop
+from .transport import Address, Transport, is_numeric, resolve
+
+__all__ = ["Dialer"]
+
+_T = TypeVar("_T")
+
+
+class Dialer:
+    """Makes the loop's transports. `check` is called at each wake-up; the error it raises ends the wait."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def look_up(
+        self, host: str, port: int, until: float, check: Callable[[], None]
+    ) -> list[Address]:
+        """The addresses of `host`. Raises as `dial` does."""
+        if is_numeric(host):
+            return resolve(host, port, numeric=True)
+        return self.run_blocking(lambda: resolve(host, port), until, check)
+
+    def dial(self, addresses: list[Address], until: float, check: Callable[[], None]) -> None:
+        """Connects to the first address that answers; each gets an equal share of the time left.
+
+        Raises OSError, TimeoutError at the time `until`, and what `check` raises, which is called at
+        each wake-up.
+        """
+        for left in range(len(addresses), 0, -1):
+            try:
+                self._dial(addresses[-left], monotonic() + (until - monotonic()) / left, check)
+                return
+            except OSError:
+                self._loop.drop()
+                check()
+                if left == 1:
+                    raise
+
+    def _dial(self, address: Address, until: float, check: Callable[[], None]) -> None:
+        self._loop.transport = Transport(address)
+        while not self._loop.wait(until, writing=True):
+            check()
+            if monotonic() >= until:
+                raise TimeoutError
+        self._loop.transport.finish()
+
+    def secure(self, tls: TLS, host: str, until: float, check: Callable[[], None]) -> None:
+        """Puts TLS on the connection to `host`. Raises as `dial` does, and OptionError for files."""
+        transport = self._loop.transport
+        assert transport
+        transport.secure(tls, host)
+        while not transport.handshake():
+            check()
+            if monotonic() >= until:
+                raise TimeoutError
+            self._loop.wait(until, transport.wants_write)
+
+    def run_blocking(self, call: Callable[[], _T], until: float, check: Callable[[], None]) -> _T:
+        """What `call` returns, which may block and so is made on a thread of its own. Nothing is read
+        meanwhile.
+
+        If it still blocks when this raises, it keeps that thread, a daemon: nothing can interrupt the
+        system's resolver.
+        """
+        values: list[_T] = []
+        errors: list[Exception] = []
+
+        def run() -> None:
+            try:
+                values.append(call())
+            except Exception as error:  # handed to the thread that waits
+                errors.append(error)
+            self._loop.wake()
+
+        thread = threading.Thread(target=run, name=f"{self._loop.name}-blocking", daemon=True)
+        thread.start()
+        while not (values or errors):
+            if monotonic() >= until:
+                raise TimeoutError
+            self._loop.wait(
+                until, reading=False
+            )  # else what there is to read would end each wait at once
+            check()
+        thread.join()
+        for error in errors:
+            raise error
+        return values[0]

@@ -1,0 +1,102 @@
+"""Calls from signal handlers and finalizers, while their own thread is anywhere inside the client."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from time import monotonic, sleep
+
+import pytest
+
+import natsync
+
+from tests.support.servers import NatsServer
+
+pytestmark = pytest.mark.server
+
+DICE = random.Random(4)
+
+
+def called(*arguments: str) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.reentrant", *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=55,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    counts: dict[str, float] = json.loads(done.stdout)
+    assert not [name for name in counts if "Error" in name], counts
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [
+        ("next_msg", "stats"),
+        ("next_msg", "next_msg"),
+        ("iteration", "subscribe"),
+        ("request", "publish"),
+        ("request", "request"),
+        ("flush", "publish"),
+        ("publish", "flush"),
+        ("publish", "taken"),
+        ("future", "future"),
+    ],
+)
+def test_calls_from_a_signal_handler(server: NatsServer, outer: str, inner: str) -> None:
+    counts = called(server.url, outer, inner, "2000", "signal")
+    assert counts["inner"] > 100
+    assert counts["arrived"] == counts.get("published", 0)
+    assert counts["worst"] < 5 and not counts["reconnects"]
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [
+        ("next_msg", "stats"),
+        ("publish", "taken"),
+        ("next_msg", "subscribe"),
+        ("request", "request"),
+        ("publish", "publish"),
+    ],
+)
+def test_calls_from_a_finalizer(server: NatsServer, outer: str, inner: str) -> None:
+    counts = called(server.url, outer, inner, "1000", "finalizer")
+    assert counts["inner"] > 100
+    assert counts["arrived"] == counts.get("published", 0)
+    assert counts["worst"] < 5 and not counts["reconnects"]
+
+
+@pytest.mark.parametrize("stops", ["drain", "close", "exit"])
+@pytest.mark.parametrize("busy", ["iterate", "next_msg", "request", "publish", "flush"])
+def test_a_worker_that_is_told_to_stop(server: NatsServer, busy: str, stops: str) -> None:
+    """Whatever its main thread does: it stops soon, and nothing that it published is lost."""
+    arrived = threading.Semaphore(0)
+    with natsync.connect(server.url) as nc:
+        nc.subscribe("count", handler=lambda msg: arrived.release(), pending_msgs_limit=-1)
+        nc.flush()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.terminated", server.url, busy, stops],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout and process.stdout.readline() == "ready\n"
+        sleep(DICE.random() / 10)  # anywhere in what it does
+        begun = monotonic()
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 0, err[-4000:]
+        assert monotonic() - begun < 8
+        told = json.loads(out)
+        assert told["published"] > 0
+        for _ in range(told["published"]):
+            assert arrived.acquire(timeout=10)
