@@ -7,7 +7,6 @@ thread is in `serve`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
@@ -17,6 +16,7 @@ from .channel import Channel
 from .loop import Guest, Loop
 from .outbound_buffer import MUCH, OutboundBuffer
 from .router import Router
+from .waiter import StateLock
 
 __all__ = ["Seat"]
 
@@ -34,7 +34,7 @@ class Seat:
         name: str,
         body: Callable[[], None],
         router: Router,
-        lock: threading.RLock,
+        lock: StateLock,
         limits: tuple[int, float, int],
     ) -> None:
         self.loop = Loop(name, body, lock, partial(self.drive, None, 0.0))

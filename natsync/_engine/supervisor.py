@@ -7,7 +7,6 @@ the router.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
@@ -30,7 +29,7 @@ from .router import Router
 from .seat import Seat
 from .servers import Backoff, ServerPool
 from .subscription_table import SubscriptionTable
-from .waiter import Event, Waiter
+from .waiter import Event, StateLock, Waiter
 
 __all__ = ["Supervisor", "Status"]
 
@@ -57,7 +56,7 @@ class Supervisor:
         options: Options,
         dispatcher: Dispatcher,
         table: SubscriptionTable,
-        lock: threading.RLock,
+        lock: StateLock,
     ) -> None:
         self.status = Status.CONNECTING
         self.server = options.servers[0]

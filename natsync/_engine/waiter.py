@@ -10,9 +10,12 @@ from typing import Generic, TypeVar
 from ..errors import Error, fresh
 from ..options import MAX_WAIT
 
-__all__ = ["Drive", "Event", "Waiter", "deadline_after", "owns", "release"]
+__all__ = ["Drive", "Event", "StateLock", "Waiter", "deadline_after", "owns", "release"]
 
 _T = TypeVar("_T")
+
+StateLock = threading.RLock
+"""For annotations: the lock that guards the state of one client."""
 
 Drive = Callable[[Callable[[], object], float], None]
 """Moves the connection's bytes until the call returns something true, or a time; or returns early."""
