@@ -144,7 +144,7 @@ def test_what_waits_in_all_streams_together_is_bounded(reach: int) -> None:
     limits = missing = 0
     for port in range(50):
         table.add(segment(port, 1, 100, flags=SYN))
-    sides = list(table._sides.values())
+    sides = [side for _, side, _ in table._routes.values()]
     for count in range(3000):
         port = count % 50 if count % 3 else count % reach
         deliveries = table.add(segment(port, 2, 103 + 20 * count, b"x" * 10))
@@ -177,7 +177,7 @@ def test_who_holds_most_is_relieved_first() -> None:
         said = table.add(segment(2, 2, 200 + 10 * count, b"x"))
         told |= {flow for flow, _, _ in said}
     assert {flow.originator for flow in told} == {"10.0.0.1:2"}
-    assert table._sides[key_of(1)].stream.held
+    assert table._routes[key_of(1)][1].stream.held
 
 
 def test_what_no_longer_waits_is_not_counted() -> None:

@@ -265,9 +265,8 @@ class ConnectionFraming:
         for stream in self._streams:
             if stream.seeker:
                 stream.seeker.release(stream.end)
-        self._streams.clear()
-        self._early.clear()
-        self._heads.clear()
+        for kept in (self._streams, self._evidence, self._headless, self._early, self._heads):
+            kept.clear()
 
     def _turn(self) -> None:
         """Exchanges originator and responder. Once frames were handed on, their names stay."""

@@ -205,19 +205,19 @@ class FrameStream:
             self._resume(self.seeker.window.start, out)
         while self.seeker and self.seeker.finish() and self.seeker.chain:
             self._accept(self.seeker.chain, out)
-        seeker = self.seeker
-        if seeker:
+        if seeker := self.seeker:
             seeker.release(self.end)
             self._note_skipped(seeker, self._latest, self.end, out)
             self._book(seeker)
-        elif self.reader:
-            decoder = self.reader
+        elif decoder := self.reader:
             self.ledger.framed += decoder.offset - self._base
             left = self.end - decoder.offset - self._holes
             self.ledger.unfinished += left
             if left and self._first:
                 self._note(out, self._first, Anomaly.UNFINISHED, decoder.offset, left)
         self.seeker = self.reader = None
+        # The connection's, which would not be freed at once in a cycle.
+        del self._learn, self._prove, self._seeker_for
 
     @property
     def pings(self) -> set[str]:

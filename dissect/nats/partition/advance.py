@@ -132,8 +132,8 @@ def advance(
     if any(course.size for course in stride.courses):
         if connection is None or not _says(connection, fold, sides, stride):
             return False
-    for side, course in zip(sides, stride.courses):
-        _count(side, course)
+    for side, peer, course in zip(sides, sides[::-1], stride.courses):
+        _count(side, peer, course)
     flow.last_ns = max(flow.last_ns, stride.last_ns)
     return True
 
@@ -153,14 +153,14 @@ def _is_quiet(flow: Flow) -> bool:
     return not (flow.over or flow.closed_ns is not None or flow.end is not End.OPEN or any(said))
 
 
-def _count(side: Side, course: DirectionSummary) -> None:
+def _count(side: Side, peer: Side, course: DirectionSummary) -> None:
     """What flow table and reassembly keep of the packets."""
     side.packets += course.packets
     side.bytes += course.size
     if course.chunk:
         side.stream.pass_over(_moved(course.chunk, side.stream.offset))
     if course.last:
-        side.peer.stream.ack = course.last
+        peer.stream.ack = course.last
 
 
 def _says(

@@ -95,6 +95,7 @@ class Interest:
             self._emit(sub)
         self._budget.give(len(self._subs))
         self._subs.clear()
+        del self._emit, self._forgot  # the session's, which would not be freed at once in a cycle
 
     def _learn_shape(self, subject: bytes) -> None:
         if b"*" not in subject and b">" not in subject:

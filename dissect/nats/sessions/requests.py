@@ -100,6 +100,9 @@ class Requests:
         if self._rows:
             self._rows.settle(self._older, self._newer)
             self._rows.settle(self._newer, ())
+            self._rows = (
+                None  # it refers to the session, which would not be freed at once in a cycle
+            )
         self._budget.give(2 * self._room)
         self._room = 0
         self._newer, self._older = {}, {}

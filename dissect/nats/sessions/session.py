@@ -169,6 +169,7 @@ class Session:
         for side in (self._originator, self._responder):
             side.subscriptions.finish(ended_ns)
             side.interest.finish(ended_ns)
+            del side.other  # which would not be freed at once in a cycle
 
     def fill(self, record: SessionRecord, kind: Kind | None) -> None:
         """Sets the columns that come from frames."""

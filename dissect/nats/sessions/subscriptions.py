@@ -154,6 +154,7 @@ class Subscriptions:
         self._budget.give(len(self.by_sid))
         self.by_sid.clear()
         self._ending.clear()
+        del self._emit, self._forgot  # the session's, which would not be freed at once in a cycle
 
     def _first(self, fits: Callable[[Subscription], bool]) -> Subscription | None:
         return next((sub for sub in self._recent if not sub.close and fits(sub)), None)

@@ -17,6 +17,7 @@ from typing import Protocol
 from ..types import Chunk, Direction, Item, Segment
 
 _TCP = 6
+_SYN, _RST, _ACK = 2, 4, 16
 
 
 class End(Enum):
@@ -62,9 +63,7 @@ class Side:
     repetitions included; what is lost and repeated in it is counted by its `stream`. `reset` is where
     in the stream it said RST."""
 
-    __slots__ = ("key", "flow", "direction", "stream", "peer", "packets", "bytes", "fin", "reset")
-    flow: Flow
-    peer: Side
+    __slots__ = ("key", "direction", "stream", "packets", "bytes", "fin", "reset")
 
     def __init__(self, key: bytes, direction: Direction, stream: ByteStream) -> None:
         self.key = key
@@ -84,6 +83,9 @@ class Flow:
     is the file of the first packet. `midstream`: neither SYN nor SYN-ACK was seen, so that the originator
     is a guess. `ended_by` is who sent the first FIN or RST. `closed_ns` is when it was closed, if it was.
     `over`: nothing more will be delivered.
+
+    Nothing that a flow holds refers back to it, so that its memory is free with the last reference to it
+    and not when a garbage collector looks.
     """
 
     id: str
@@ -106,6 +108,10 @@ class Flow:
         return first if first.direction is direction else second
 
 
+# A flow, the side that sends segments with some key, and the other side.
+Route = tuple[Flow, Side, Side]
+
+
 @dataclass(frozen=True, slots=True)
 class FlowLimits:
     """When flows go, and how much may wait in all of them together: `held_bytes`. NATS peers ping each
@@ -115,6 +121,31 @@ class FlowLimits:
     idle_ns: int = 24 * 3600 * 10**9
     linger_ns: int = 60 * 10**9
     held_bytes: int = 64 << 20
+
+
+def is_another(route: Route, segment: Segment) -> bool:
+    """Whether a segment belongs to a later flow between the same ports."""
+    flow, side, peer = route
+    stream = side.stream
+    if segment.flags & _RST:
+        return False
+    if segment.flags & _SYN and not stream.fits(segment.seq):
+        return True
+    if flow.closed_ns is None:
+        return False
+    if segment.flags & (_SYN | _ACK) == _SYN:
+        # Refused, and tried again with the same number, as Windows does.
+        refused = side.reset is not None or peer.reset is not None
+        return refused and not stream.offset + peer.stream.offset
+    return segment.length > 0 and not stream.near(segment.seq)
+
+
+def is_closed(flow: Flow) -> bool:
+    """Whether nothing but late packets is to be expected. Who said RST and goes on did not mean it: it
+    was somebody else's, or was not believed (RFC 5961)."""
+    if all(side.fin or not side.packets for side in flow.sides):
+        return True
+    return any(side.reset is not None and side.stream.offset <= side.reset for side in flow.sides)
 
 
 def reversed_key(key: bytes) -> bytes:

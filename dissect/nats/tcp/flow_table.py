@@ -28,9 +28,12 @@ from .flow import (
     End,
     Flow,
     FlowLimits,
+    Route,
     Side,
     community_id,
     endpoints,
+    is_another,
+    is_closed,
     reversed_key,
     session_id,
 )
@@ -59,13 +62,14 @@ class FlowTable:
         self.relieved = 0
         self._new_stream = new_stream
         self._limits = limits
-        self._sides: dict[bytes, Side] = {}  # by the key of the segments that the side sends
-        self._closed: dict[bytes, Side] = {}  # the same, of flows that linger
-        self._deadlines: list[tuple[int, int, Flow]] = (
-            []
-        )  # a heap; not before when to look at a flow
-        self._serial = count()  # so that no two entries of the heap are alike
-        self._waiting: dict[Side, int] = {}  # who holds how much
+        self._routes: dict[bytes, Route] = {}  # by the keys of segments
+        self._closed: dict[bytes, Route] = {}  # the same, of flows that linger
+        self._flows: dict[int, Flow] = {}  # all, by numbers of their own
+        self._numbers: dict[Flow, int] = {}
+        self._next_number = count()
+        # A heap: not before when to look at the flow with this number, which may be gone by then.
+        self._deadlines: list[tuple[int, int]] = []
+        self._waiting: dict[Side, tuple[Flow, int]] = {}  # who holds how much
         self._waiting_bytes = 0
 
     def add(self, segment: Segment) -> list[Delivery]:
@@ -76,24 +80,24 @@ class FlowTable:
         then RESPONDER, with `flow.over` set and possibly with empty lists: after them the flow is gone
         from the table. The result is not to be changed.
         """
-        side = self._sides.get(segment.key)
+        route = self._routes.get(segment.key)
         ts_ns = segment.ts_ns
-        if side is None or segment.flags & 0x17 != _ACK or ts_ns > self.next_expiry_ns:
+        if route is None or segment.flags & 0x17 != _ACK or ts_ns > self.next_expiry_ns:
             return self._add_rare(segment)
-        flow = side.flow
+        flow, side, receiver = route
         if ts_ns > flow.last_ns:
             flow.last_ns = ts_ns
         side.packets += 1
-        peer = side.peer.stream
+        peer = receiver.stream
         if peer.held:
-            return self._feed(side, segment)
+            return self._feed(route, segment)
         peer.ack = segment
         length = segment.length
         if not length:
             return _NOTHING
         stream = side.stream
         if segment.seq != stream.next_seq:
-            return self._feed(side, segment)
+            return self._feed(route, segment)
         side.bytes += length
         return [(flow, side.direction, stream.push(segment))]
 
@@ -103,34 +107,36 @@ class FlowTable:
 
     def finish(self) -> Iterator[Delivery]:
         """The ends of all flows that are left, by their beginnings. The table is empty afterwards."""
-        left = self._alive()
+        left = sorted(self._flows.values(), key=_beginning, reverse=True)
         for flow in left:
-            if flow.closed_ns is not None and not _is_closed(flow):
+            if flow.closed_ns is not None and not is_closed(flow):
                 self._reopen(flow)
-        self._sides.clear()
+        self._routes.clear()
         self._closed.clear()
+        self._flows.clear()
+        self._numbers.clear()
         self._deadlines.clear()
         self._waiting.clear()
-        for flow in sorted(left, key=_beginning):
-            yield from _ends([flow])
+        while left:
+            yield from _ends([left.pop()])
 
     def deadlines(self) -> dict[Flow, list[int]]:
         """All flows, with the times when to look at each: what `adopt` of another table takes."""
-        found: dict[Flow, list[int]] = {flow: [] for flow in self._alive()}
-        for deadline, _, flow in self._deadlines:
-            if not flow.over:
-                found[flow].append(deadline)
+        found: dict[Flow, list[int]] = {flow: [] for flow in self._flows.values()}
+        for deadline, number in self._deadlines:
+            if number in self._flows:
+                found[self._flows[number]].append(deadline)
         return found
 
     def adopt(self, flow: Flow, deadlines: Iterable[int]) -> None:
         """Go on with a flow from another table."""
-        sides = self._sides if flow.closed_ns is None else self._closed
-        for side in reversed(flow.sides):
-            sides[side.key] = side
+        self._enter(flow)
+        if flow.closed_ns is not None:
+            _move(flow, self._routes, self._closed)
         for deadline in deadlines:
-            heappush(self._deadlines, (deadline, next(self._serial), flow))
+            heappush(self._deadlines, (deadline, self._numbers[flow]))
         self.next_expiry_ns = self._deadlines[0][0]
-        self._weigh(flow.sides, [])
+        self._weigh(flow, [])
 
     def drop(self, flow: Flow) -> None:
         """Forget a flow with which another table goes on."""
@@ -149,64 +155,76 @@ class FlowTable:
         """`add`, for segments that open, close or outlive flows."""
         key, ts_ns, flags = segment.key, segment.ts_ns, segment.flags
         ended = self._expired(ts_ns) if ts_ns > self.next_expiry_ns else []
-        side = self._sides.get(key) or self._closed.get(key)
-        if side is not None and _is_another(side, segment):
-            self._remove(side.flow)
-            ended.append(side.flow)
-            side = None
-        if side is None:
-            if len(self._sides) + len(self._closed) >= 2 * self._limits.max_flows:
+        route = self._routes.get(key) or self._closed.get(key)
+        if route is not None and is_another(route, segment):
+            self._remove(route[0])
+            ended.append(route[0])
+            route = None
+        if route is None:
+            if len(self._flows) >= self._limits.max_flows:
                 ended += self._evict()
-            side = self._open(segment)
-        flow = side.flow
+            route = self._open(segment)
+        flow, side, _ = route
         flow.last_ns = max(flow.last_ns, ts_ns)
         side.packets += 1
         if flags & _SYN:
-            self._learn(side, flags)
+            self._learn(route, flags)
         deliveries = _ends(ended, segment)
-        deliveries += self._reset(side, segment) if flags & _RST else self._feed(side, segment)
+        deliveries += self._reset(route, segment) if flags & _RST else self._feed(route, segment)
         if flags & (_FIN | _RST):
-            self._close(side, segment)
+            self._close(flow, side, segment)
         return deliveries
 
-    def _feed(self, side: Side, segment: Segment) -> list[Delivery]:
+    def _feed(self, route: Route, segment: Segment) -> list[Delivery]:
         """Both directions' reassembly get what the segment says about them. The acknowledged
         direction's items come first: they were sent before."""
         deliveries: list[Delivery] = []
+        flow, side, peer = route
         flags = segment.flags
         if flags & _ACK:
-            peer = side.peer
             items = peer.stream.acked(segment)
             if items:
-                deliveries.append((side.flow, peer.direction, items))
+                deliveries.append((flow, peer.direction, items))
         side.bytes += segment.length
         if segment.length or flags & (_SYN | _FIN):
             items = side.stream.push(segment)
             if items:
-                deliveries.append((side.flow, side.direction, items))
-        return self._weigh(side.flow.sides, deliveries)
+                deliveries.append((flow, side.direction, items))
+        return self._weigh(flow, deliveries)
 
-    def _weigh(self, sides: Iterable[Side], deliveries: list[Delivery]) -> list[Delivery]:
-        """Note what waits in some sides. If too much waits in all, those where most does are relieved,
-        far enough that the search is rare."""
+    def _weigh(self, flow: Flow, deliveries: list[Delivery]) -> list[Delivery]:
+        """Note what waits in a flow. If too much waits in all, the sides where most does are relieved, far
+        enough that the search is rare."""
         waiting = self._waiting
-        for side in sides:
-            now = side.stream.held_bytes
-            self._waiting_bytes += now - waiting.pop(side, 0)
-            if now:
-                waiting[side] = now
+        for side in flow.sides:
+            if side in waiting:
+                self._waiting_bytes -= waiting.pop(side)[1]
+            if side.stream.held:
+                now = side.stream.held_bytes
+                self._waiting_bytes += now
+                waiting[side] = flow, now
         limit = self._limits.held_bytes
         if self._waiting_bytes > limit:
-            for side in sorted(waiting, key=waiting.__getitem__, reverse=True):
+            for side in sorted(waiting, key=lambda side: waiting[side][1], reverse=True):
                 self.relieved += 1
-                self._waiting_bytes -= waiting.pop(side)
-                deliveries.append((side.flow, side.direction, side.stream.relieve()))
+                flow, held = waiting.pop(side)
+                self._waiting_bytes -= held
+                deliveries.append((flow, side.direction, side.stream.relieve()))
                 if self._waiting_bytes <= limit - limit // 8:
                     break
         return deliveries
 
-    def _open(self, segment: Segment) -> Side:
-        """A new flow; the side that sent the segment."""
+    def _enter(self, flow: Flow) -> None:
+        """A flow that the table did not have."""
+        number = self._numbers[flow] = next(self._next_number)
+        self._flows[number] = flow
+        one, other = flow.sides
+        self._routes[other.key] = flow, other, one
+        # After the other: an endpoint that talks to itself has one key.
+        self._routes[one.key] = flow, one, other
+
+    def _open(self, segment: Segment) -> Route:
+        """A new flow, as the route of who sent the segment."""
         key, flags, ts_ns = segment.key, segment.flags, segment.ts_ns
         back = reversed_key(key)
         accepting = flags & (_SYN | _ACK) == _SYN | _ACK
@@ -226,36 +244,32 @@ class FlowTable:
             midstream=not flags & _SYN,
             sides=(side, peer),
         )
-        side.flow = peer.flow = flow
-        side.peer, peer.peer = peer, side
-        self._sides[back] = peer
-        # After the other: an endpoint that talks to itself has one key.
-        self._sides[key] = side
+        self._enter(flow)
         self._set_deadline(flow)
-        return side
+        return self._routes[key]
 
-    def _learn(self, side: Side, flags: int) -> None:
+    def _learn(self, route: Route, flags: int) -> None:
         """A SYN in a flow that began without one: it was late. It says who opened the connection; but
         nobody is turned round once bytes were delivered, then the flow stays midstream."""
-        flow = side.flow
+        flow, side, peer = route
         opener = Direction.RESPONDER if flags & _ACK else Direction.ORIGINATOR
         if flow.midstream:
-            if side.direction is not opener and not side.stream.offset + side.peer.stream.offset:
+            if side.direction is not opener and not side.stream.offset + peer.stream.offset:
                 self.swap(flow)
             flow.midstream = side.direction is not opener
 
-    def _reset(self, side: Side, segment: Segment) -> list[Delivery]:
+    def _reset(self, route: Route, segment: Segment) -> list[Delivery]:
         """A RST. Its ack may be anything, and its payload is a text for people."""
+        flow, side, _ = route
         stream = side.stream
         if stream.near(segment.seq):
             side.reset = max(stream.position(segment.seq), stream.offset)
             return []
         odd = _oddity(segment, stream.position(segment.seq), Anomaly.RST_OUT_OF_WINDOW)
-        return [(side.flow, side.direction, [odd])]
+        return [(flow, side.direction, [odd])]
 
-    def _close(self, side: Side, segment: Segment) -> None:
+    def _close(self, flow: Flow, side: Side, segment: Segment) -> None:
         """A FIN or RST: note who ended the flow, and let it linger once it is closed."""
-        flow = side.flow
         if not segment.flags & _RST:
             side.fin = True
         elif side.reset is None:
@@ -263,15 +277,15 @@ class FlowTable:
         if flow.end is End.OPEN:
             flow.end = End.RST if segment.flags & _RST else End.FIN
             flow.ended_by = side.direction
-        if flow.closed_ns is None and _is_closed(flow):
+        if flow.closed_ns is None and is_closed(flow):
             flow.closed_ns = segment.ts_ns
-            _move(flow, self._sides, self._closed)
+            _move(flow, self._routes, self._closed)
             self._set_deadline(flow)
 
     def _reopen(self, flow: Flow) -> None:
         """It was closed too early: who had said RST went on, or who had never been seen showed up."""
         flow.closed_ns = None
-        _move(flow, self._closed, self._sides)
+        _move(flow, self._closed, self._routes)
         if flow.end is End.RST:
             flow.end, flow.ended_by = End.OPEN, None
         for side in flow.sides:
@@ -279,12 +293,11 @@ class FlowTable:
 
     def _set_deadline(self, flow: Flow) -> None:
         heap = self._deadlines
-        if len(heap) > 64 + len(self._sides) + len(self._closed):
+        if len(heap) > 64 + 2 * len(self._flows):
             # Twice as many as flows: the rest is of flows that are over, or that closed since.
-            alive = self._alive()
-            heap[:] = [(self._deadline(each), next(self._serial), each) for each in alive]
+            heap[:] = [(self._deadline(each), number) for number, each in self._flows.items()]
             heapify(heap)
-        heappush(heap, (self._deadline(flow), next(self._serial), flow))
+        heappush(heap, (self._deadline(flow), self._numbers[flow]))
         self.next_expiry_ns = heap[0][0]
 
     def _deadline(self, flow: Flow) -> int:
@@ -299,10 +312,10 @@ class FlowTable:
         ended = []
         heap = self._deadlines
         while heap and heap[0][0] < now_ns:
-            flow = heappop(heap)[2]
-            if flow.over:
+            flow = self._flows.get(heappop(heap)[1])
+            if flow is None:
                 continue
-            if flow.closed_ns is not None and not _is_closed(flow):
+            if flow.closed_ns is not None and not is_closed(flow):
                 self._reopen(flow)
             if self._deadline(flow) >= now_ns:
                 self._set_deadline(flow)
@@ -322,7 +335,7 @@ class FlowTable:
             one, other = flow.sides
             return flow.closed_ns is None, one.bytes + other.bytes > 0, flow.last_ns
 
-        flows = self._alive()
+        flows = self._flows.values()
         ended = nsmallest(len(flows) // 8 + 1, flows, key=worth)
         for flow in ended:
             self.evicted += 1
@@ -331,46 +344,19 @@ class FlowTable:
             self._remove(flow)
         return ended
 
-    def _alive(self) -> list[Flow]:
-        return list(
-            dict.fromkeys(side.flow for side in (*self._closed.values(), *self._sides.values()))
-        )
-
     def _remove(self, flow: Flow) -> None:
         flow.over = True
-        _move(flow, self._sides, {})
+        del self._flows[self._numbers.pop(flow)]
+        _move(flow, self._routes, {})
         _move(flow, self._closed, {})
         for side in flow.sides:
-            self._waiting_bytes -= self._waiting.pop(side, 0)
+            if side in self._waiting:
+                self._waiting_bytes -= self._waiting.pop(side)[1]
 
 
-def _is_another(side: Side, segment: Segment) -> bool:
-    """Whether a segment belongs to a later flow between the same ports."""
-    flow, stream = side.flow, side.stream
-    if segment.flags & _RST:
-        return False
-    if segment.flags & _SYN and not stream.fits(segment.seq):
-        return True
-    if flow.closed_ns is None:
-        return False
-    if segment.flags & (_SYN | _ACK) == _SYN:
-        # Refused, and tried again with the same number, as Windows does.
-        refused = side.reset is not None or side.peer.reset is not None
-        return refused and not side.stream.offset + side.peer.stream.offset
-    return segment.length > 0 and not stream.near(segment.seq)
-
-
-def _is_closed(flow: Flow) -> bool:
-    """Whether nothing but late packets is to be expected. Who said RST and goes on did not mean it: it
-    was somebody else's, or was not believed (RFC 5961)."""
-    if all(side.fin or not side.packets for side in flow.sides):
-        return True
-    return any(side.reset is not None and side.stream.offset <= side.reset for side in flow.sides)
-
-
-def _move(flow: Flow, source: dict[bytes, Side], target: dict[bytes, Side]) -> None:
+def _move(flow: Flow, source: dict[bytes, Route], target: dict[bytes, Route]) -> None:
     for side in flow.sides:
-        if source.get(side.key) is side:
+        if side.key in source and source[side.key][0] is flow:
             target[side.key] = source.pop(side.key)
 
 

@@ -1,0 +1,95 @@
+"""Memory: what is over is freed at once, not when a garbage collector looks; and what is kept is small."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dissect.nats import Options
+from dissect.nats.engine.connections import Connection
+from dissect.nats.framing import ConnectionFraming
+from dissect.nats.framing.events import Batch
+from dissect.nats.framing.frame_stream import FrameStream
+from dissect.nats.pipeline import released
+from dissect.nats.records import ROWS
+from dissect.nats.sessions import Session
+from dissect.nats.tcp.flow import Flow, FlowLimits
+from dissect.nats.tcp.flow_table import FlowTable
+from dissect.nats.tcp.reassembly import Stream
+
+from tests.support.conversations import CONNECT, INFO
+from tests.support.pcapwriter import Talk, pcap_file
+from tests.support.segments import segments_of
+
+KEPT = 20
+CLASSES = (Flow, Stream, Connection, ConnectionFraming, FrameStream, Session, Batch)
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def ours() -> Counter[type]:
+    """How many objects of these classes there are."""
+    return Counter(each.__class__ for each in gc.get_objects() if type(each) in CLASSES)
+
+
+def talk(port: int, kind: str) -> Talk:
+    made = Talk(("10.0.0.1", port), now_ns=port * 10**6).handshake()
+    if kind == "other":
+        return made.from_client(b"GET / HTTP/1.1\r\n\r\n").close()
+    made.from_server(INFO).from_client(CONNECT)
+    made.from_client(b"SUB a.* 1\r\nPUB a.b r.1 2\r\nhi\r\n").from_server(b"MSG a.b 1 2\r\nhi\r\n")
+    if kind == "lost":
+        made.from_client(b"PING\r\n", skip=True).from_client(b"PUB a.b 2\r\nhi\r\nPING\r\n")
+    return made if kind == "open" else made.close()
+
+
+@pytest.mark.parametrize("kind", ["closed", "open", "lost", "other"])
+def test_a_connection_that_is_over_is_freed_at_once(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "t.pcap"
+    path.write_bytes(pcap_file([r for port in range(1, 201) for r in talk(port, kind).records]))
+    options = Options(flow_limits=FlowLimits(max_flows=KEPT))
+    with without_collector():
+        most: Counter[type] = Counter()
+        for count, rows in enumerate(released([str(path)], list(ROWS), options)):
+            rows.records.clear()
+            if count % 100 == 0:
+                most |= ours()
+    assert KEPT // 2 <= most[Flow] and max(most.values()) <= 2 * (KEPT + 2), most
+
+
+def test_a_flow_that_is_over_is_not_kept_for_its_deadline() -> None:
+    table = FlowTable(Stream)
+    with without_collector():
+        for port in range(1, 1001):
+            for segment in segments_of(talk(port, "closed").records):
+                table.add(segment)
+        table.tick(10**15)
+        assert not [each for each in gc.get_objects() if isinstance(each, Flow)]
+
+
+def test_a_remembered_flow_takes_two_kilobytes() -> None:
+    every = [segments_of(talk(port, "open").records)[:3] for port in range(1, 1001)]
+    table = FlowTable(Stream)
+    tracemalloc.start()
+    try:
+        for segments in every:
+            for segment in segments:
+                table.add(segment)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken / len(every) <= 2000
