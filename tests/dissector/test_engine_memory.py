@@ -17,8 +17,8 @@ from dissect.nats.framing import ConnectionFraming
 from dissect.nats.framing.events import Batch
 from dissect.nats.framing.frame_stream import FrameStream
 from dissect.nats.pipeline import released
-from dissect.nats.records import ROWS
 from dissect.nats.sessions import Session
+from dissect.nats.tables import TABLES
 from dissect.nats.tcp.flow import Flow, FlowLimits
 from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.reassembly import Stream
@@ -64,7 +64,7 @@ def test_a_connection_that_is_over_is_freed_at_once(tmp_path: Path, kind: str) -
     options = Options(flow_limits=FlowLimits(max_flows=KEPT))
     with without_collector():
         most: Counter[type] = Counter()
-        for count, rows in enumerate(released([str(path)], list(ROWS), options)):
+        for count, rows in enumerate(released([str(path)], list(TABLES), options)):
             rows.records.clear()
             if count % 100 == 0:
                 most |= ours()
