@@ -23,15 +23,14 @@ from dissect.nats.records import (
 )
 from dissect.nats.tables import TABLES
 
+from tests.support.paths import CAPTURES, ROOT
 from tests.support.requirements import missing
 from tests.support.spark import lack
 
 # Starting Spark twice and six questions take a while where other tests run.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
-ROOT = Path(__file__).resolve().parent.parent
 AUDIT = ROOT / "samples" / "audit.py"
-CAPTURES = ROOT / "samples" / "captures"
 SECTION = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
 SECRETS = ("s3cret", "hunter2", "m0ney", "guess", "t0ken-for-all", "wr0ng")
 SMALL = {

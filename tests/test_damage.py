@@ -22,8 +22,8 @@ from tests.support.damage import (
     stream_offsets,
     swap,
 )
+from tests.support.paths import CAPTURES
 
-CAPTURES = Path(__file__).parent.parent / "samples" / "captures"
 CLASSIC = sorted(CAPTURES.glob("*.pcap"))
 BULK = max(CAPTURES.glob("bulk-*.pcap"), default=CAPTURES / "bulk.pcap")
 

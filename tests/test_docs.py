@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from dissect.nats.cli import cli
 
+from tests.support.paths import ROOT
 from tests.support.requirements import missing
 
-ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

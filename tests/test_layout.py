@@ -13,7 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support.paths import ROOT
+
 SOURCE = ("natsync", "dissect")
 CODE = (*SOURCE, "tests", "samples")
 

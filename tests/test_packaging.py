@@ -11,15 +11,14 @@ import zipfile
 from collections.abc import Iterator
 from configparser import ConfigParser
 from email.message import Message
-from pathlib import Path
 
 import pytest
 
 import natsync
 
+from tests.support.paths import ROOT
 from tests.support.requirements import missing
 
-ROOT = Path(__file__).resolve().parent.parent
 # A copy, for setuptools writes into the tree it builds, and takes what an earlier build left there.
 NEEDED = ("natsync", "dissect", "tests", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 

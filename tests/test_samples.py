@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from tests.support.servers import NatsServer
 
 pytestmark = pytest.mark.server
 
-ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = {
     "publish_subscribe": "orders.0 one coffee\norders.1 one coffee\norders.2 one coffee\n",
     "request_reply": "hello, world\nno responders on nobody.listens.here\n",

@@ -19,8 +19,8 @@ from statistics import median
 from typing import Any
 
 from tests.bench.peers.raw import Raw
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).parent / "peers"
 SUBJECT = "bench.of.clients"
 # So long should one game take: long against the noise, short for all the rounds of all the peers.

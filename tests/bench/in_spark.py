@@ -28,14 +28,14 @@ from dissect.nats.spark.api import JobOptions, dissect
 from dissect.nats.spark.executor import Runner
 from dissect.nats.spark.submit import session
 
+from tests.support.paths import CAPTURES, ROOT
 from tests.support.stretched import planned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parents[2]
 TABLES = ("frames", "sessions")
-SMALL = ROOT / "samples/captures/core-2.15.1.pcap"
+SMALL = CAPTURES / "core-2.15.1.pcap"
 SMALL_CHUNK = 16 << 10
 _LOOK_S = 0.1
 

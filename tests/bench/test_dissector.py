@@ -27,6 +27,7 @@ import pytest
 from tests.bench.children import Taken, alternating
 from tests.bench.generate import Plan, write_file
 from tests.bench.rounds import machine
+from tests.support.paths import ROOT
 from tests.support.requirements import missing
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
@@ -37,7 +38,6 @@ ROUNDS = int(os.environ.get("DISSECTOR_ROUNDS", "3"))
 SLICE = 5
 TIMES = 4
 
-ROOT = Path(__file__).parents[2]
 MB = 1_000_000
 PEAK_BYTES = 200 * MB
 DISSECT = (sys.executable, "-m", "dissect.nats")

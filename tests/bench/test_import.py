@@ -12,10 +12,10 @@ from statistics import median
 import pytest
 
 from tests.bench.rounds import machine
+from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]
 
-ROOT = Path(__file__).parents[2]
 INTERPRETERS = 20
 ALLOWED = 0.060
 

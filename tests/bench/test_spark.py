@@ -31,6 +31,7 @@ from tests.bench.children import alternating
 from tests.bench.generate import Plan, Written, write_file
 from tests.bench.in_spark import Figures, in_spark
 from tests.bench.rounds import machine
+from tests.support.paths import ROOT
 from tests.support.requirements import missing
 from tests.support.spark import lack
 
@@ -41,7 +42,6 @@ ROUNDS = int(os.environ.get("SPARK_ROUNDS", "3"))
 # A million packets are as many chunks of 128 MiB.
 CHUNKS = 6
 
-ROOT = Path(__file__).parents[2]
 MB = 1_000_000
 WORKER_BYTES = 512 << 20
 PACKET_HEADERS = 66

@@ -37,9 +37,10 @@ from dissect.nats.tcp.flow import FlowLimits
 from dissect.nats.tcp.reassembly import Limits
 from dissect.nats.types import Direction
 
-from tests.dissector.harms import CAPTURES, HARMS, NAMES, SPOILS, sample
+from tests.dissector.harms import HARMS, NAMES, SPOILS, sample
 from tests.support import damage
 from tests.support.damage import Pcap, pcap_bytes
+from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Interface
 from tests.support.pcapwriter import Record as Written
 from tests.support.pcapwriter import pcapng_file

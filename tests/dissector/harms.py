@@ -7,14 +7,13 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 from tests.protocol.fuzz import MUTATIONS
 from tests.support import damage
 from tests.support.damage import Pcap, read_pcap
 from tests.support.packets import place_of, with_tcp
+from tests.support.paths import CAPTURES
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap"))
 HOUR_NS = 3600 * 10**9
 SIZES = (0, 1, 20, 60, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF)

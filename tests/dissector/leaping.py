@@ -16,9 +16,9 @@ from dissect.nats.tcp.flow import undirected
 from dissect.nats.types import Segment
 from natsync.protocol import Context, Decoder
 
-from .samples import CAPTURES
 from tests.bench.generate import Plan, write
 from tests.support.graphs import difference
+from tests.support.paths import CAPTURES
 
 TABLES = list(tables.TABLES)
 OPTIONS = Options()

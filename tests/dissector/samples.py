@@ -12,8 +12,8 @@ from dissect.nats.pipeline import records
 from dissect.nats.records import Record as Row
 
 from tests.support.damage import Pcap, Record, pcap_bytes, read_pcap
+from tests.support.paths import CAPTURES
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 PCAPS = sorted(path.name for path in CAPTURES.glob("*.pcap"))
 
 Values = tuple[object, ...]

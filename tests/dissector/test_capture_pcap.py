@@ -18,9 +18,10 @@ from dissect.nats.capture.reader import Blocks
 from dissect.nats.capture.report import FileReport
 from dissect.nats.types import Packet
 
+from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import RAW, START_NS, Record, Talk, pcap_file
 
-CAPTURES = sorted((Path(__file__).parents[2] / "samples/captures").glob("*.pcap"))
+SAMPLES = sorted(CAPTURES.glob("*.pcap"))
 RECORDS = Talk().handshake().from_client(b"CONNECT {}\r\nPING\r\n").from_server(b"PONG\r\n").records
 
 
@@ -39,7 +40,7 @@ def expected(records: Iterable[Record]) -> list[tuple[int, bytes, int]]:
     return [(record.ts_ns, record.data, record.length) for record in records]
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_the_samples_have_the_records_that_dpkt_reads(path: Path) -> None:
     packets, report = read(path.read_bytes())
     with path.open("rb") as file:

@@ -19,9 +19,8 @@ from dissect.nats.capture import files
 from dissect.nats.cli import cli
 
 from tests.support.damage import cut
+from tests.support.paths import CAPTURES, ROOT
 
-ROOT = Path(__file__).parents[2]
-CAPTURES = ROOT / "samples" / "captures"
 CORE = str(CAPTURES / "core-2.15.1.pcap")
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from click.testing import CliRunner, Result
 
 from dissect.nats.cli import cli
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
+from tests.support.paths import CAPTURES
+
 CORE = str(CAPTURES / "core-2.15.1.pcap")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from dissect.nats import Options, Payload
 from dissect.nats.commands.follow import Conversation
 from dissect.nats.commands.session_detail import Heading, moments
@@ -11,8 +9,9 @@ from dissect.nats.records import AnomalyRecord, FrameRecord
 
 from tests.dissector.test_output_json_lines import record
 from tests.dissector.test_sessions_identity import blank
+from tests.support.paths import CAPTURES
 
-CORE = str(Path(__file__).parents[2] / "samples" / "captures" / "core-2.15.1.pcap")
+CORE = str(CAPTURES / "core-2.15.1.pcap")
 HEADING = Heading("5" * 16, "client", "a:1", "b:2", 1_000_000_000)
 
 

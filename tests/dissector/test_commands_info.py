@@ -9,7 +9,7 @@ from dissect.nats import CaptureReport, Options
 from dissect.nats.capture.report import FileReport, InterfaceReport
 from dissect.nats.commands.info import Traffic, file_facts, info_text, json_text, traffic
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
+from tests.support.paths import CAPTURES
 
 
 def test_facts_of_files_and_of_all() -> None:

@@ -21,6 +21,7 @@ from dissect.nats.output.writer import Layout
 from dissect.nats.records import FrameRecord
 
 from tests.support.conversations import CONNECT, INFO
+from tests.support.paths import CAPTURES, ROOT
 from tests.support.pcapwriter import Talk, pcap_file
 from tests.support.requirements import missing
 
@@ -30,8 +31,7 @@ try:
 except ImportError as lack:
     missing("duckdb or pyarrow", str(lack))
 
-ROOT = Path(__file__).parents[2]
-CORE = str(ROOT / "samples" / "captures" / "core-2.15.1.pcap")
+CORE = str(CAPTURES / "core-2.15.1.pcap")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,9 @@ from dissect.nats.commands.run import (
 )
 from dissect.nats.output.terminal import PLAIN
 
-CORE = str(Path(__file__).parents[2] / "samples" / "captures" / "core-2.15.1.pcap")
+from tests.support.paths import CAPTURES
+
+CORE = str(CAPTURES / "core-2.15.1.pcap")
 
 
 def chunks(*sizes: int) -> Iterator[Chunk]:

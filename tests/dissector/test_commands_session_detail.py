@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,8 @@ from dissect.nats.commands.session_detail import (
 )
 from dissect.nats.records import AnomalyRecord, FrameRecord, SessionRecord
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
+from tests.support.paths import CAPTURES
+
 CORE = str(CAPTURES / "core-2.15.1.pcap")
 SNAP = str(CAPTURES / "snap96.pcap")
 

@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 from dissect.nats import FrameRecord
 from dissect.nats.cli import cli
 
-from tests.dissector.samples import CAPTURES, rows, told
+from tests.dissector.samples import rows, told
+from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import START_NS, Record, Talk, pcap_file
 
 

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from dissect.nats.cli import cli
 
+from tests.support.paths import CAPTURES, ROOT
 from tests.support.requirements import missing
 
 try:
@@ -22,8 +23,6 @@ try:
 except ImportError as lack:
     missing("duckdb or pyarrow", str(lack))
 
-ROOT = Path(__file__).parents[2]
-CAPTURES = ROOT / "samples" / "captures"
 CORE = str(CAPTURES / "core-2.15.1.pcap")
 WITHOUT_PANDAS = """
 import sys

@@ -15,9 +15,9 @@ from dissect.nats.pipeline import segments
 from dissect.nats.tcp.flow import FlowLimits
 
 from tests.support.conversations import CONNECT, INFO
+from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Record, Talk, pcap_file
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 SECOND = 10**9
 
 Told = tuple[SortKey, list[tuple[str, str, bool, str]]]

@@ -19,7 +19,8 @@ from dissect.nats.records import (
 )
 from dissect.nats.tables import TABLES
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
+from tests.support.paths import CAPTURES
+
 CORE = [str(CAPTURES / "core-2.15.1.pcap")]
 
 

@@ -13,8 +13,8 @@ from dissect.nats.types import Chunk, Direction, Gap
 from natsync.protocol import Frame, Message
 
 from tests.support.conversations import Said, recorded
+from tests.support.paths import CAPTURES
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 WHOLE = [
     path
     for path in sorted(CAPTURES.glob("*-2.*.pcap"))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from dissect.nats.transport.detect import Verdict
 from dissect.nats.types import Direction
 
 from tests.support.conversations import CONNECT, INFO, ORIGINATOR, RESPONDER, Said
+from tests.support.paths import CAPTURES
 
 O, R = ORIGINATOR, RESPONDER
 TRACE = CONNECT + b"SUB a 1\r\nPUB a 5\r\nhello\r\nMSG a 1 5\r\nhello\r\nPING\r\nPONG\r\n"
@@ -157,7 +156,7 @@ def test_a_whole_conversation_as_payload(midstream: bool, size: int) -> None:
 @pytest.mark.parametrize("name", ["core-2.15.1.pcap", "cluster-2.15.1.pcap"])
 @pytest.mark.parametrize("size", [536, 1448])
 def test_a_whole_capture_as_payload_with_its_control_line_lost(name: str, size: int) -> None:
-    inside = (Path(__file__).parents[2] / "samples" / "captures" / name).read_bytes()
+    inside = (CAPTURES / name).read_bytes()
     frame = b"PUB outer %d\r\n%s\r\n" % (len(inside), inside)
     pieces = [frame[at : at + size] for at in range(0, len(frame), size)]
     said = Said().client().lose(O, size).say(O, *pieces[1:])

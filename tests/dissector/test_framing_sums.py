@@ -14,8 +14,8 @@ from dissect.nats.transport.detect import Verdict
 from dissect.nats.types import Chunk, Direction, Gap
 
 from tests.support.conversations import INFO, ORIGINATOR, RESPONDER, Said, recorded
+from tests.support.paths import CAPTURES
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 ALL = sorted(CAPTURES.glob("*-2.*.pcap"))
 
 Items = list[tuple[Direction, Chunk | Gap]]

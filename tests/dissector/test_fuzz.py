@@ -15,8 +15,9 @@ from dissect.nats.framing.byte_counts import ByteCounts
 
 from tests.dissector import fuzz
 from tests.dissector.fuzz import TABLES, Case, case_of, check, good_frames
-from tests.dissector.harms import CAPTURES, HARMS, NAMES, SPOILS, Harm, Spoil, sample
+from tests.dissector.harms import HARMS, NAMES, SPOILS, Harm, Spoil, sample
 from tests.support.damage import pcap_bytes
+from tests.support.paths import CAPTURES
 
 NAME = "leafnode-2.15.1.pcap"
 GOOD = Case(NAME, (CAPTURES / NAME).read_bytes(), len(sample(NAME).records), ("nothing",))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from dissect.nats.cli import cli
 
-ROOT = Path(__file__).parents[2]
-CAPTURES = ROOT / "samples" / "captures"
+from tests.support.paths import CAPTURES
+
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
 
 # All that there is to see, in small; the larger ones show in their sessions.

@@ -13,7 +13,8 @@ from dissect.nats.anomalies import Anomaly
 from dissect.nats.cli import cli
 from dissect.nats.tables import TABLES
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 PAGES = [ROOT / "docs" / page for page in ("nats-dissect.md", "questions.md", "tables.md")]
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 GENERATED = re.compile(r"(<!-- (tables|anomalies) -->\n).*?(?=\n## |\Z)", re.DOTALL)

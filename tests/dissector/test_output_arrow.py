@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -14,9 +13,8 @@ from dissect.nats.pipeline import records
 from dissect.nats.records import AnomalyRecord, Record, SessionRecord, Type
 from dissect.nats.tables import TABLES
 
+from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
-
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 
 try:
     pyarrow()

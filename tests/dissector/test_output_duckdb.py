@@ -18,6 +18,7 @@ from dissect.nats.pipeline import records
 from dissect.nats.records import FrameRecord, Record
 from dissect.nats.tables import TABLES
 
+from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
 
 try:
@@ -26,7 +27,7 @@ try:
 except ImportError as lack:
     missing("duckdb or pyarrow", str(lack))
 
-CAPTURE = str(Path(__file__).parents[2] / "samples" / "captures" / "core-2.15.1.pcap")
+CAPTURE = str(CAPTURES / "core-2.15.1.pcap")
 
 # What nobody must reach, as a condition and as a query. Each is refused for its own reason.
 FORBIDDEN = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,7 +16,7 @@ from dissect.nats.output.writer import Layout, column_names
 from dissect.nats.records import FrameRecord, Record, SubscriptionRecord, Type
 from dissect.nats.tables import TABLE_OF, TABLES
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
+from tests.support.paths import CAPTURES
 
 
 def record() -> FrameRecord:

@@ -16,6 +16,7 @@ from dissect.nats.pipeline import records
 from dissect.nats.records import Record, Value
 from dissect.nats.tables import TABLES
 
+from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
 
 try:
@@ -26,7 +27,7 @@ try:
 except (MissingLibrary, ImportError) as lack:
     missing("pyarrow or duckdb", str(lack))
 
-CAPTURE = Path(__file__).parents[2] / "samples" / "captures" / "core-2.15.1.pcap"
+CAPTURE = CAPTURES / "core-2.15.1.pcap"
 
 
 def names(table: str) -> list[str]:

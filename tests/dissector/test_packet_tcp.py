@@ -15,6 +15,7 @@ from dissect.nats.capture import CaptureReport, read_packets, read_runs
 from dissect.nats.packet import Layers, flow_hash
 from dissect.nats.types import TICK_NS, Packet, Packets, Segment, Tick
 
+from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import (
     ACK,
     ETHERNET,
@@ -32,7 +33,7 @@ from tests.support.pcapwriter import (
     tcp,
 )
 
-CAPTURES = sorted((Path(__file__).parents[2] / "samples/captures").glob("*.pcap"))
+SAMPLES = sorted(CAPTURES.glob("*.pcap"))
 LINKS = {
     1: dpkt.ethernet.Ethernet,
     113: dpkt.sll.SLL,
@@ -84,7 +85,7 @@ def seen(segment: Segment | None) -> tuple[bytes, int, int, int, bytes] | None:
     return segment.key, segment.seq, segment.ack, segment.flags, segment.payload
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_the_samples_have_the_segments_that_dpkt_sees(path: Path) -> None:
     packets = list(read_packets([str(path)], CaptureReport()))
     assert packets
@@ -229,7 +230,7 @@ def run_of(*packets: Packet, first: int = 1) -> Packets:
     return Packets("t.pcap", packets[0].linktype, block + b"behind", first, places)
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_a_run_gives_the_segments_of_its_packets(path: Path) -> None:
     one_by_one, together = Layers(), Layers()
     packets = list(read_packets([str(path)], CaptureReport()))

@@ -25,9 +25,9 @@ from dissect.nats.records import Record
 from dissect.nats.tables import TABLES
 
 from tests.support.damage import drop, duplicate, pcap_bytes, read_pcap, swap
+from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
 
 

@@ -16,7 +16,7 @@ from dissect.nats.errors import CaptureError
 from dissect.nats.partition.byte_ranges import SMALLEST, captures, cut, read_extent, window
 
 from tests.dissector.cutting import HOSTILE, SIZES, packets, same_when_cut, settled, whole
-from tests.dissector.samples import CAPTURES
+from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import START_NS, Interface, Record, pcap_file, pcapng_file
 
 SAMPLES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))

@@ -21,8 +21,9 @@ from dissect.nats.tables import TABLES
 from dissect.nats.tcp.flow import undirected
 from dissect.nats.types import Segment
 
-from .samples import CAPTURES, PCAPS
+from .samples import PCAPS
 from tests.support.graphs import difference
+from tests.support.paths import CAPTURES
 
 _TABLES = list(TABLES)
 _OPTIONS = Options()

@@ -27,7 +27,7 @@ from tests.dissector.cutting import (
     settled,
     whole,
 )
-from tests.dissector.samples import CAPTURES
+from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import START_NS, Record, pcap_file, pcapng_file
 
 

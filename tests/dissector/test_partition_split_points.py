@@ -13,7 +13,7 @@ from dissect.nats.partition.split_points import bytes_of, pieces
 from dissect.nats.types import Packet
 
 from tests.dissector.cutting import HOSTILE, backwards, packets, whole
-from tests.dissector.samples import CAPTURES
+from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import START_NS, Record, pcap_file, pcapng_file
 
 

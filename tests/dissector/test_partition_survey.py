@@ -16,8 +16,8 @@ from dissect.nats.tables import TABLES
 from dissect.nats.types import Segment
 
 from .leaping import NAME, PUB, packets, stride_of
-from .samples import CAPTURES
 from tests.support.graphs import difference
+from tests.support.paths import CAPTURES
 
 
 def _survey(every: list[Segment], options: Options = Options()) -> Survey:

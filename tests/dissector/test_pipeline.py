@@ -19,9 +19,9 @@ from natsync.protocol import Kind
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.damage import drop, duplicate, pcap_bytes, read_pcap, start_at, swap
+from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Talk, pcap_file
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 TRUTH = json.loads((CAPTURES / "truth.json").read_text())
 WITNESSED = sorted(name for name, truth in TRUTH.items() if "connections" in truth)
 HIDDEN = {"tls-2.15.1.pcap", "websocket-2.15.1.pcap", "snap96.pcap"}

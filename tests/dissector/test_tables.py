@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from dissect.nats import records
@@ -11,8 +9,7 @@ from dissect.nats.records import FlowRecord, Record, RequestRecord, Subscription
 from dissect.nats.tables import TABLES
 
 from tests.dissector.test_sessions_identity import blank
-
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
+from tests.support.paths import CAPTURES
 
 
 def shown(table: str, row: Record) -> dict[str, str]:

@@ -15,7 +15,8 @@ from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Direction, Gap, Item, Oddity, Segment
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
+from tests.support.paths import CAPTURES
+
 # Those that lack something already are the subject of other tests.
 WHOLE = sorted(
     path

@@ -27,8 +27,8 @@ from natsync.protocol import (
 )
 
 from tests.protocol.feeding import drain, read
+from tests.support.paths import CAPTURES
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 VERSIONS = ("2.15.1", "2.9.10")
 WHOLE = [
     f"{talk}-{version}.pcap"

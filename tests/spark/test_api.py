@@ -17,8 +17,8 @@ from dissect.nats.output.arrow import records_of
 from dissect.nats.records import Record
 from dissect.nats.spark.api import JobOptions, Summary, dissect, read
 
-from tests.dissector.samples import CAPTURES
 from tests.support.damage import pcap_bytes, read_pcap
+from tests.support.paths import CAPTURES
 from tests.support.stretched import TABLES, in_one, ordered
 
 if TYPE_CHECKING:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from dissect.nats import Options, Payload
@@ -13,6 +11,7 @@ from dissect.nats.pipeline import released
 from dissect.nats.spark import arrow
 from dissect.nats.spark.arrow import batches
 
+from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
 
 try:
@@ -20,7 +19,7 @@ try:
 except MissingLibrary as lack:
     missing("pyarrow", str(lack))
 
-BULK = str(Path(__file__).parents[2] / "samples" / "captures" / "bulk-2.15.1.pcap")
+BULK = str(CAPTURES / "bulk-2.15.1.pcap")
 
 
 def sizes() -> list[int]:

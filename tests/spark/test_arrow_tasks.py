@@ -15,7 +15,7 @@ from dissect.nats.partition.partitions import Partition
 from dissect.nats.spark import arrow_tasks as tasks
 from dissect.nats.spark.stages import ChunkContext, Work, parts
 
-from tests.dissector.samples import CAPTURES
+from tests.support.paths import CAPTURES
 from tests.support.stretched import WORK, in_one, ordered, planned, surveyed, visits_of
 
 SAMPLE = str(CAPTURES / "core-2.15.1.pcap")

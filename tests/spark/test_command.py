@@ -14,6 +14,7 @@ from dissect.nats.pipeline import records
 from dissect.nats.spark.api import Summary
 from dissect.nats.spark.command import lines
 
+from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
 from tests.support.spark import lack
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(240)
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 CORE = CAPTURES / "core-2.15.1.pcap"
 
 

@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 from dissect.nats.spark.package import package_zip
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import CAPTURES, ROOT
 
 
 def made(folder: Path) -> Path:
@@ -29,7 +29,7 @@ def test_it_can_be_used_from_the_zip_alone(tmp_path: Path) -> None:
         "for module in (dpkt, dissect.nats, natsync.protocol): print(sys.argv[1] in module.__file__)\n"
         "print(len(list(sessions([sys.argv[2]]))))"
     )
-    capture = ROOT / "samples" / "captures" / "core-2.15.1.pcap"
+    capture = CAPTURES / "core-2.15.1.pcap"
     done = subprocess.run(
         [sys.executable, "-c", code, path, capture], cwd=tmp_path, capture_output=True, text=True
     )

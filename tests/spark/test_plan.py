@@ -14,8 +14,8 @@ from dissect.nats.spark.plan import Job
 from dissect.nats.spark.stages import Work
 from dissect.nats.spark.types import spark_schema
 
-from tests.dissector.samples import CAPTURES
 from tests.spark.test_stages import fragmented
+from tests.support.paths import CAPTURES
 from tests.support.stretched import in_one, planned
 
 if TYPE_CHECKING:

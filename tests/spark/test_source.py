@@ -16,12 +16,13 @@ from dissect.nats.spark import register
 from dissect.nats.tables import TABLES
 from natsync.protocol import Kind
 
+from tests.support.paths import CAPTURES
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 CORE = str(CAPTURES / "core-2.15.1.pcap")
 LOSSY = str(CAPTURES / "damaged-loss-reorder.pcap")
 

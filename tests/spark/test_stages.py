@@ -11,9 +11,9 @@ import pytest
 from dissect.nats.records import FlowRecord
 from dissect.nats.spark.stages import NO_TIME, needs_resurvey, parts, share_of
 
-from tests.dissector.samples import CAPTURES
 from tests.support.conversations import CONNECT, INFO
 from tests.support.damage import Pcap, harm, pcap_bytes, read_pcap, snap, start_at
+from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Record, Talk, fragments, link, pcap_file
 from tests.support.stretched import (
     WORK,

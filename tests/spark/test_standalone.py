@@ -11,13 +11,12 @@ import pytest
 
 from dissect.nats.pipeline import records
 
+from tests.support.paths import CAPTURES, ROOT
 from tests.support.requirements import missing
 from tests.support.spark import lack
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
-ROOT = Path(__file__).parents[2]
-CAPTURES = ROOT / "samples" / "captures"
 JOB = "from dissect.nats.cli import main; main()"
 
 

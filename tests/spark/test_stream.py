@@ -13,6 +13,7 @@ from dissect.nats.errors import CaptureError, SparkError
 from dissect.nats.pipeline import records
 
 from tests.support.damage import pcap_bytes, read_pcap
+from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ try:
 except ImportError:
     missing("pyspark", "pip install 'natsync[spark]'")
 
-CAPTURES = Path(__file__).parents[2] / "samples" / "captures"
 COLUMNS = ["session", "number", "ts_ns", "op", "subject", "offset", "capture"]
 LONG_AGO = (1_000_000_000, 1_000_000_000)
 NOTHING = {"entries": 0, "files": 0, "late": 0, "grown": 0}

@@ -13,14 +13,14 @@ import pytest
 from dissect.nats.spark.submit import session
 
 from tests.spark.test_java import fake
+from tests.support.paths import CAPTURES, ROOT
 from tests.support.requirements import missing
 from tests.support.spark import lack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parents[2]
-CORE = ROOT / "samples" / "captures" / "core-2.15.1.pcap"
+CORE = CAPTURES / "core-2.15.1.pcap"
 # What a user's shell would run, if some library were not there.
 PROGRAM = "import sys; {}from dissect.nats.cli import main; main()"
 

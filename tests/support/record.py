@@ -19,11 +19,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.support.paths import CAPTURES
 from tests.support.scenarios import SCENARIOS
 from tests.support.servers import REMEDY, find_server
 from tests.support.stage import Stage
 
-CAPTURES = Path(__file__).resolve().parents[2] / "samples" / "captures"
 TRUTH = CAPTURES / "truth.json"
 PROGRAMS = {"tcpdump": "tcpdump", "dumpcap": "tshark", "ip": "iproute2", "unshare": "util-linux"}
 PROGRAMS |= {"openssl": "openssl"}

@@ -1,0 +1,8 @@
+"""Folders of the repository that tests read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CAPTURES = ROOT / "samples" / "captures"
