@@ -13,7 +13,7 @@ RUN = @PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format docs bench fuzz soak captures clean
+.PHONY: help demo test lint format docs bench fuzz soak captures pictures clean
 
 # A new environment named after the target, with what the target NEEDS.
 define fresh
@@ -83,6 +83,11 @@ captures: NEEDS = .[bench,test]
 captures: ## record samples/captures again: needs root and more, see CONTRIBUTING.md
 	$(fresh)
 	$(RUN) python -m tests.support.record
+
+pictures: NEEDS = .[test]
+pictures: ## draw docs/pictures again: needs Graphviz
+	$(fresh)
+	$(RUN) python -m tests.support.pictures
 
 clean: ## remove everything that is made from the sources
 	rm -rf .venv-* build dist *.egg-info .coverage .hypothesis .mypy_cache .pytest_cache .import_linter_cache

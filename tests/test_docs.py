@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from dissect.nats.cli import cli
 
 from tests.support.paths import ROOT
+from tests.support.pictures import PACKAGE, PICTURES, parts_of, structure
 from tests.support.requirements import missing
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -34,6 +35,22 @@ def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     pages = {page.name for page in (ROOT / "docs").glob("*.md")}
     assert set(re.findall(r"[\w-]+\.md", navigation)) == pages
+
+
+def test_the_picture_of_the_dissector_shows_its_imports() -> None:
+    drawn = PICTURES / "dissector.dot"
+    assert drawn.read_text(encoding="utf-8") == structure(), "python -m tests.support.pictures"
+    svg = drawn.with_suffix(".svg").read_text(encoding="utf-8")
+    shown = set(re.findall(r">(\w+)</text>", svg))
+    assert parts_of(PACKAGE) <= shown
+
+
+def test_no_picture_needs_the_network() -> None:
+    pictures = list(PICTURES.glob("*.svg"))
+    assert pictures
+    for picture in pictures:
+        links = re.findall(r"https?://[^\"\s)]+", picture.read_text(encoding="utf-8"))
+        assert [link for link in links if not link.startswith("http://www.w3.org/")] == []
 
 
 def test_the_readme_links_to_files_that_exist() -> None:
