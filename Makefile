@@ -29,7 +29,7 @@ endef
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-demo: NEEDS = .
+demo: NEEDS = .[dissect]
 demo: ## install as a user would, and print the sessions in samples/captures
 	$(fresh)
 	$(RUN) nats-dissect sessions samples/captures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from configparser import ConfigParser
 from email.message import Message
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +44,19 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
     (path,) = out.glob("*.whl")
     with zipfile.ZipFile(path) as archive:
         yield archive
+
+
+@pytest.fixture(scope="module")
+def bare(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with the wheel and nothing else."""
+    folder = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    options = ["--no-deps", "--no-index", "--disable-pip-version-check", "--quiet"]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", folder, "install", *options, str(wheel.filename)],
+        check=True,
+    )
+    return folder / "bin"
 
 
 def dist_info(wheel: zipfile.ZipFile, name: str) -> str:
@@ -78,7 +93,7 @@ def test_it_names_both_commands(wheel: zipfile.ZipFile) -> None:
     commands.read_string(dist_info(wheel, "entry_points.txt"))
     assert dict(commands["console_scripts"]) == {
         "natsync": "natsync.cli:main",
-        "nats-dissect": "dissect.nats.cli:main",
+        "nats-dissect": "dissect.nats.__main__:main",
     }
 
 
@@ -92,3 +107,30 @@ def test_its_version_is_that_of_the_package(metadata: Message) -> None:
     assert metadata["Name"] == "natsync"
     assert metadata["Version"] == natsync.__version__
     assert metadata["Requires-Python"] == ">=3.10"
+
+
+def test_the_client_needs_nothing_and_the_dissector_is_an_extra(metadata: Message) -> None:
+    needs = metadata.get_all("Requires-Dist") or []
+    assert [need for need in needs if "extra ==" not in need] == []
+    extras = metadata.get_all("Provides-Extra") or []
+    assert {"dissect", "parquet", "sql", "spark", "zstd", "nkeys", "tls", "otel", "all"} <= {
+        *extras
+    }
+    dissect = [need for need in needs if re.search(r"extra == .dissect.", need)]
+    assert sorted(re.split(r"\W", need)[0] for need in dissect) == [
+        "click",
+        "dpkt",
+        "pyyaml",
+        "rich",
+    ]
+
+
+def test_the_dissector_without_its_extra_names_it_on_one_line(bare: Path) -> None:
+    done = subprocess.run([bare / "nats-dissect", "--help"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("pip install 'natsync[dissect]'\n") and done.stderr.count("\n") == 1
+
+
+def test_the_client_and_its_command_work_without_anything_else(bare: Path) -> None:
+    subprocess.run([bare / "python", "-c", "import natsync, dissect.nats"], check=True)
+    subprocess.run([bare / "natsync", "--help"], check=True, stdout=subprocess.DEVNULL)

@@ -1,6 +1,32 @@
-"""`python -m dissect.nats`: the same as `nats-dissect`."""
+"""`nats-dissect` and `python -m dissect.nats`: the command line, or one line that names what to install.
 
-from .cli import main
+The libraries that the command line needs come with the extra `dissect`, because `pip install natsync`
+installs the client alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+_EXTRA = "dissect"
+_NEEDED = ("click", "dpkt", "rich")
+
+
+def main() -> None:
+    """The console script."""
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        names = ", ".join(missing)
+        print(
+            f"nats-dissect: not installed: {names}; pip install 'natsync[{_EXTRA}]'",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    from .cli import main as command_line
+
+    command_line()
+
 
 if __name__ == "__main__":
     main()

@@ -6,6 +6,7 @@ damaged; 130 interrupted; 143 terminated. A closed pipe ends quietly. Every prob
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib import metadata
 
@@ -30,6 +31,8 @@ from .output.sink import INTERRUPTED, StandardOutput, unwritable
 from .parallel import calm_collector
 from .spark.arguments import job_given, job_options
 from .tables import TABLES
+
+_TERMINATED = 128 + signal.SIGTERM
 
 
 def _version() -> str:
@@ -135,9 +138,15 @@ def _spark(**values: object) -> None:
     run_job(job_given(values))
 
 
+def _terminated(number: int, frame: object) -> None:
+    sys.exit(_TERMINATED)
+
+
 def main() -> None:
     """The console script."""
     calm_collector()
+    # An exception, so that temporary folders and unfinished files are removed.
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         cli(prog_name="nats-dissect")
     except KeyboardInterrupt:

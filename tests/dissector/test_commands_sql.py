@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 from click.testing import CliRunner, Result
@@ -134,6 +137,8 @@ def test_payloads_and_secrets_as_for_the_tables() -> None:
     ("query", "capture", "reason"),
     [
         ("SELECT opp FROM flows", CORE, "there is no column 'opp'; flows has session,"),
+        ("SELECT * FROM nope", CORE, "no table 'nope'; the tables are frames, sessions,"),
+        ("SELECT * FROM test_all_types()", CORE, "cast it to a text"),
         ("SELECT * FROM read_text('/etc/hosts')", CORE, "Permission Error"),
         ("FROM flows", "/nowhere", "/nowhere: no such file"),
         ("SELECT CAST(op AS INT) FROM frames", CORE, "Could not convert"),
@@ -158,6 +163,26 @@ def test_what_parquet_cannot_hold(tmp_path: Path) -> None:
     path = tmp_path / "answer.parquet"
     result = run("SELECT INTERVAL 1 MONTH AS x", CORE, "--format", "parquet", "-o", str(path))
     assert result.exit_code == 2 and "Parquet cannot hold it" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_termination_leaves_no_temporary_folder(tmp_path: Path) -> None:
+    """The query waits for packets from standard input meanwhile."""
+    command = [sys.executable, "-m", "dissect.nats", "sql", "FROM flows", "-"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin and process.stderr
+        process.stdin.write(Path(CORE).read_bytes())
+        process.stdin.flush()
+        deadline = monotonic() + 50
+        while not list(tmp_path.glob("nats-dissect-*/tables.duckdb")):
+            assert process.poll() is None and monotonic() < deadline
+            sleep(0.01)
+        process.terminate()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (128 + signal.SIGTERM, b"")
     assert list(tmp_path.iterdir()) == []
 
 

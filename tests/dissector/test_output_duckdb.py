@@ -242,7 +242,7 @@ def test_what_tells_about_tables_is_a_query_too(query: str) -> None:
     ("query", "reason"),
     [
         ("SELECT opp FROM flows", "there is no column 'opp'; flows has session, community_id,"),
-        ("SELECT x FROM nowhere", "nowhere does not exist"),
+        ("SELECT x FROM nowhere", "there is no table 'nowhere'; the tables are"),
         ("SELECT op FROM", "syntax error"),
         ("SELECT CAST(op AS INT) FROM frames", "Could not convert"),
         ("CREATE TABLE x AS SELECT 1", "only queries are answered"),

@@ -47,10 +47,13 @@ _FENCED = {
 _LOCKED = {"lock_configuration": "true"}
 _MEMORY = "1GB"  # DuckDB asks for 125 MB a thread; what does not fit goes to the temporary folder
 _THREADS = 4
+# A condition sees a few thousand rows at a time, and spills nothing.
+_SMALL = {"threads": "1", "memory_limit": _MEMORY, "temp_directory": ""}
 
 RESERVED = {"end", "offset"}
 """Names of columns that are words of DuckDB's grammar, and are written in double quotes."""
 
+_NO_TABLE = re.compile(r"Table with name (.+?) does not exist!")
 _NO_COLUMN = re.compile(r'Referenced column "(.*?)" not found|does not have a column named "(.*?)"')
 
 
@@ -64,7 +67,7 @@ class Where:
         # On lines of their own, lest a comment in the condition ends the query.
         self._query = f"SELECT (\n{condition}\n) FROM {table}"
         self._columns = _columns_named(table, condition)
-        self._connection = _connect(duck, ":memory:", {"threads": "1", **_LOCKED})
+        self._connection = _connect(duck, ":memory:", _SMALL | _LOCKED)
         try:
             with self._explained():
                 self._check()
@@ -240,7 +243,9 @@ def _query_error(query: str, error: Exception, tables: Sequence[str]) -> QueryEr
     """DuckDB's reason on one line, with the columns there are where one is unknown."""
     reason = str(error).partition("\n\nLINE ")[0].partition("\n\nPossible solutions")[0]
     unknown = _NO_COLUMN.search(reason)
-    if unknown:
+    if no_table := _NO_TABLE.search(reason):
+        reason = f"there is no table {no_table[1]!r}; the tables are {', '.join(TABLES)}"
+    elif unknown:
         reason = f"there is no column {unknown[1] or unknown[2]!r}" + "".join(
             f"; {table} has {', '.join(column.name for column in TABLES[table].columns)}"
             for table in tables

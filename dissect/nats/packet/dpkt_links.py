@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import struct
 
+from ..errors import MissingLibrary
+
 ETHERNET, PPP, PPP_SERIAL, PPP_ETHER = 1, 9, 50, 51
 LINKTYPES = (ETHERNET, PPP, PPP_SERIAL, PPP_ETHER)
 
@@ -19,8 +21,10 @@ _SLIPS = (AttributeError, LookupError, RecursionError, TypeError, ValueError, st
 
 def find_ip_with_dpkt(linktype: int, data: bytes) -> int | str:
     """The offset of the IP header, or the reason why there is none; `linktype` is one of LINKTYPES."""
-    import dpkt
-
+    try:
+        import dpkt
+    except ImportError:
+        raise MissingLibrary("dpkt", "dissect") from None
     links = {ETHERNET: dpkt.ethernet.Ethernet, PPP_ETHER: dpkt.pppoe.PPPoE}
     try:
         layer = links.get(linktype, dpkt.ppp.PPP)(data)
