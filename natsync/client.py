@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Client"]
 
+_SIZE_LINES = [b"%d\r\n" % size for size in range(LARGE)]
+"""The end of a PUB line for each size of a small payload: formatting it takes 0.1 us (CPython 3.11)."""
+
 
 class Client:
     """A connection to a NATS server, for any number of threads. Made by `connect`."""
@@ -94,23 +97,25 @@ class Client:
         `write_timeout`. Raises MaxPayloadError, ProtocolError for a subject or header that cannot be
         sent, ConnectionClosedError. `headers` map names to one value or a list of them.
         """
-        # The hot path: such a message was sent before, and all but its payload is known.
+        encoder = self._router.encoder
+        # The hot path: a message without headers to a subject that was published to before.
         if (
             reply is None
             and headers is None
             and data.__class__ is bytes
             and subject.__class__ is str
         ):
+            prefix = encoder.prefixes.get(subject)
             size = len(data)
-            head = self._router.encoder.get((subject, size))
-            if head:
+            if prefix and size <= encoder.max_payload:
                 if size < LARGE:
-                    wire = b"".join((head, data, b"\r\n"))
+                    wire = b"".join((prefix, _SIZE_LINES[size], data, b"\r\n"))
                     self._put(wire, len(wire))
                 else:
+                    head = b"%b%d\r\n" % (prefix, size)
                     self._put(Chunks((head, data, b"\r\n")), len(head) + size + 2)
                 return
-        wire = self._router.encoder.message(subject, data, reply, headers)
+        wire = encoder.message(subject, data, reply, headers)
         self._put(wire, len(wire))
 
     def publish_confirmed(
@@ -207,7 +212,7 @@ class Client:
         token, waiter = mux.open(subject)
         try:
             ask = RequestBytes(
-                self._router.encoder.ask(subject, data, mux.wire_prefix + token, headers)
+                self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
             )
             self._put(ask, len(ask), False)
             frame = waiter.wait(timeout)
@@ -236,7 +241,7 @@ class Client:
         token, future = mux.open_later(subject, timeout, self._read_reply, post)
         try:
             ask = RequestBytes(
-                self._router.encoder.ask(subject, data, mux.wire_prefix + token, headers)
+                self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
             )
             self._put(ask, len(ask))
             connection.hasten(mux)

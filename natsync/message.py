@@ -30,6 +30,10 @@ __all__ = [
 Data = bytes | bytearray | memoryview
 """A payload as a caller may give it."""
 
+_MOST_NAMES = 1000
+_names: set[str] = set()
+"""Names of headers that are known to be valid."""
+
 Delivered = MsgFrame | HMsg
 """A frame that brings a message."""
 
@@ -113,17 +117,33 @@ class Publish(Protocol):
 
 def encode_headers(headers: HeadersLike) -> bytes:
     """The header block of `headers`. Raises ProtocolError for what a block cannot carry."""
+    if headers.__class__ is dict:
+        lines = ["NATS/1.0\r\n"]
+        for name, value in headers.items():
+            # Printable text has no line end, NUL or lone surrogate. Other values may be good, too.
+            if name not in _names or value.__class__ is not str or not value.isprintable():
+                break
+            lines.append(f"{name}: {value}\r\n")
+        else:
+            lines.append("\r\n")
+            return "".join(lines).encode()
+    return _encode_any_headers(headers)
+
+
+def _encode_any_headers(headers: HeadersLike) -> bytes:
     fields: list[tuple[bytes, bytes]] = []
-    if headers.__class__ is not dict and not isinstance(headers, (Mapping, Headers)):
+    if not isinstance(headers, (Mapping, Headers)):
         raise TypeError(f"headers must be a mapping, not {type(headers).__name__}")
     for name, values in headers.items():
-        several = values.__class__ is not str and isinstance(values, (list, tuple))
-        for value in values if several else [values]:
+        for value in values if isinstance(values, (list, tuple)) else [values]:
             if not (isinstance(name, str) and isinstance(value, str)):
                 wrong = value if isinstance(name, str) else name
                 raise TypeError(f"header names and values are str, not {type(wrong).__name__}")
             fields.append((to_wire(name), to_wire(value)))
-    return build_headers(fields)
+    block = build_headers(fields)
+    if len(_names) < _MOST_NAMES:
+        _names.update(name for name in headers if isinstance(name, str))
+    return block
 
 
 class Msg:

@@ -7,7 +7,7 @@
 """
 
 from .decoder import Decoder
-from .encoder import encode, encode_publish
+from .encoder import encode
 from .errors import Error, ProtocolError
 from .frames import (
     ASub,
@@ -86,7 +86,6 @@ __all__ = [
     "check_subscribe",
     "closes",
     "encode",
-    "encode_publish",
     "is_literal",
     "kind_of_connect",
     "kind_of_info",

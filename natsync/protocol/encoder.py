@@ -14,40 +14,11 @@ from .arguments import FREE, interest, may_send, messages
 from .errors import ProtocolError
 from .frames import Context, Frame, Kind, Message, Role
 from .messages import MAX_NUMBER, RSID
-from .subjects import check_publish
 
-__all__ = ["encode", "encode_publish"]
+__all__ = ["encode"]
 
-_KNOWN_SUBJECTS = 4096
 _CLIENT = Context(Role.CLIENT, Kind.CLIENT)
 _LINKS = {Kind.ROUTE, Kind.GATEWAY, Kind.LEAFNODE}
-
-_known: set[bytes] = set()
-
-
-def encode_publish(
-    subject: bytes, reply: bytes, headers: bytes, payload: bytes | bytearray | memoryview
-) -> bytes:
-    """The PUB of a client, or its HPUB if `headers` (a whole block) is not empty: one call's hot path.
-
-    Raises ProtocolError for a subject or reply with blanks or line ends, for an empty subject, and for
-    a body whose size has more than 9 digits.
-    """
-    if subject not in _known:
-        check_publish(subject)
-        if len(_known) >= _KNOWN_SUBJECTS:
-            _known.clear()
-        _known.add(subject)
-    if reply:
-        check_publish(reply)
-        subject = b"%b %b" % (subject, reply)
-    data = payload if isinstance(payload, bytes) else memoryview(payload).tobytes()
-    total = len(headers) + len(data)
-    if total > MAX_NUMBER:
-        raise _too_big()
-    if headers:
-        return b"HPUB %b %d %d\r\n%b%b\r\n" % (subject, len(headers), total, headers, data)
-    return b"PUB %b %d\r\n%b\r\n" % (subject, total, data)
 
 
 def encode(frame: Frame, context: Context = _CLIENT) -> bytes:

@@ -26,7 +26,8 @@ def scan(data: bytes, start: int, base: int, grammar: Grammar, keep: bool, out: 
     seen before is read here, too, in its usual form: a call of `Grammar.read` takes 1.3 times as long.
     """
     stream = BytesIO(data)
-    stream.seek(start)
+    if start:
+        stream.seek(start)
     read, append, seen = stream.read, out.append, grammar.seen
     recall, learning = seen.get, seen.learning
     parser_of, number_of = grammar.messages.get, NUMBERS.get
@@ -45,7 +46,8 @@ def scan(data: bytes, start: int, base: int, grammar: Grammar, keep: bool, out: 
                         size = number_up_to(largest, args[-1])
                     total = len(line) + size + 2
                     message = parse(args, offset, total, size, read)
-                    if read(2) == b"\r\n":
+                    end = read(2)
+                    if end == b"\r\n":
                         if learning:
                             seen.keep(line, message, size)
                         else:
@@ -55,6 +57,8 @@ def scan(data: bytes, start: int, base: int, grammar: Grammar, keep: bool, out: 
                         append(message)
                         offset += total
                         continue
+                    if len(end) < 2:
+                        break
                 except BadArguments:
                     pass  # `read_at` says what is wrong
                 stream.seek(offset - base + len(line))

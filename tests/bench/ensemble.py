@@ -110,7 +110,10 @@ class Player:
         told = self._hear()
         if "ready" in told:
             with Raw(self._port) as raw:
-                raw.feed(SUBJECT, size, count)
+                if game == "receive_varied":
+                    raw.feed_varied(count)
+                else:
+                    raw.feed(SUBJECT, size, count)
             told = self._hear()
         delays = told["delays"]
         if game == "delay":

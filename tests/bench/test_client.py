@@ -63,6 +63,12 @@ ROWS = (
     Row("publish, 128 B", "publish", 128, (Claim(CORE, 1.1),), cpu=0.75),
     Row("publish, 1 KiB", "publish", 1024, (Claim(CORE, 1.1),)),
     Row("publish, 16 KiB", "publish", 16384, (Claim(UVLOOP, 1.25),)),
+    # Where nothing repeats; `size` is the mean.
+    Row("publish, 20,000 subjects", "publish_varied", 200, (Claim(CORE, 1.1), Claim(NATS_PY, 1.1))),
+    Row("publish, any size", "publish_sized", 3000, (Claim(CORE, 1.1),)),
+    Row("publish, new reply", "publish_reply", 200, (Claim(CORE, 1.1),)),
+    Row("publish, new headers", "publish_headers", 300, (Claim(NATS_PY, 1 / 0.6),)),
+    Row("receive, all new", "receive_varied", 200, (Claim(NATS_PY, 1.6),)),
     Row("receive, 16 B", "receive", 16, (Claim(NATS_PY, 1.8, 1.5), Claim(GOING, 1.2, 1.1))),
     Row("receive, 128 B", "receive", 128, (Claim(NATS_PY, 1.8, 1.5), Claim(GOING, 1.2, 1.1))),
     Row("receive, 1 KiB", "receive", 1024, (Claim(NATS_PY, 1.35, 1.1),)),

@@ -1,12 +1,14 @@
-"""What it costs to write a message: `encode_publish`, the client's hot path, and `encode` for all else."""
+"""What it costs to write a message: `MessageEncoder` for publishing, and `encode` for everything else."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
 
-from natsync.protocol import Msg, Pub, build_headers, encode, encode_publish
+from natsync._engine.encoding import MessageEncoder
+from natsync.protocol import Msg, Pub, ServerInfo, encode
 
 from tests.bench.rounds import interleaved, machine
 from tests.protocol.table import SERVER
@@ -14,23 +16,49 @@ from tests.protocol.table import SERVER
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]
 
 COUNT = 50_000
-HEADERS = build_headers([(b"Nats-Msg-Id", b"1")])
-NEW = [b"orders.created.%d" % number for number in range(COUNT)]
+DICE = random.Random(1)
+NEW = [f"orders.created.{number}" for number in range(COUNT)]
+MANY = [f"orders.created.{DICE.randrange(20_000)}" for _ in range(COUNT)]
+PAYLOADS = [bytes(DICE.randrange(401)) for _ in range(COUNT)]
+REPLIES = [f"_INBOX.Qy2bTxJ8cLkqE0pW.{number}" for number in range(COUNT)]
+HEADERS = [
+    {"Nats-Msg-Id": f"order-{number}", "Trace-Id": f"{number:032x}"} for number in range(COUNT)
+]
+INFO = ServerInfo(headers=True)
 
 
-def publish(size: int, reply: bytes = b"", headers: bytes = b"") -> Callable[[], object]:
+def publish(size: int, reply: str | None = None, named: bool = False) -> Callable[[], object]:
     payload = bytes(size)
+    encoder = MessageEncoder(INFO)
+    headers = HEADERS[0] if named else None
 
     def write() -> None:
         for _ in range(COUNT):
-            encode_publish(b"orders.created.eu", reply, headers, payload)
+            encoder.message("orders.created.eu", payload, reply, headers)
 
     return write
 
 
-def publish_to_new_subjects() -> None:
-    for subject in NEW:
-        encode_publish(subject, b"", b"", b"0123456789abcdef")
+def publish_varied(subjects: list[str]) -> Callable[[], object]:
+    encoder = MessageEncoder(INFO)
+
+    def write() -> None:
+        for subject, payload in zip(subjects, PAYLOADS):
+            encoder.message(subject, payload, None, None)
+
+    return write
+
+
+def publish_with_new_replies() -> None:
+    encoder = MessageEncoder(INFO)
+    for subject, payload, reply in zip(MANY, PAYLOADS, REPLIES):
+        encoder.message(subject, payload, reply, None)
+
+
+def publish_with_new_headers() -> None:
+    encoder = MessageEncoder(INFO)
+    for subject, payload, headers in zip(MANY, PAYLOADS, HEADERS):
+        encoder.message(subject, payload, None, headers)
 
 
 def write_pub() -> None:
@@ -45,10 +73,13 @@ def write_msg() -> None:
 
 def test_encoding() -> None:
     rows: dict[str, Callable[[], object]] = {
-        **{f"encode_publish, {size} B": publish(size) for size in (16, 128, 1024, 16384)},
-        "encode_publish, 16 B, reply": publish(16, b"_INBOX.x.1"),
-        "encode_publish, 16 B, headers": publish(16, b"", HEADERS),
-        "encode_publish, 16 B, new subject each": publish_to_new_subjects,
+        **{f"publish, {size} B": publish(size) for size in (16, 128, 1024, 16384)},
+        "publish, 16 B, reply": publish(16, "_INBOX.x.1"),
+        "publish, 16 B, headers": publish(16, None, True),
+        "publish, 0 to 400 B, 20,000 subjects": publish_varied(MANY),
+        "publish, 0 to 400 B, new subject each": publish_varied(NEW),
+        "publish, 0 to 400 B, new reply each": publish_with_new_replies,
+        "publish, 0 to 400 B, new headers each": publish_with_new_headers,
         "encode(Pub), 16 B": write_pub,
         "encode(Msg), 16 B": write_msg,
     }

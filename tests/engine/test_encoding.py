@@ -1,4 +1,4 @@
-"""What messages begin with, learned from whole ones."""
+"""Messages as bytes: what is sent, what is refused at the caller, and what is kept of it."""
 
 from __future__ import annotations
 
@@ -7,61 +7,86 @@ import pytest
 from natsync import errors
 from natsync._engine import encoding
 from natsync._engine.encoding import MessageEncoder
-from natsync.protocol import Info, Ping, Pong, Pub, ServerInfo, encode_publish
+from natsync.message import encode_headers
+from natsync.protocol import HPub, Info, Ping, Pong, ProtocolError, Pub, ServerInfo, encode
 
 from tests.support.fake_server import FakeServer
 
 INFO = ServerInfo(headers=True)
+HEADERS = {"Nats-Msg-Id": "1", "ä".encode().hex(): "ä"}
 
 
-def test_a_message_that_is_put_together_is_the_one_that_would_be_encoded() -> None:
-    known = MessageEncoder(INFO)
-    for subject, reply, data in [
-        ("a", b"_INBOX.b.10", b"x" * 10),
-        ("b.c", b"10", b""),
-        ("d", b"d", b"d"),
-    ]:
-        assert known.get((subject, len(data))) is None
-        for token in (reply, reply, b"_INBOX.other.77"):
-            for payload in (data, data.upper(), data + b"!"):
-                wire = encode_publish(subject.encode(), token, b"", payload)
-                assert known.ask(subject, payload, token, None) == wire
-        plain = encode_publish(subject.encode(), b"", b"", data)
-        assert known.message(subject, data, None, None) == plain
-        assert (known.get((subject, len(data))) or b"") + data.upper() + b"\r\n" == plain.replace(
-            data + b"\r", data.upper() + b"\r"
-        )
+@pytest.mark.parametrize("reply", [None, "", "re.ply"])
+@pytest.mark.parametrize("data", [b"", b"hello", bytearray(b"hello"), memoryview(b"h.e.l")[::2]])
+def test_a_message_is_what_the_codec_writes(
+    reply: str | None, data: bytes | bytearray | memoryview
+) -> None:
+    encoder = MessageEncoder(INFO)
+    to = (reply or "").encode()
+    for _ in range(2):  # the second time the subject is known
+        plain = Pub(b"a.b", to, bytes(data))
+        assert encoder.message("a.b", data, reply, None) == encode(plain)
+        headed = HPub(b"a.b", to, encode_headers(HEADERS), bytes(data))
+        assert encoder.message("a.b", data, reply, HEADERS) == encode(headed)
+        assert encoder.request("a.b", data, to, None) == encode(plain)
 
 
-def test_only_what_is_the_same_every_time_is_known() -> None:
-    known = MessageEncoder(INFO)
-    known.message("a", b"x", "reply", None)
-    known.message("a", b"x", None, {"name": "value"})
-    known.message("a", bytearray(b"x"), None, None)
-    assert known.get(("a", 1)) is None
+def test_what_the_caller_puts_together_is_a_message() -> None:
+    encoder = MessageEncoder(INFO)
+    wire = encoder.message("a", b"x" * 77, None, None)
+    assert b"".join((encoder.prefixes["a"], b"77\r\n", b"x" * 77, b"\r\n")) == wire
 
 
-def test_room_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "_MOST", 2)
-    known = MessageEncoder(INFO)
-    for subject in ("a", "b", "c"):
-        known.message(subject, b"x", None, None)
-        assert known.ask(subject, b"x", b"r", None) == b"PUB %b r 1\r\nx\r\n" % subject.encode()
-    assert known.get(("a", 1)) is None and known.get(("c", 1)) == b"PUB c 1\r\n"
-    assert known.ask("a", b"x", b"q", None) == b"PUB a q 1\r\nx\r\n"
+def test_the_oldest_subjects_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "_SUBJECTS", 10)
+    monkeypatch.setattr(encoding, "_AT_ONCE", 2)
+    encoder = MessageEncoder(INFO)
+    for number in range(100):
+        wire = encoder.message(f"s{number}", b"", None, None)
+        assert wire == b"PUB s%d 0\r\n\r\n" % number
+        assert len(encoder.prefixes) <= 10
+    assert list(encoder.prefixes)[-9:] == [f"s{number}" for number in range(91, 100)]
+
+
+@pytest.mark.parametrize(
+    "subject, why",
+    [
+        ("", "'': is empty"),
+        ("a b", "'a b': contains whitespace"),
+        ("a\r\nPUB b 0", r"'a\\r\\nPUB b 0': contains whitespace"),
+        ("a..b", "'a..b': contains an empty token"),
+        (".a", "'.a': contains an empty token"),
+        ("a.*", r"'a.\*': contains a wildcard"),
+        (">", "'>': contains a wildcard"),
+    ],
+)
+def test_an_invalid_subject_is_refused_each_time(subject: str, why: str) -> None:
+    encoder = MessageEncoder(INFO)
+    for _ in range(2):
+        with pytest.raises(ProtocolError, match=f"^invalid subject {why}$"):
+            encoder.message(subject, b"", None, None)
+        if subject:
+            with pytest.raises(ProtocolError, match=f"^invalid reply {why}$"):
+                encoder.message("a", b"", subject, None)
+    assert not encoder.prefixes.keys() - {"a"}
 
 
 def test_what_cannot_be_sent() -> None:
-    known = MessageEncoder(ServerInfo(max_payload=4))
+    encoder = MessageEncoder(ServerInfo(max_payload=4))
     with pytest.raises(errors.MaxPayloadError):
-        known.message("a", b"12345", None, None)
+        encoder.message("a", b"12345", None, None)
     with pytest.raises(errors.HeadersNotSupportedError):
-        known.message("a", b"", None, {"name": "value"})
-    with pytest.raises(TypeError, match="subject"):
-        known.ask(1, b"", b"r", None)  # type: ignore[arg-type]  # as a caller may
+        encoder.message("a", b"", None, {"name": "value"})
+    for wrong in (1, b"a", ["a"], None):
+        with pytest.raises(TypeError, match="subject must be str"):
+            encoder.request(wrong, b"", b"r", None)  # type: ignore[arg-type]  # as a caller may
+    with pytest.raises(TypeError, match="reply must be str"):
+        encoder.message("a", b"", b"r", None)  # type: ignore[arg-type]  # as a caller may
+    with pytest.raises(TypeError, match="data must be bytes"):
+        encoder.message("a", "text", None, None)  # type: ignore[arg-type]  # as a caller may
 
 
-def test_a_server_that_takes_less_is_believed_for_requests_too() -> None:
+def test_a_server_that_takes_less_is_believed_at_once() -> None:
     with FakeServer() as server, server.client() as (nc, peer):
         for _ in range(2):
             nc.request_async("x", b"12345")

@@ -33,9 +33,7 @@ from natsync.protocol import (
     Sub,
     Unsub,
     encode,
-    encode_publish,
 )
-from natsync.protocol import encoder as module
 
 from tests.protocol.feeding import read
 from tests.protocol.table import (
@@ -166,35 +164,3 @@ def test_a_body_of_ten_digits_is_refused() -> None:
         encode(Pub(b"a", payload=Vast()), CLIENT)
     with pytest.raises(ProtocolError, match="body of more than 999999999 bytes"):
         encode(HPub(b"a", headers=H12, payload=Vast()), CLIENT)
-    for headers in (b"", H12):
-        with pytest.raises(ProtocolError, match="body of more than 999999999 bytes"):
-            encode_publish(b"a", b"", headers, Vast())
-
-
-@pytest.mark.parametrize("reply", [b"", b"re.ply"])
-@pytest.mark.parametrize("payload", [b"", b"hello", bytearray(b"hello"), memoryview(b"hello")])
-def test_publish_writes_what_encode_writes(
-    reply: bytes, payload: bytes | bytearray | memoryview
-) -> None:
-    body = bytes(payload)
-    assert encode_publish(b"foo", reply, b"", payload) == encode(Pub(b"foo", reply, body))
-    assert encode_publish(b"foo", reply, H12, payload) == encode(HPub(b"foo", reply, H12, body))
-
-
-@pytest.mark.parametrize("bad", BAD_TOKENS)
-def test_publish_refuses_bad_subjects_each_time(bad: bytes) -> None:
-    for _ in range(2):
-        with pytest.raises(ProtocolError):
-            encode_publish(bad, b"", b"", b"")
-        if bad:
-            with pytest.raises(ProtocolError):
-                encode_publish(b"foo", bad, b"", b"")
-
-
-def test_publish_remembers_a_bounded_number_of_subjects(monkeypatch: pytest.MonkeyPatch) -> None:
-    known: set[bytes] = set()
-    monkeypatch.setattr(module, "_known", known)
-    monkeypatch.setattr(module, "_KNOWN_SUBJECTS", 3)
-    for number in range(10):
-        assert encode_publish(b"s%d" % number, b"", b"", b"") == b"PUB s%d 0\r\n\r\n" % number
-        assert b"s%d" % number in known and len(known) <= 3

@@ -80,21 +80,54 @@ def test_what_is_no_token_stands_nowhere(check: Callable[[bytes], None], text: b
         check(text)
 
 
-@pytest.mark.parametrize(
-    "text", [b"a", b"a.b", b"a.*", b">", b"a.>", b"a*", b">a", b"\x00\xff", b"$SYS.x"]
-)
-def test_subjects_to_subscribe_to(text: bytes) -> None:
-    check_subscribe(text)
+@pytest.mark.parametrize("text", [b"a", b"a.b", b"a*", b">a", b"a.b*c", b"\x00\xff", b"$SYS.x"])
+def test_subjects_to_publish_and_to_subscribe_to(text: bytes) -> None:
     check_publish(text)
+    check_subscribe(text)
     check_queue(text)
 
 
-@pytest.mark.parametrize("text", [b".", b".a", b"a.", b"a..b", b">.a", b"a.>.b"])
-def test_subjects_to_publish_to_only(text: bytes) -> None:
-    check_publish(text)
-    with pytest.raises(ProtocolError) as caught:
+@pytest.mark.parametrize("text", [b"*", b">", b"a.*", b"*.a", b"a.*.b", b"a.>"])
+def test_a_wildcard_is_for_subscriptions_only(text: bytes) -> None:
+    check_subscribe(text)
+    with pytest.raises(ProtocolError, match="^invalid subject '.*': contains a wildcard$"):
+        check_publish(text)
+
+
+@pytest.mark.parametrize("text", [b".", b".a", b"a.", b"a..b", b">.a.", b"*..b"])
+@pytest.mark.parametrize("check", [check_publish, check_subscribe])
+def test_an_empty_token_reaches_nobody(check: Callable[[bytes], None], text: bytes) -> None:
+    with pytest.raises(ProtocolError, match="^invalid subject '.*': contains an empty token$"):
+        check(text)
+    check_queue(text)
+
+
+@pytest.mark.parametrize("text", [b">.a", b"a.>.b"])
+def test_a_full_wildcard_is_the_last_token(text: bytes) -> None:
+    with pytest.raises(ProtocolError, match="^invalid subject '.*': has > before its last token$"):
         check_subscribe(text)
-    assert caught.value.snippet == text
+
+
+@settings(deadline=None, max_examples=1000)
+@given(subjects | st.binary())
+def test_the_quick_check_of_a_subject_is_the_obvious_one(subject: bytes) -> None:
+    good = is_literal(subject) and not any(byte in subject for byte in b" \t\r\n")
+    try:
+        check_publish(subject)
+    except ProtocolError:
+        assert not good
+    else:
+        assert good
+
+
+def test_an_error_shows_the_start_of_a_subject_and_says_what_it_is() -> None:
+    with pytest.raises(ProtocolError, match="^invalid queue 'a b': contains whitespace$"):
+        check_queue(b"a b")
+    with pytest.raises(ProtocolError, match="^invalid reply '': is empty$"):
+        check_publish(b"", "reply")
+    with pytest.raises(ProtocolError) as caught:
+        check_subscribe(b"x" * 100 + b" ")
+    assert str(caught.value) == f"invalid subject '{'x' * 64}...': contains whitespace"
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from player import PAUSE, SUBJECT, TIMEOUT, Clock, Counter, ready
 
 
 class Peer:
-    """`subscribe(subject, add)` calls `add` for each message, returns what `unsubscribe` takes; with
-    None instead of it, what has a `next` for `take`."""
+    """`publish` takes `reply` and `headers` by name. `subscribe(subject, add)` calls `add` for each message,
+    and returns what `unsubscribe` takes; with None instead of it, what has a `next` for `take`."""
 
-    publish: Callable[[str, bytes], Awaitable[Any]]
+    publish: Callable[..., Awaitable[Any]]
     flush: Callable[[], Awaitable[Any]]
     request: Callable[[str, bytes], Awaitable[Any]]
     subscribe: Callable[[str, Callable[[], None] | None], Awaitable[Any]]
@@ -35,10 +35,51 @@ async def publish(peer: Peer, size: int, count: int) -> Clock:
     return clock.stop()
 
 
-async def receive(peer: Peer, size: int, count: int) -> Clock:
+async def publish_varied(peer: Peer, size: int, count: int) -> Clock:
+    return await publish_all(peer, player.varied(count))
+
+
+async def publish_sized(peer: Peer, size: int, count: int) -> Clock:
+    return await publish_all(peer, player.sized(count))
+
+
+async def publish_all(peer: Peer, messages: list[tuple[str, bytes]]) -> Clock:
+    send = peer.publish
+    clock = Clock().start()
+    for subject, data in messages:
+        await send(subject, data)
+    await peer.flush()
+    return clock.stop()
+
+
+async def publish_reply(peer: Peer, size: int, count: int) -> Clock:
+    messages, replies = player.varied(count), player.replies(count)
+    send = peer.publish
+    clock = Clock().start()
+    for (subject, data), reply in zip(messages, replies):
+        await send(subject, data, reply=reply)
+    await peer.flush()
+    return clock.stop()
+
+
+async def publish_headers(peer: Peer, size: int, count: int) -> Clock:
+    messages, headers = player.varied(count), player.headers(count)
+    send = peer.publish
+    clock = Clock().start()
+    for (subject, data), fields in zip(messages, headers):
+        await send(subject, data, headers=fields)
+    await peer.flush()
+    return clock.stop()
+
+
+async def receive_varied(peer: Peer, size: int, count: int) -> Clock:
+    return await receive(peer, size, count, f"{player.VARIED}.>")
+
+
+async def receive(peer: Peer, size: int, count: int, subject: str = SUBJECT) -> Clock:
     done = asyncio.Event()
     counter = Counter(count, done.set)
-    sub = await peer.subscribe(SUBJECT, counter.add)
+    sub = await peer.subscribe(subject, counter.add)
     await peer.flush()
     ready()
     await asyncio.wait_for(done.wait(), TIMEOUT)
@@ -107,5 +148,6 @@ def play(loop: asyncio.AbstractEventLoop, peer: Peer) -> None:
     ) -> Callable[[int, int], Clock]:
         return lambda size, count: loop.run_until_complete(coroutine(peer, size, count))
 
-    games = (publish, receive, next_msg, request, flight, delay)
+    varied = (publish_varied, publish_sized, publish_reply, publish_headers, receive_varied)
+    games = (publish, receive, next_msg, request, flight, delay, *varied)
     player.play({each.__name__: game(each) for each in games})

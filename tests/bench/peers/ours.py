@@ -24,10 +24,48 @@ def publish(size: int, count: int) -> Clock:
     return clock.stop()
 
 
-def receive(size: int, count: int) -> Clock:
+def publish_varied(size: int, count: int) -> Clock:
+    return publish_all(player.varied(count))
+
+
+def publish_sized(size: int, count: int) -> Clock:
+    return publish_all(player.sized(count))
+
+
+def publish_all(messages: list[tuple[str, bytes]]) -> Clock:
+    clock = Clock().start()
+    for subject, data in messages:
+        nc.publish(subject, data)
+    nc.flush(TIMEOUT)
+    return clock.stop()
+
+
+def publish_reply(size: int, count: int) -> Clock:
+    messages, replies = player.varied(count), player.replies(count)
+    clock = Clock().start()
+    for (subject, data), reply in zip(messages, replies):
+        nc.publish(subject, data, reply=reply)
+    nc.flush(TIMEOUT)
+    return clock.stop()
+
+
+def publish_headers(size: int, count: int) -> Clock:
+    messages, headers = player.varied(count), player.headers(count)
+    clock = Clock().start()
+    for (subject, data), fields in zip(messages, headers):
+        nc.publish(subject, data, headers=fields)
+    nc.flush(TIMEOUT)
+    return clock.stop()
+
+
+def receive_varied(size: int, count: int) -> Clock:
+    return receive(size, count, f"{player.VARIED}.>")
+
+
+def receive(size: int, count: int, subject: str = SUBJECT) -> Clock:
     done = threading.Event()
     counter = Counter(count, done.set)
-    with nc.subscribe(SUBJECT, handler=lambda msg: counter.add() if msg.data else None):
+    with nc.subscribe(subject, handler=lambda msg: counter.add() if msg.data else None):
         nc.flush()
         ready()
         done.wait(TIMEOUT)
@@ -93,14 +131,6 @@ def delay(size: int, count: int) -> Clock:
     return clock.stop()
 
 
-player.play(
-    {
-        "publish": publish,
-        "receive": receive,
-        "next_msg": next_msg,
-        "request": request,
-        "threads": threads,
-        "flight": flight,
-        "delay": delay,
-    }
-)
+varied = (publish_varied, publish_sized, publish_reply, publish_headers, receive_varied)
+games = (publish, receive, next_msg, request, threads, flight, delay, *varied)
+player.play({game.__name__: game for game in games})

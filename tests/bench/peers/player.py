@@ -7,12 +7,14 @@ not counted, and returns it. A game that receives calls `ready` once it is subsc
 from __future__ import annotations
 
 import json
+import random
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 SUBJECT = "bench.of.clients"
+VARIED = "bench.varied"
 TIMEOUT = 60.0
 PAUSE = 0.001
 
@@ -55,6 +57,29 @@ class Counter:
         if not self._left:
             self.clock.stop()
             self._done()
+
+
+def varied(count: int) -> list[tuple[str, bytes]]:
+    """Subjects and payloads that do not repeat, as in real traffic: 20,000 subjects, 0 to 400 B."""
+    dice = random.Random(1)
+    numbers = dice.choices(range(20_000), k=count)
+    return [(f"{VARIED}.{number}", b"x" * dice.randrange(401)) for number in numbers]
+
+
+def sized(count: int) -> list[tuple[str, bytes]]:
+    """One subject, payloads of 0 to 6,000 B."""
+    dice = random.Random(1)
+    return [(SUBJECT, b"x" * dice.randrange(6001)) for _ in range(count)]
+
+
+def replies(count: int) -> list[str]:
+    """A reply subject for each message."""
+    return [f"_INBOX.Qy2bTxJ8cLkqE0pW.{number}" for number in range(count)]
+
+
+def headers(count: int) -> list[dict[str, str]]:
+    """Two headers for each message, whose values are new."""
+    return [{"Nats-Msg-Id": f"order-{n}", "Trace-Id": f"{n * 7919:032x}"} for n in range(count)]
 
 
 def ready() -> None:

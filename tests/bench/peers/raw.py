@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import socket
 
@@ -41,6 +42,19 @@ class Raw:
         while count > 0:
             self.send(one * min(at_once, count))
             count -= at_once
+        self.ping()
+
+    def feed_varied(self, count: int) -> None:
+        """Sends `count` messages whose subjects, replies and sizes (1 to 400 B) do not repeat."""
+        dice = random.Random(1)
+        for first in range(0, count, 256):
+            pieces = []
+            for number in range(first, min(first + 256, count)):
+                subject = b"bench.varied.%d" % dice.randrange(20_000)
+                size = dice.randrange(1, 401)
+                line = b"PUB %b _INBOX.Qy2bTxJ8cLkqE0pW.%d %d" % (subject, number, size)
+                pieces += [line, b"x" * size]
+            self.send(b"\r\n".join([*pieces, b""]))
         self.ping()
 
     def receive(self) -> list[tuple[bytes, bytes, bytes]]:
