@@ -129,7 +129,7 @@ def test_a_bomb_takes_no_memory(pack: Pack, unpack: Unpack, name: str) -> None:
 
 
 def test_padding_behind_a_member_is_no_damage() -> None:
-    assert unpacked(gunzip, iter([gzip.compress(b"a") + bytes(9)])) == (b"a", "")
+    assert unpacked(gunzip, iter([gzip.compress(b"a", mtime=0) + bytes(9)])) == (b"a", "")
     assert unpacked(unxz, iter([lzma.compress(b"a") + bytes(8)])) == (b"a", "")
 
 

@@ -44,7 +44,7 @@ def test_several_captures_are_written_in_their_order(tmp_path: Path) -> None:
     talk.now_ns += 10**9
     early, late = talk.records[:3], talk.records[3:]
     (tmp_path / "a.pcap").write_bytes(pcap_file(late))
-    (tmp_path / "b.pcap.gz").write_bytes(gzip.compress(pcap_file(early)))
+    (tmp_path / "b.pcap.gz").write_bytes(gzip.compress(pcap_file(early), mtime=0))
     done = run(tmp_path / "*.pcap*", "-o", tmp_path / "pieces")
     assert done.exit_code == 0 and "2 pieces of 2 files" in done.stderr
     files = sorted((tmp_path / "pieces").iterdir())
