@@ -7,8 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dissect.nats import Options, tables
-from dissect.nats.partition.advance import Bytes, ChunkSummary, FrameBatch, FrameRun, Step, unpacked
 from dissect.nats.partition.checkpoint import Dissector
+from dissect.nats.partition.chunk_summary import (
+    Bytes,
+    ChunkSummary,
+    FrameBatch,
+    FrameRun,
+    Step,
+    unpacked,
+)
 from dissect.nats.partition.survey import Survey
 from dissect.nats.pipeline import segments
 from dissect.nats.records import Record

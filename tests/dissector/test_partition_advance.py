@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dissect.nats.partition.advance import Bytes, ChunkSummary, Deltas, FrameBatch, FrameRun
+from dissect.nats.partition.chunk_summary import Bytes, ChunkSummary, Deltas, FrameBatch, FrameRun
 from dissect.nats.types import Chunk, Segment
 
 from .leaping import (

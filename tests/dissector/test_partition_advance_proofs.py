@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dissect.nats import Options
+from dissect.nats.partition import survey
 from natsync.protocol import Kind
 
 from .leaping import (
@@ -19,6 +20,13 @@ from .leaping import (
     pub,
     surveyed,
 )
+
+
+@pytest.fixture(autouse=True, params=[1, 256])
+def settled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After one packet, or never in these tests, a flow is surveyed for its summary only."""
+    monkeypatch.setattr(survey, "_SETTLED_PACKETS", request.param)
+
 
 _HINTED = Options(hints={4222: Kind.CLIENT})
 _ROUTE = b'CONNECT {"server_id":"NB","name":"b","cluster":"c","headers":true,"lnoc":true}\r\n'

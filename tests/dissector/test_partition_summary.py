@@ -7,7 +7,7 @@ import pytest
 from dissect.nats import Options
 from dissect.nats.options import Payload
 from dissect.nats.partition import summary as trails
-from dissect.nats.partition.advance import Bytes, Deltas, FrameBatch, FrameRun
+from dissect.nats.partition.chunk_summary import Bytes, Deltas, FrameBatch, FrameRun
 
 from .leaping import PUB, packets, steps_of, stride_of
 

@@ -8,8 +8,8 @@ import pytest
 
 from dissect.nats import Options
 from dissect.nats.partition import survey as surveying
-from dissect.nats.partition.advance import Deltas, unpacked
 from dissect.nats.partition.checkpoint import Dissector
+from dissect.nats.partition.chunk_summary import Deltas, unpacked
 from dissect.nats.partition.survey import Survey
 from dissect.nats.pipeline import segments
 from dissect.nats.tables import TABLES
@@ -42,6 +42,36 @@ def test_what_begins_in_the_stretch_has_no_stride() -> None:
     every = list(segments([str(CAPTURES / "core-2.15.1.pcap")]))
     assert _survey(every).states()
     assert not _survey(every).strides()
+
+
+def test_a_busy_midstream_flow_has_a_summary_and_no_state() -> None:
+    survey = _survey(packets(*[(0, PUB)] * 256))
+    assert survey.states() and not survey.summarized()
+    survey = _survey(packets(*[(0, PUB)] * 257))
+    assert not survey.states()
+    assert survey.summarized() == survey.strides().keys() == {NAME}
+
+
+def test_a_packet_out_of_order_leaves_it_without_both() -> None:
+    every = packets(*[(0, PUB)] * 300)
+    every[280], every[281] = every[281], every[280]
+    survey = _survey(every)
+    assert not survey.states() and not survey.strides()
+    assert survey.summarized() == {NAME}
+
+
+def test_what_is_no_nats_keeps_its_state() -> None:
+    survey = _survey(packets(*[(0, bytes(100))] * 300))
+    assert survey.states().keys() == {NAME} and not survey.summarized()
+
+
+def test_the_time_of_its_packets_ends_other_flows() -> None:
+    other = b"\n\0\0\7\n\0\0\1\x9c\x40\x10\x7e"
+    every = packets(*[(0, PUB)] * 300)
+    silent = replace(every[0], ts_ns=1, key=other, flags=2, payload=b"", length=0)
+    late = replace(every[-1], ts_ns=25 * 3600 * 10**9, seq=every[-1].seq + len(PUB))
+    assert len(_survey([silent, *every]).states()) == 1
+    assert len(_survey([silent, *every, late]).states()) == 0
 
 
 def test_carried_subjects_are_kept_for_subscriptions_only() -> None:

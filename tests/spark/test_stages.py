@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dissect.nats.partition import survey
 from dissect.nats.records import FlowRecord
 from dissect.nats.spark.stages import NO_TIME, needs_resurvey, parts, share_of
 
@@ -45,6 +46,32 @@ def is_the_same(paths: list[str], size: int = 4096) -> None:
 def test_every_sample(name: str, size: int) -> None:
     path = str(CAPTURES / name)
     assert in_stretches([path], size) == in_one([path])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_sample_with_summaries_only(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "_SETTLED_PACKETS", 1)
+    path = str(CAPTURES / name)
+    assert in_stretches([path], 8192) == in_one([path])
+
+
+def test_a_flow_that_was_silent_before_is_read_again(tmp_path: Path) -> None:
+    talk, other = Talk(), Talk(client=("10.0.0.9", 41000))
+    talk.handshake().from_server(INFO).from_client(CONNECT)
+    for number in range(300):
+        talk.from_client(b"PUB a.%d 40\r\n%b\r\n" % (number, b"x" * 40))
+    records = talk.records
+    other.from_server(INFO).from_client(CONNECT)
+    for number in range(1600):
+        other.from_client(b"PUB b.%d 40\r\n%b\r\n" % (number, b"y" * 40))
+    records += [replace(each, ts_ns=each.ts_ns + HOUR_NS) for each in other.records]
+    path = written(tmp_path, records)
+    found = planned([path], 60_000)
+    told, flows = surveyed(found)
+    assert any(met.state is None for some in flows for met in some)
+    states = stitched(WORK, parts(found, told), visits_of(flows))
+    assert any(state.read for state in states)
+    is_the_same([path], 60_000)
 
 
 def test_all_samples_are_one_timeline() -> None:

@@ -1,26 +1,13 @@
-"""Over many packets of a flow at once: what they make of any state of it that fits.
+"""Advances a flow's saved state across a chunk without rereading its packets.
 
-A stride is what a survey tells of a flow's packets in one stretch of a capture, made without knowing the
-state before them (`surveying`). `advance` brings a true state behind them. It does not guess: what it says is
-proven, or it says that it is not, and the packets have to be read.
-
-Only a flow whose packets would all take the short way through flow table and reassembly has a stride: each a
-plain ACK, complete, the next in order. Then a stride is a list of steps, in the order of the packets:
-- Feed: bytes that go the way of all bytes, through the true framing. So do the start of a direction,
-  until the survey knew where a frame begins, every INFO and CONNECT, and the end;
-- Skip: whole frames, and how they were read. A decoder that stands idle where they begin and reads in the
-  same way reads the same frames, whatever was before: that is the proof;
-- Told: a batch of these frames for the true session, without payloads;
-- Tally: the sums of many batches whose order does not matter, if the session agrees.
-
-Offsets in a stride count from the first byte of its direction.
+`advance` takes a true state and the summary of the flow in the next chunk, which a survey made without
+knowing the state (see chunk_summary.py). It never guesses: each step is proven to hold for this state, or the
+answer is no, and the packets have to be read.
 """
 
 from __future__ import annotations
 
-import pickle
-import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from natsync.protocol import Context, Frame, HMsg, HPub, Kind, LMsg, RHMsg, Role
 
@@ -30,7 +17,16 @@ from ..framing.events import Batch
 from ..sessions import SessionDelta
 from ..tcp.flow import End, Flow, Side
 from ..transport.detect import Verdict
-from ..types import Chunk, Direction, Gap, Segment
+from ..types import Chunk, Direction, Gap
+from .chunk_summary import (
+    Bytes,
+    ChunkSummary,
+    Deltas,
+    DirectionSummary,
+    FrameBatch,
+    FrameRun,
+    Step,
+)
 
 # Operations that are read in the same way everywhere.
 _FREE = frozenset({"PING", "PONG", "+OK"})
@@ -38,80 +34,6 @@ _FREE = frozenset({"PING", "PONG", "+OK"})
 _EVEN = (Kind.ROUTE, Kind.LEAFNODE)
 # What a gateway says as a route does that names accounts, and for which a survey takes it.
 _GATEWAY = {Role.CLIENT: {"RMSG", "HMSG"}, Role.SERVER: {"RS+", "A+", "A-"}}
-
-
-@dataclass(slots=True)
-class DirectionSummary:
-    """One direction: `size` bytes from `first_seq` on, with the last packet and the last bytes."""
-
-    key: bytes
-    packets: int
-    first_seq: int
-    size: int
-    last: Segment | None
-    chunk: Chunk | None
-
-
-@dataclass(slots=True)
-class Bytes:
-    """Bytes of a direction: all of a packet if they are `whole`. `silent`: they complete nothing."""
-
-    way: int
-    chunk: Chunk
-    whole: bool
-    silent: bool
-
-
-@dataclass(slots=True)
-class FrameRun:
-    """Frames of a direction, from `start` to `end`, read as `context` says. None is an INFO or a CONNECT."""
-
-    way: int
-    start: int
-    end: int
-    context: Context
-    frames: int = 0
-    ts_ns: int = 0
-    ops: frozenset[str] = frozenset()
-
-
-@dataclass(slots=True)
-class FrameBatch:
-    """A batch of a direction that the session has to see."""
-
-    way: int
-    batch: Batch
-
-
-@dataclass(slots=True)
-class Deltas:
-    """The sums of both directions, since what was before it in the list."""
-
-    sums: list[SessionDelta | None]
-
-
-Step = Bytes | FrameRun | FrameBatch | Deltas
-
-
-@dataclass(slots=True)
-class ChunkSummary:
-    """`latest_ns` is the time of the latest packet of any flow in the stretch, `last_ns` of this one. Without
-    `steps` it is only for what is counted and not looked at, such as TLS."""
-
-    latest_ns: int
-    last_ns: int
-    courses: tuple[DirectionSummary, DirectionSummary]
-    steps: list[Step] | None
-
-    def packed(self) -> bytes:
-        """As bytes, for `unpacked`; never from somebody else."""
-        return zlib.compress(pickle.dumps(self, pickle.HIGHEST_PROTOCOL))
-
-
-def unpacked(stride: bytes) -> ChunkSummary:
-    """What was packed."""
-    found: ChunkSummary = pickle.loads(zlib.decompress(stride))
-    return found
 
 
 def advance(
@@ -260,7 +182,8 @@ class _Jump:
     def _tell(self, way: int, batch: Batch) -> None:
         base = self._bases[way]
         frames = [_placed(frame, base) for frame in batch.frames]
-        first, last = (_moved(chunk, base) for chunk in (batch.first, batch.last))
+        last = _moved(batch.last, base)
+        first = last if batch.first is batch.last else _moved(batch.first, base)
         ts_ns = max(self._before_ns[way], batch.ts_ns)
         self._fold.pass_over([Batch(self._way(way), ts_ns, first, last, frames, None)])
 
@@ -291,7 +214,7 @@ def _are_alike(context: Context, skip: FrameRun) -> bool:
 
 def _moved(chunk: Chunk | Gap, base: int) -> Chunk:
     assert isinstance(chunk, Chunk)
-    return replace(chunk, offset=chunk.offset + base)
+    return Chunk(chunk.ts_ns, chunk.number, chunk.capture, chunk.offset + base, chunk.data)
 
 
 def _placed(frame: Frame, base: int) -> Frame:

@@ -30,7 +30,8 @@ from ..engine.session_tables import Rows, SessionTables, TableBuilder
 from ..options import Options
 from ..tcp.flow import Flow, undirected
 from ..types import Segment, Tick
-from .advance import advance, unpacked
+from .advance import advance
+from .chunk_summary import unpacked
 
 _State = tuple[Flow, list[int], Connection | None, SessionTables | None]
 
@@ -76,13 +77,16 @@ class Dissector:
         """Forgets flows, with which another one goes on."""
         for name, flow, _ in self._flows():
             if name in names:
-                self._talks.table.drop(flow)
-                connection = self._talks.alive.pop(flow, None)
-                fold = self._folds.alive.pop(connection, None) if connection else None
-                if connection:
-                    connection.framing.charge_anew(-1)
-                if fold:
-                    fold.drop()
+                self._forget(flow)
+
+    def _forget(self, flow: Flow) -> None:
+        self._talks.table.drop(flow)
+        connection = self._talks.alive.pop(flow, None)
+        fold = self._folds.alive.pop(connection, None) if connection else None
+        if connection:
+            connection.framing.charge_anew(-1)
+        if fold:
+            fold.drop()
 
     def load(self, states: Iterable[bytes]) -> None:
         """Goes on with flows of which nothing was seen here yet."""

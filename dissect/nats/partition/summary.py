@@ -8,17 +8,37 @@ All else is fed, or there is no stride.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from natsync.protocol import Connect, Context, Decoder, Frame, HMsg, HPub, Info, LMsg, Pub, RHMsg
+from natsync.protocol import (
+    Connect,
+    Context,
+    Decoder,
+    HPub,
+    Info,
+    ProtocolError,
+    Pub,
+)
 
 from ..engine.connections import Connection
 from ..framing import FrameStream
+from ..framing.contexts import mirrored
 from ..framing.events import Batch, Event
 from ..sessions import SessionDelta
 from ..types import Chunk, Direction, Gap, Segment
-from .advance import Bytes, ChunkSummary, Deltas, DirectionSummary, FrameBatch, FrameRun, Step
+from .chunk_summary import (
+    Bytes,
+    ChunkSummary,
+    Deltas,
+    DirectionSummary,
+    FrameBatch,
+    FrameRun,
+    Step,
+    leave_out_carried,
+    lightened,
+    name_operations,
+)
 
 _GREETINGS = frozenset({Info, Connect})
 _ACK = 16
@@ -35,6 +55,11 @@ class PacketBytes(NamedTuple):
     start: int
     end: int
     segment: Segment
+
+    def place(self) -> Chunk:
+        """The packet without its bytes."""
+        segment = self.segment
+        return Chunk(segment.ts_ns, segment.number, segment.capture, self.start, b"")
 
     def chunk(self, start: int, end: int) -> Chunk:
         """The part between two offsets."""
@@ -64,6 +89,9 @@ class DirectionBuilder:
         "context",
         "skip",
         "stream",
+        "decoder",
+        "first",
+        "ts_ns",
     )
 
     def __init__(self, trail: FlowSummaryBuilder, number: int, key: bytes) -> None:
@@ -80,6 +108,21 @@ class DirectionBuilder:
         self.context: Context | None = None
         self.skip: FrameRun | None = None
         self.stream: FrameStream | None = None
+        self.decoder: Decoder | None = None  # once the builder reads the frames itself
+        self.first: PacketBytes | None = None  # the packet where the frame in progress begins
+        self.ts_ns = 0
+
+    def open(self, context: Context) -> None:
+        """The builder reads the frames itself from now on. If nothing was seen of this direction, the next
+        byte is taken for the first one of a frame; that is proven, as all else, when the summary is used.
+        """
+        self.decoder = Decoder(context.sender, context.kind, payloads=False, offset=self.at)
+        self.decoder.learn(dedicated=context.dedicated, lnocu=context.lnocu)
+        for piece in self.pending:
+            self.decoder.feed(piece.chunk(max(piece.start, self.at), piece.end).data)
+            assert not self.decoder.read()
+        self.first = self.pending[0] if self.pending else None
+        self.ts_ns = self.stream.ts_ns if self.stream else 0
 
     def follow(self, segment: Segment) -> bool:
         """Takes a segment; whether it takes the short way."""
@@ -149,8 +192,67 @@ class FlowSummaryBuilder:
         self.fed_bytes = 0  # that are pending, or in steps
         self.steps: list[tuple[int, Step]] | None = []
         self.tally: Deltas | None = None
+        self.key = key
+        self.alone = False
+        self.failed = False
         self._talk: Connection | None = None
         self._asked: set[bytes] = set()
+
+    def stand_alone(self) -> Connection | None:
+        """From now on segments come to `read`, and the framing is left behind. Returns the connection, which
+        no one else needs any more; None if it is not yet known how each direction is read."""
+        connection = self._talk
+        if connection is None or not connection.framing.is_steady:
+            return None
+        contexts = [track.context for track in self.tracks]
+        for track, context in zip(self.tracks, contexts):
+            if track.size and (context is None or context.kind is None):
+                return None
+        first, second = contexts
+        for track, context in (self.tracks[0], first or second), (self.tracks[1], second or first):
+            assert context
+            track.open(context if context is track.context else mirrored(context))
+        self.alone = True
+        self._talk = None
+        return connection
+
+    def read(self, track: DirectionBuilder, segment: Segment) -> None:
+        """Takes a segment of a flow that only this builder observes."""
+        if self.failed:
+            return
+        if not track.follow(segment):
+            self.failed = True
+            self.give_up()
+        elif segment.length and self.steps is not None:
+            self._decode(track, segment)
+
+    def _decode(self, track: DirectionBuilder, segment: Segment) -> None:
+        """Reads what the latest packet completes, as `FrameStream.take` does."""
+        decoder, piece = track.decoder, track.piece
+        assert decoder and piece
+        if segment.ts_ns > track.ts_ns:
+            track.ts_ns = segment.ts_ns
+        decoder.feed(segment.payload)
+        try:
+            frames = decoder.read()
+            while frames:
+                last = piece.place()
+                first = last if track.first is None else track.first.place()
+                batch = Batch(Direction.ORIGINATOR, track.ts_ns, first, last, frames, None)
+                track.first = piece
+                if track.context is None or frames[-1].__class__ in _GREETINGS:
+                    self._resume(track, decoder)
+                else:
+                    self._pass(track, batch)
+                if decoder.offset == track.size:
+                    track.first = None
+                    return
+                frames = decoder.read()
+        except ProtocolError:  # for the stitch, which knows the state before
+            self.give_up()
+            return
+        if track.first is None:
+            track.first = piece
 
     def give_up(self) -> None:
         """Nothing more is to be said of what is in the bytes."""
@@ -193,15 +295,26 @@ class FlowSummaryBuilder:
 
     def _feed(self, track: DirectionBuilder, reader: Decoder | None, last: Chunk | Gap) -> None:
         """What came is to be fed; from where the decoder stands now, it is known how to read."""
-        assert self.steps is not None and track.piece
+        assert self.steps is not None
         self.tally = None
-        if track.context:  # what came before this packet has completed nothing
+        self._feed_silent(track)
+        # A first byte that is taken for a keep-alive is none of the stream's.
+        if reader is not None and any(_is_of(piece, last) for piece in track.pending):
+            self._resume(track, reader)
+
+    def _feed_silent(self, track: DirectionBuilder) -> None:
+        """Feeds what came before the latest packet, if that has completed nothing."""
+        assert self.steps is not None and track.piece
+        if track.context:
             for _, chunk, whole in track.drained(track.piece.start):
                 self.steps.append((self.turn, Bytes(track.number, chunk, whole, True)))
         track.context = track.skip = None
-        # A first byte that is taken for a keep-alive is none of the stream's.
-        if reader is None or not any(_is_of(piece, last) for piece in track.pending):
-            return
+
+    def _resume(self, track: DirectionBuilder, reader: Decoder) -> None:
+        """Feeds the rest up to where the decoder stands; from there on it is known how to read."""
+        assert self.steps is not None
+        self.tally = None
+        self._feed_silent(track)
         for turn, chunk, whole in track.drained(reader.offset):
             self.steps.append((turn, Bytes(track.number, chunk, whole, False)))
         track.context = reader.context
@@ -232,7 +345,8 @@ class FlowSummaryBuilder:
             for frame in frames:
                 if isinstance(frame, (Pub, HPub)) and frame.reply:
                     self._ask(frame.reply)
-            self.steps.append((self.turn, FrameBatch(track.number, _lightened(batch))))
+            told = batch if self.alone else lightened(batch)
+            self.steps.append((self.turn, FrameBatch(track.number, told)))
 
     def _ask(self, reply: bytes) -> None:
         if len(self._asked) >= _ASKED:
@@ -243,9 +357,9 @@ class FlowSummaryBuilder:
         """All of it."""
         steps = self._all_steps()
         if steps is not None:
-            _name_operations(steps)
+            name_operations(steps)
             if not carries:
-                _leave_out_carried(steps)
+                leave_out_carried(steps)
         one, other = self.tracks
         return ChunkSummary(latest_ns, self.last_ns, (one.course(), other.course()), steps)
 
@@ -270,44 +384,8 @@ def _goes_on(track: DirectionBuilder, batch: Batch) -> bool:
     return batch.frames[-1].__class__ not in _GREETINGS  # the decoder stops behind those
 
 
-def _name_operations(steps: Iterable[Step]) -> None:
-    """Says in each skip which operations are in it."""
-    skips: dict[int, FrameRun] = {}
-    for step in steps:
-        if isinstance(step, FrameRun):
-            skips[step.way] = step
-        elif isinstance(step, Deltas):
-            for way, amount in enumerate(step.sums):
-                if amount:
-                    skips[way].ops |= {kind.op for kind in amount.counts}
-        elif isinstance(step, FrameBatch):
-            skips[step.way].ops |= {frame.op for frame in step.batch.frames}
-
-
-def _leave_out_carried(steps: Iterable[Step]) -> None:
-    for step in steps:
-        if isinstance(step, Deltas):
-            for amount in filter(None, step.sums):
-                amount.carried.clear()
-
-
 def _is_of(piece: PacketBytes, chunk: Chunk | Gap) -> bool:
     """Whether a chunk is what reassembly made of these bytes."""
     if not isinstance(chunk, Chunk) or chunk.offset + len(chunk.data) != piece.end:
         return False
     return chunk.number == piece.segment.number and chunk.capture == piece.segment.capture
-
-
-def _lightened(batch: Batch) -> Batch:
-    """The batch without what nobody asks for: bytes of packets and payloads."""
-    first, last = (
-        Chunk(chunk.ts_ns, chunk.number, chunk.capture, chunk.offset, b"")
-        for chunk in (batch.first, batch.last)
-    )
-    frames = [_bare(frame) for frame in batch.frames]
-    return Batch(batch.direction, batch.ts_ns, first, last, frames, None)
-
-
-def _bare(frame: Frame) -> Frame:
-    headers = frame.headers if isinstance(frame, (HPub, HMsg, RHMsg, LMsg)) else b""
-    return frame.placed(frame.offset, frame.total_bytes, headers)

@@ -1,12 +1,18 @@
-"""A stretch of a capture, dissected without knowing what was before: states, and strides over it.
+"""Surveys a partition without knowing what came before it: the states of its flows, and their summaries.
 
     survey = Survey(tables, options)
     survey.run(segments)
-    survey.states()   # of flows that were not known before, by their names: what they are
-    survey.strides()  # of flows that may have been: what `Dissector.jump` takes
+    survey.states()     # for flows that begin here: their states at the end
+    survey.summaries()  # for flows that may have begun before: what `Dissector.advanced` takes
 
-The stages are those of a quiet dissection. Beside them each flow is followed: are its packets all in order,
-which frames were read from which bytes on, and which of them does a session have to see.
+The survey runs the stages of a dissection without making records. A builder observes each flow that joins in
+midstream: whether its packets are in order, which frames were read from which bytes, and which of them a
+session has to see.
+
+A flow that joined in midstream and has sent `_SETTLED_PACKETS` most likely began in an earlier partition.
+From then on only its builder is kept up to date: its bytes go to the framing directly, past flow table,
+reassembly and session, which takes half the time (see docs/spark.md). It has no state then; where it
+turns out to begin here after all, its packets are read again.
 """
 
 from __future__ import annotations
@@ -21,12 +27,15 @@ from ..types import Segment, Tick
 from .checkpoint import Dissector
 from .summary import DirectionBuilder, FlowSummaryBuilder
 
-# How many flows are followed; any other one's packets have to be read.
+# How many flows are observed; the packets of any other flow have to be read again.
 _FLOWS = 1 << 16
+# Packets with payload after which a midstream flow has a summary only. Fewer would save little: a busy flow
+# has thousands in a partition; and more flows that were silent before would have to be read again.
+_SETTLED_PACKETS = 256
 
 
 class Survey(Dissector):
-    """A quiet dissection that gives strides as well."""
+    """A dissection without records that also summarizes the flows it joined in midstream."""
 
     def __init__(self, tables: Collection[str], options: Options) -> None:
         super().__init__(tables, options, quiet=True)
@@ -45,19 +54,30 @@ class Survey(Dissector):
             pass
 
     def states(self) -> dict[bytes, bytes]:
-        """As `save`."""
+        """The state of each flow that is alive, as `save` gives it. A flow that has only a summary has
+        none: see `summarized`."""
         return self.save()
 
     def strides(self) -> dict[bytes, bytes]:
-        """The strides of flows that may have begun before, by `flows.undirected`."""
+        """The summaries of flows that may have begun before, by `undirected`."""
         return {
-            undirected(track.key): track.trail.stride(self._latest_ns, self._carries).packed()
-            for track in self._tracks.values()
-            if track and not track.number
+            undirected(builder.key): builder.stride(self._latest_ns, self._carries).packed()
+            for builder in self._builders()
+            if not builder.failed
         }
 
+    def summarized(self) -> set[bytes]:
+        """The flows whose state is not known, by `undirected`."""
+        return {undirected(builder.key) for builder in self._builders() if builder.alone}
+
+    def _builders(self) -> Iterator[FlowSummaryBuilder]:
+        for direction in self._tracks.values():
+            if direction and not direction.number:
+                yield direction.trail
+
     def _watched(self, source: Iterable[Segment | Tick]) -> Iterator[Segment | Tick]:
-        tracks = self._tracks
+        """The segments that flow table, reassembly and sessions need."""
+        tracks, flows = self._tracks, self._talks.table
         for segment in source:
             if segment.ts_ns > self._latest_ns:
                 self._latest_ns = segment.ts_ns
@@ -66,9 +86,26 @@ class Survey(Dissector):
                 continue
             key = segment.key
             track = tracks[key] if key in tracks else self._met(segment)
-            if track is not None and not track.follow(segment):
-                self._spoil(track.trail)
+            if track is None:
+                yield segment
+                continue
+            builder = track.trail
+            if builder.turn >= _SETTLED_PACKETS and not builder.alone:
+                self._settle(builder)
+            if builder.alone:
+                builder.read(track, segment)
+                if segment.ts_ns > flows.next_expiry_ns:
+                    yield Tick(segment.ts_ns, segment.ordinal)
+                continue
+            if not track.follow(segment):
+                self._spoil(builder)
             yield segment
+
+    def _settle(self, builder: FlowSummaryBuilder) -> None:
+        """Keeps only the summary of a flow, if the framing reads both directions."""
+        connection = builder.stand_alone()
+        if connection:
+            self._forget(connection.flow)
 
     def _met(self, segment: Segment) -> DirectionBuilder | None:
         """A new flow."""

@@ -231,9 +231,10 @@ def _one(number: int, told: object) -> pa.RecordBatch:
     return _batch([(number, b"", pickle.dumps(told))], ["stretch", "flow", "body"])
 
 
-def _batch(rows: Sequence[tuple[int | bytes, ...]], names: Sequence[str]) -> pa.RecordBatch:
-    """Rows of numbers, texts of bytes and truths; at least one."""
+def _batch(rows: Sequence[tuple[int | bytes | None, ...]], names: Sequence[str]) -> pa.RecordBatch:
+    """Rows of the columns with these names; at least one."""
     arrow = pyarrow()
-    types = {int: arrow.int64(), bytes: arrow.binary(), bool: arrow.bool_()}
-    arrays = [arrow.array(cells, types[type(cells[0])]) for cells in zip(*rows)]
+    types = {"stretch": arrow.int64(), "read": arrow.bool_()}
+    columns = zip(names, zip(*rows))
+    arrays = [arrow.array(cells, types.get(name, arrow.binary())) for name, cells in columns]
     return arrow.RecordBatch.from_arrays(arrays, names=list(names))

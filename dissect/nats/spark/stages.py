@@ -65,11 +65,12 @@ class ChunkContext:
 
 
 class FlowSurvey(NamedTuple):
-    """What a survey says of a flow. `state` is that at the end of the stretch, if the flow was not there
-    before; `stride` what its packets make of any state, see `Survey.strides`. Each may be empty."""
+    """The survey of a flow in a stretch. `state` is its state at the end if it began there: empty if
+    the flow is over, None if the survey did not keep it. `stride` is what the packets make of any state, see
+    `Survey.strides`; empty if that is not known."""
 
     flow: bytes
-    state: bytes
+    state: bytes | None
     stride: bytes
 
 
@@ -87,13 +88,14 @@ class SurveyResult:
 
 class FlowChunk(NamedTuple):
     """A flow has packets in the stretch `number`; the next one where it has is `following`. What the survey
-    says of them is the state at the end if it was the `first`, else the stride."""
+    says of them is the state at the end if it was the `first`, else the stride; None or an empty stride: the
+    packets have to be read."""
 
     number: int
     flow: bytes
     following: int
     first: bool
-    told: bytes
+    told: bytes | None
 
 
 class State(NamedTuple):
@@ -132,6 +134,7 @@ def survey(
     noted = _Noted(layers.take(work.packets(stretch)))
     states: dict[bytes, bytes] = {}
     strides: dict[bytes, bytes] = {}
+    stateless: set[bytes] = set()
     if place is Place.LAST:
         _exhaust(noted)
     elif place is Place.FIRST:
@@ -141,10 +144,15 @@ def survey(
     else:
         found = Survey(work.tables, work.options)
         found.run(noted)
-        states, strides = found.states(), found.strides()
+        states, strides, stateless = found.states(), found.strides(), found.summarized()
     told = SurveyResult(noted.latest_ns, fragments, layers.save(), layers.met_fragments)
     flows = set(map(undirected, noted.keys))
-    return told, (FlowSurvey(flow, states.pop(flow, b""), strides.pop(flow, b"")) for flow in flows)
+    return told, (
+        FlowSurvey(
+            flow, None if flow in stateless else states.pop(flow, b""), strides.pop(flow, b"")
+        )
+        for flow in flows
+    )
 
 
 class _Noted:
@@ -222,6 +230,8 @@ def _reached(
     work: Work, parts: Sequence[ChunkContext], state: State | None, visit: FlowChunk
 ) -> bytes | None:
     """The state behind a visit, empty if the flow is over; None if its packets have to be read."""
+    if visit.told is None:
+        return None
     if visit.first:
         return visit.told
     if state is None or not visit.told:
