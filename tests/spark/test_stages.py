@@ -58,7 +58,7 @@ def test_every_sample_with_summaries_only(name: str, monkeypatch: pytest.MonkeyP
 def test_a_flow_that_was_silent_before_is_read_again(tmp_path: Path) -> None:
     talk, other = Talk(), Talk(client=("10.0.0.9", 41000))
     talk.handshake().from_server(INFO).from_client(CONNECT)
-    for number in range(300):
+    for number in range(335):
         talk.from_client(b"PUB a.%d 40\r\n%b\r\n" % (number, b"x" * 40))
     records = talk.records
     other.from_server(INFO).from_client(CONNECT)

@@ -77,16 +77,13 @@ class Dissector:
         """Forgets flows, with which another one goes on."""
         for name, flow, _ in self._flows():
             if name in names:
-                self._forget(flow)
-
-    def _forget(self, flow: Flow) -> None:
-        self._talks.table.drop(flow)
-        connection = self._talks.alive.pop(flow, None)
-        fold = self._folds.alive.pop(connection, None) if connection else None
-        if connection:
-            connection.framing.charge_anew(-1)
-        if fold:
-            fold.drop()
+                self._talks.table.drop(flow)
+                connection = self._talks.alive.pop(flow, None)
+                fold = self._folds.alive.pop(connection, None) if connection else None
+                if connection:
+                    connection.framing.charge_anew(-1)
+                if fold:
+                    fold.drop()
 
     def load(self, states: Iterable[bytes]) -> None:
         """Goes on with flows of which nothing was seen here yet."""

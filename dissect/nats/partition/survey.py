@@ -105,7 +105,9 @@ class Survey(Dissector):
         """Keeps only the summary of a flow, if the framing reads both directions."""
         connection = builder.stand_alone()
         if connection:
-            self._forget(connection.flow)
+            # Its session stays: events for it may still wait to be worked off.
+            self._talks.table.drop(connection.flow)
+            del self._talks.alive[connection.flow]
 
     def _met(self, segment: Segment) -> DirectionBuilder | None:
         """A new flow."""
