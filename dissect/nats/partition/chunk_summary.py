@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from io import BytesIO
 from operator import attrgetter
-from typing import Any
 
 from natsync.protocol import Context, Frame, HMsg, HPub, LMsg, RHMsg
 
@@ -105,23 +104,23 @@ def unpacked(stride: bytes) -> ChunkSummary:
     return found
 
 
-_Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
+_Reduced = tuple[Callable[..., object], tuple[object, ...]]
 
 
-class _Reducers(dict[type, Callable[[Any], _Reduced]]):
+class _Reducers(dict[type, Callable[[object], _Reduced]]):
     """Pickles values that have slots by their fields, in order: a third of the time that
     `object.__reduce_ex__` takes (7 us a batch of one frame instead of 21; CPython 3.11)."""
 
-    def __missing__(self, cls: type) -> Callable[[Any], _Reduced]:
+    def __missing__(self, cls: type) -> Callable[[object], _Reduced]:
         if not issubclass(cls, (Frame, Batch, Chunk, FrameBatch)):
             raise KeyError(cls)
         names = tuple(item.name for item in fields(cls))
         values = attrgetter(*names)
 
-        def frame(value: Any) -> _Reduced:
+        def frame(value: object) -> _Reduced:
             return _frame, (cls, names, values(value))
 
-        def other(value: Any) -> _Reduced:
+        def other(value: object) -> _Reduced:
             return cls, values(value)
 
         reduce = self[cls] = frame if issubclass(cls, Frame) else other
