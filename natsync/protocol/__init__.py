@@ -40,7 +40,7 @@ from .frames import (
 from .grammar import Grammar, Limits
 from .handshake import SECRETS, ConnectOptions, ServerInfo, kind_of_connect, kind_of_info
 from .headers import HeaderBlock, build_headers, parse_headers
-from .refusals import Violation, closes, read_violation
+from .server_errors import Violation, closes, read_violation
 from .subjects import check_publish, check_queue, check_subscribe, is_literal, matches
 
 __all__ = [

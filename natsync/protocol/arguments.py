@@ -41,7 +41,7 @@ def _unsub(args: list[bytes]) -> Frame:
 
 
 def _route_unsub(rs_minus: Parse) -> Parse:
-    """UNSUB on a route: of 1.x with its RSID:, or what 2.x takes for RS-."""
+    """UNSUB on a route: with an RSID: from 1.x; 2.x reads any other as RS-."""
 
     def parse(args: list[bytes]) -> Frame:
         legacy = len(args) > 1 and args[1].startswith(RSID)
@@ -163,7 +163,7 @@ def _route(dedicated: bool, lnocu: bool) -> dict[bytes, Parse]:
 
 
 def may_send(op: bytes, context: Context) -> bool:
-    """Whether `op`, whose argument is no list, comes from this side of this kind."""
+    """Whether this side of this kind of connection sends `op`, whose argument is no list."""
     sender, kind = context.sender, context.kind
     if op == b"CONNECT":
         return sender is Role.CLIENT
@@ -205,7 +205,7 @@ FREE: dict[bytes, Callable[[bytes], Frame]] = {
     b"A+": lambda rest: _named(f.ASub, rest),
     b"A-": lambda rest: _named(f.AUnsub, rest),
 }
-"""The operations whose argument is the rest of the line."""
+"""The operations whose argument is the whole rest of the line."""
 
 OPS: frozenset[bytes] = frozenset(FREE).union(
     *(messages(Context(role, kind)) for role in Role for kind in Kind),

@@ -1,4 +1,4 @@
-"""Bytes of one direction of a NATS connection in, frames out; in any chunking, with stream offsets.
+"""Decodes the bytes of one direction of a NATS connection into frames with their stream offsets.
 
 The decoder never resynchronises: after an error it stays in error, and after a gap that a known body
 length does not span, the caller starts a fresh one at the next frame boundary it trusts. Time is linear
@@ -18,11 +18,12 @@ __all__ = ["Decoder"]
 
 
 class Decoder:
-    """Feed it bytes with `feed`, take the frames they complete with `read` until it returns none.
+    """Decodes one stream: pass bytes to `feed`, then call `read` until it returns no more frames.
 
-    `sender` says who writes the bytes, `kind` on which kind of connection; None if that is to be
-    learned from INFO or CONNECT: `read` stops behind those, and `learn` tells what they revealed. With
-    `payloads=False` the payloads of messages are counted, not kept, at no cost; header blocks are kept.
+    `sender` is the side that writes the bytes. `kind` is the kind of connection, or None if INFO or CONNECT
+    must reveal it: `read` stops after each of those, so that the caller can call `learn`. With
+    `payloads=False` the payloads of messages are counted and not kept; header blocks are kept. The bytes may
+    come in any pieces: they never change the frames.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Decoder:
     ) -> None:
         self._limits = limits
         self._payloads = payloads
-        self._offset = offset  # of the first byte that is in no frame read yet
+        self._offset = offset  # of the first byte that is in no frame returned yet
         self._unread = b""  # fed, and from `_start` on not looked at
         self._start = 0
         self._line = bytearray()  # a control line without its end
@@ -64,7 +65,7 @@ class Decoder:
     def learn(
         self, kind: Kind | None = None, *, dedicated: bool | None = None, lnocu: bool | None = None
     ) -> None:
-        """Says how to read the control lines from here on; what is not given stays as it is."""
+        """Sets how control lines are read from here on. None leaves a setting unchanged."""
         context = self.context
         self.context = replace(
             context,
@@ -75,19 +76,19 @@ class Decoder:
         self._grammar = grammar(self.context, self._limits)
 
     def feed(self, data: bytes) -> None:
-        """Takes the next bytes of the stream. Call `read` until it returns none before the next `feed`.
+        """Adds the next bytes of the stream. Call `read` until it returns no frames before the next `feed`.
 
-        After an error nothing is taken any more.
+        After an error, bytes are ignored.
         """
         if not self._error:
             self._unread = self._unread[self._start :] + data if self._unread else bytes(data)
             self._start = 0
 
     def skip(self, size: int) -> None:
-        """Says that the next `size` bytes of the stream never arrive: a hole in a capture.
+        """Skips the next `size` bytes of the stream, which never arrive: a hole in a capture.
 
-        Allowed where the hole lies within the body in progress (`size <= body_left`, everything fed was
-        read); the frame comes with its `missing_bytes`. Raises ValueError anywhere else.
+        The hole must lie within the body in progress (`size <= body_left`), after everything fed was read;
+        the frame then has `missing_bytes`. Raises ValueError anywhere else.
         """
         if self._unread or not self._body or not 0 <= size <= self._body.left:
             raise ValueError("a decoder can skip only within the body in progress")
@@ -96,9 +97,9 @@ class Decoder:
             self._finish_body(self._body, self._done)
 
     def pass_over(self, size: int) -> None:
-        """Says that the next `size` bytes of the stream were whole frames, which somebody else has read.
+        """Skips the next `size` bytes of the stream, which are whole frames that another reader decoded.
 
-        Allowed between frames. Raises ValueError anywhere else.
+        Raises ValueError unless the decoder is between frames.
         """
         if not self.idle or size < 0:
             raise ValueError("a decoder can pass over frames only between frames")
@@ -149,7 +150,7 @@ class Decoder:
             self._continue(data, start, frames)
 
     def _continue(self, data: bytes, start: int, frames: list[Frame]) -> int:
-        """Goes on with the frame in progress, or begins one; returns how far into `data` it reaches."""
+        """Continues the frame in progress, or begins one; returns the index in `data` where it stopped."""
         body = self._body
         if body is None:
             start = self._begin(data, start, frames)
@@ -161,7 +162,7 @@ class Decoder:
         return start
 
     def _begin(self, data: bytes, start: int, frames: list[Frame]) -> int:
-        """Reads the control line that ends in `data[start:]`, or keeps what there is of it."""
+        """Reads the control line that ends in `data[start:]`, or keeps its beginning."""
         end = data.find(b"\n", start) + 1
         if not end:
             self._line += data[start:]
@@ -189,12 +190,12 @@ class Decoder:
 
 
 def _paused(frames: list[Frame]) -> bool:
-    """Whether the caller should see these first: the last one may change how to read on."""
+    """Whether the caller must see these frames first: the last one may change how to read on."""
     return bool(frames) and isinstance(frames[-1], (Info, Connect))
 
 
 class _Body:
-    """The body in progress: what of it is kept, and how much is still to come, CR LF included."""
+    """The body in progress: the bytes that are kept, and the number still to come, CR LF included."""
 
     __slots__ = (
         "left",
@@ -215,14 +216,14 @@ class _Body:
         self._offset = offset
         self._total = total
         self._payload_bytes = size - header_size
-        self._wanted = size if keep else header_size  # so many bytes from the front are kept
+        self._wanted = size if keep else header_size  # bytes from the front that are kept
         self._kept = bytearray()
         self._missing = 0
         self._missing_headers = 0
         self.left = size + 2
 
     def feed(self, data: bytes, start: int) -> int:
-        """Takes what belongs to the body from `data[start:]`; returns how many bytes that is."""
+        """Takes the bytes of the body from `data[start:]`; returns their number."""
         left = self.left
         taken = len(data) - start
         if taken > left:
@@ -240,7 +241,7 @@ class _Body:
         return taken
 
     def miss(self, size: int) -> None:
-        """Passes over `size` bytes that never arrive."""
+        """Skips `size` bytes that never arrive."""
         body_left = max(0, self.left - 2)
         lost = min(size, max(0, body_left - self._payload_bytes))
         self._missing_headers += lost

@@ -1,8 +1,7 @@
-"""Frames in, bytes out: every operation, for either side of every kind of connection.
+"""Encodes frames as bytes: every operation, for either side of every kind of connection.
 
-Refuses, with ProtocolError, what the grammar of its context cannot carry, so that a bad call fails at
-the caller and not at the peer: whatever `encode` returns, a decoder of the same context reads back as
-an equal frame.
+Raises ProtocolError for a frame that the grammar of its context cannot carry, so that a bad call fails at
+the caller and not at the peer. A decoder of the same context reads the result back as an equal frame.
 """
 
 from __future__ import annotations
@@ -171,7 +170,7 @@ def _leaf_interest(frame: f.LSub | f.LUnsub, context: Context) -> list[bytes]:
 
 
 def _targets(frame: f.RMsg | f.RHMsg | f.LMsg) -> list[bytes]:
-    """Reply and queues. The marker tells them apart, and is there only when there are queues."""
+    """Reply and queues. A marker comes first if there are queues, and tells them apart from a reply."""
     reply = _optional(frame.reply, "reply")
     if not frame.queues:
         return reply
@@ -231,4 +230,4 @@ _KINDS: dict[type[Frame], set[Kind | None]] = {
     **dict.fromkeys((f.LSub, f.LUnsub, f.LMsg), {Kind.ROUTE, Kind.LEAFNODE}),
     **dict.fromkeys((f.ASub, f.AUnsub), {*_LINKS}),
 }
-"""Where each frame is read back as itself; a leafnode, say, takes RS+ for LS+."""
+"""The kinds of connections where each frame is read back as itself: a leafnode reads RS+ as LS+."""

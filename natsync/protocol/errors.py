@@ -18,9 +18,8 @@ class Error(Exception):
 class ProtocolError(Error):
     """Bytes that are no NATS frame, or a frame that the NATS grammar cannot carry.
 
-    `offset` is the position in the sender's stream of the first byte that is wrong to have there (None
-    when the error is about a value, not a stream), `reason` one lower-case sentence, `snippet` up to
-    32 of the bytes concerned.
+    `offset` is the position of the first wrong byte in the sender's stream (None when the error is about a
+    value, not a stream), `reason` one lower-case sentence, `snippet` up to 32 of the bytes concerned.
     """
 
     def __init__(self, reason: str, offset: int | None = None, snippet: bytes = b"") -> None:

@@ -19,7 +19,7 @@ _F = TypeVar("_F", bound="Frame")
 
 
 class Role(Enum):
-    """Who writes the bytes: CLIENT opened the TCP connection, SERVER accepted it.
+    """The side that writes the bytes: CLIENT opened the TCP connection, SERVER accepted it.
 
     On a link between servers CLIENT is the soliciting server.
     """
@@ -29,7 +29,7 @@ class Role(Enum):
 
 
 class Kind(Enum):
-    """What a NATS connection is between: the same bytes mean different things on each."""
+    """The kinds of NATS connections. The same bytes mean different things on each."""
 
     CLIENT = "client"
     ROUTE = "route"
@@ -39,7 +39,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Everything besides the bytes that decides what a control line means.
+    """Everything that decides what a control line means, besides its bytes.
 
     `kind` is None while it is not known: only INFO, CONNECT, PING, PONG, +OK and -ERR are read then.
     `dedicated` routes (INFO `route_account`, server 2.10) leave the account out of every line.
@@ -54,7 +54,7 @@ class Context:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Frame:
-    """What every frame has: its operation, and where it stood in the stream.
+    """The base of all frames: the operation, and its place in the stream.
 
     Equality and `repr` are written once here: generated ones for each class take 3 ms of every import.
     """
@@ -64,14 +64,14 @@ class Frame:
     total_bytes: int = field(default=0, init=False)
 
     def __eq__(self, other: object) -> bool:
-        """Whether `other` is the same operation and says the same, wherever it stood."""
+        """Whether `other` is the same operation with the same fields, at any place."""
         if type(other) is not type(self):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in _said(self))
+        return all(getattr(self, name) == getattr(other, name) for name in _own_fields(self))
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={getattr(self, name)!r}" for name in _said(self))
-        return f"{type(self).__name__}({told})"
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in _own_fields(self))
+        return f"{type(self).__name__}({shown})"
 
     def placed(self: _F, offset: int, total_bytes: int, body: bytes = b"") -> _F:
         """A copy of this frame at a place of the stream, with `body`: headers, then payload."""
@@ -86,9 +86,9 @@ class Frame:
 class Message(Frame):
     """A frame with a body: `header_bytes` of headers, then `payload_bytes` of payload.
 
-    The sizes are those of the control line, also where the decoder was told not to keep payloads
-    (`payload` is empty then) and where bytes never arrived: `missing_bytes` of the payload, which holds
-    the others. A header block with a hole is not kept: `headers` is empty, `header_bytes` is not.
+    The sizes are those in the control line, also where the decoder does not keep payloads (`payload` is
+    empty then) and where bytes never arrived: `missing_bytes` counts those of the payload, which holds the
+    others. A header block with a hole is not kept: `headers` is empty, `header_bytes` is not.
     """
 
     payload_bytes: int = field(default=0, init=False)
@@ -105,7 +105,7 @@ class Message(Frame):
 
 @dataclass(slots=True, eq=False, repr=False)
 class HeaderMessage(Message):
-    """A message that has room for a header block: `headers`, from NATS/1.0 to the blank line."""
+    """A message that may have a header block: `headers`, from NATS/1.0 to the blank line."""
 
     header_bytes: int = field(default=0, init=False)
 
@@ -114,8 +114,8 @@ class HeaderMessage(Message):
         self.header_bytes = len(self.headers)  # type: ignore[attr-defined]  # each subclass has it
 
 
-def _said(frame: Frame) -> tuple[str, ...]:
-    """The names of the fields that a frame is made from; all that counts for equality and `repr`."""
+def _own_fields(frame: Frame) -> tuple[str, ...]:
+    """The names of the fields that equality and `repr` are about: those that `__init__` takes."""
     return frame.__match_args__
 
 
@@ -148,7 +148,7 @@ class Info(Frame):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Connect(Frame):
-    """CONNECT: the opener describes itself and proves who it is. May hold secrets; so `repr` hides it."""
+    """CONNECT: the opener describes itself and proves its identity. `repr` hides it: it may hold secrets."""
 
     op: ClassVar[str] = "CONNECT"
     json: bytes
@@ -173,7 +173,7 @@ class Pong(Frame):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Ok(Frame):
-    """+OK: a server in verbose mode took an operation."""
+    """+OK: a server in verbose mode accepted an operation."""
 
     op: ClassVar[str] = "+OK"
 
@@ -198,9 +198,10 @@ class Sub(Frame):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Unsub(Frame):
-    """UNSUB: end `sid` now, or after `max_msgs` in all since it began (None: not given).
+    """UNSUB: ends `sid` now, or after `max_msgs` messages since it began (None: now).
 
-    0 and what is no number end it now (server/client.go: processUnsub), and are read as 0.
+    A server also ends it now for 0 and for text that is no number (server/client.go: processUnsub); such
+    text is read as 0.
     """
 
     op: ClassVar[str] = "UNSUB"

@@ -1,12 +1,12 @@
-"""What a control line means: one line of bytes and its context in, one frame without its body out.
+"""Parses control lines: one line of bytes and its context in, one frame without its body out.
 
 As lenient as real servers: operations in any case, runs of blanks and tabs, a bare LF as line end,
 anything after PING, PONG and +OK, INFO and CONNECT without a blank. As strict as they are: argument
 counts, sizes of 1 to 9 digits, `+` and `|` markers, a header size within the total size, and which side
 of which kind of connection sends what (server/parser.go; argument layouts in client.go, route.go,
-gateway.go and leafnode.go). Two things differ on purpose: a CR inside a line, which the server treats
-differently by where its read buffer ended, is refused where the rest of the line means anything; and a
-control line's limit counts extra blanks.
+gateway.go and leafnode.go). Two things differ on purpose: a CR inside a line is refused unless the rest of
+the line is ignored (the server treats it differently depending on where its read buffer ended); and the
+limit of a control line counts extra blanks.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ class Grammar:
         return frame, size, header_size, len(line) + size + 2
 
     def read_at(self, line: bytes, offset: int) -> Line:
-        """As `read`, with errors placed at `offset`, where the line starts in its stream."""
+        """Does what `read` does; an error has `offset`, where the line starts in its stream."""
         try:
             return self.read(line)
         except ProtocolError as error:
             raise ProtocolError(error.reason, offset, error.snippet) from None
 
     def check_start(self, start: bytearray, offset: int) -> None:
-        """Raises ProtocolError if no line that begins with `start`, which has no LF yet, can be good."""
+        """Raises ProtocolError if no valid line begins with `start`, which has no LF yet."""
         known = bytes(start[:_OP_BYTES])
         if not _may_begin(known) and not _op_of(known):
             raise _unknown(known, offset)
@@ -119,7 +119,7 @@ class Grammar:
             raise ProtocolError(reason, None, line.rstrip(b"\r\n")) from None
 
     def _read_oddity(self, line: bytes) -> _Parsed:
-        """All that is rare: JSON, -ERR and A+, lower case, VT and FF in subjects, and what is wrong."""
+        """Parses everything rare: JSON, -ERR and A+, lower case, VT and FF in subjects, and wrong lines."""
         text = line[:-2] if line.endswith(b"\r\n") else line[:-1]
         op = _op_of(text)
         if not op:
@@ -147,7 +147,7 @@ class Grammar:
 
 @lru_cache(maxsize=64)
 def grammar(context: Context, limits: Limits) -> Grammar:
-    """The grammar of `context` under `limits`; one object for all who ask."""
+    """The grammar of `context` under `limits`; one object for all callers."""
     return Grammar(context, limits)
 
 
@@ -162,7 +162,7 @@ def _parse_message(parse: ParseMessage, args: list[bytes]) -> _Parsed:
 
 
 def _unknown(text: bytes, offset: int | None = None) -> ProtocolError:
-    """The error shows no more than it takes to see that no operation starts so: it may be a secret."""
+    """Shows only the bytes that prove that no operation starts like this: the rest may be a secret."""
     shown = text[:1]
     while len(shown) < len(text) and _may_begin(shown):
         shown = text[: len(shown) + 1]

@@ -1,8 +1,8 @@
-"""INFO and CONNECT, typed, for every kind of connection; and what they tell about the kind.
+"""INFO and CONNECT as typed values, for every kind of connection, and the kind that they reveal.
 
-Read as Go reads them (encoding/json): keys in any case, the last duplicate wins, unknown keys are no
-error and stay in `extra`. So does a value of the wrong type, which a server would refuse; a dissector
-has to show it. Field lists: server/server.go (Info), client.go (ClientOpts), route.go (connectInfo),
+They are read as Go reads them (encoding/json): keys in any case, the last duplicate wins. Unknown keys
+stay in `extra`, and so does a value of the wrong type, which a server would refuse: a dissector has to show
+it. Field lists: server/server.go (Info), client.go (ClientOpts), route.go (connectInfo),
 leafnode.go (leafConnectInfo). `repr` never shows a secret.
 """
 
@@ -19,22 +19,22 @@ from .frames import Kind
 __all__ = ["ConnectOptions", "SECRETS", "ServerInfo", "kind_of_connect", "kind_of_info"]
 
 SECRETS = frozenset({"auth_token", "pass", "jwt", "sig", "proxy_sig"})
-"""The keys of CONNECT whose values prove who the opener is."""
+"""The keys of CONNECT whose values prove the identity of the opener."""
 
 _S = TypeVar("_S", bound="_Handshake")
-# Compiled when first used: `re` keeps it, and most programs need it never.
+# Compiled when it is first used: most programs never need it.
 _SERVER_ID = r"N[A-Z2-7]{55}|[0-9A-Za-z]{22}"
 _WIRE_NAMES = {"password": "pass"}
 
 
 @dataclass(slots=True)
 class _Handshake:
-    """What INFO and CONNECT share: reading, writing, and a `repr` without secrets."""
+    """The common part of INFO and CONNECT: reading, writing, and a `repr` without secrets."""
 
     always: ClassVar[frozenset[str]] = frozenset()
-    """What `to_json` says even at its default."""
+    """The keys that `to_json` writes even at their defaults."""
     known: ClassVar[dict[str, str]] = {}
-    """The wire's keys, and the fields that hold them."""
+    """The keys on the wire, and the fields that hold them."""
 
     extra: dict[str, object] = field(default_factory=dict, kw_only=True)
 
@@ -53,14 +53,14 @@ class _Handshake:
         return cls(**values, extra=extra)
 
     def to_json(self) -> bytes:
-        """One line of JSON: what is not at its default, which is what the reader assumes if absent."""
+        """One line of JSON. Fields at their defaults are left out: the reader assumes those."""
         import json  # as below
 
         said = {key: value for key, _, value in self._said(self.always)}
         return json.dumps({**said, **self.extra}, separators=(",", ":")).encode()
 
     def _said(self, always: frozenset[str] = frozenset()) -> Iterator[tuple[str, str, object]]:
-        """Key, field and value of what is not at its default, and of the fields in `always`."""
+        """Key, field and value of every field that is not at its default, and of those in `always`."""
         for key, name in self.known.items():
             value = getattr(self, name)
             if value != self.__dataclass_fields__[name].default or name in always:
@@ -76,7 +76,7 @@ class _Handshake:
 
 @dataclass(slots=True, repr=False)
 class ServerInfo(_Handshake):
-    """INFO: a server about itself, on any kind of connection. Absent fields are at their defaults."""
+    """INFO: a server describes itself, on any kind of connection. Absent fields have their defaults."""
 
     always = frozenset({"server_id", "version", "proto", "host", "port", "headers", "max_payload"})
 
@@ -132,7 +132,7 @@ class ServerInfo(_Handshake):
 
 @dataclass(slots=True, repr=False)
 class ConnectOptions(_Handshake):
-    """CONNECT: the opener about itself, on any kind of connection; secrets included, but not in `repr`.
+    """CONNECT: the opener describes itself, on any kind of connection. `repr` does not show its secrets.
 
     `cluster` is None where the key is absent: routes and leafnodes send it, if only empty.
     """
@@ -178,9 +178,9 @@ for _cls in (ServerInfo, ConnectOptions):
 
 
 def kind_of_info(info: ServerInfo) -> Kind | None:
-    """The kind of connection whose *first* INFO, of either side, is `info`; None if it does not tell.
+    """The kind of connection whose *first* INFO, of either side, is `info`; None if it does not reveal it.
 
-    The test of server/leafnode.go (processLeafnodeInfo). It needs server 1.2 for clients, 2.0 for the
+    This is the test of server/leafnode.go (processLeafnodeInfo). It needs server 1.2 for clients, 2.0 for the
     rest. A leafnode that asks for compression sends an INFO without a server id before its CONNECT.
     """
     if info.gateway:
@@ -194,7 +194,7 @@ def kind_of_info(info: ServerInfo) -> Kind | None:
 
 
 def kind_of_connect(options: ConnectOptions) -> Kind | None:
-    """The kind of connection that begins with CONNECT `options`; None if it does not tell."""
+    """The kind of connection that begins with CONNECT `options`; None if they do not reveal it."""
     if options.gateway:
         return Kind.GATEWAY
     if options.lang:

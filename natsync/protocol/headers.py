@@ -1,9 +1,9 @@
 """The header block of HPUB and HMSG: bytes to fields and back (ADR-4).
 
 Order, case and repetition of names are kept; nothing is joined or canonicalised. Reading is as lenient
-as servers, which do not look into the block, and clients, which do: a folded line continues the value
-before it, a bare LF ends a line, an empty name is passed over, blanks around a value are not part of
-it. Writing is strict: a name is printable ASCII without a colon, a value has no CR, LF or NUL.
+as other clients: a folded line continues the value before it, a bare LF ends a line, a line with an empty
+name is ignored, blanks around a value are not part of it. Servers do not check the block. Writing is
+strict: a name is printable ASCII without a colon, a value has no CR, LF or NUL.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class HeaderBlock:
 
 
 def parse_headers(block: bytes) -> HeaderBlock:
-    """The fields and inline status of `block`. Raises ProtocolError for what is no header block.
+    """The fields and inline status of `block`. Raises ProtocolError for bytes that are no header block.
 
     The offset in the error counts from the start of the block.
     """
@@ -77,8 +77,8 @@ def build_headers(
 ) -> bytes:
     """The header block of `fields`, in their order, with an inline status unless `status` is 0.
 
-    Raises ProtocolError for a name or value that a block cannot carry; blanks around values are lost on
-    the way, as every reader drops them.
+    Raises ProtocolError for a name or value that a block cannot carry. Blanks around values are lost: every
+    reader drops them.
     """
     if (status and not 100 <= status <= 999) or (description and not status):
         raise ProtocolError(f"status {status} is not three digits")

@@ -1,7 +1,7 @@
 """The inner loop: whole frames out of one piece of a stream.
 
 One function over plain values, so that a compiled one can take its place. It keeps no state of the stream:
-what is not whole is left to the caller, who knows how to wait for it.
+a frame that is not whole is left to the caller.
 """
 
 from __future__ import annotations
@@ -91,4 +91,4 @@ def check_end(end: bytes, offset: int) -> None:
     """Raises ProtocolError unless `end`, up to two bytes at `offset`, can be the CR LF after a body."""
     for place, (found, wanted) in enumerate(zip(end, b"\r\n")):
         if found != wanted:
-            raise ProtocolError("no CR LF behind a body", offset + place, end[place : place + 1])
+            raise ProtocolError("no CR LF after a body", offset + place, end[place : place + 1])

@@ -1,7 +1,7 @@
-"""Subjects: which are valid where, and which subscription matches which message (ADR-6).
+"""Subjects: where each is valid, and which subscription matches which message (ADR-6).
 
-A subject is tokens between dots; `*` alone is any one token, `>` alone and last is one token or more.
-Servers and official clients accept every byte but blank, tab, CR and LF, and treat `foo*` as a literal.
+A subject consists of tokens between dots; the token `*` stands for any one token, a last token `>` for one or
+more. Servers and official clients accept every byte but blank, tab, CR and LF, and treat `foo*` as a literal.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ def matches(pattern: bytes, subject: bytes) -> bool:
     Wildcards in `subject` are literals. A subject with an empty token reaches nobody, not even `>`
     (server/sublist.go: match). Takes time linear in the number of tokens.
     """
-    wanted, given = pattern.split(b"."), subject.split(b".")
-    if b"" in given:
+    wanted, tokens = pattern.split(b"."), subject.split(b".")
+    if b"" in tokens:
         return False
     if wanted[-1] == b">":
         wanted.pop()
-        if len(given) <= len(wanted):
+        if len(tokens) <= len(wanted):
             return False
-    elif len(given) != len(wanted):
+    elif len(tokens) != len(wanted):
         return False
-    return all(w in (b"*", g) for w, g in zip(wanted, given))
+    return all(w in (b"*", g) for w, g in zip(wanted, tokens))
 
 
 def _check_token(text: bytes, what: str) -> None:

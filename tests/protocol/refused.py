@@ -1,6 +1,6 @@
 """The table of refused bytes: what a decoder says to each, and at which byte.
 
-A control line that is wrong is reported where it begins, a wrong byte behind a body where it stands.
+A control line that is wrong is reported where it begins, a wrong byte after a body where it stands.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Refused(NamedTuple):
 
 ANYWHERE = [CLIENT, SERVER, ROUTE[0], GATEWAY_IN, LEAF[1], UNKNOWN[0]]
 NUMBER = "with a number that is not 1 to 9 digits"
-TAIL = "no CR LF behind a body"
+TAIL = "no CR LF after a body"
 TOTAL = "with a header size above the total size"
 CR = "carriage return inside a control line"
 MARKER = "with a marker that is neither + nor |"

@@ -122,7 +122,7 @@ def test_an_error_stays_and_nothing_more_is_kept() -> None:
     decoder.feed(b"PING\r\nMSG a 1 2\r\nabc\r\n")
     assert decoder.read() == [Ping()]
     for _ in range(3):
-        with pytest.raises(ProtocolError, match="no CR LF behind a body at byte 19: b'c'"):
+        with pytest.raises(ProtocolError, match="no CR LF after a body at byte 19: b'c'"):
             decoder.read()
         decoder.feed(bytes(MB))
     assert decoder.offset == 6

@@ -123,7 +123,7 @@ def test_lines_that_never_repeat_give_the_same_frames(
 @pytest.mark.parametrize(
     "wire, message",
     [
-        (b"MSG b 1 2\r\nabX\n", "no CR LF behind a body at byte 13: b'X'"),
+        (b"MSG b 1 2\r\nabX\n", "no CR LF after a body at byte 13: b'X'"),
         (b"MSG b 1 65\r\n\r\n%b\r\n" % bytes(63), "body of 65 bytes is over the limit of 64"),
         (b"MSG b 1 2x\r\nab\r\n", "MSG with a number that is not 1 to 9 digits"),
         (b"HMSG b 1 4 3\r\nabc\r\n", "HMSG with a header size above the total size"),

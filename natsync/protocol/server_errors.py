@@ -1,7 +1,7 @@
-"""What the text of an -ERR says: whether the connection ends, and what a permission violation is about.
+"""The texts of -ERR: which of them end the connection, and what a permission violation names.
 
-The texts are those of nats-server (server/errors.go, client.go, leafnode.go, route.go), Capitalised before
-1.4.0 and lower case since, so they are compared without case.
+The texts are those of nats-server (server/errors.go, client.go, leafnode.go, route.go), capitalised before
+1.4.0 and lower case since then, so they are compared without case.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ __all__ = ["Violation", "closes", "read_violation"]
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What was not permitted: `operation` is publish or subscription. `sid` is given only where a
-    subscription that was live is taken away (a reload of the server's configuration)."""
+    """An operation that was not permitted: `operation` is "publish" or "subscription". `sid` is set only if
+    the server ends a live subscription (when it reloads its configuration)."""
 
     operation: str
     subject: bytes
@@ -25,8 +25,8 @@ class Violation:
     sid: bytes = b""
 
 
-# After any other text its sender closes the connection. On routes and gateways the receiver does, whatever
-# the text is; a leafnode's violations close the link, unlike a client's.
+# After any other text its sender closes the connection. On routes and gateways the receiver closes it after
+# every text. A violation closes a leafnode connection, unlike a client's.
 _VIOLATION_TEXT = "permissions violation"
 _OPEN_TO_SERVERS = frozenset(
     {"maximum subscriptions exceeded", "failed account registration", "invalid subscription"}
@@ -51,7 +51,7 @@ def closes(text: bytes, kind: Kind | None = Kind.CLIENT) -> bool:
     return lower not in _OPEN_TO_CLIENTS and not lower.startswith(_VIOLATION_TEXT)
 
 
-# Compiled when first used: `re` keeps them, and most programs need neither.
+# Compiled when they are first used: most programs need neither.
 _QUOTED = rb'"((?:[^"\\]|\\.)*)"'
 _VIOLATION = (
     rb"(?i)permissions violation for (publish|subscription)(?: with reply of| to) "
@@ -67,7 +67,7 @@ _ESCAPED = dict(zip(b"abfnrtv", b"\a\b\f\n\r\t\v"))
 
 
 def read_violation(text: bytes) -> Violation | None:
-    """What a permission violation is about; None for any other text."""
+    """The operation and subject that a permission violation names; None for any other text."""
     found = re.match(_VIOLATION, text)
     if not found:
         return None
@@ -76,7 +76,7 @@ def read_violation(text: bytes) -> Violation | None:
 
 
 def _unquote(quoted: bytes) -> bytes:
-    """The bytes that Go's %q has quoted (strconv.Quote)."""
+    """The bytes that Go quoted with %q (strconv.Quote)."""
     return re.sub(_ESCAPE, _unescape, quoted)
 
 

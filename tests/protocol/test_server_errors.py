@@ -1,4 +1,4 @@
-"""What -ERR texts say."""
+"""The texts of -ERR."""
 
 from __future__ import annotations
 
