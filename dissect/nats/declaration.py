@@ -6,11 +6,11 @@ SQL, the Python functions and Spark read it. The declarations themselves are in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from .records import Column, Record, columns_of
+from .records import Column, FrameRecord, Record, columns_of
 
 ARROWS = {"originator": ">", "responder": "<"}
 """How text shows the sender: `>` who opened the TCP connection, `<` who accepted it."""
@@ -40,6 +40,63 @@ class TextColumn(NamedTuple):
     always: bool = False
 
 
+@dataclass(slots=True, kw_only=True)
+class LayerFrame(FrameRecord):
+    """A frame as an application layer gets it: its row, headers included, and its payload in `content`.
+
+    `content` is no column. It goes from the framing to the layer and no further; what a layer shows of it in
+    its own rows is the layer's decision.
+    """
+
+    content: bytes = b""
+
+
+class LayerState(Protocol):
+    """An application layer at work on one session; it is pickled when the session moves elsewhere."""
+
+    def add(self, frame: LayerFrame) -> Iterable[Record]:
+        """Takes the next frame that the layer wants; returns the rows that it completes."""
+
+    def finish(self) -> Iterable[Record]:
+        """The session is over; returns the rows that are left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """An application protocol above NATS: it reads frames and makes rows of one or more tables.
+
+    `wants` picks frames, each by itself. `start` makes the state that takes the frames of one session, in
+    order. Both are importable by name, so that other processes have them, and depend on nothing but their
+    arguments: then every way to run the layer gives the same rows. Memory is bounded by the layer itself.
+    Without `payloads`, `content` stays empty, which is faster. A layer `across` sessions has one state for
+    all of them; their frames come interleaved in any order, and its rows must not depend on it.
+    """
+
+    wants: Callable[[FrameRecord], bool]
+    start: Callable[[], LayerState]
+    payloads: bool = True
+    across: bool = False
+
+    def rows(self, frames: Iterable[LayerFrame]) -> Iterator[Record]:
+        """The rows of frames that the layer wants: of one session, or of all if it is `across`."""
+        state = self.start()
+        for frame in frames:
+            yield from state.add(frame)
+        yield from state.finish()
+
+
+class Unchanged:
+    """The state of a layer whose rows are the frames themselves."""
+
+    def add(self, frame: LayerFrame) -> Iterable[Record]:
+        """Returns the frame."""
+        return (frame,)
+
+    def finish(self) -> Iterable[Record]:
+        """Nothing is left."""
+        return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """One table.
@@ -47,7 +104,8 @@ class Table:
     `row` is the class of its records, `time` the column with the time of a row, and `position` orders the
     rows. `window` is how many rows are held back to bring late ones into order: a row that comes later
     than that stays late. `at_end` tells that rows are complete only when their connection is over. A table
-    without `text` columns has a line of its own (`output.text_lines`).
+    without `text` columns has a line of its own (`output.text_lines`). `layer` makes the rows; the engine
+    itself makes those of a table without.
     """
 
     name: str
@@ -59,6 +117,7 @@ class Table:
     text: tuple[TextColumn, ...] = ()
     window: int = 50_000
     at_end: bool = False
+    layer: Layer | None = None
     columns: tuple[Column, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -97,6 +97,9 @@ def sharded(
     `report` fills up meanwhile. What one process raises comes out here as well, and WorkerError where a
     worker died. Who stops early calls `close`, which ends the workers.
     """
+    layer = TABLES[work.table].layer
+    if layer and layer.across:  # its rows need the frames of all sessions
+        jobs = 1
     with _crew(work, jobs, CaptureReport() if report is None else report) as crew:
         yield from merged(map(crew.entries, crew.workers), work.table)
 

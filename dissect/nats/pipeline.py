@@ -28,7 +28,7 @@ from .records import (
     SessionRecord,
     SubscriptionRecord,
 )
-from .tables import TABLE_OF, TABLES
+from .tables import TABLE_OF, TABLES, layers_of
 from .types import Packets, Segment, Tick
 
 RowFilter = Callable[[list[Record]], list[Record]]
@@ -86,7 +86,8 @@ def released(
         layers = Layers(lambda flow: flow % processes == number)
         options = options.share(processes)
     source = segments(paths, report, layers, beat)
-    return build_tables(packet_events(source, options), tables, options, together)
+    payloads = any(layer.payloads for layer in layers_of(tables))
+    return build_tables(packet_events(source, options, payloads), tables, options, together)
 
 
 def narrowed(source: Iterable[Rows], keep: RowFilter, live: bool = False) -> Iterator[Rows]:

@@ -6,12 +6,13 @@ TCP connection, and `<` for the responder.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib import import_module
 from operator import attrgetter
 from pkgutil import iter_modules
 
 from . import application
-from .declaration import ARROWS, Table, TextColumn
+from .declaration import ARROWS, Layer, Table, TextColumn, Unchanged
 from .number_formats import duration_text, moment_text, size_text
 from .records import (
     AnomalyRecord,
@@ -285,5 +286,27 @@ def _declared() -> dict[str, Table]:
 TABLES = _declared()
 """Every table by its name, in the order in which the manual has them."""
 
+FROM_ENGINE = tuple(name for name, table in TABLES.items() if table.layer is None)
+"""The names of the tables that the engine makes itself: a saved state of a flow holds all of them."""
+
 TABLE_OF = {table.row: table for table in TABLES.values()}
 """The table of each class of records."""
+
+_FRAMES_FOR = "frames for "
+
+
+def frames_for(table: str) -> str:
+    """The name of a table that only a job has: the frames that the layer of `table` wants."""
+    return f"{_FRAMES_FOR}{table}"
+
+
+def layers_of(names: Collection[str]) -> tuple[Layer, ...]:
+    """The application layers that make these tables, each once."""
+    found = []
+    for name in names:
+        layer = TABLES[name.removeprefix(_FRAMES_FOR)].layer
+        if layer and name not in TABLES:
+            layer = Layer(layer.wants, Unchanged, layer.payloads)
+        if layer and layer not in found:
+            found.append(layer)
+    return tuple(found)

@@ -27,7 +27,7 @@ from tests.bench.generate import Plan, write
 from tests.support.graphs import difference
 from tests.support.paths import CAPTURES
 
-TABLES = list(tables.TABLES)
+TABLES = list(tables.FROM_ENGINE)
 OPTIONS = Options()
 _CLIENT, _SERVER = bytes((10, 0, 0, 1)), bytes((10, 0, 0, 2))
 _PORTS = (40000).to_bytes(2, "big"), (4222).to_bytes(2, "big")

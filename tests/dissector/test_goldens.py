@@ -51,7 +51,7 @@ def test_frames(name: str, golden: Callable[[str, str], None]) -> None:
     golden(f"frames/{name}.txt", output("frames", str(CAPTURES / name)))
 
 
-@pytest.mark.parametrize("table", ["subscriptions", "requests", "anomalies", "flows"])
+@pytest.mark.parametrize("table", ["subscriptions", "requests", "anomalies", "flows", "servers"])
 @pytest.mark.parametrize("name", NAMES)
 def test_other_tables(table: str, name: str, golden: Callable[[str, str], None]) -> None:
     golden(f"{table}/{name}.txt", output(table, str(CAPTURES / name)))

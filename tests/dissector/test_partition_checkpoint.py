@@ -17,7 +17,7 @@ from dissect.nats.partition.checkpoint import Dissector
 from dissect.nats.pipeline import records, segments
 from dissect.nats.records import Record
 from dissect.nats.sessions import Budget
-from dissect.nats.tables import TABLES
+from dissect.nats.tables import FROM_ENGINE
 from dissect.nats.tcp.flow import undirected
 from dissect.nats.types import Segment
 
@@ -25,7 +25,7 @@ from .samples import PCAPS
 from tests.support.graphs import difference
 from tests.support.paths import CAPTURES
 
-_TABLES = list(TABLES)
+_TABLES = list(FROM_ENGINE)
 _OPTIONS = Options()
 
 

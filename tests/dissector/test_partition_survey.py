@@ -12,7 +12,7 @@ from dissect.nats.partition.checkpoint import Dissector
 from dissect.nats.partition.chunk_summary import Deltas, unpacked
 from dissect.nats.partition.survey import Survey
 from dissect.nats.pipeline import segments
-from dissect.nats.tables import TABLES
+from dissect.nats.tables import FROM_ENGINE
 from dissect.nats.types import Segment
 
 from .leaping import NAME, PUB, packets, stride_of
@@ -21,7 +21,7 @@ from tests.support.paths import CAPTURES
 
 
 def _survey(every: list[Segment], options: Options = Options()) -> Survey:
-    survey = Survey(list(TABLES), options)
+    survey = Survey(list(FROM_ENGINE), options)
     survey.run(every)
     return survey
 
@@ -30,7 +30,7 @@ def _survey(every: list[Segment], options: Options = Options()) -> Survey:
 def test_states_are_those_of_a_dissection(name: str) -> None:
     every = list(segments([str(CAPTURES / name)]))[:60]
     states = _survey(every).states()
-    dissection = Dissector(list(TABLES), Options())
+    dissection = Dissector(list(FROM_ENGINE), Options())
     list(dissection.take(every))
     expected = dissection.save()
     assert list(states) == list(expected)

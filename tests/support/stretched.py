@@ -27,7 +27,7 @@ from dissect.nats.spark.stages import (
 from dissect.nats.spark.stages import place_of as place_among
 from dissect.nats.spark.stages import share_of, stitch, survey
 
-TABLES = tuple(tables.TABLES)
+TABLES = tuple(tables.FROM_ENGINE)
 SHARES = 3
 
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from ..capture import CaptureReport
 from ..engine.connections import PacketEvents, packet_events
-from ..engine.session_tables import build_tables, kind_name
+from ..engine.frame_rows import kind_name
+from ..engine.session_tables import build_tables
 from ..errors import DissectError
 from ..options import Options
 from ..pipeline import segments

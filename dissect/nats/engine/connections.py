@@ -72,9 +72,12 @@ class PacketEvents(NamedTuple):
     connections: list[tuple[Connection, list[Event]]]
 
 
-def packet_events(source: Iterable[Segment | Tick], options: Options) -> Iterator[PacketEvents]:
-    """What every segment or tick releases."""
-    table = ConnectionTable(options)
+def packet_events(
+    source: Iterable[Segment | Tick], options: Options, payloads: bool = False
+) -> Iterator[PacketEvents]:
+    """What every segment or tick releases. Frames have their payloads where `options` show them, or with
+    `payloads`."""
+    table = ConnectionTable(options, payloads)
     yield from table.take(source)
     yield from table.finish()
 
@@ -85,11 +88,12 @@ class ConnectionTable:
     the flows that are alive in `table`, those where something was said; `budget` is that of their seekers.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, payloads: bool = False) -> None:
         self.table = FlowTable(partial(Stream, options.stream_limits), options.flow_limits)
         self.budget = Budget()
         self.alive: dict[Flow, Connection] = {}
         self._options = options
+        self._payloads = payloads or options.payload is not Payload.NONE
 
     def take(self, source: Iterable[Segment | Tick]) -> Iterator[PacketEvents]:
         """What every segment or tick releases."""
@@ -161,10 +165,9 @@ class ConnectionTable:
         self.table.swap(connection.flow)
 
     def _connection(self, flow: Flow) -> Connection:
-        options = self._options
         hint = self._hint(flow)
-        payloads = options.payload is not Payload.NONE
-        return Connection(flow, ConnectionFraming(flow.midstream, payloads, self.budget, hint))
+        framing = ConnectionFraming(flow.midstream, self._payloads, self.budget, hint)
+        return Connection(flow, framing)
 
     def _hint(self, flow: Flow) -> Kind | None:
         """What the user says about the flow's ports. Who listens there is the responder."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from hashlib import sha256
 
@@ -12,17 +12,20 @@ from natsync.protocol import (
     Err,
     Frame,
     Info,
+    Kind,
     Message,
     ProtocolError,
     parse_headers,
 )
 
 from ..anomalies import Anomaly
-from ..framing.events import Batch
-from ..options import Payload
+from ..declaration import LayerFrame
+from ..framing.events import Batch, Event, Note
+from ..options import Options, Payload
 from ..records import FrameRecord, Headers, text_of
 from ..redact import MASK, masked_json, masked_text, secrets_of
 from ..types import Direction
+from .connections import Connection
 
 _ORIGINATOR = Direction.ORIGINATOR
 
@@ -31,7 +34,14 @@ class RowMaker:
     """Makes the rows of one session, numbered as they are made. `account` is what its route is dedicated
     to, if it is."""
 
-    def __init__(self, session: str, payload: Payload, redact: bool) -> None:
+    def __init__(
+        self,
+        session: str,
+        payload: Payload,
+        redact: bool,
+        row: type[FrameRecord] = FrameRecord,
+    ) -> None:
+        self._row = row
         self._session = session
         self._payload = payload
         self._redact = redact
@@ -42,14 +52,17 @@ class RowMaker:
         """The rows of a batch, in order."""
         sender = "originator" if batch.direction is _ORIGINATOR else "responder"
         session, number, ts_ns = self._session, self._number, batch.ts_ns
-        packet, bare = batch.first, self._payload is Payload.NONE
+        packet, bare, row_class = batch.first, self._payload is Payload.NONE, self._row
+        has_content = row_class is LayerFrame
         made = []
         for frame in batch.frames:
             make, whole = _MAKERS[frame.__class__]
             number += 1
-            row = make(frame, session, number, ts_ns, packet, sender, kind, account)
+            row = make(frame, session, number, ts_ns, packet, sender, kind, account, row_class)
             if not (whole and bare):
                 self._fill(row, frame)
+            if has_content:
+                setattr(row, "content", getattr(frame, "payload", b""))
             made.append(row)
             packet = batch.last
         self._number = number
@@ -101,6 +114,52 @@ class RowMaker:
         self._secrets |= secrets_of(frame.json)
 
 
+class FrameRows:
+    """The rows of one connection's frames."""
+
+    def __init__(
+        self, connection: Connection, options: Options, row: type[FrameRecord] = FrameRecord
+    ) -> None:
+        self._maker = RowMaker(connection.flow.id, options.payload, options.redact, row)
+
+    def rows(
+        self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
+    ) -> list[FrameRecord]:
+        """The rows of frames in order of time. `notes` are what the session found odd about them."""
+        name = kind_name(kind)
+        rows: list[FrameRecord] = []
+        for event in events:
+            if isinstance(event, Batch):
+                rows += self._maker.rows(event, name, account)
+        if notes:
+            _mark(rows, notes)
+        return rows
+
+    def pass_over(self, batch: Batch) -> None:
+        """As `rows`, where nobody wants them."""
+        self._maker.pass_over(batch)
+
+    def count(self, frames: int) -> None:
+        """As `pass_over`, for so many frames."""
+        self._maker.count(frames)
+
+
+def _mark(rows: Iterable[FrameRecord], notes: Iterable[Note]) -> None:
+    """Says in the rows of frames what is odd about them."""
+    places = {(row.sender, row.offset): row for row in rows}
+    for note in notes:
+        row = places.get((note.direction.value, note.offset))
+        if row and note.length:
+            said = row.anomalies or []
+            if note.anomaly.value not in said:
+                row.anomalies = [*said, note.anomaly.value]
+
+
+def kind_name(kind: Kind | None) -> str:
+    """The kind as the columns say it."""
+    return kind.value if kind else "unknown"
+
+
 def _fill_headers(row: FrameRecord, block: bytes) -> None:
     if not block:
         return  # it has a hole
@@ -137,7 +196,7 @@ class _Texts(dict[bytes, str]):
         return text
 
 
-_USED = {"row_class": FrameRecord, "new": object.__new__, "texts": _Texts()}
+_USED = {"new": object.__new__, "texts": _Texts()}
 # Columns whose values are not simply those of a field: what they are, where the frame has that field.
 _VALUES = {
     "queues": ("queues", f"[queue.{_DECODED} for queue in frame.queues] or None"),
@@ -184,7 +243,7 @@ def _maker(names: set[str]) -> Callable[..., FrameRecord]:
     """
     lines = [f"row.{item.name} = {_value(item.name, names)}" for item in fields(FrameRecord)]
     used = ", ".join(f"{name}={name}" for name in _USED)
-    head = f"def make(frame, {', '.join(_GIVEN)}, {used}):"
+    head = f"def make(frame, {', '.join(_GIVEN)}, row_class, {used}):"
     scope: dict[str, Callable[..., FrameRecord]] = {}
     source = "\n ".join([head, "account = account or None", "row = new(row_class)", *lines])
     # Compiled first: CPython ends by SIGINT, whatever handles it, if it meets a string that runs.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -13,7 +13,6 @@ from ..options import Options
 from ..records import (
     AnomalyRecord,
     FlowRecord,
-    FrameRecord,
     Record,
     SessionRecord,
     SubscriptionRecord,
@@ -21,14 +20,11 @@ from ..records import (
 from ..sessions import Budget, Session, SessionDelta
 from ..tables import TABLES
 from ..tcp.flow import End
-from ..types import Direction
+from ..types import NEVER_NS, Direction
 from .connections import Connection, PacketEvents, SortKey
-from .frame_rows import RowMaker
-
-# What has to wait for bytes is put in its place among what the other side said meanwhile, if it comes
-# within this time and number of frames.
-_LATE_NS = 1_000_000_000
-_LATE_FRAMES = 1000
+from .event_order import EventOrder
+from .frame_rows import FrameRows, kind_name
+from .layer_rows import LayerRows, Layers
 
 # So many groups are worked off together, since then what is done with each is still in the processor's
 # caches for the next: a third less time for it. Large frames end the waiting.
@@ -53,7 +49,9 @@ def build_tables(
 ) -> Iterator[Rows]:
     """The records that each group completes. `tables` are names out of `tables.TABLES`. With `together`
     they may come some groups later."""
-    return TableBuilder(tables, options).take(source, together)
+    builder = TableBuilder(tables, options)
+    yield from builder.take(source, together)
+    yield from builder.finish()
 
 
 class TableBuilder:
@@ -67,6 +65,7 @@ class TableBuilder:
         self.budget = Budget()
         self._tables = frozenset(tables)
         self._options = options
+        self._layers = Layers(self._tables)
         self._worked_off = _passed_over if quiet else partial(_worked_off, kinds=options.kinds)
 
     def adopt(self, connection: Connection, tables: SessionTables) -> None:
@@ -77,6 +76,7 @@ class TableBuilder:
     def take(self, source: Iterable[PacketEvents], together: bool = False) -> Iterator[Rows]:
         """The records that each group completes, at the latest when the groups end."""
         alive, tables, options, budget = self.alive, self._tables, self._options, self.budget
+        layers = self._layers
         most = _TOGETHER if together or _AT_THE_END.issuperset(tables) else 1
         waiting: list[tuple[SortKey, list[_Part]]] = []
         held_bytes = 0
@@ -86,7 +86,9 @@ class TableBuilder:
             for connection, events in connections:
                 told = alive.get(connection)
                 if told is None:
-                    told = alive[connection] = SessionTables(connection, tables, options, budget)
+                    told = alive[connection] = SessionTables(
+                        connection, tables, options, budget, layers
+                    )
                 events = told.due(events)
                 framing = connection.framing
                 parts.append((told, events, framing.kind, framing.account, connection.over))
@@ -102,6 +104,12 @@ class TableBuilder:
                 waiting = []
                 held_bytes = 0
         yield from self._worked_off(waiting)
+
+    def finish(self) -> Iterator[Rows]:
+        """The records of layers across sessions, when no more groups come."""
+        records = self._layers.finish()
+        if records:
+            yield Rows(SortKey(NEVER_NS), records)
 
 
 def _passed_over(groups: Iterable[tuple[SortKey, list[_Part]]]) -> list[Rows]:
@@ -141,7 +149,12 @@ class SessionTables:
     """What is kept of one connection."""
 
     def __init__(
-        self, connection: Connection, tables: Collection[str], options: Options, budget: Budget
+        self,
+        connection: Connection,
+        tables: Collection[str],
+        options: Options,
+        budget: Budget,
+        layers: Layers,
     ) -> None:
         self._connection = connection
         self._tables = tables
@@ -149,8 +162,9 @@ class SessionTables:
         self._session = (
             Session(connection.flow.id, tables, options.redact, budget) if wanted else None
         )
-        self._line = _EventOrder(connection)
-        self._frames = _FrameRows(connection, options) if "frames" in tables else None
+        self._order = EventOrder(connection)
+        self._frames = FrameRows(connection, options) if "frames" in tables else None
+        self._layers = LayerRows(connection, options, layers) if wanted and layers.states else None
         self._wants_anomalies = "anomalies" in tables
 
     def charge_anew(self) -> None:
@@ -162,12 +176,7 @@ class SessionTables:
         """What may be told now, in order of time, with these events behind those that wait."""
         if self._session is None:
             return []
-        line = self._line
-        if line.held or line.waits():
-            events = line.take(events)
-        if len(events) > 1:
-            events.sort(key=_time)
-        return events
+        return self._order.take(events)
 
     def take(
         self, events: list[Event], kind: Kind | None, account: str, records: list[Record]
@@ -185,6 +194,8 @@ class SessionTables:
                     records.append(_anomaly_row(self._connection, event))
         if self._frames:
             records += self._frames.rows(events, kind, account, session.notes)
+        if self._layers:
+            records += self._layers.rows(events, kind, account, session.notes)
         if session.notes:
             self._tell_notes(session, records)
         if session.rows:
@@ -193,12 +204,14 @@ class SessionTables:
     @property
     def is_clear(self) -> bool:
         """Whether what comes is told at once."""
-        return not (self._line.held or self._line.waits())
+        return self._order.is_clear
 
     def add_sum(self, way: Direction, amount: SessionDelta) -> bool:
         """As `pass_over`, for many batches; see `Session.add_sum`."""
         if self._frames:
             self._frames.count(sum(amount.counts.values()))
+        if self._layers:
+            self._layers.count(sum(amount.counts.values()))
         return self._session is None or self._session.add_sum(way, amount)
 
     def pass_over(self, events: Iterable[Event]) -> None:
@@ -211,6 +224,8 @@ class SessionTables:
                 session.add(event)
                 if self._frames:
                     self._frames.pass_over(event)
+                if self._layers:
+                    self._layers.pass_over(event)
             elif isinstance(event, Note):
                 session.note(event)
         session.notes.clear()
@@ -221,6 +236,8 @@ class SessionTables:
         connection, session = self._connection, self._session
         if session:
             row = session_row(connection, session)
+            if self._layers:
+                records += self._layers.finish()
             records += self._rows(session, connection.framing.account)
             self._tell_notes(session, records)
             if "sessions" in self._tables:
@@ -252,78 +269,6 @@ class SessionTables:
 # What a group says of one connection: the events, what was known of the connection then, and whether it is
 # over.
 _Part = tuple[SessionTables, list[Event], Kind | None, str, bool]
-
-
-class _EventOrder:
-    """Where the events of one connection wait: while bytes are missing, what is behind them comes later than
-    what the other side said meanwhile, and an answer would come before its question."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.held: list[Event] = []
-        self._connection = connection
-        self._frames = 0
-        first, second = connection.flow.sides
-        self._first, self._second = first.stream, second.stream
-
-    def waits(self) -> bool:
-        """Whether bytes are waited for."""
-        if self._first.held or self._second.held:
-            return not self._connection.over
-        return self._connection.framing.waiting and not self._connection.over
-
-    def take(self, events: list[Event]) -> list[Event]:
-        """What may go on, with these events behind those that wait."""
-        held = self.held
-        held += events
-        self._frames += sum(len(event.frames) for event in events if isinstance(event, Batch))
-        if self.waits() and self._frames < _LATE_FRAMES:
-            if not held or held[-1].ts_ns - held[0].ts_ns < _LATE_NS:
-                return []
-        self.held, self._frames = [], 0
-        return held
-
-
-def _time(event: Event) -> int:
-    return event.ts_ns
-
-
-class _FrameRows:
-    """The rows of one connection's frames."""
-
-    def __init__(self, connection: Connection, options: Options) -> None:
-        self._maker = RowMaker(connection.flow.id, options.payload, options.redact)
-
-    def rows(
-        self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
-    ) -> list[FrameRecord]:
-        """The rows of frames in order of time. `notes` are what the session found odd about them."""
-        name = kind_name(kind)
-        rows: list[FrameRecord] = []
-        for event in events:
-            if isinstance(event, Batch):
-                rows += self._maker.rows(event, name, account)
-        if notes:
-            _mark(rows, notes)
-        return rows
-
-    def pass_over(self, batch: Batch) -> None:
-        """As `rows`, where nobody wants them."""
-        self._maker.pass_over(batch)
-
-    def count(self, frames: int) -> None:
-        """As `pass_over`, for so many frames."""
-        self._maker.count(frames)
-
-
-def _mark(rows: Iterable[FrameRecord], notes: Iterable[Note]) -> None:
-    """Says in the rows of frames what is odd about them."""
-    places = {(row.sender, row.offset): row for row in rows}
-    for note in notes:
-        row = places.get((note.direction.value, note.offset))
-        if row and note.length:
-            said = row.anomalies or []
-            if note.anomaly.value not in said:
-                row.anomalies = [*said, note.anomaly.value]
 
 
 def session_row(connection: Connection, session: Session) -> SessionRecord:
@@ -393,8 +338,3 @@ def _flow_row(connection: Connection) -> FlowRecord:
         missing_responder=responder.stream.missing_bytes,
         protocol=connection.framing.protocol,
     )
-
-
-def kind_name(kind: Kind | None) -> str:
-    """The kind as the columns say it."""
-    return kind.value if kind else "unknown"

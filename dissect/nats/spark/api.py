@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
@@ -16,14 +16,16 @@ from natsync.protocol import Kind
 
 from ..capture import CaptureReport
 from ..capture.time_range import TimeRange
+from ..declaration import Layer
 from ..errors import SparkError
 from ..options import Options
 from ..partition.byte_ranges import captures, cut
 from ..partition.partitions import Partition, stretches
 from ..partition.record_index import Chain, RecordIndex, joined, settle, walk_chain
-from ..tables import TABLES
+from ..tables import TABLES, frames_for
+from . import application
 from . import arrow_tasks as tasks
-from .executor import Runner
+from .executor import TOLD, Runner
 from .output import Folder
 from .plan import Job, timed
 from .settings import KINDS, PAYLOADS
@@ -99,19 +101,28 @@ def dissect(
     folder.check()
     summary = Summary()
     with closing(Runner(spark)) as runner:
-        job = _planned(runner, paths, {*tables, "sessions"}, options, summary)
+        layers = {table: layer for table in tables if (layer := application.layer_of(table))}
+        direct = tuple(table for table in tables if table not in layers)
+        job = _planned(runner, paths, {*direct, "sessions"}, options, summary)
         run = folder.begin(uuid4().hex)
         decoded = tasks.Decoded()
         if job:
-            work, wanted = job.work, tuple(tables)
+            work = job.work
 
             def function(parts: Sequence[ChunkContext]) -> tasks.Function:
-                return tasks.writing(work, parts, wanted, out, run)
+                return tasks.writing(work, parts, direct, out, run)
 
             told = job.decoded(function)
             with timed(summary.seconds, "decode"):
                 for row in told.collect():
                     decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
+            for table, layer in layers.items():
+                with timed(summary.seconds, table):
+                    files = application.layer_files(table, out, run)
+                    wanted = replace(work, tables=frozenset([frames_for(table)]))
+                    frames = _frames(replace(job, work=wanted, seconds={}), layer)
+                    for row in frames.mapInArrow(files, TOLD).collect():
+                        decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
         _fill(summary, job, decoded, tables)
         with timed(summary.seconds, "publish"):
             folder.publish(run, tables, decoded.written, summary.values())
@@ -132,12 +143,25 @@ def read(
         raise SparkError(f"there is no table {table!r}", f"there are {', '.join(TABLES)}")
     runner = Runner(spark)
     wanted = _job_options(options)
-    job = _planned(runner, [paths] if isinstance(paths, str) else paths, {table}, wanted, Summary())
+    layer = application.layer_of(table)
+    source = frames_for(table) if layer else table
+    job = _planned(
+        runner, [paths] if isinstance(paths, str) else paths, {source}, wanted, Summary()
+    )
     schema = spark_schema(table)
     if job is None:
         return spark.createDataFrame([], schema)
     work = job.work
+    if layer:
+        return _frames(job, layer).mapInArrow(application.layer_rows(table), schema)
     return job.decoded(lambda parts: tasks.reading(work, parts, table), schema)
+
+
+def _frames(job: Job, layer: Layer) -> DataFrame:
+    """The frames that a layer wants, in the order in which it takes them."""
+    work = job.work
+    found = job.decoded(lambda parts: application.wanted_frames(work, parts), application.FRAMES)
+    return application.in_order(found, layer)
 
 
 def _planned(

@@ -70,7 +70,7 @@ def calling(function: Callable[[_In], _Out], values: Sequence[_In]) -> Function:
     def run(batches: Batches) -> Batches:
         for rows in batches:
             for number in rows.column(0).to_pylist():
-                yield _one(number, _told(lambda: function(values[number])))
+                yield told_row(number, _told(lambda: function(values[number])))
 
     return run
 
@@ -145,8 +145,8 @@ def writing(
 
     def do(batches: Batches) -> Batches:
         calm()
-        for number, states, leaving in _inputs(batches):
-            yield _one(number, _told(lambda: one(number, states, leaving)))
+        for number, states, leaving in inputs(batches):
+            yield told_row(number, _told(lambda: one(number, states, leaving)))
 
     return do
 
@@ -156,7 +156,7 @@ def reading(work: Work, parts: Sequence[ChunkContext], table: str) -> Function:
 
     def run(batches: Batches) -> Batches:
         calm()
-        for number, states, leaving in _inputs(batches):
+        for number, states, leaving in inputs(batches):
             rows = decode(work, parts, number, states, leaving, Counter())
             yield from batches_of(table, rows)
 
@@ -184,7 +184,7 @@ def _told(function: Callable[[], _Out]) -> _Out | DissectError:
         return error
 
 
-def _inputs(batches: Batches) -> Iterator[tuple[int, list[State], set[bytes]]]:
+def inputs(batches: Batches) -> Iterator[tuple[int, list[State], set[bytes]]]:
     """Stretches with the states to go on from and the flows that leave."""
     for number, group in groupby(_rows(batches), key=lambda row: row[0]):
         states: list[State] = []
@@ -227,7 +227,8 @@ def _count_losses(records: Iterable[Record], done: Decoded) -> None:
         done.skipped_bytes += record.skipped_bytes
 
 
-def _one(number: int, told: object) -> pa.RecordBatch:
+def told_row(number: int, told: object) -> pa.RecordBatch:
+    """A row `stretch, flow, body` with what a task has to say, which `body_of` reads."""
     return _batch([(number, b"", pickle.dumps(told))], ["stretch", "flow", "body"])
 
 

@@ -30,6 +30,7 @@ from ..capture.files import told
 from ..errors import SparkError
 from ..partition.byte_ranges import captures
 from ..pipeline import released
+from ..tables import TABLES
 from .arrow import batches
 from .settings import Settings, settings_of
 from .stream import FolderReader
@@ -91,6 +92,9 @@ class ShareReader(DataSourceReader):
         """One a share. Raises CaptureError where an input is missing or no capture."""
         size = sum(told(path)[0] for path in captures(self._wanted.paths, CaptureReport()))
         shares = self._wanted.shares or min(1 + size // _SHARE_BYTES, _MOST_SHARES)
+        layer = TABLES[self._wanted.table].layer
+        if layer and layer.across:  # its rows need the frames of all sessions
+            shares = 1
         return [InputPartition((number, shares)) for number in range(shares)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

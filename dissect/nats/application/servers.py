@@ -1,0 +1,228 @@
+"""The servers that a capture shows, and how they are linked: from INFO and CONNECT of all connections.
+
+A server says who it is in the INFO that opens a connection, and on links also in its CONNECT: routes and
+gateways name themselves there by their id, leafnodes by `server_id` and `name` (nats-server: route.go
+sendRouteConnect, gateway.go sendGatewayConnect, leafnode.go sendLeafConnect). INFOs that announce another
+server of the cluster (gossip: `ip` begins with `nats-route://` and there is no nonce) or give an order
+(`gateway_cmd`) say nothing about their sender.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from ..declaration import Layer, LayerFrame, Table, TextColumn
+from ..number_formats import moment_text
+from ..records import FrameRecord, Record
+
+_GREETINGS = frozenset({"INFO", "CONNECT"})
+_GOSSIP = "nats-route://"
+_LINKS = frozenset({"route", "gateway", "leafnode"})
+# Connections that are remembered by who was at their ends. Beyond that, the ones that came first are
+# forgotten: a later CONNECT of theirs counts as that of another connection.
+_CONNECTIONS = 1 << 16
+# Servers in a table; real systems have some hundreds, and a capture made to fill memory has more.
+_SERVERS = 1 << 16
+
+
+@dataclass(slots=True, kw_only=True)
+class ServerRecord(Record):
+    """One server."""
+
+    server_id: Annotated[str | None, "id of the server, new with each start"] = None
+    server_name: Annotated[str | None, "name of the server"] = None
+    server_version: Annotated[str | None, "version of the server"] = None
+    cluster: Annotated[str | None, "cluster of the server; its gateway name where it has one"] = (
+        None
+    )
+    domain: Annotated[str | None, "JetStream domain"] = None
+    first_ns: Annotated[int, "time of the first frame in which it says who it is"]
+    last_ns: Annotated[int, "time of the last one"]
+    connections: Annotated[int, "connections on which it says who it is"] = 0
+    clients: Annotated[int, "connections of clients to it"] = 0
+    links: Annotated[
+        list[str] | None, "`KIND SERVER` for each server it is linked to: the name, else the id"
+    ] = None
+    connect_urls: Annotated[list[str] | None, "addresses that it offers to clients"] = None
+
+
+def wants(frame: FrameRecord) -> bool:
+    """Whether the sender may say who it is."""
+    return frame.op in _GREETINGS and frame.json is not None
+
+
+@dataclass(slots=True)
+class _Server:
+    """What is known of a server. Of two values the one that was said later counts, and of two at the same
+    time the greater: so the order in which connections are read does not matter."""
+
+    first_ns: int
+    last_ns: int
+    connections: int = 0
+    clients: int = 0
+    said: dict[str, tuple[int, str]] = field(default_factory=dict)
+    urls: tuple[int, list[str]] = (0, [])
+    links: set[tuple[str, str]] = field(default_factory=set)
+
+    def learn(self, ts_ns: int, values: dict[str, str]) -> None:
+        """Takes what it says of itself."""
+        self.first_ns, self.last_ns = min(self.first_ns, ts_ns), max(self.last_ns, ts_ns)
+        for name, value in values.items():
+            if value:
+                self.said[name] = max((ts_ns, value), self.said.get(name, (-1, "")))
+
+
+@dataclass(slots=True)
+class _Connection:
+    """The servers at the ends of a connection, by sender."""
+
+    ends: dict[str, str] = field(default_factory=dict)
+    has_client: bool = False
+
+
+class Servers:
+    """The layer's state: all servers, and the ends of the latest connections."""
+
+    def __init__(self) -> None:
+        self._servers: dict[str, _Server] = {}
+        self._connections: dict[str, _Connection] = {}
+
+    def add(self, frame: LayerFrame) -> Iterable[Record]:
+        """Learns from an INFO or CONNECT; rows come at the end."""
+        said = _object(frame.json or "")
+        connection = self._connection(frame.session)
+        if frame.op == "INFO":
+            self._learn_info(connection, frame, said)
+        elif frame.kind in _LINKS:
+            self._learn_link(connection, frame, said)
+        elif frame.kind == "client" and not connection.has_client:
+            connection.has_client = True
+            server = self._servers.get(connection.ends.get("responder", ""))
+            if server:
+                server.clients += 1
+        self._link(connection, frame.kind)
+        return ()
+
+    def finish(self) -> Iterable[Record]:
+        """The rows of all servers."""
+        names = {key: server.said["server_name"][1] for key, server in self._named()}
+        for key, server in self._servers.items():
+            said = {name: value for name, (_, value) in server.said.items()}
+            links = {f"{kind} {names.get(other, other)}" for kind, other in server.links}
+            yield ServerRecord(
+                server_id=key or None,
+                server_name=said.get("server_name"),
+                server_version=said.get("version"),
+                cluster=said.get("gateway") or said.get("cluster"),
+                domain=said.get("domain"),
+                first_ns=server.first_ns,
+                last_ns=server.last_ns,
+                connections=server.connections,
+                clients=server.clients,
+                links=sorted(links) or None,
+                connect_urls=server.urls[1] or None,
+            )
+
+    def _named(self) -> Iterable[tuple[str, _Server]]:
+        return ((key, one) for key, one in self._servers.items() if "server_name" in one.said)
+
+    def _connection(self, session: str) -> _Connection:
+        found = self._connections.get(session)
+        if found is None:
+            if len(self._connections) >= _CONNECTIONS:
+                del self._connections[next(iter(self._connections))]
+            found = self._connections[session] = _Connection()
+        return found
+
+    def _learn_info(
+        self, connection: _Connection, frame: LayerFrame, said: dict[str, object]
+    ) -> None:
+        key = _text(said, "server_id")
+        is_gossip = _text(said, "ip").startswith(_GOSSIP) and not _text(said, "nonce")
+        if not key or is_gossip or said.get("gateway_cmd"):
+            return
+        if connection.ends.get(frame.sender, key) != key:
+            return  # it announces another server
+        names = ("server_name", "version", "cluster", "gateway", "domain")
+        server = self._server(connection, frame, key, {name: _text(said, name) for name in names})
+        urls = said.get("connect_urls")
+        if server and isinstance(urls, list):
+            texts = [url for url in urls if isinstance(url, str)]
+            if texts:
+                server.urls = max(server.urls, (frame.ts_ns, texts))
+
+    def _learn_link(
+        self, connection: _Connection, frame: LayerFrame, said: dict[str, object]
+    ) -> None:
+        """A CONNECT between servers."""
+        if connection.ends.get(frame.sender):
+            return
+        values = {name: _text(said, name) for name in ("cluster", "gateway", "domain")}
+        key = _text(said, "server_id") or _text(said, "name")
+        if frame.kind == "leafnode":
+            values |= {"server_name": _text(said, "name"), "version": _text(said, "version")}
+        if key:
+            self._server(connection, frame, key, values)
+
+    def _server(
+        self, connection: _Connection, frame: LayerFrame, key: str, values: dict[str, str]
+    ) -> _Server | None:
+        """The server that sent the frame; None where there is no room for one more."""
+        server = self._servers.get(key)
+        if server is None:
+            if len(self._servers) >= _SERVERS:
+                return None
+            server = self._servers[key] = _Server(frame.ts_ns, frame.ts_ns)
+        if frame.sender not in connection.ends:
+            connection.ends[frame.sender] = key
+            server.connections += 1
+        server.learn(frame.ts_ns, values)
+        return server
+
+    def _link(self, connection: _Connection, kind: str) -> None:
+        """Notes the link between the two ends, once both are known."""
+        if kind in _LINKS and len(connection.ends) == 2:
+            for sender, other in (("originator", "responder"), ("responder", "originator")):
+                server = self._servers[connection.ends[sender]]
+                server.links.add((kind, connection.ends[other]))
+
+
+def _object(text: str) -> dict[str, object]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(values: dict[str, object], name: str) -> str:
+    value = values.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _position(row: ServerRecord) -> tuple[int | str, ...]:
+    return row.first_ns, row.server_id or ""
+
+
+SERVERS = Table(
+    name="servers",
+    singular="server",
+    summary="List servers: cluster, domain, links to other servers.",
+    row=ServerRecord,
+    time="first_ns",
+    position=_position,
+    text=(
+        TextColumn("name", 16, lambda row: row.server_name or row.server_id, gives=True),
+        TextColumn("version", 8, lambda row: row.server_version or "", rank=3),
+        TextColumn("cluster", 10, lambda row: row.cluster or "", gives=True),
+        TextColumn("domain", 8, lambda row: row.domain or "", gives=True, rank=4),
+        TextColumn("seen", 23, lambda row: moment_text(row.first_ns), rank=6),
+        TextColumn("clients", 7, lambda row: str(row.clients), right=True, rank=2),
+        TextColumn("links", 40, lambda row: ", ".join(row.links or ()), gives=True),
+        TextColumn("offers", 21, lambda row: ", ".join(row.connect_urls or ()), gives=True, rank=5),
+    ),
+    layer=Layer(wants, Servers, payloads=False, across=True),
+)

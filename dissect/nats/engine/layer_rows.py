@@ -1,0 +1,82 @@
+"""Frames of one connection -> the rows of application layers, as the frames come.
+
+The number of a frame counts every frame of its session, so frames that nobody wants are counted too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from natsync.protocol import Kind
+
+from ..declaration import Layer, LayerFrame, LayerState
+from ..framing.events import Batch, Event, Note
+from ..options import Options, Payload
+from ..records import Record
+from ..tables import TABLES, layers_of
+from .connections import Connection
+from .frame_rows import FrameRows
+
+
+class Layers:
+    """The layers that make some of these tables. `states` has those of layers across sessions, None for a
+    layer that has one for each session."""
+
+    def __init__(self, tables: Collection[str]) -> None:
+        self.states: dict[Layer, LayerState | None] = {
+            layer: layer.start() if layer.across else None for layer in layers_of(tables)
+        }
+        self._rows = frozenset(TABLES[name].row for name in tables if name in TABLES)
+
+    def chosen(self, records: Iterable[Record]) -> list[Record]:
+        """The records of the tables that are wanted: a layer may make others too."""
+        rows = self._rows
+        return [row for row in records if row.__class__ in rows or row.__class__ is LayerFrame]
+
+    def finish(self) -> list[Record]:
+        """The rows of layers across sessions, when all sessions are over."""
+        found: list[Record] = []
+        for state in filter(None, self.states.values()):
+            found += self.chosen(state.finish())
+        return found
+
+
+class LayerRows:
+    """The layers at work on one session."""
+
+    def __init__(self, connection: Connection, options: Options, layers: Layers) -> None:
+        bare = replace(options, payload=Payload.NONE)
+        self._frames = FrameRows(connection, bare, LayerFrame)
+        self._layers = layers
+        self._running = [
+            (layer.wants, state or layer.start()) for layer, state in layers.states.items()
+        ]
+        self._own = [
+            state for (_, state), shared in zip(self._running, layers.states.values()) if not shared
+        ]
+
+    def rows(
+        self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
+    ) -> list[Record]:
+        """The rows that these frames complete. `notes` are what the session found odd about them."""
+        found: list[Record] = []
+        frames = self._frames.rows(events, kind, account, notes)
+        for wants, state in self._running:
+            for frame in frames:
+                if wants(frame):
+                    assert isinstance(frame, LayerFrame)
+                    found += state.add(frame)
+        return self._layers.chosen(found) if found else found
+
+    def finish(self) -> list[Record]:
+        """The rows that are left when the session is over."""
+        return self._layers.chosen(row for state in self._own for row in state.finish())
+
+    def pass_over(self, batch: Batch) -> None:
+        """Counts a batch whose rows nobody wants."""
+        self._frames.pass_over(batch)
+
+    def count(self, frames: int) -> None:
+        """Counts frames whose rows nobody wants."""
+        self._frames.count(frames)

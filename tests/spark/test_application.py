@@ -1,0 +1,52 @@
+"""Tables of application layers in Spark: the rows of the command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.grown import ROOT, with_toys
+
+# Two jobs in a Spark of their own take a while where other tests run.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+
+SCRIPT = """
+import sys
+from pyspark.sql import SparkSession
+from dissect.nats import records
+from dissect.nats.spark import read
+from dissect.nats.spark.api import JobOptions, dissect
+from dissect.nats.tables import TABLES
+
+out, *paths = sys.argv[1:]
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+
+def rows(made, table):
+    names = [item.name for item in TABLES[table].columns if item.name != "time"]
+    return sorted(repr([getattr(row, name) for name in names]) for row in made)
+
+tables = ["toys", "servers"]
+dissect(spark, paths, ["sessions", *tables], JobOptions(chunk_bytes=1 << 14), out)
+for table in tables:
+    wanted = rows(records(paths, [table]), table)
+    assert len(wanted) > 3, table
+    assert rows(read(spark, paths, table, chunk_size=1 << 13).collect(), table) == wanted, table
+    assert rows(spark.read.parquet(f"{out}/{table}").collect(), table) == wanted, table
+print("equal")
+"""
+
+
+def test_rows_are_those_of_the_command_line(tmp_path: Path) -> None:
+    package = with_toys(tmp_path / "package")
+    captures = ROOT / "samples" / "captures"
+    paths = [captures / "core-2.15.1.pcap", captures / "damaged-loss-reorder.pcap"]
+    paths += [captures / "cluster-2.15.1.pcap"]
+    here = {**os.environ, "PYTHONPATH": str(package), "PYSPARK_PYTHON": sys.executable}
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "out"), *map(str, paths)]
+    done = subprocess.run(command, cwd=package, env=here, capture_output=True, text=True)
+    assert done.stdout.endswith("equal\n"), done.stderr[-4000:]
