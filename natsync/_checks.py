@@ -25,6 +25,8 @@ def check_seconds(**given: object) -> None:
     for what, value in given.items():
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise TypeError(f"{what} must be a number of seconds, not {_kind(value)}")
+        if value != value:
+            raise ValueError(f"{what} must be a number of seconds, not NaN")
 
 
 def check_count(**given: object) -> None:

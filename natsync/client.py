@@ -219,7 +219,7 @@ class Client:
         finally:
             mux.close(token)
         if frame is None:
-            raise RequestTimeoutError(subject, timeout)
+            raise RequestTimeoutError(subject, timeout, self._router.outage)
         return self._read_reply(subject, frame)
 
     def request_async(
@@ -287,7 +287,7 @@ class Client:
     def _patience(self, timeout: float | None) -> float:
         if timeout is None:
             return self._connection.options.request_timeout
-        if timeout.__class__ is not float:
+        if timeout.__class__ is not float or timeout != timeout:
             check_seconds(timeout=timeout)
         return timeout
 

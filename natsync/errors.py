@@ -36,6 +36,7 @@ __all__ = [
     "ForkedError",
     "HandlerError",
     "HeadersNotSupportedError",
+    "MaxControlLineError",
     "MaxMessagesError",
     "MaxPayloadError",
     "MsgNoReplyError",
@@ -198,7 +199,7 @@ class ConnectionClosedError(_Facts, ConnectionError):
 
 
 class ConnectionReconnectingError(_Facts, ConnectionError):
-    """There is no connection at the moment; `reason` says why it was lost, if it was just now."""
+    """There is no connection at the moment; `reason` says why it was lost, or cannot be made again."""
 
     reason: str = ""
 
@@ -250,10 +251,13 @@ class _Timeout(_Facts, TimeoutError):
 
 
 class RequestTimeoutError(_Timeout):
-    """Somebody listens on `subject`, but no reply came in time."""
+    """No reply on `subject` came in time. If there is no connection at the moment, `outage` says why."""
+
+    outage: str = ""
 
     def __str__(self) -> str:
-        return f"no reply on {self.subject} within {self.timeout:g} s"
+        outage = f"; there is no connection: {self.outage}" if self.outage else ""
+        return f"no reply on {self.subject} within {self.timeout:g} s{outage}"
 
 
 class NextMsgTimeoutError(_Timeout):
@@ -274,14 +278,17 @@ class FlushTimeoutError(_Facts, TimeoutError):
 
 class OutboundBufferLimitError(_Facts):
     """The server takes no more data: the write buffer of `limit` bytes stayed full for `timeout` seconds;
-    or, with a `timeout` of 0, there is no connection and the buffer for that time is full."""
+    or, with a `timeout` of 0, there is no connection, for the reason `outage`, and the buffer for that time
+    is full."""
 
     limit: int
     timeout: float = 0.0
+    outage: str = ""
 
     def __str__(self) -> str:
         if not self.timeout:
-            return f"outbound buffer of {self.limit} bytes is full while reconnecting"
+            outage = f": {self.outage}" if self.outage else ""
+            return f"outbound buffer of {self.limit} bytes is full while reconnecting{outage}"
         return f"outbound buffer of {self.limit} bytes still full after {self.timeout:g} s"
 
 
@@ -302,6 +309,20 @@ class MaxPayloadError(_Facts, ValueError):
 
     def __str__(self) -> str:
         return f"message of {self.size} bytes is over the server's max_payload of {self.limit}"
+
+
+class MaxControlLineError(_Facts, ValueError):
+    """Subject, reply and queue make a protocol line of `size` bytes: too long for the server, which would
+    end the connection. `limit` is 0 where it is the server's own, which it does not tell."""
+
+    size: int
+    limit: int
+
+    def __str__(self) -> str:
+        limit = f"limit of {self.limit}" if self.limit else "server's limit"
+        return (
+            f"subject, reply and queue of {self.size} bytes are over the {limit} for a control line"
+        )
 
 
 class HeadersNotSupportedError(_Facts):

@@ -29,6 +29,9 @@ RECONNECT_BUFFER = 8 << 20
 MAX_WAIT = 4e6
 """Seconds that any platform can wait (threading.TIMEOUT_MAX is 4294967 on Windows); 46 days."""
 
+MAX_CONTROL_LINE = 4096
+"""Bytes of subject, reply, queue and sid that servers take, unless configured (nats-server: const.go)."""
+
 MAX_MSGS = 999_999_999
 """The most that UNSUB can say: servers read nine digits."""
 

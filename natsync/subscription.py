@@ -141,7 +141,7 @@ class Subscription:
         MaxMessagesError or ConnectionClosedError.
         """
         self._check_sync()
-        if timeout is not None and timeout.__class__ is not float:
+        if timeout is not None and (timeout.__class__ is not float or timeout != timeout):
             check_seconds(timeout=timeout)
         frame = self._sink.take(timeout)
         if frame is None:

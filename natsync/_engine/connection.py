@@ -46,17 +46,19 @@ from ..errors import (
     DrainTimeoutError,
     Error,
     FlushTimeoutError,
+    MaxControlLineError,
+    OptionError,
     ReentrantCallError,
     fresh,
 )
-from ..options import MAX_WAIT, Options, Server
+from ..options import MAX_CONTROL_LINE, MAX_WAIT, Options, Server
 from ..protocol import ServerInfo
 from .dispatch import Dispatcher
 from .log import logger
 from .outbound_buffer import RequestBytes
 from .reply_mux import ReplyMux
 from .sink import Sink, SubscriptionSink
-from .subscription_table import SubscriptionTable, limit, subscribe, unsubscribe
+from .subscription_table import SubscriptionTable, control_line_bytes, limit, subscribe, unsubscribe
 from .supervisor import Status, Supervisor
 from .waiter import Waiter
 
@@ -188,6 +190,10 @@ class Connection:
         if self._supervisor.draining:
             raise ConnectionDrainingError
         sid = self.table.add(sub)
+        size = control_line_bytes(sub)
+        if size > MAX_CONTROL_LINE:  # it would end the connection, and the next one
+            self.table.remove(sid)
+            raise MaxControlLineError(size, MAX_CONTROL_LINE)
         try:
             self.outbound.put_control(subscribe(sid, sub))
         except BaseException:  # also an interrupt: nobody would know of it
@@ -354,6 +360,8 @@ class Connection:
         """Gives the connection up for another one."""
         if self.status is Status.CLOSED:
             raise ConnectionClosedError
+        if not self.options.reconnect:
+            raise OptionError("reconnect", "is off, so that a connection is never made again")
         self._supervisor.reconnect()
 
     @property

@@ -55,6 +55,7 @@ class Dispatcher:
         """Starts `workers` threads that call `handler` with the messages of `sub` until it ends; one of
         them keeps their order. With an `executor` its threads call the handler, `workers` at a time.
         """
+        sub.ends_at_refusal = True
         room = threading.BoundedSemaphore(workers)
         around = self._around
 
@@ -96,6 +97,13 @@ class Dispatcher:
         passed = on_error is not None and self.post(partial(on_error, error))
         log = logger().debug if passed else logger().warning
         log("%s", error, exc_info=error if isinstance(error, HandlerError) else None)
+
+    def attempt_failed(self, error: Error) -> None:
+        """Passes on why another attempt to connect has failed: to the error callback, or the log."""
+        on_error = self._callbacks.on_error
+        if on_error:
+            self.post(partial(on_error, error))
+        logger().info("not connected: %s", error)
 
     def disconnected(self, error: Error | None) -> None:
         """Says that the connection was lost."""

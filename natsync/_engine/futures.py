@@ -41,7 +41,7 @@ class FutureContext:
         self,
         read: Callable[[str, Delivered], Msg],
         drive: Drive,
-        post: Callable[[Callable[[], object]], object],
+        post: Callable[[Callable[[], object]], bool],
         give_up: Callable[[bytes], bool],
     ) -> None:
         self.read = read
@@ -119,8 +119,14 @@ class ReplyFuture(Future[Msg]):
         return cancelled
 
     def add_done_callback(self, fn: Callable[[Future[Msg]], object]) -> None:
-        """Calls `fn` with this future, on the connection's callback thread, when it is done."""
-        super().add_done_callback(lambda future: self._context.post(lambda: fn(self)))
+        """Calls `fn` with this future, on the connection's callback thread, when it is done; at once, on this
+        thread, after the client was closed."""
+
+        def call(future: Future[Msg]) -> None:
+            if not self._context.post(lambda: fn(self)):
+                fn(self)  # as any Future does: that thread has ended with the client
+
+        super().add_done_callback(call)
 
     def settle(self, frame: Delivered) -> None:
         """Sets what the reply says. For who drives."""

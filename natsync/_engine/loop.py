@@ -277,13 +277,11 @@ class Loop:
             self.transport = None
             self._mask = 0
 
-    def pause(self, until: float, check: Callable[[], float]) -> None:
+    def pause(self, until: float, check: Callable[[], float | None]) -> None:
         """Waits for the time `until`. `check` is called at each wake-up and at the times that it returns;
-        what it raises ends the wait."""
-        due = check()
-        while monotonic() < until:
+        None, or what it raises, ends the wait."""
+        while (due := check()) is not None and monotonic() < until:
             self.wait(min(until, due))
-            due = check()
 
     def wait(
         self,

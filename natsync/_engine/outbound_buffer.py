@@ -128,6 +128,8 @@ class OutboundBuffer:
         self._brim = away_limit  # how many bytes may be here before one more is put
         self._mark = _CLOSED  # and how many, before who has put one has more to do
         self._refusal: Callable[[], Error] | None = None
+        self.outage = ""
+        """Why there is no connection, if there is none."""
 
     def put(self, item: bytes | Chunks, size: int, wake: bool = True) -> None:
         """Leaves `item`, of `size` bytes, to be sent; waits while it is full. Without `wake` the caller
@@ -173,7 +175,7 @@ class OutboundBuffer:
         if refusal:
             raise refusal()
         if away:
-            raise ConnectionReconnectingError
+            raise ConnectionReconnectingError(self.outage)
 
     def take_all(self, into: list[Item] | None = None) -> list[Item]:
         """Everything that is there; in the list `into`, or still here, also where this is interrupted."""
@@ -304,8 +306,8 @@ class OutboundBuffer:
             return None
         if self._away:
             if not self._away_limit:
-                return ConnectionReconnectingError()
-            return OutboundBufferLimitError(self._away_limit)
+                return ConnectionReconnectingError(self.outage)
+            return OutboundBufferLimitError(self._away_limit, outage=self.outage)
         if monotonic() >= until:
             return OutboundBufferLimitError(self._limit, self._timeout)
         return turn

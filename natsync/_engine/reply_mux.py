@@ -43,6 +43,7 @@ class ReplyMux:
     which are atomic, take the place of a lock."""
 
     asked = ""
+    ends_at_refusal = False
     max_msgs = None
     received_before = 0
     is_full = False
@@ -87,7 +88,7 @@ class ReplyMux:
         subject: str,
         timeout: float,
         read: Callable[[str, Delivered], Msg],
-        post: Callable[[Callable[[], object]], object],
+        post: Callable[[Callable[[], object]], bool],
     ) -> tuple[bytes, ReplyFuture]:
         """The same for who does not wait: what `read` makes of the subject and the reply will be in the
         future, or that there was none within `timeout` seconds."""
@@ -114,12 +115,12 @@ class ReplyMux:
         """When `expire` has something to do."""
         return self._deadlines.next(self._waiting.__contains__)
 
-    def expire(self, now: float) -> None:
-        """Fails the requests that are too late. For who drives."""
+    def expire(self, now: float, outage: str = "") -> None:
+        """Fails the requests that are too late; `outage` says why there is no connection. For who drives."""
         for token, timeout in self._deadlines.pop(now):
             found = self._waiting.get(token)
             if found:
-                self._fail(token, RequestTimeoutError(found[0], timeout))
+                self._fail(token, RequestTimeoutError(found[0], timeout, outage))
 
     def _enter(self, token: bytes, subject: str, answer: Answer) -> None:
         if self._refused:
@@ -187,7 +188,7 @@ class ReplyMux:
 def _futures(
     read: Callable[[str, Delivered], Msg],
     drive: Drive,
-    post: Callable[[Callable[[], object]], object],
+    post: Callable[[Callable[[], object]], bool],
     give_up: Callable[[bytes], bool],
 ) -> Callable[[str, bytes], ReplyFuture]:
     """What makes them."""

@@ -39,6 +39,9 @@ class Router:
         self.info = ServerInfo()
         self.encoder = MessageEncoder(self.info)
         self.in_msgs = 0
+        self.outage = ""
+        """Why there is no connection, while there is none."""
+
         self.reply_mux: ReplyMux | None = None
         self.final_ping = Flush(object())
         """The last of all: its PONG says that the server has everything."""
@@ -100,7 +103,7 @@ class Router:
     def expire(self, now: float) -> None:
         """Fails what is too late."""
         if self.reply_mux and self.reply_mux.deadline <= now:
-            self.reply_mux.expire(now)
+            self.reply_mux.expire(now, self.outage)
 
     def has_room(self) -> bool:
         """Whether no subscription is full any more; then reading goes on. For any thread."""

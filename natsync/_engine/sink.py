@@ -24,10 +24,12 @@ class Sink(Protocol):
 
     `received` counts its messages, `received_before` those of them that came on earlier connections.
     `asked` is the subject of the request whose replies it waits for, if it was made for one request.
+    `ends_at_refusal`: a refusal by the server ends it, since nobody asks it for messages.
     """
 
     sid: bytes
     asked: str
+    ends_at_refusal: bool
 
     @property
     def subject(self) -> str: ...
@@ -81,6 +83,7 @@ class SubscriptionSink:
         self.queue = queue
         self.sid = b""
         self.asked = ""
+        self.ends_at_refusal = False
         self.wire_subject = to_wire(subject)
         self.wire_queue = to_wire(queue)
         check_subscribe(self.wire_subject)

@@ -12,7 +12,9 @@ from ..protocol import Sub, Unsub, encode
 from .outbound_buffer import SubscriptionOps
 from .sink import Sink, SubscriptionSink
 
-__all__ = ["SubscriptionTable"]
+__all__ = ["SubscriptionTable", "control_line_bytes", "limit", "subscribe", "unsubscribe"]
+
+_LONG = 256  # bytes of a SUB: no server is configured to take less
 
 
 class SubscriptionTable:
@@ -53,13 +55,25 @@ class SubscriptionTable:
     def deny(self, error: PermissionsViolationError) -> None:
         """Tells those whose subscription, or request, was refused; the server says no more than subject and
         queue."""
-        for _, sink in self.all():
+        for sid, sink in self.all():
             if error.operation == "publish":
                 concerned = sink.asked == error.subject
             else:
                 concerned = (sink.subject, sink.queue) == (error.subject, error.queue)
-            if concerned:
+            if concerned and sink.ends_at_refusal:
+                sink.end(error, quiet=False)
+                self.remove(sid)
+            elif concerned:
                 sink.refuse(error)
+
+    def remove_longest(self) -> Sink | None:
+        """Forgets, and returns, the one with the longest SUB; None if all are as short as usual."""
+        sid, sink = max(
+            self.all(), key=lambda each: control_line_bytes(each[1]), default=(b"", None)
+        )
+        if sink is None or control_line_bytes(sink) < _LONG:
+            return None
+        return self.remove(sid)
 
     def lose(self, error: Error) -> None:
         """The connection is lost: ends those who wait for replies to a request, which cannot come."""
@@ -67,6 +81,11 @@ class SubscriptionTable:
             if sink.asked:
                 sink.end(error)
                 self.remove(sid)
+
+
+def control_line_bytes(sink: Sink) -> int:
+    """Bytes of its SUB that servers limit: subject, queue, sid."""
+    return len(sink.wire_subject) + len(sink.wire_queue) + len(sink.sid) + 2
 
 
 def subscribe(sid: bytes, sink: Sink) -> SubscriptionOps:

@@ -14,7 +14,14 @@ from os import urandom  # the module random takes a thirtieth of every import
 from time import monotonic
 from typing import TypeVar
 
-from ..errors import ConnectionClosedError, ConnectionReconnectingError, Error, fresh
+from ..errors import (
+    ConnectionClosedError,
+    ConnectionReconnectingError,
+    Error,
+    MaxControlLineError,
+    ServerError,
+    fresh,
+)
 from ..options import Options, Server
 from ..protocol import ServerInfo
 from ..tls import TLS
@@ -28,7 +35,7 @@ from .outbound_buffer import length
 from .router import Router
 from .seat import Seat
 from .servers import Backoff, ServerPool
-from .subscription_table import SubscriptionTable
+from .subscription_table import SubscriptionTable, control_line_bytes
 from .waiter import Event, StateLock, Waiter
 
 __all__ = ["Supervisor", "Status"]
@@ -109,6 +116,8 @@ class Supervisor:
     def reconnect(self) -> None:
         """Gives the connection up for another one. For any thread."""
         self.seat.forced = True
+        if not self.seat.closing:
+            self.connected.clear()  # now: who calls `wait_connected` next waits for the new one
         self.loop.wake()
 
     # From here on: the I/O thread.
@@ -147,7 +156,7 @@ class Supervisor:
         verdict = self._pool.verdict()
         if not self._options.retry_on_failed_connect or not self._pool.servers:
             raise verdict
-        logger().info("not connected: %s", verdict)
+        self._dispatcher.attempt_failed(verdict)
         self.settled.set()
         if not self._restore():
             raise self._pool.verdict()
@@ -157,6 +166,7 @@ class Supervisor:
         or the credentials were refused twice."""
         while self._pool.servers:
             delay = self._backoff.delay(self._pool.rounds, urandom(1)[0] / 256)
+            self.seat.forced = False
             self.loop.pause(monotonic() + delay, self._check)
             if self._round(monotonic() + self._options.connect_timeout * len(self._pool.servers)):
                 return True
@@ -177,8 +187,9 @@ class Supervisor:
                 self.seat.check_closing()
                 refused = isinstance(error, Error) and self._pool.refused_again(error)
                 told = pool.failed(server, self._step, error)
+                self._note_outage(str(told))
                 if self._connected:
-                    logger().info("reconnecting: %s", told)
+                    self._dispatcher.attempt_failed(told)
                 if refused and not self._options.ignore_auth_errors:
                     raise told
         return False
@@ -239,10 +250,11 @@ class Supervisor:
         self._step = "tls"
         self._dialer.secure(tls, server.tls_name or server.host, deadline, self.seat.check_closing)
 
-    def _check(self) -> float:
+    def _check(self) -> float | None:
+        """When to look again while waiting to reconnect; None: at once, `reconnect` was called."""
         self.seat.check_closing()
         self.router.expire(monotonic())
-        return self.router.deadline
+        return None if self.seat.forced else self.router.deadline
 
     def _note_loss(self, error: Error) -> None:
         assert self.seat.channel
@@ -262,11 +274,26 @@ class Supervisor:
         reason = error.reason if isinstance(error, ConnectionClosedError) else str(error)
         lost = ConnectionReconnectingError(reason)
         lost.__cause__ = error
+        self._note_outage(reason)
+        self._end_refused(error)
         waiting = [flush.token for flush in self.outbound.detach(channel.unsent())]
         for token in waiting + channel.engine.abandon():
             if isinstance(token, Waiter):
                 token.fail(lost)
         self.router.disconnected(lost)
+
+    def _note_outage(self, reason: str) -> None:
+        """Notes why there is no connection, for the errors of all who need one meanwhile."""
+        self.outbound.outage = self.router.outage = reason
+
+    def _end_refused(self, error: Error) -> None:
+        """Ends the subscription for which the server has ended the connection; it does not say which one."""
+        if isinstance(error, ServerError) and error.text.lower() == "maximum control line exceeded":
+            sink = self._table.remove_longest()
+            if sink:
+                refusal = MaxControlLineError(control_line_bytes(sink), 0)
+                sink.end(refusal, quiet=False)
+                self._dispatcher.report(refusal)
 
     def _add_up(self, channel: Channel) -> None:
         """Makes its counts those of the past, once."""
@@ -292,6 +319,7 @@ class Supervisor:
     def _opened(self, info: ServerInfo) -> None:
         """There is a connection: interest first, then what was published meanwhile."""
         assert self.seat.channel
+        self.router.outage = ""
         self.outbound.attach()
         # After it: who subscribes in between is told twice.
         self.seat.channel.engine.send(self._table.wire())

@@ -109,3 +109,14 @@ def test_a_closed_client_does_not_reconnect() -> None:
         nc.close(0)
         with pytest.raises(natsync.ConnectionClosedError):
             nc.reconnect()
+
+
+def test_not_a_number_is_no_timeout() -> None:
+    with FakeServer() as server, server.client() as (nc, _):
+        sub = nc.subscribe("a")
+        for call in (nc.request, nc.request_async):
+            with pytest.raises(ValueError, match="NaN"):
+                call("a", timeout=float("nan"))
+        for wait in (sub.next_msg, nc.flush, nc.close, nc.drain, nc.wait_connected):
+            with pytest.raises(ValueError, match="NaN"):
+                wait(float("nan"))

@@ -36,6 +36,7 @@ SAMPLES: list[Error] = [
     errors.OutboundBufferLimitError(10, 0.5),
     errors.NoRespondersError("a"),
     errors.MaxPayloadError(11, 10),
+    errors.MaxControlLineError(5000, 4096),
     errors.HeadersNotSupportedError(),
     errors.MsgNoReplyError("a"),
     errors.BadSubscriptionError("a"),

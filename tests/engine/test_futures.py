@@ -30,7 +30,10 @@ def lone_future(waiting: int = 1) -> ReplyFuture:
         return natsync.Msg(frame, publish)
 
     context = FutureContext(
-        read, idle, lambda call: call(), lambda token: bool(left and left.pop())
+        read,
+        idle,
+        lambda call: call() is not NotImplemented,
+        lambda token: bool(left and left.pop()),
     )
     return ReplyFuture(context, "x", b"1")
 
@@ -301,3 +304,12 @@ def test_ends_and_waits_that_meet() -> None:
         begin.wait()
         future.settle(REPLY)
         assert [call.result()[1] for call in calls] == [{future}] * 3
+
+
+def test_a_callback_that_is_added_after_the_end_of_the_client_is_called() -> None:
+    called: list[object] = []
+    with FakeServer() as server, server.client() as (nc, _):
+        future = nc.request_async("x", timeout=TIMEOUT)
+        nc.close()
+        future.add_done_callback(called.append)
+        assert called == [future]

@@ -18,6 +18,7 @@ from natsync._engine.waiter import Waiter
 from natsync.protocol import Err, Info, Msg, Ping, Pong, Pub, Sub, Unsub
 
 from tests.support.fake_server import INFO, Background, FakeServer, Peer
+from tests.support.waiting import eventually
 
 TIMEOUT = 10.0
 
@@ -210,6 +211,7 @@ def test_the_same_refusal_twice_is_the_end() -> None:
         assert isinstance(caught.value.__cause__, errors.AuthorizationError)
         assert told.next().startswith("error")
         assert told.next().startswith("disconnect")
+        assert told.next().startswith("error the server reported")
         assert told.next().startswith("close the server reported")
         assert nc.status is natsync.Status.CLOSED
 
@@ -234,6 +236,8 @@ def test_giving_up_is_told() -> None:
         for _ in range(2):
             server.accept().close()
         assert told.next().startswith("disconnect")
+        for _ in range(2):
+            assert told.next().startswith("error no connection to")
         assert told.next().startswith("close no connection to")
         with pytest.raises(errors.ConnectionClosedError):
             nc.publish("a")
@@ -308,3 +312,22 @@ def test_closing_ends_the_search_for_a_server() -> None:
         nc.close(0)
         with pytest.raises(errors.ConnectionClosedError):
             call.result()
+
+
+def test_reconnecting_on_request_does_not_wait_for_its_turn() -> None:
+    connect = partial(natsync.connect, reconnect_wait=60, reconnect_max_wait=60)
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        peer.reset()
+        server.accept().close()  # the first try comes at once
+        eventually(lambda: nc._connection._supervisor._pool.rounds == 1)
+        nc.reconnect()
+        server.accept().greet()
+        assert nc.wait_connected(TIMEOUT)
+
+
+def test_a_connection_that_is_not_made_again_is_not_given_up_on_request() -> None:
+    connect = partial(natsync.connect, reconnect=False)
+    with FakeServer() as server, server.client(connect) as (nc, _):
+        with pytest.raises(errors.OptionError, match="reconnect"):
+            nc.reconnect()
+        assert nc.status is natsync.Status.CONNECTED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from queue import SimpleQueue
 from signal import SIGCONT, SIGKILL, SIGSTOP
 
 import pytest
@@ -66,6 +67,40 @@ def test_a_token(start_server: StartServer, which: Which) -> None:
     natsync.connect(server.url.replace("//", f"//{SECRET}@")).close()
     with pytest.raises(errors.AuthorizationError):
         natsync.connect(server.url)
+
+
+def test_a_denied_subscription_with_a_handler_ends(guarded: NatsServer) -> None:
+    ended = SimpleQueue[errors.Error]()
+    with natsync.connect(url(guarded, "guest")) as nc:
+        sub = nc.subscribe("secret.plans", handler=print, on_close=ended.put)
+        assert isinstance(ended.get(timeout=TIMEOUT), errors.PermissionsViolationError)
+        assert sub.state is natsync.State.CLOSED
+        nc.flush(TIMEOUT)
+
+
+def test_a_control_line_that_is_too_long_costs_the_subscription_alone(
+    start_server: StartServer,
+) -> None:
+    reported = SimpleQueue[errors.Error]()
+    server = start_server("max_control_line: 1024")
+    with natsync.connect(server.url, reconnect_wait=0.01, on_error=reported.put) as nc:
+        with pytest.raises(
+            errors.MaxControlLineError, match="5003 bytes are over the limit of 4096"
+        ):
+            nc.subscribe("x" * 5000)
+        nc.flush(TIMEOUT)
+        fine, refused = nc.subscribe("fine"), nc.subscribe(
+            "x" * 2000
+        )  # more than this server takes
+        with pytest.raises(errors.MaxControlLineError):
+            refused.next_msg(TIMEOUT)
+        assert any(
+            isinstance(reported.get(timeout=TIMEOUT), errors.MaxControlLineError) for _ in range(2)
+        )
+        assert nc.wait_connected(TIMEOUT)
+        nc.publish("fine")
+        fine.next_msg(TIMEOUT)
+        assert nc.stats.reconnects == 1
 
 
 def test_a_denied_subscription(guarded: NatsServer) -> None:
