@@ -341,6 +341,7 @@ class Client:
         sent, then it is closed.
 
         Raises DrainTimeoutError, when it is closed, with what was not handled within `timeout` seconds.
+        Messages of subscriptions that only the calling thread reads stay to be taken afterwards.
         Handlers may publish meanwhile; `subscribe` raises ConnectionDrainingError. Called by a handler, it
         does not wait for that one.
         """

@@ -174,10 +174,11 @@ class Subscription:
             self._sink.host.unsubscribe(self._sink, max_msgs)
 
     def drain(self, timeout: float = 30.0) -> None:
-        """Ends it, and returns when everything that had come was taken, and handled.
+        """Ends it, so that nothing is lost of what the server has sent before; then `on_close` is called.
 
-        Raises DrainTimeoutError where that takes longer than `timeout` seconds; then what is left is dropped.
-        Called by its own handler, it does not wait for that one.
+        Without a handler, pending messages stay to be taken, and iteration ends after them. With one, it
+        returns when all are handled; raises DrainTimeoutError where that takes longer than `timeout`
+        seconds, and drops what is left then. Called by its own handler, it does not wait for that one.
         """
         check_seconds(timeout=timeout)
         self._sink.draining = True

@@ -221,9 +221,10 @@ class Connection:
             pass  # which has ended it
 
     def drain_subscription(self, sub: SubscriptionSink, timeout: float) -> None:
-        """Ends `sub`, and waits until all that had come is handled."""
+        """Ends `sub`, and waits until its handler, if it has one, has taken all that had come."""
         self._supervisor.loop.prepare_to_block()
-        left = self._drain([sub], monotonic() + min(timeout, MAX_WAIT))
+        awaited = [sub] if sub.has_handler else []
+        left = self._drain([sub], awaited, monotonic() + min(timeout, MAX_WAIT))
         if left:
             raise DrainTimeoutError(timeout, left)
 
@@ -252,7 +253,8 @@ class Connection:
                 self._wait_drained(timeout, until)
             if first and supervisor.connected.wait(max(0.0, until - monotonic())):
                 supervisor.drained()
-                left = self._drain(self.table.subscriptions(), until)
+                subs = self.table.subscriptions()
+                left = self._drain(subs, [sub for sub in subs if sub.is_taken_elsewhere()], until)
         finally:
             if first:
                 self.close(max(_GRACE, until - monotonic()))
@@ -284,8 +286,13 @@ class Connection:
                 left[sub.subject] = left.get(sub.subject, 0) + count
         return left
 
-    def _drain(self, subs: list[SubscriptionSink], until: float) -> dict[str, int]:
-        """Ends subscriptions behind what the server has sent; what is not handled at the time `until`."""
+    def _drain(
+        self, subs: list[SubscriptionSink], awaited: list[SubscriptionSink], until: float
+    ) -> dict[str, int]:
+        """Ends subscriptions behind what the server has sent; what is not handled at the time `until`.
+
+        Pending messages that the calling thread itself would have to take stay there for it.
+        """
         for sub in subs:
             self.outbound.put_control(unsubscribe(sub.sid))
         try:
@@ -296,7 +303,7 @@ class Connection:
             sub.end(BadSubscriptionError(sub.subject))
             self.table.remove(sub.sid)
         left: dict[str, int] = {}
-        for sub in subs:
+        for sub in awaited:
             count = sub.wait_idle(until)
             if count:
                 left[sub.subject] = left.get(sub.subject, 0) + count

@@ -55,7 +55,7 @@ class Dispatcher:
         """Starts `workers` threads that call `handler` with the messages of `sub` until it ends; one of
         them keeps their order. With an `executor` its threads call the handler, `workers` at a time.
         """
-        sub.ends_at_refusal = True
+        sub.has_handler = True
         room = threading.BoundedSemaphore(workers)
         around = self._around
 

@@ -43,7 +43,7 @@ class ReplyMux:
     which are atomic, take the place of a lock."""
 
     asked = ""
-    ends_at_refusal = False
+    has_handler = False
     max_msgs = None
     received_before = 0
     is_full = False
@@ -117,7 +117,7 @@ class ReplyMux:
 
     def expire(self, now: float, outage: str = "") -> None:
         """Fails the requests that are too late; `outage` says why there is no connection. For who drives."""
-        for token, timeout in self._deadlines.pop(now):
+        for token, timeout in self._deadlines.pop(now, self._waiting.__contains__):
             found = self._waiting.get(token)
             if found:
                 self._fail(token, RequestTimeoutError(found[0], timeout, outage))

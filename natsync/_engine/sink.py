@@ -24,12 +24,12 @@ class Sink(Protocol):
 
     `received` counts its messages, `received_before` those of them that came on earlier connections.
     `asked` is the subject of the request whose replies it waits for, if it was made for one request.
-    `ends_at_refusal`: a refusal by the server ends it, since nobody asks it for messages.
+    `has_handler`: nobody asks it for messages, so that an error of the server ends it.
     """
 
     sid: bytes
     asked: str
-    ends_at_refusal: bool
+    has_handler: bool
 
     @property
     def subject(self) -> str: ...
@@ -83,7 +83,8 @@ class SubscriptionSink:
         self.queue = queue
         self.sid = b""
         self.asked = ""
-        self.ends_at_refusal = False
+        self.has_handler = False
+        self._reader: int | None = None  # the thread that waited for a message last
         self.wire_subject = to_wire(subject)
         self.wire_queue = to_wire(queue)
         check_subscribe(self.wire_subject)
@@ -156,6 +157,10 @@ class SubscriptionSink:
         """Waits until all messages are taken and handled; returns how many are not at the time `until`."""
         return self.pending.wait_idle(until)
 
+    def is_taken_elsewhere(self) -> bool:
+        """Whether a handler, or another thread than this one, takes its messages."""
+        return self.has_handler or self._reader not in (None, threading.get_ident())
+
     def handle(self, call: Callable[[Msg, object], None]) -> None:
         """Calls `call` with each message and a token until the end; each token must be given to `handled`.
         For the thread that runs the handler."""
@@ -196,6 +201,7 @@ class SubscriptionSink:
         """The next message, or None after `timeout` seconds; see `PendingQueue.take`."""
         frame = self.pending.next(thread)  # before any look at the clock
         while frame is None:
+            self._reader = threading.get_ident()
             until = deadline_after(MAX_WAIT if timeout is None else timeout)
             frame = self.pending.take(until, refusal, thread)
             if timeout is not None:

@@ -60,7 +60,7 @@ class SubscriptionTable:
                 concerned = sink.asked == error.subject
             else:
                 concerned = (sink.subject, sink.queue) == (error.subject, error.queue)
-            if concerned and sink.ends_at_refusal:
+            if concerned and sink.has_handler:
                 sink.end(error, quiet=False)
                 self.remove(sid)
             elif concerned:

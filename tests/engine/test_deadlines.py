@@ -1,4 +1,4 @@
-"""What is too late, and what is forgotten."""
+"""What is too late, what is forgotten, and what it costs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,37 @@ def test_deadlines_forget_what_was_answered() -> None:
     deadlines.add(b"2", 5.0, 1.0)
     deadlines.add(b"3", 1.0, 2.0)
     assert deadlines.next(waiting.__contains__) == 3.0
-    assert deadlines.pop(3.0) == [(b"3", 1.0)]
+    assert deadlines.pop(3.0, waiting.__contains__) == [(b"3", 1.0)]
     assert deadlines.next(waiting.__contains__) == 6.0
     waiting.clear()
     assert deadlines.next(waiting.__contains__) == float("inf")
-    assert not deadlines._queues
+    assert not deadlines._heap
+
+
+def test_a_look_costs_the_same_beside_many_with_different_timeouts() -> None:
+    deadlines = Deadlines()
+    asked: list[bytes] = []
+
+    def waits(token: bytes) -> bool:
+        asked.append(token)
+        return True
+
+    for number in range(16_000):
+        deadlines.add(b"%d" % number, 100.0 + number, 0.0)
+    deadlines.next(waits)
+    asked.clear()
+    assert deadlines.next(waits) == 100.0
+    assert len(asked) == 1
+
+
+def test_those_that_are_over_are_forgotten_beside_one_that_waits() -> None:
+    deadlines = Deadlines()
+    waiting = {b"first"}
+    deadlines.add(b"first", 1.0, 0.0)
+    for number in range(20_000):
+        token = b"%d" % number
+        waiting.add(token)
+        deadlines.add(token, 100.0, 0.0)
+        deadlines.next(waiting.__contains__)
+        waiting.discard(token)
+    assert len(deadlines._heap) < 3000

@@ -160,8 +160,9 @@ def test_draining_a_subscription_waits_for_its_handler() -> None:
 
 
 def test_draining_that_takes_too_long_says_what_was_left() -> None:
+    release = threading.Event()
     with FakeServer() as server, server.client() as (nc, peer):
-        sub = nc.subscribe("a")
+        sub = nc.subscribe("a", handler=lambda msg: release.wait(TIMEOUT))
         sid = peer.subscribed()
         peer.send(Msg(b"a", sid), Msg(b"a", sid))
         seen_by(peer)
@@ -170,7 +171,22 @@ def test_draining_that_takes_too_long_says_what_was_left() -> None:
         with pytest.raises(errors.DrainTimeoutError) as caught:
             call.result()
         assert caught.value.left == {"a": 2}
-        assert sub.stats == natsync.SubStats(2, 0, 2, 0, 0)
+        assert sub.stats == natsync.SubStats(2, 1, 1, 0, 0)
+        release.set()
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["subscription", "connection"])
+def test_what_is_pending_when_its_reader_drains_stays_readable(whole: bool) -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        sub = nc.subscribe("a")
+        sid = peer.subscribed()
+        peer.send(*[Msg(b"a", sid)] * 3)
+        sub.next_msg(TIMEOUT)
+        call = Background(lambda: drained(peer, 1))
+        (nc if whole else sub).drain(TIMEOUT)
+        call.result()
+        assert len(list(sub)) == 2
+        assert sub.stats == natsync.SubStats(3, 3, 0, 0, 0)
 
 
 def test_draining_a_connection() -> None:

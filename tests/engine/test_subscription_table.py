@@ -22,7 +22,7 @@ class Listening:
     refused: Error | None = None
     sid: bytes = b""
     asked: str = ""
-    ends_at_refusal: bool = False
+    has_handler: bool = False
     ended: Error | None = None
     is_full: bool = False
 
