@@ -60,7 +60,7 @@ from .reply_mux import ReplyMux
 from .sink import Sink, SubscriptionSink
 from .subscription_table import SubscriptionTable, control_line_bytes, limit, subscribe, unsubscribe
 from .supervisor import Status, Supervisor
-from .waiter import Waiter
+from .waiter import Waiter, set_free
 
 __all__ = ["Connection", "Stats", "Status"]
 
@@ -357,6 +357,7 @@ class Connection:
 
     def abandon(self) -> None:
         """Leaves everything as it is, in a forked child: closes descriptors, and tells subscriptions."""
+        set_free(self.lock)  # which a thread that is not here may have held
         self._supervisor.seat.closing = True
         self._supervisor.ended.set()
         self._supervisor.loop.abandon()

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from ..errors import Error, fresh
 from ..options import MAX_WAIT
 
-__all__ = ["Drive", "Event", "StateLock", "Waiter", "deadline_after", "owns", "release"]
+__all__ = ["Drive", "Event", "StateLock", "Waiter", "deadline_after", "owns", "release", "set_free"]
 
 _T = TypeVar("_T")
 
@@ -29,6 +29,12 @@ def deadline_after(timeout: float) -> float:
 def owns(lock: threading.RLock) -> bool:
     """Whether the calling thread holds `lock`, as `threading.Condition` asks it."""
     return bool(lock._is_owned())  # type: ignore[attr-defined]  # the standard library's own use of it
+
+
+def set_free(lock: threading.RLock) -> None:
+    """Makes `lock` as new in a forked child, as the standard library does with its own."""
+    if hasattr(lock, "_at_fork_reinit"):  # that of gevent does it by itself
+        lock._at_fork_reinit()
 
 
 def release(turn: threading.Lock) -> bool:

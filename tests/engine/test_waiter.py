@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
-from natsync._engine.waiter import Event, Waiter
+from natsync._engine.waiter import Event, Waiter, set_free
 
 from tests.support.driving import idle
 from tests.support.fake_server import Background
@@ -37,3 +38,13 @@ def test_a_flag_lets_all_go_until_it_is_cleared() -> None:
     assert flag.is_set and flag.wait(0)
     flag.clear()
     assert not flag.wait(0.01)
+
+
+def test_a_lock_that_a_lost_thread_holds_is_set_free() -> None:
+    lock = threading.RLock()
+    thread = threading.Thread(target=lock.acquire)
+    thread.start()
+    thread.join()
+    set_free(lock)
+    assert lock.acquire(timeout=10)
+    lock.release()
