@@ -13,7 +13,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-FIN, SYN, PSH, ACK = 1, 2, 8, 16
+from tests.support.tcp_conversation import ACK, PSH, Conversation
+
 MSS = 1448
 START_US = 1_750_000_000_000_000
 SERVER = b"\x0a\x00\x00\x01"
@@ -121,21 +122,19 @@ class Recorder:
             parts.clear()
 
 
-class Connection:
+class Connection(Conversation[int]):
     """One TCP connection to a port of the server. Side 0 opened it, side 1 is the server."""
 
     def __init__(self, recorder: Recorder, address: bytes, port: int, server_port: int) -> None:
+        super().__init__(0, 1, (port * 60013 & 0xFFFFFFFF, port * 77003 & 0xFFFFFFFF))
         self.sent_bytes = 0
         self._recorder = recorder
         self._ends = (
             (address + SERVER, port, server_port),
             (SERVER + address, server_port, port),
         )
-        self._seqs = [port * 60013 & 0xFFFFFFFF, port * 77003 & 0xFFFFFFFF]
         recorder.written.connections += 1
-        self._packet(0, SYN)
-        self._packet(1, SYN | ACK)
-        self._packet(0, ACK)
+        self.handshake()
 
     def send(self, side: int, data: bytes, answered: bool = False) -> None:
         """Segments of one side, and one acknowledgement for every two of them.
@@ -145,28 +144,20 @@ class Connection:
         for at in range(0, len(data), MSS):
             segment = data[at : at + MSS]
             last = at + MSS >= len(data)
-            self._packet(side, PSH | ACK if last else ACK, segment)
+            self.packet(side, PSH | ACK if last else ACK, segment)
             if at // MSS % 2 or (last and not answered):
-                self._packet(1 - side, ACK)
+                self.packet(1 - side, ACK)
 
-    def close(self) -> None:
-        """FIN from both sides, then the last acknowledgement."""
-        self._packet(0, FIN | ACK)
-        self._packet(1, FIN | ACK)
-        self._packet(0, ACK)
-
-    def _packet(self, side: int, flags: int, payload: bytes = b"") -> None:
-        addresses, source, target = self._ends[side]
-        seqs, recorder = self._seqs, self._recorder
+    def emit(self, sender: int, flags: int, seq: int, ack: int, payload: bytes) -> None:
+        addresses, source, target = self._ends[sender]
+        recorder = self._recorder
         size, ticks = len(payload), recorder.now_us // 1000 & 0xFFFFFFFF
         self.sent_bytes += _HEADERS + size
-        ack = seqs[1 - side] if flags & ACK else 0
         recorder.put(
             _PACKET.pack(
                 *(_MACS, 0x0800, 0x45, 0, size + _HEADERS - 14, 1, 0x4000, 64, 6, 0, addresses),
-                *(source, target, seqs[side], ack, 0x80, flags, 65535, 0, 0),
+                *(source, target, seq, ack, 0x80, flags, 65535, 0, 0),
                 *(0x0101, 8, 10, ticks, ticks),
             )
             + payload
         )
-        seqs[side] = seqs[side] + size + (1 if flags & (SYN | FIN) else 0) & 0xFFFFFFFF

@@ -26,6 +26,7 @@ from natsync.protocol import Context, Decoder
 from tests.bench.generate import Plan, write
 from tests.support.graphs import difference
 from tests.support.paths import CAPTURES
+from tests.support.tcp_conversation import ACK, SYN, Conversation
 
 TABLES = list(tables.FROM_ENGINE)
 OPTIONS = Options()
@@ -33,7 +34,6 @@ _CLIENT, _SERVER = bytes((10, 0, 0, 1)), bytes((10, 0, 0, 2))
 _PORTS = (40000).to_bytes(2, "big"), (4222).to_bytes(2, "big")
 KEYS = (_CLIENT + _SERVER + _PORTS[0] + _PORTS[1], _SERVER + _CLIENT + _PORTS[1] + _PORTS[0])
 NAME = undirected(KEYS[0])
-ACK, SYN, FIN, RST = 16, 2, 1, 4
 INFO = b'INFO {"server_id":"NA","version":"2.10.0","headers":true,"max_payload":1000}\r\n'
 CONNECT = b'CONNECT {"verbose":false,"lang":"go","version":"1"}\r\nPING\r\n'
 
@@ -152,13 +152,18 @@ def generated(plan: Plan, folder: object) -> list[Segment]:
     return list(segments([path]))
 
 
-class Talk:
-    """Segments of one flow of a client, each side in order."""
+class Talk(Conversation[int]):
+    """Segments of one flow of a client, each side in order: 0 is the client, 1 the server."""
 
-    def __init__(self, greeted: bool = True, places: tuple[int, int] = (1000, 2**32 - 500)) -> None:
+    def __init__(
+        self,
+        greeted: bool = True,
+        places: tuple[int, int] = (1000, 2**32 - 500),
+        start_ns: int = 10**18,
+    ) -> None:
+        super().__init__(0, 1, places)
         self.segments: list[Segment] = []
-        self._next = list(places)
-        self._ns = 10**18
+        self._ns = start_ns
         if greeted:
             self.raw(0, b"", SYN)
             self.raw(1, b"", SYN | ACK)
@@ -166,13 +171,14 @@ class Talk:
             self.say(0, CONNECT)
             self.say(1, b"PONG\r\n")
 
+    def emit(self, sender: int, flags: int, seq: int, ack: int, payload: bytes) -> None:
+        where = self._ns, len(self.segments) + 1, "a.pcap", KEYS[sender]
+        self.segments.append(Segment(*where, seq, ack, flags, payload, len(payload)))
+
     def raw(self, side: int, data: bytes, flags: int = ACK, after_ns: int = 1000) -> None:
+        """One segment, so long after the one before."""
         self._ns += after_ns
-        number = len(self.segments) + 1
-        seq, ack = self._next[side], self._next[1 - side]
-        segment = Segment(self._ns, number, "a.pcap", KEYS[side], seq, ack, flags, data, len(data))
-        self._next[side] = seq + len(data) + bool(flags & (SYN | FIN)) & 0xFFFFFFFF
-        self.segments.append(segment)
+        self.packet(side, flags, data)
 
     def say(self, side: int, data: bytes, size: int = 1448) -> int:
         """The number of segments so far, all packets of `data` included."""
@@ -257,13 +263,10 @@ PUB = b"PUB a.b 5\r\nhello\r\n"
 
 def packets(*said: tuple[int, bytes]) -> list[Segment]:
     """Segments of one flow, midstream: side and bytes."""
-    places = [5, 7]
-    every = []
-    for number, (side, data) in enumerate(said, 1):
-        place = 1000 * number, number, "a.pcap", KEYS[side]
-        every.append(Segment(*place, places[side], places[1 - side], 16, data, len(data)))
-        places[side] += len(data)
-    return every
+    talk = Talk(greeted=False, places=(5, 7), start_ns=0)
+    for side, data in said:
+        talk.raw(side, data)
+    return talk.segments
 
 
 def stride_of(every: list[Segment], options: Options = OPTIONS) -> ChunkSummary:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from dissect.nats.packet.dpkt_links import LINKTYPES, find_ip_with_dpkt
 from dissect.nats.packet.link import find_ip
 
-from tests.support.pcapwriter import ACK, ETHERNET, ip, tcp
+from tests.support.pcapwriter import ETHERNET, ip, tcp
+from tests.support.tcp_conversation import ACK
 
 MACS = bytes.fromhex("020000000002 020000000001")
 BODY = tcp((1, 2), 3, 4, ACK, b"PING")

@@ -16,7 +16,8 @@ from dissect.nats.packet.ip import (
     proto_name,
 )
 
-from tests.support.pcapwriter import ACK, TCP, ip, tcp
+from tests.support.pcapwriter import TCP, ip, tcp
+from tests.support.tcp_conversation import ACK
 
 FOUR = ("10.0.0.1", "10.0.0.2")
 SIX = ("fd00::1", "fd00::2")

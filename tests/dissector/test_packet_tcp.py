@@ -17,11 +17,9 @@ from dissect.nats.types import TICK_NS, Packet, Packets, Segment, Tick
 
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import (
-    ACK,
     ETHERNET,
     LOOP,
     NULL,
-    PSH,
     RAW,
     SLL,
     SLL2,
@@ -32,6 +30,7 @@ from tests.support.pcapwriter import (
     link,
     tcp,
 )
+from tests.support.tcp_conversation import ACK, PSH
 
 SAMPLES = sorted(CAPTURES.glob("*.pcap"))
 LINKS = {

@@ -14,7 +14,6 @@ from dissect.nats.packet.tunnels import CARRIERS, Inside, look_inside
 from dissect.nats.types import Packet, Segment
 
 from tests.support.pcapwriter import (
-    ACK,
     ETHERNET,
     GRE,
     RAW,
@@ -28,6 +27,7 @@ from tests.support.pcapwriter import (
     tcp,
     udp,
 )
+from tests.support.tcp_conversation import ACK
 
 HOSTS = ("10.0.0.1", "10.0.0.2")
 OUTER = ("192.0.2.1", "192.0.2.2")

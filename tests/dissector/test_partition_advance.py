@@ -11,13 +11,9 @@ from dissect.nats.partition.chunk_summary import Bytes, ChunkSummary, Deltas, Fr
 from dissect.nats.types import Chunk, Segment
 
 from .leaping import (
-    ACK,
-    FIN,
     INFO,
     NAME,
     OPTIONS,
-    RST,
-    SYN,
     TABLES,
     Talk,
     check,
@@ -34,6 +30,7 @@ from .leaping import (
     surveyed,
 )
 from tests.support.graphs import difference
+from tests.support.tcp_conversation import ACK, FIN, RST, SYN
 
 
 def test_plain_traffic_is_summed_up() -> None:

@@ -8,18 +8,8 @@ from dissect.nats import Options
 from dissect.nats.partition import survey
 from natsync.protocol import Kind
 
-from .leaping import (
-    ACK,
-    NAME,
-    SYN,
-    Talk,
-    go_on,
-    leap,
-    msg,
-    plain,
-    pub,
-    surveyed,
-)
+from .leaping import NAME, Talk, go_on, leap, msg, plain, pub, surveyed
+from tests.support.tcp_conversation import ACK, SYN
 
 
 @pytest.fixture(autouse=True, params=[1, 256])

@@ -11,8 +11,9 @@ from dissect.nats.tcp.flow_table import Delivery, FlowTable
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Direction, Gap
 
-from tests.support.pcapwriter import ACK, FIN, PSH, RST, START_NS, SYN, Record, Talk
+from tests.support.pcapwriter import START_NS, Record, Talk
 from tests.support.segments import segments_of
+from tests.support.tcp_conversation import ACK, FIN, PSH, RST, SYN
 
 ORIGINATOR, RESPONDER = Direction.ORIGINATOR, Direction.RESPONDER
 SECOND = 10**9

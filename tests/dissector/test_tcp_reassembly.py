@@ -9,11 +9,8 @@ from dissect.nats.tcp.reassembly import Limits, Stream
 from dissect.nats.types import Chunk, Gap, Item
 
 from tests.support.segments import (
-    ACK,
     BASE,
-    FIN,
     ISN,
-    SYN,
     acking,
     gaps,
     oddities,
@@ -23,6 +20,7 @@ from tests.support.segments import (
     segment,
     syn,
 )
+from tests.support.tcp_conversation import ACK, FIN, SYN
 
 # In order
 

@@ -9,12 +9,9 @@ from dissect.nats.tcp.reassembly import Limits, Stream
 from dissect.nats.types import Chunk, Item
 
 from tests.support.segments import (
-    ACK,
     BASE,
-    FIN,
     ISN,
     MASK,
-    SYN,
     acking,
     check_sums,
     gaps,
@@ -24,6 +21,7 @@ from tests.support.segments import (
     said,
     segment,
 )
+from tests.support.tcp_conversation import ACK, FIN, SYN
 
 TEXT = bytes(range(1, 256)) * 4  # without the zeros of keep-alive probes
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ipaddress
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
+from tests.support.tcp_conversation import ACK, PSH, RST, Conversation
+
 ETHERNET, NULL, RAW, LOOP, SLL, SLL2 = 1, 0, 101, 108, 113, 276
 TCP, UDP, GRE = 6, 17, 47
 START_NS = 1_700_000_000_123_456_000
@@ -114,51 +115,42 @@ def link(packet: bytes, linktype: int = ETHERNET, vlans: Sequence[tuple[int, int
     return headers.get(linktype, b"") + packet
 
 
-@dataclass
-class Talk:
-    """A TCP conversation that is being written: its methods append packets to `records`.
+class Talk(Conversation[tuple[str, int]]):
+    """A TCP conversation in packets, which its methods append to `records`.
 
-    `client` opens it. Sequence numbers are right, every packet acknowledges what the other side sent,
-    and each is `STEP_NS` after the one before. `skip` makes a packet happen that the capture lacks.
+    Each packet is `STEP_NS` after the one before. One that is sent with `skip` is missing in the capture.
     """
 
-    client: tuple[str, int] = ("10.0.0.1", 40000)
-    server: tuple[str, int] = ("10.0.0.2", 4222)
-    linktype: int = ETHERNET
-    isn: tuple[int, int] = (1000, 5000)
-    now_ns: int = START_NS
-    records: list[Record] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.next = {self.client: self.isn[0], self.server: self.isn[1]}
-
-    def packet(
-        self, sender: tuple[str, int], flags: int, data: bytes = b"", skip: bool = False
+    def __init__(
+        self,
+        client: tuple[str, int] = ("10.0.0.1", 40000),
+        server: tuple[str, int] = ("10.0.0.2", 4222),
+        linktype: int = ETHERNET,
+        isn: tuple[int, int] = (1000, 5000),
+        now_ns: int = START_NS,
     ) -> None:
-        """One packet of `sender`."""
-        other = self.server if sender == self.client else self.client
-        ack = self.next[other] if flags & ACK else 0
-        body = tcp((sender[1], other[1]), self.next[sender], ack, flags, data)
-        self.next[sender] += len(data) + bool(flags & SYN) + bool(flags & FIN)
-        if not skip:
-            self.records.append(
-                Record(self.now_ns, link(ip(sender[0], other[0], body), self.linktype))
-            )
-        self.now_ns += STEP_NS
+        super().__init__(client, server, isn)
+        self.linktype = linktype
+        self.now_ns = now_ns
+        self.records: list[Record] = []
 
-    def handshake(self) -> Talk:
-        self.packet(self.client, SYN)
-        self.packet(self.server, SYN | ACK)
-        self.packet(self.client, ACK)
-        return self
+    def emit(self, sender: tuple[str, int], flags: int, seq: int, ack: int, payload: bytes) -> None:
+        other = self.other(sender)
+        segment = tcp((sender[1], other[1]), seq, ack, flags, payload)
+        packet = link(ip(sender[0], other[0], segment), self.linktype)
+        self.records.append(Record(self.now_ns, packet))
+        self.now_ns += STEP_NS
 
     def say(
         self, sender: tuple[str, int], data: bytes, size: int = 1460, skip: bool = False
     ) -> Talk:
-        """`data` in packets of up to `size` bytes, then the other side's ack."""
+        """`data` in packets of up to `size` bytes, then the other endpoint's acknowledgement."""
+        captured = len(self.records)
         for at in range(0, len(data), size):
-            self.packet(sender, PSH | ACK, data[at : at + size], skip)
-        self.packet(self.server if sender == self.client else self.client, ACK)
+            self.packet(sender, PSH | ACK, data[at : at + size])
+        if skip:
+            del self.records[captured:]
+        self.packet(self.other(sender), ACK)
         return self
 
     def from_client(self, data: bytes, size: int = 1460, skip: bool = False) -> Talk:
@@ -166,13 +158,6 @@ class Talk:
 
     def from_server(self, data: bytes, size: int = 1460, skip: bool = False) -> Talk:
         return self.say(self.server, data, size, skip)
-
-    def close(self) -> Talk:
-        """FIN from the client, FIN from the server, ack."""
-        self.packet(self.client, FIN | ACK)
-        self.packet(self.server, FIN | ACK)
-        self.packet(self.client, ACK)
-        return self
 
     def reset(self, sender: tuple[str, int]) -> Talk:
         self.packet(sender, RST | ACK)

@@ -10,8 +10,8 @@ from dissect.nats.tcp.reassembly import Limits, Stream
 from dissect.nats.types import Chunk, Gap, Item, Oddity, Packet, Segment
 
 from tests.support.pcapwriter import ETHERNET, Record
+from tests.support.tcp_conversation import ACK, SYN
 
-FIN, SYN, ACK = 1, 2, 16
 ISN = 999
 BASE = ISN + 1
 MASK = 0xFFFFFFFF
