@@ -48,16 +48,17 @@ class Limits:
 class Grammar:
     """The control lines of one context, under `limits`. Shared by all decoders that have the same two.
 
-    `seen` holds control lines of messages that were met before, `messages` the parsers of messages. No
-    line of up to `safe_bytes` is over the limit.
+    `seen` holds control lines of messages that were met before. `plain` is what reading messages takes: a
+    look-up of their parsers, the length up to which no line is over the limit, and the largest body.
     """
 
     def __init__(self, context: Context, limits: Limits) -> None:
         self.limits = limits
         self.seen = SeenLines()
-        self.safe_bytes = limits.control_line + 4
+        self._safe_bytes = limits.control_line + 4  # no line up to here is over the limit
         self._context = context
-        self.messages = messages(context)
+        self._messages = messages(context)
+        self.plain = self._messages.get, self._safe_bytes, limits.payload
         self._interest = interest(context)
 
     def __reduce__(self) -> tuple[Callable[[Context, Limits], Grammar], tuple[Context, Limits]]:
@@ -66,7 +67,7 @@ class Grammar:
     def read(self, line: bytes) -> Line:
         """The meaning of the control line `line` (with its LF). Raises ProtocolError without an offset."""
         args = line.split()
-        if args and len(line) <= self.safe_bytes and b" ".join(args) + b"\r\n" == line:
+        if args and len(line) <= self._safe_bytes and b" ".join(args) + b"\r\n" == line:
             parsed = self._parse(args, line)
         else:
             parsed = None
@@ -111,8 +112,8 @@ class Grammar:
         """The frame of `args` without its body; None if `args[0]` is no operation that takes a list."""
         op = args[0]
         try:
-            if op in self.messages:
-                return _parse_message(self.messages[op], args)
+            if op in self._messages:
+                return _parse_message(self._messages[op], args)
             return (self._interest[op](args), -1, 0) if op in self._interest else None
         except BadArguments as error:
             reason = f"{op.decode()} with {error}"
@@ -127,7 +128,7 @@ class Grammar:
         rest = text[len(op) :]
         self._check_line(text, op, rest)
         if op not in FREE:
-            if op not in self.messages and op not in self._interest:
+            if op not in self._messages and op not in self._interest:
                 raise self._misplaced(op)
             if rest and not rest.startswith((b" ", b"\t")):
                 raise ProtocolError(f"no blank after {op.decode()}", None, text[: len(op) + 1])

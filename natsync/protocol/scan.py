@@ -13,6 +13,8 @@ from .frames import Connect, Frame, Info
 from .grammar import Grammar
 from .messages import NUMBERS, BadArguments, number_up_to
 
+_number_of = NUMBERS.get
+
 
 def scan(data: bytes, start: int, base: int, grammar: Grammar, keep: bool, out: list[Frame]) -> int:
     """Appends the whole frames of `data[start:]` to `out`; returns where the last one ends in `data`.
@@ -29,9 +31,8 @@ def scan(data: bytes, start: int, base: int, grammar: Grammar, keep: bool, out: 
     if start:
         stream.seek(start)
     read, append, seen = stream.read, out.append, grammar.seen
-    recall, learning = seen.get, seen.learning
-    parser_of, number_of = grammar.messages.get, NUMBERS.get
-    longest, largest = grammar.safe_bytes, grammar.limits.payload
+    recall = seen.get
+    parser_of, longest, largest = grammar.plain
     offset = base + start
     before, unseen = len(out), 0
     for line in stream:
@@ -41,14 +42,14 @@ def scan(data: bytes, start: int, base: int, grammar: Grammar, keep: bool, out: 
             parse = parser_of(args[0]) if args else None
             if parse and b" ".join(args) + b"\r\n" == line and len(line) <= longest:
                 try:
-                    size = number_of(args[-1])
+                    size = _number_of(args[-1])
                     if size is None or size > largest:
                         size = number_up_to(largest, args[-1])
                     total = len(line) + size + 2
                     message = parse(args, offset, total, size, read)
                     end = read(2)
                     if end == b"\r\n":
-                        if learning:
+                        if seen.learning:
                             seen.keep(line, message, size)
                         else:
                             unseen += 1
@@ -72,10 +73,8 @@ def scan(data: bytes, start: int, base: int, grammar: Grammar, keep: bool, out: 
             if isinstance(frame, (Info, Connect)):
                 break
             continue
-        if keep:
-            body = read(size)
-        else:
-            body = read(header_size) if header_size else b""
+        body = read(size if keep else header_size)
+        if not keep:
             stream.seek(size - header_size, 1)
         end = read(2)
         if end != b"\r\n":
@@ -83,7 +82,9 @@ def scan(data: bytes, start: int, base: int, grammar: Grammar, keep: bool, out: 
             break
         append(frame.placed(offset, total, body))
         offset += total
-    seen.count(len(out) - before, unseen)
+    seen.frames += len(out) - before
+    if unseen:
+        seen.count(unseen)
     return offset - base
 
 

@@ -38,13 +38,13 @@ class SeenLines:
       learning goes on; later the lines make room for newer ones. If it is not, they are forgotten;
     - and resting: nothing is kept or looked up for a while, before learning begins again with little room.
 
-    Whoever reads frames says so with `keep`, while learning, or `count`.
+    The reader adds the frames that it reads to `frames`, and calls `keep`, while learning, or `count`.
     """
 
     __slots__ = (
         "get",
         "learning",
-        "_frames",
+        "frames",
         "_lines",
         "_room",
         "_kept",
@@ -57,35 +57,31 @@ class SeenLines:
         self.get: Callable[[bytes], Line | None] = self._lines.get
         """The meaning of a line; None if it is not known."""
         self.learning = True
-        self._frames = 0
+        self.frames = 0
         self._room = _FIRST_ROOM
         self._kept = 0
         self._unseen = 0
         self._most = 0
 
     def keep(self, line: bytes, message: Message, size: int) -> None:
-        """Learns the line of `message`, whose body has `size` bytes, while there is room."""
-        if self._kept < self._room:
-            self._kept += 1
-            if len(line) <= _LINE_BYTES:
-                total = len(line) + size + 2
-                self._lines[line] = message.placed(0, 0), size, message.header_bytes, total
-        elif self.learning:
+        """Learns the line of `message`, whose body has `size` bytes. To be called only while `learning`."""
+        self._kept += 1
+        self.frames -= 1  # it could not be met before
+        if len(line) <= _LINE_BYTES:
+            total = len(line) + size + 2
+            self._lines[line] = message.placed(0, 0), size, message.header_bytes, total
+        if self._kept >= self._room:
             self.learning = False
-            self._frames = self._unseen = 0
             self._most = self._room * _RENEWAL
 
-    def count(self, frames: int, unseen: int) -> None:
-        """Counts frames, of which `unseen` have lines that were neither known nor kept."""
-        self._frames += frames
-        if not unseen:
-            return
+    def count(self, unseen: int) -> None:
+        """Counts lines that were neither known nor kept, and decides what to do from now on."""
         self._unseen += unseen
         if self._unseen > self._most:
             self._lines.clear()
             self._learn(self._room)
-        elif self.get is not _find_nothing and self._frames > self._room * _TRIAL:
-            if (self._frames - self._unseen) * _WORTH < self._frames:
+        elif self.get is not _find_nothing and self.frames > self._room * _TRIAL:
+            if (self.frames - self._unseen) * _WORTH < self.frames:
                 self._rest()
             elif self._room < _MOST_ROOM:
                 self._learn(self._room * 4)
@@ -93,6 +89,7 @@ class SeenLines:
     def _learn(self, room: int) -> None:
         self.learning = True
         self.get = self._lines.get
+        self.frames = self._unseen = 0
         self._room = room
         self._kept = len(self._lines)
 

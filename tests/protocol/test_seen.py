@@ -18,8 +18,14 @@ def learn(seen: SeenLines, first: int = 0) -> int:
     number = first
     while seen.learning:
         seen.keep(line(number), Msg(b"s%d" % number, b"1"), 5)
+        seen.frames += 1
         number += 1
-    return number - first - 1
+    return number - first
+
+
+def count(seen: SeenLines, frames: int, unseen: int) -> None:
+    seen.frames += frames
+    seen.count(unseen)
 
 
 def known(seen: SeenLines, lines: int = 100_000) -> int:
@@ -36,7 +42,7 @@ def test_a_line_that_is_kept_is_found_with_its_meaning() -> None:
 def test_a_long_line_takes_room_and_is_not_kept() -> None:
     seen = SeenLines()
     wide = b"MSG %b 1 5\r\n" % (b"x" * 200)
-    for _ in range(FIRST + 1):
+    for _ in range(FIRST):
         seen.keep(wide, Msg(b"x" * 200, b"1"), 5)
     assert not seen.learning
     assert seen.get(wide) is None
@@ -48,7 +54,7 @@ def test_lines_that_are_met_again_get_more_room_up_to_a_limit() -> None:
     while len(rooms) < 10:
         learn(seen, first=known(seen))
         rooms.append(known(seen))
-        seen.count(frames=rooms[-1] * module._TRIAL + 2, unseen=1)
+        count(seen, frames=rooms[-1] * module._TRIAL + 2, unseen=1)
     assert rooms[:3] == [FIRST, FIRST * 4, FIRST * 16]
     assert set(rooms[3:]) == {module._MOST_ROOM}
 
@@ -56,11 +62,11 @@ def test_lines_that_are_met_again_get_more_room_up_to_a_limit() -> None:
 def test_lines_that_are_not_met_again_are_forgotten_and_nothing_is_kept_for_a_while() -> None:
     seen = SeenLines()
     assert learn(seen) == FIRST
-    seen.count(frames=FIRST * module._TRIAL + 1, unseen=FIRST * module._TRIAL + 1)
+    count(seen, frames=FIRST * module._TRIAL + 1, unseen=FIRST * module._TRIAL + 1)
     assert known(seen) == 0 and not seen.learning
-    seen.count(frames=FIRST * module._REST, unseen=FIRST * module._REST)
+    count(seen, frames=FIRST * module._REST, unseen=FIRST * module._REST)
     assert not seen.learning
-    seen.count(frames=1, unseen=1)
+    count(seen, frames=1, unseen=1)
     assert seen.learning
     assert learn(seen) == FIRST
     assert known(seen) == FIRST
@@ -69,7 +75,7 @@ def test_lines_that_are_not_met_again_are_forgotten_and_nothing_is_kept_for_a_wh
 def test_old_lines_make_room_for_newer_ones() -> None:
     seen = SeenLines()
     learn(seen)
-    seen.count(frames=FIRST * 100, unseen=0)
+    count(seen, frames=FIRST * 100, unseen=0)
     assert known(seen) == FIRST
-    seen.count(frames=FIRST * 8 + 1, unseen=FIRST * 8 + 1)
+    count(seen, frames=FIRST * 8 + 1, unseen=FIRST * 8 + 1)
     assert known(seen) == 0 and seen.learning
