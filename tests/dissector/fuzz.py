@@ -105,10 +105,10 @@ def check_sums(path: str, options: Options) -> None:
             if not (talk.over and talk.is_nats):
                 continue
             for way in Direction:
-                ledger, stream = talk.framing.ledger(way), talk.flow.side(way).stream
-                assert ledger.span == stream.offset, f"sums do not close: {ledger}"
-                assert ledger.missing == stream.missing_bytes, "losses are counted twice"
-                assert min(ledger.framed, ledger.skipped, ledger.unfinished) >= 0
+                counts, stream = talk.framing.byte_counts(way), talk.flow.side(way).stream
+                assert counts.span == stream.offset, f"sums do not close: {counts}"
+                assert counts.missing == stream.missing_bytes, "losses are counted twice"
+                assert min(counts.framed, counts.skipped, counts.unfinished) >= 0
 
 
 def check_rows(rows: Sequence[Record]) -> None:

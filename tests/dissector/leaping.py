@@ -128,7 +128,8 @@ def check(
                 outcome.refused += 1
                 continue
             outcome.leaps += 1
-            assert not difference(opened(reached), opened(behind[name]))
+            found = difference(opened(reached), opened(behind[name]))
+            assert not found, found
         before = behind
     return outcome
 

@@ -80,7 +80,7 @@ def test_midstream_the_operations_tell(
 ) -> None:
     said = Said(midstream=True).say(sender, line, line, line).over()
     assert said.framing.kind is kind
-    assert said.framing.turned is turned
+    assert said.swapped is turned
     assert not said.framing.handshake
 
 
@@ -92,7 +92,7 @@ def test_messages_one_way_and_interest_the_other_is_a_gateway() -> None:
 
 def test_midstream_the_greeting_may_be_there_without_the_syn() -> None:
     said = Said(midstream=True).say(ORIGINATOR, INFO).say(RESPONDER, CONNECT + b"PING\r\n").over()
-    assert said.framing.turned
+    assert said.swapped
     assert said.framing.handshake
     assert said.framing.kind is Kind.CLIENT
 
@@ -194,7 +194,7 @@ def test_any_bytes_are_accounted_for(
 ) -> None:
     said = Said(midstream, payloads=False, hint=hint)
     for sender, step in steps:
-        sender = sender.other if said.framing.turned else sender
+        sender = sender.other if said.swapped else sender
         if isinstance(step, int):
             said.lose(sender, step)
         elif step:

@@ -32,7 +32,7 @@ def test_a_hole_that_swallows_a_control_line() -> None:
     said.say(ORIGINATOR, b"rest of it\r\n" + PUB * 3, PUB).over()
     assert said.ops(ORIGINATOR) == ["CONNECT"] + ["PUB"] * 5
     assert [name for name, *_ in said.notes] == ["lost", "skipped"]
-    assert said.framing.ledger(ORIGINATOR).skipped == len(b"PUB a" + b"rest of it\r\n")
+    assert said.framing.byte_counts(ORIGINATOR).skipped == len(b"PUB a" + b"rest of it\r\n")
 
 
 def test_a_hole_behind_the_known_end_of_a_body() -> None:
@@ -55,7 +55,7 @@ def test_the_text_of_an_error_shows_nothing_of_the_stream() -> None:
 
 def test_a_frame_that_never_ends() -> None:
     said = Said().client().say(ORIGINATOR, b"PUB a 100\r\nhello").over()
-    assert said.framing.ledger(ORIGINATOR).unfinished == 16
+    assert said.framing.byte_counts(ORIGINATOR).unfinished == 16
     assert [name for name, *_ in said.notes] == ["unfinished"]
 
 
@@ -64,7 +64,7 @@ def test_tls_behind_the_greeting() -> None:
     said = Said().say(RESPONDER, info).say(ORIGINATOR, b"\x16\x03\x01" + b"x" * 50, b"y" * 9)
     said.say(RESPONDER, b"\x16", b"\x03\x03" + b"x" * 50).over()
     assert said.framing.transport == "tls"
-    assert said.framing.ledger(ORIGINATOR).skipped == 62
+    assert said.framing.byte_counts(ORIGINATOR).skipped == 62
     assert said.notes == []
 
 

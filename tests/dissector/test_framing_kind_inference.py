@@ -99,7 +99,7 @@ def test_a_route_that_looks_like_a_gateway_until_it_does_not() -> None:
 
 def test_pongs_between_losses_do_not_undo_what_is_known() -> None:
     said = Said(midstream=True).say(ORIGINATOR, *[b"MSG a 1 0\r\n\r\n"] * 3).lose(ORIGINATOR, 9)
-    said.framing.turned = False
+    said.swapped = False
     said.say(RESPONDER, b"PONG\r\n", b"PONG\r\n")
     assert said.framing.kind is Kind.CLIENT
 

@@ -70,8 +70,8 @@ def test_one_packet_less_costs_its_own_frames_only(path: Path) -> None:
                 way, chunk = lost[0]
                 holes = [(offset, size) for name, offset, size in said.notes if name == "lost"]
                 assert holes == [(chunk.offset, len(chunk.data))]
-                assert said.framing.ledger(way).missing == len(chunk.data)
-                assert said.framing.ledger(way.other).missing == 0
+                assert said.framing.byte_counts(way).missing == len(chunk.data)
+                assert said.framing.byte_counts(way.other).missing == 0
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import process_time
 
 from dissect.nats.framing.contexts import ALL
-from dissect.nats.framing.resync import Budget, Resynchronizer
+from dissect.nats.framing.resync import Quota, Resynchronizer
 from dissect.nats.types import Chunk, Gap
 from natsync.protocol import Context, Kind, Role
 
@@ -14,24 +14,24 @@ CLIENT = (Context(Role.CLIENT, Kind.CLIENT),)
 
 
 class Fed:
-    """A seeker that is told packets until it has found something."""
+    """A resynchronizer that is fed packets until it has found something."""
 
-    def __init__(self, contexts: tuple[Context, ...] = CLIENT, sure: bool = True) -> None:
-        self.seeker = Resynchronizer(Budget(), contexts, sure)
+    def __init__(self, contexts: tuple[Context, ...] = CLIENT, is_nats: bool = True) -> None:
+        self.resync = Resynchronizer(Quota(), contexts, is_nats)
         self.end = 0
 
     def __call__(self, *packets: bytes | int) -> int | None:
-        """Where a frame begins, if that is proven now; a number is a hole of that size."""
+        """Where a frame begins, if that is proven now; a number is a gap of that size."""
         for packet in packets:
             if isinstance(packet, int):
-                proven = self.seeker.push(Gap(1, 1, "t.pcap", self.end, packet, True))
+                proven = self.resync.push(Gap(1, 1, "t.pcap", self.end, packet, True))
                 self.end += packet
             else:
-                proven = self.seeker.push(Chunk(1, 1, "t.pcap", self.end, packet))
+                proven = self.resync.push(Chunk(1, 1, "t.pcap", self.end, packet))
                 self.end += len(packet)
             if proven:
-                assert self.seeker.chain
-                return self.seeker.chain.start
+                assert self.resync.chain
+                return self.resync.chain.start
         return None
 
 
@@ -56,7 +56,7 @@ def test_a_short_packet_shows_that_the_sender_flushed() -> None:
 def test_three_frames_are_enough_at_the_end() -> None:
     fed = Fed()
     assert fed(b"rest\r\n" + PUB * 3 + b"PU") is None
-    assert fed.seeker.finish()
+    assert fed.resync.finish()
 
 
 def test_look_alikes_in_a_payload_are_refuted_when_it_goes_on() -> None:
@@ -89,15 +89,15 @@ def test_in_front_of_a_hole_one_frame_in_the_middle_of_a_packet_is_not_enough() 
 
 
 def test_what_other_protocols_say_as_well_is_no_proof_of_nats() -> None:
-    assert Fed(ALL, sure=False)(b"PING\r\n", b"PING\r\n", b"PING\r\n") is None
-    assert Fed(ALL, sure=False)(b"PING\r\n", b"PUB a 0\r\n\r\n") == 0
+    assert Fed(ALL, is_nats=False)(b"PING\r\n", b"PING\r\n", b"PING\r\n") is None
+    assert Fed(ALL, is_nats=False)(b"PING\r\n", b"PUB a 0\r\n\r\n") == 0
 
 
 def test_what_is_held_is_bounded() -> None:
     fed = Fed()
     assert fed(b"PUB a 60000000\r\n", *[b"x" * 60000] * 30) is None
-    assert fed.seeker.window.held_bytes < 1 << 20
-    assert fed.seeker.window.skipped > 500_000
+    assert fed.resync.buffer.held_bytes < 1 << 20
+    assert fed.resync.buffer.skipped > 500_000
 
 
 def test_time_is_linear_in_hostile_bytes() -> None:

@@ -29,7 +29,7 @@ def test_of_whole_captures(path: Path, midstream: bool) -> None:
         assert said.framing.verdict is Verdict.NATS
         if said.framing.compression is None and said.framing.transport == "tcp":
             for way in Direction:
-                assert said.framing.ledger(way).skipped == 0
+                assert said.framing.byte_counts(way).skipped == 0
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.name)

@@ -125,7 +125,7 @@ def test_wrong_rows_break_the_laws(
 def test_sums_that_do_not_close_break_the_laws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ByteCounts, "span", property(lambda ledger: ledger.framed + 1))
+    monkeypatch.setattr(ByteCounts, "span", property(lambda counts: counts.framed + 1))
     with pytest.raises(AssertionError, match="sums do not close"):
         check(GOOD, tmp_path)
 

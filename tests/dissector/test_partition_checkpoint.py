@@ -124,13 +124,13 @@ def test_flows_that_are_dropped_give_back_what_they_held() -> None:
     used = 0
     for at, segment in enumerate(every):
         list(dissection.take([segment]))
-        used = max(used, dissection._talks.budget.used_bytes)
+        used = max(used, dissection._talks.quota.used_bytes)
         if at % 9 == 0:
             states = dissection.save()
             dissection.drop(states)
             assert not dissection.save()
             assert dissection._folds.budget.left == Budget().left
-            assert not dissection._talks.budget.used_bytes
+            assert not dissection._talks.quota.used_bytes
             dissection.load(states.values())
     assert used
 

@@ -225,12 +225,12 @@ def check_sums(path: Path) -> None:
         if not (talk.over and talk.is_nats):
             continue
         for way in Direction:
-            ledger, stream = talk.framing.ledger(way), talk.flow.side(way).stream
-            assert ledger.span == stream.offset
-            assert ledger.missing == stream.missing_bytes
-            parts = (ledger.framed, ledger.skipped, ledger.unfinished)
+            counts, stream = talk.framing.byte_counts(way), talk.flow.side(way).stream
+            assert counts.span == stream.offset
+            assert counts.missing == stream.missing_bytes
+            parts = (counts.framed, counts.skipped, counts.unfinished)
             assert min(parts) >= 0
-            assert ledger.framed <= sizes[talk, way] <= ledger.framed + ledger.missing
+            assert counts.framed <= sizes[talk, way] <= counts.framed + counts.missing
 
 
 def test_secrets_of_the_samples_are_nowhere() -> None:

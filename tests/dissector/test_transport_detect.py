@@ -1,17 +1,16 @@
-"""What the first bytes say."""
+"""First bytes: NATS or not, which side opened the connection, and which layer comes first."""
 
 from __future__ import annotations
 
-import zlib
-
 import pytest
 
-from dissect.nats.transport.detect import Detection, detect, websocket_kind
-from natsync.protocol import Kind
+from dissect.nats.transport.detect import Detection, FirstBytes, detect, may_begin_nats
+from dissect.nats.types import Chunk, Direction, Gap
 
 INFO = b'INFO {"server_id":"NS"} \r\n'
-GET = b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
-SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
+ORIGINATOR, RESPONDER = Direction
+HELLO = b"\x16\x03\x01\x00\x30" + b"h" * 48
+DATA = b"\x17\x03\x03\x00\x10" + b"d" * 16
 
 
 @pytest.mark.parametrize(
@@ -29,17 +28,6 @@ SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
         (b"GET /varz HTTP/1.1\r\n\r\n", b"", Detection.WAIT),
         (b"GET /varz HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\n", Detection.OTHER),
         (b"GET /wrong-port HTTP/1.1\r\n\r\n", INFO, Detection.NATS),
-        (b"PROXY TCP4 1.2.3.4 5.6.7.8 9 10\r\n", b"", Detection.WAIT),
-        (b"PROXY TCP4 1.2.3.4 5.6.7.8 9 10\r\nCONNECT {}\r\n", b"", Detection.NATS),
-        (b"PROXY TCP4 1.2.3.4 5.6.7.8 9 10\r\n", b"HTTP/1.1 200 OK\r\n", Detection.OTHER),
-        (b"PROXY TCP4 1.2", INFO, Detection.NATS),
-        (GET, b"", Detection.WAIT),
-        (GET, SWITCH, Detection.WAIT),
-        (GET, SWITCH + b"\x82\x7e\x01\x00" + INFO, Detection.WEBSOCKET),
-        (GET, SWITCH + b"\x82\x19" + b"hello, I am something else", Detection.OTHER),
-        (GET, b"HTTP/1.1 400 Bad Request\r\n\r\n", Detection.OTHER),
-        (GET.replace(b"/ ", b"/leafnode "), SWITCH, Detection.WEBSOCKET),
-        (GET.replace(b"/ ", b"/mqtt "), SWITCH, Detection.OTHER),
     ],
 )
 def test_a_connection_seen_from_its_beginning(
@@ -53,17 +41,61 @@ def test_midstream_nothing_is_ruled_out_by_other_bytes() -> None:
 
 
 def test_midstream_the_server_may_have_been_seen_first() -> None:
-    assert detect(INFO, b"", True) is Detection.TURNED
+    assert detect(INFO, b"", True) is Detection.SWAPPED
 
 
-def test_a_compressed_websocket_frame_is_looked_into() -> None:
-    deflater = zlib.compressobj(wbits=-15)
-    data = deflater.compress(INFO) + deflater.flush(zlib.Z_SYNC_FLUSH)
-    frame = b"\xc2" + bytes([len(data)]) + data
-    assert detect(GET, SWITCH + frame, False) is Detection.WEBSOCKET
-    assert detect(GET, SWITCH + b"\xc2\x30" + b"\xff" * 30, False) is Detection.OTHER
+@pytest.mark.parametrize(
+    "head, expected",
+    [
+        (b"P", True),
+        (b"PUB a 0\r\n", True),
+        (b'CONNECT{"a":1}\r\n', True),
+        (b"\x16", False),
+        (b"GET / HTTP/1.1\r\n", False),
+        (b"POST /a HTTP/1.1\r\n", False),
+    ],
+)
+def test_what_an_originator_may_begin_with(head: bytes, expected: bool) -> None:
+    assert may_begin_nats(head) is expected
 
 
-def test_the_path_tells_the_kind_inside_a_websocket() -> None:
-    assert websocket_kind(GET) is Kind.CLIENT
-    assert websocket_kind(GET.replace(b"/ ", b"/hub/leafnode ")) is Kind.LEAFNODE
+def fed(midstream: bool, *packets: tuple[Direction, bytes]) -> FirstBytes:
+    first = FirstBytes(midstream)
+    for number, (way, data) in enumerate(packets, 1):
+        first.add(way, Chunk(number, number, "t.pcap", 0, data))
+    return first
+
+
+@pytest.mark.parametrize(
+    "midstream, packets, expected",
+    [
+        (False, [(ORIGINATOR, HELLO)], "tls"),
+        (False, [(RESPONDER, HELLO)], "tls"),
+        (False, [(ORIGINATOR, HELLO), (RESPONDER, HELLO)], "tls"),
+        (True, [(ORIGINATOR, b"end of a record"), (ORIGINATOR, DATA)], "tls"),
+        (True, [(ORIGINATOR, b"end of a record"), (RESPONDER, DATA * 2)], "tls"),
+        (False, [(ORIGINATOR, b"not TLS"), (ORIGINATOR, DATA)], "other"),
+        (True, [], "other"),
+    ],
+)
+def test_the_protocol_of_a_connection_that_shows_no_nats(
+    midstream: bool, packets: list[tuple[Direction, bytes]], expected: str
+) -> None:
+    assert fed(midstream, *packets).protocol() == expected
+
+
+def test_a_gap_hides_the_first_bytes_of_one_direction_only() -> None:
+    first = FirstBytes(False)
+    assert not first.add(ORIGINATOR, Gap(1, 1, "t.pcap", 0, 9))
+    assert not first.add(ORIGINATOR, Chunk(2, 2, "t.pcap", 9, b"CONNECT {}\r\n"))
+    assert first.joined_late(ORIGINATOR) and not first.joined_late(RESPONDER)
+    assert first.nats() is Detection.WAIT
+    assert first.add(RESPONDER, Chunk(3, 3, "t.pcap", 0, INFO))
+    assert first.nats() is Detection.NATS
+
+
+def test_roles_are_swapped_in_the_first_bytes_as_well() -> None:
+    first = fed(True, (ORIGINATOR, INFO))
+    first.swap_roles()
+    assert first.head(RESPONDER) == INFO
+    assert first.nats() is Detection.NATS

@@ -80,8 +80,8 @@ def test_the_client_behind_it(header: bytes, source: str | None, info_first: boo
     assert said.framing.kind is Kind.CLIENT
     assert said.ops(ORIGINATOR) == ["CONNECT", "PUB"]
     assert said.frames(ORIGINATOR)[0].offset == len(header)
-    ledger = said.framing.ledger(ORIGINATOR)
-    assert ledger.skipped == ledger.opaque == len(header)
+    counts = said.framing.byte_counts(ORIGINATOR)
+    assert counts.skipped == counts.opaque == len(header)
     assert said.notes == []
 
 
@@ -115,14 +115,14 @@ def test_a_wrong_header_is_an_error_where_a_frame_should_be(data: bytes) -> None
     assert said.framing.proxied_for is None
     assert said.ops(ORIGINATOR) == ["CONNECT", "PING"]
     assert [name for name, *_ in said.notes] == ["protocol_error", "skipped"]
-    assert said.framing.ledger(ORIGINATOR).opaque == 0
+    assert said.framing.byte_counts(ORIGINATOR).opaque == 0
 
 
 def test_a_header_that_never_ends_is_unfinished() -> None:
     said = Said().say(RESPONDER, INFO).say(ORIGINATOR, TEXT[:20]).over()
     assert said.ops(ORIGINATOR) == []
-    ledger = said.framing.ledger(ORIGINATOR)
-    assert ledger.skipped + ledger.unfinished == 20
+    counts = said.framing.byte_counts(ORIGINATOR)
+    assert counts.skipped + counts.unfinished == 20
 
 
 def test_tls_behind_it() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dissect.nats.framing import Budget, ConnectionFraming
-from dissect.nats.framing.events import Batch, Event, Note
+from dissect.nats.framing import ConnectionFraming, Quota
+from dissect.nats.framing.events import Batch, Event, Note, RolesSwapped
 from dissect.nats.transport.detect import Verdict
 from dissect.nats.types import Chunk, Direction, Gap
 from natsync.protocol import Frame, Kind
@@ -24,7 +24,10 @@ class Said:
     def __init__(
         self, midstream: bool = False, payloads: bool = True, hint: Kind | None = None
     ) -> None:
-        self.framing = ConnectionFraming(midstream, payloads, Budget(), hint)
+        self.framing = ConnectionFraming(midstream, payloads, Quota(), hint)
+        self.swapped = (
+            False  # whether the framing calls the originator the responder, and vice versa
+        )
         self.events: list[Event] = []
         self.ends = {ORIGINATOR: 0, RESPONDER: 0}
         self.packets = 0
@@ -35,7 +38,7 @@ class Said:
             self.packets += 1
             chunk = Chunk(self.packets * 1000, self.packets, "t.pcap", self.ends[sender], data)
             self.ends[sender] += len(data)
-            self.events += self.framing.take(sender, [chunk])
+            self._feed(sender, chunk)
         return self
 
     def play(self, items: Sequence[tuple[Direction, Chunk | Gap]]) -> Said:
@@ -43,19 +46,18 @@ class Said:
         for sender, item in items:
             size = item.length if isinstance(item, Gap) else len(item.data)
             self.ends[sender] = item.offset + size
-            way = sender.other if self.framing.turned else sender
-            self.events += self.framing.take(way, [item])
-            if self.framing.turned:
+            self._feed(sender, item)
+            if self.swapped:
                 raise AssertionError("the capture shows who opened the connection")
         return self
 
     def lose(self, sender: Direction, size: int, truncated: bool = False) -> Said:
-        """A hole in what `sender` said."""
+        """A gap in what `sender` said."""
         gap = Gap(
             self.packets * 1000, self.packets + 1, "t.pcap", self.ends[sender], size, truncated
         )
         self.ends[sender] += size
-        self.events += self.framing.take(sender, [gap])
+        self._feed(sender, gap)
         return self
 
     def client(self) -> Said:
@@ -64,18 +66,27 @@ class Said:
 
     def over(self) -> Said:
         """The end; the sums must close."""
-        self.events += self.framing.finish()
+        self._keep(self.framing.finish())
         if self.framing.verdict is Verdict.NATS:
             for sender, end in self.ends.items():
-                way = sender.other if self.framing.turned else sender
-                ledger = self.framing.ledger(way)
-                assert ledger.span == end, (sender, ledger)
-                parts = (ledger.framed, ledger.skipped, ledger.missing, ledger.unfinished)
-                assert min(parts) >= 0 and ledger.opaque <= ledger.skipped
-                assert self._noted(way, "skipped") == ledger.skipped - ledger.opaque
-                assert self._noted(way, "unfinished") == ledger.unfinished
-                assert self._noted(way, "lost", "truncated") == ledger.missing
+                way = sender.other if self.swapped else sender
+                counts = self.framing.byte_counts(way)
+                assert counts.span == end, (sender, counts)
+                parts = (counts.framed, counts.skipped, counts.missing, counts.unfinished)
+                assert min(parts) >= 0 and counts.opaque <= counts.skipped
+                assert self._noted(way, "skipped") == counts.skipped - counts.opaque
+                assert self._noted(way, "unfinished") == counts.unfinished
+                assert self._noted(way, "lost", "truncated") == counts.missing
         return self
+
+    def _feed(self, sender: Direction, item: Chunk | Gap) -> None:
+        self._keep(self.framing.take(sender.other if self.swapped else sender, [item]))
+
+    def _keep(self, events: list[Event] | RolesSwapped) -> None:
+        if isinstance(events, RolesSwapped):
+            self.swapped = not self.swapped
+            events = events.events
+        self.events += events
 
     def _noted(self, sender: Direction, *names: str) -> int:
         """How many bytes the oddities of these names are about."""

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from natsync.protocol import Kind
 
-from ..framing import Budget, ConnectionFraming
-from ..framing.events import Event
+from ..framing import ConnectionFraming, Quota
+from ..framing.events import Event, RolesSwapped
 from ..options import Options, Payload
 from ..tcp.flow import Flow
 from ..tcp.flow_table import Delivery, FlowTable
@@ -83,14 +83,14 @@ def packet_events(
 
 
 class ConnectionTable:
-    """`packet_events` in steps: add segments any number of times, then `finish`. `alive` has the
-    connections of
-    the flows that are alive in `table`, those where something was said; `budget` is that of their seekers.
+    """`packet_events` in steps: add segments any number of times, then `finish`. `alive` has the connections
+    of the flows that are alive in `table`, if any bytes were captured of them; `quota` is what their
+    resynchronizers may hold.
     """
 
     def __init__(self, options: Options, payloads: bool = False) -> None:
         self.table = FlowTable(partial(Stream, options.stream_limits), options.flow_limits)
-        self.budget = Budget()
+        self.quota = Quota()
         self.alive: dict[Flow, Connection] = {}
         self._options = options
         self._payloads = payloads or options.payload is not Payload.NONE
@@ -107,17 +107,15 @@ class ConnectionTable:
             if connection is None or len(deliveries) > 1:
                 yield from self._groups(deliveries, segment.ordinal)
                 continue
-            framing = connection.framing
-            events = framing.take(direction, items)
-            if framing.turned:
-                self._turn(connection)
+            events = connection.framing.take(direction, items)
+            if isinstance(events, RolesSwapped):
+                events = self._swap_roles(connection, events)
             if events:
                 yield PacketEvents(SortKey(segment.ordinal), [(connection, events)])
 
     def adopt(self, connection: Connection) -> None:
         """Go on with a connection from elsewhere, whose flow the table has."""
         self.alive[connection.flow] = connection
-        connection.framing.charge_anew()
 
     def finish(self) -> Iterator[PacketEvents]:
         """What is left, when no more segments come."""
@@ -137,36 +135,39 @@ class ConnectionTable:
             yield PacketEvents(SortKey(packet), taken)
 
     def _take(self, deliveries: Iterable[Delivery]) -> list[tuple[Connection, list[Event]]]:
-        """What the deliveries complete. Flows are turned round when all of them were taken: their labels
-        are those from before."""
+        """What the deliveries complete. Their directions are those from before the first of them."""
         taken: dict[Connection, list[Event]] = {}
-        touched: dict[Connection, None] = {}
+        swapped: set[Flow] = set()
         for flow, direction, items in deliveries:
             connection = self.alive.get(flow)
             if connection is None:
                 connection = self.alive[flow] = self._connection(flow)
-            touched[connection] = None
             framing = connection.framing
-            events = framing.take(direction, items) if items else []
-            if flow.over and direction is Direction.RESPONDER:
-                events += framing.finish()
+            over = flow.over and direction is Direction.RESPONDER
+            way = direction.other if flow in swapped else direction
+            results = [framing.take(way, items)] if items else []
+            if over:
+                results.append(framing.finish())
                 connection.over = True
                 del self.alive[flow]
+            events: list[Event] = []
+            for result in results:
+                if isinstance(result, RolesSwapped):
+                    swapped ^= {flow}
+                    result = self._swap_roles(connection, result)
+                events += result
             if events or connection.over:
                 taken[connection] = taken[connection] + events if connection in taken else events
-        for connection in touched:
-            if connection.framing.turned:
-                self._turn(connection)
         return list(taken.items())
 
-    def _turn(self, connection: Connection) -> None:
-        """Exchange who opened it, as the framing has found out."""
-        connection.framing.turned = False
+    def _swap_roles(self, connection: Connection, swapped: RolesSwapped) -> list[Event]:
+        """Exchanges originator and responder of a flow, as its framing has found out."""
         self.table.swap(connection.flow)
+        return swapped.events
 
     def _connection(self, flow: Flow) -> Connection:
         hint = self._hint(flow)
-        framing = ConnectionFraming(flow.midstream, self._payloads, self.budget, hint)
+        framing = ConnectionFraming(flow.midstream, self._payloads, self.quota, hint)
         return Connection(flow, framing)
 
     def _hint(self, flow: Flow) -> Kind | None:

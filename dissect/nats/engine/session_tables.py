@@ -275,7 +275,7 @@ def session_row(connection: Connection, session: Session) -> SessionRecord:
     """The row of a session, from what it is so far."""
     flow, framing = connection.flow, connection.framing
     session.finish(flow.last_ns if flow.end in (End.FIN, End.RST) else None, framing.handshake)
-    ledgers = [framing.ledger(way) for way in Direction]
+    counts = [framing.byte_counts(way) for way in Direction]
     record = SessionRecord(
         session=flow.id,
         capture=connection.capture,
@@ -291,9 +291,9 @@ def session_row(connection: Connection, session: Session) -> SessionRecord:
         end=flow.end.value,
         ended_by=flow.ended_by.value if flow.ended_by else None,
         account=framing.account or None,
-        missing_bytes=sum(ledger.missing for ledger in ledgers),
-        skipped_bytes=sum(ledger.skipped for ledger in ledgers),
-        opaque_bytes=sum(ledger.opaque for ledger in ledgers) or None,
+        missing_bytes=sum(count.missing for count in counts),
+        skipped_bytes=sum(count.skipped for count in counts),
+        opaque_bytes=sum(count.opaque for count in counts) or None,
         retransmitted_bytes=sum(side.stream.retransmitted_bytes for side in flow.sides),
     )
     session.fill(record, framing.kind)

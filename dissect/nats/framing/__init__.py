@@ -3,6 +3,6 @@
 from .byte_counts import ByteCounts
 from .connection import ConnectionFraming
 from .frame_stream import FrameStream
-from .resync import Budget
+from .resync import Quota
 
-__all__ = ["Budget", "ConnectionFraming", "ByteCounts", "FrameStream"]
+__all__ = ["ByteCounts", "ConnectionFraming", "FrameStream", "Quota"]

@@ -1,399 +1,400 @@
-"""Both directions of one TCP connection: is it NATS, of which kind, and what was said.
+"""Both directions of one TCP connection: whether it carries NATS, in which layers, and its frames.
 
-The verdict comes from the first bytes or, in a capture that began later, from frames that prove themselves
-in either direction. The kind comes from INFO and CONNECT, or else from the operations, until later proof
-corrects it. What one direction reveals holds for the other.
+The verdict comes from the first bytes or, in a capture that began later, from frames that prove themselves in
+either direction. `state.VERDICT` lists its changes, `connection_kind` decides how lines are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import replace
+from heapq import merge
 
-from natsync.protocol import (
-    Connect,
-    ConnectOptions,
-    Context,
-    Info,
-    Kind,
-    ProtocolError,
-    Role,
-    ServerInfo,
-    kind_of_connect,
-    kind_of_info,
-)
+from natsync.protocol import Kind
 
-from ..transport.detect import (
-    HEAD_BYTES,
-    Detection,
-    Verdict,
-    detect,
-    greets,
-    is_http,
-    is_s2,
-    may_open,
-    protocol_of,
-    websocket_kind,
-)
+from ..transport.detect import Detection, FirstBytes, Verdict, greets, is_http, may_begin_nats
+from ..transport.layer import Column, Found, Layer, LayerBytes, Undecided
+from ..transport.proxy import ProxyTransform
+from ..transport.registry import layer_of
+from ..transport.stack import Stack
 from ..types import Chunk, Direction, Item
 from .byte_counts import ByteCounts
-from .contexts import ALL, mirrored
-from .events import Batch, Event
+from .connection_kind import ConnectionKind
+from .contexts import mirrored
+from .discoveries import Discovery, Handshake, LayerBegins, Proven
+from .events import Event, RolesSwapped, is_gap_of
 from .frame_stream import FrameStream
-from .kind_inference import Evidence, kind_of_news, sends_messages
-from .resync import Budget, Chain, Resynchronizer
+from .resync import Chain, Quota
+from .state import VERDICT, Proof, StreamState, next_state
 
-# How much may go by before a connection that does not prove to be NATS is taken for something else.
-_FRESH_BYTES = 64 << 10
-_MIDSTREAM_BYTES = 4 << 20
-_ITEM_BYTES = 400  # that each packet or gap counts besides: what is kept of it until then
-
-_NATS, _OTHER = Verdict.NATS, Verdict.OTHER
+_NATS, _OTHER, _UNDECIDED = Verdict.NATS, Verdict.OTHER, Verdict.UNDECIDED
+_STARTING = StreamState.STARTING
 
 
 class ConnectionFraming:
     """Takes the items of both directions with `take`, then `finish`.
 
-    `midstream`: who opened the connection is not known for sure. When the conversation finds out that it
-    was the other side, `turned` becomes true: the caller then says so to its source of items, and sets it
-    back. `hint` is what the user says the kind is.
+    `midstream`: it is not known for sure who opened the connection. `hint` is the kind, if the user has said
+    it.
     """
 
     def __init__(
-        self, midstream: bool, payloads: bool, budget: Budget, hint: Kind | None = None
+        self, midstream: bool, payloads: bool, quota: Quota, hint: Kind | None = None
     ) -> None:
-        self.verdict = Verdict.OPEN
-        self.kind = hint
-        self.account = ""  # that a route is dedicated to
-        self.handshake = False  # whether the beginning of the conversation was seen
-        self.turned = False
+        self.verdict = _UNDECIDED
+        self.handshake = False  # whether the beginning of the connection was seen
+        self.stack = Stack()
         self._midstream = midstream
-        self._budget = budget
-        self._hinted = hint is not None
-        self._certain = self._hinted  # of the kind
-        self._formed = False  # whether it is known how this route's lines look
-        self._lnocu: dict[Direction, bool] = {}
-        self._seen_bytes = 0
+        self._streams = [FrameStream(way, quota, payloads) for way in Direction]
+        self._first_bytes = FirstBytes(midstream)
+        self._kind = ConnectionKind(self._streams, midstream, hint)
         self._early: list[Event] = []  # before the verdict
         self._out: list[Event] = []  # in the making
-        self._named = False  # whether any were handed on
-        self._heads = {Direction.ORIGINATOR: b"", Direction.RESPONDER: b""}
-        self._headless: set[FrameStream] = set()
-        self._connected = False  # whether a CONNECT was seen
-        self._other = "other"  # what it is, if it is not NATS
-        self._streams = [
-            FrameStream(way, self._learn, self._prove, self._seeker_for, payloads)
-            for way in Direction
-        ]
-        self._evidence = {stream: Evidence() for stream in self._streams}
+        self._delivered = False  # whether any were handed on
+        self._swapped = False  # whether roles were swapped since the last events were handed on
+        self._layered = False  # whether the stack changes anything
+        self._other = "other"  # the protocol, if it is not NATS
         if hint:
             self._decide()
-            self._adopt(hint, False, False)
+        self._expect(0)
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of the connection, as far as it is known."""
+        return self._kind.kind
+
+    @property
+    def account(self) -> str:
+        """The account that a route is dedicated to; empty for all others."""
+        return self._kind.account
 
     @property
     def transport(self) -> str:
-        """What carries the NATS bytes."""
-        names = {stream.opaque for stream in self._streams}
-        return next((name for name in ("tls", "websocket") if name in names), "tcp")
+        """The layer that carries the NATS bytes: tcp, tls or websocket."""
+        return next(iter(self._layers(Column.TRANSPORT)), "tcp")
 
     @property
     def compression(self) -> str | None:
-        """How they are compressed, if they are."""
-        return "s2" if any(stream.opaque == "s2" for stream in self._streams) else None
+        """The layer that compresses them, if any."""
+        return next(iter(self._layers(Column.COMPRESSION)), None)
 
     @property
     def protocol(self) -> str:
-        """What the connection carries, to its first layer: nats, tls, websocket or other."""
-        if self.verdict is Verdict.NATS:
+        """The first layer above TCP: nats, tls, websocket or other."""
+        if self.verdict is _NATS:
             return "nats" if self.transport == "tcp" else self.transport
         return self._other
 
     @property
     def proxied_for(self) -> str | None:
         """The `ip:port` for which a proxy opened the connection, by its PROXY header."""
-        return next((stream.proxied_for for stream in self._streams if stream.proxied_for), None)
+        found = (each for way in Direction for each in self.stack.transforms(way))
+        sources = (each.source for each in found if isinstance(each, ProxyTransform))
+        return next((source for source in sources if source), None)
 
     @property
     def waiting(self) -> bool:
-        """Whether frames may still come whose time lies before those handed on last."""
+        """Whether frames may still come whose time is before that of frames already handed on."""
         for stream in self._streams:  # a plain loop: asked for every packet
-            if stream.seeker and stream.seeker.window.items:
+            if stream.resync and stream.resync.buffer.items:
                 return True
         return False
 
-    def charge_anew(self, times: int = 1) -> None:
-        """The budget is another one, which knows nothing of what is held here; -1 gives it back."""
+    @property
+    def is_steady(self) -> bool:
+        """Whether this is plain NATS whose frames are handed on at once."""
+        return self.verdict is _NATS and self._delivered and not (self._early or self._layered)
+
+    def release_quota(self) -> None:
+        """Gives back what is held: another process goes on with the connection."""
         for stream in self._streams:
-            if stream.seeker:
-                stream.seeker.charge_anew(times)
+            if stream.resync:
+                stream.resync.release(stream.end)
 
     def __getstate__(self) -> dict[str, object]:
-        """What was handed on is no part of it."""
+        """Events that were handed on are not part of it."""
         return {**self.__dict__, "_out": []}
 
     def stream(self, direction: Direction) -> FrameStream:
         """One direction, where this may be NATS."""
         return next(stream for stream in self._streams if stream.direction is direction)
 
-    def ledger(self, direction: Direction) -> ByteCounts:
-        """Where the bytes of one direction went."""
-        return self.stream(direction).ledger
+    def byte_counts(self, direction: Direction) -> ByteCounts:
+        """Where the bytes of one direction went: those of NATS, and all that belong to other layers as
+        opaque."""
+        counts = self.stream(direction).counts
+        layers = self.layer_bytes(direction).values()
+        other = sum(each.overhead + each.skipped for each in layers)
+        return replace(counts, skipped=counts.skipped + other, opaque=counts.opaque + other)
 
-    @property
-    def is_steady(self) -> bool:
-        """Whether this is NATS, and what comes is handed on at once."""
-        return self.verdict is _NATS and self._named and not (self._early or self.turned)
+    def layer_bytes(self, direction: Direction) -> dict[str, LayerBytes]:
+        """Where the bytes of one direction went in each layer below NATS, the lowest first."""
+        return self.stack.byte_counts(direction)
 
-    def hears_nothing_new(self, stream: FrameStream, ops: Set[str]) -> bool:
-        """Whether these operations say no more of the kind than is known."""
-        return self._certain or ops <= self._evidence[stream].ops
+    def adds_no_evidence(self, stream: FrameStream, ops: Set[str]) -> bool:
+        """Whether these operations say no more about the kind than is known."""
+        return self._kind.adds_no_evidence(stream, ops)
 
-    def take(self, direction: Direction, items: Sequence[Item]) -> list[Event]:
-        """What the next items of one direction complete."""
-        verdict = self.verdict
-        if verdict is _OTHER:
+    def take(self, direction: Direction, items: Sequence[Item]) -> list[Event] | RolesSwapped:
+        """The events that the next items of one direction complete. If these show that the responder opened
+        the connection, they come as `RolesSwapped`, with the new directions; `direction` of later calls
+        must be a new one as well."""
+        if self.verdict is _OTHER:
             return []
         first, second = self._streams
-        # Until the caller knows that they are turned, what it calls one is the other.
-        stream = first if (first.direction is direction) is not self.turned else second
+        stream = first if first.direction is direction else second
         out = self._out = []
-        if stream.seeker or verdict is not _NATS or self._early:
-            return self._take_unsure(stream, items, out)
+        if stream.resync or stream.state is _STARTING or self._layered or self._early:
+            return self._take_rare(stream, items)
         for item in items:
-            stream.take(item, out)
-        self._named = True
-        if not self._certain and out:
-            self._hear(stream, out)
-        return out
+            found = stream.take(item, out)
+            if found is not None:
+                self._proceed(stream, found)
+        self._delivered = True
+        if not self._kind.is_confirmed and out and self._kind.add_events(stream, out):
+            self._swap_roles()
+        return self._handed_on(out) if self._swapped else out
 
-    def _take_unsure(
-        self, stream: FrameStream, items: Sequence[Item], out: list[Event]
-    ) -> list[Event]:
-        """As `take`, while something is not known yet."""
-        for item in items:
-            if self.verdict is Verdict.OPEN:
-                self._look(stream, item, out)
-            elif stream.seeker and not stream.begun and (self.compression or is_s2(item)):
-                stream.hide("s2", out)
-            if self.verdict is not Verdict.OTHER:
-                stream.take(item, out)
-        return self._given(out)
-
-    def finish(self) -> list[Event]:
-        """Nothing more comes."""
-        out = self._out = []
-        if self.verdict is Verdict.OPEN:
-            if self._only_pings():
+    def finish(self) -> list[Event] | RolesSwapped:
+        """The last events: the connection is over."""
+        self._out = []
+        self._take_placed(self.stack.finish())
+        if self.verdict is _UNDECIDED:
+            if self._is_ping_and_pong():
                 self._decide()
             else:
-                self._other = protocol_of(*self._both_heads())
-        if self.verdict is not Verdict.OTHER:
-            for stream in self._streams:
-                stream.finish(out)
-        return self._given(out)
+                self._other = self._first_bytes.protocol()
+        for stream in self._streams:
+            found = stream.finish(self._out)
+            while found is not None:
+                self._act_on(stream, found)
+                found = stream.finish(self._out)
+        return self._given()
 
-    def _given(self, out: list[Event]) -> list[Event]:
-        """Holds back what is not known to be NATS."""
-        if self.verdict is Verdict.NATS:
-            out, self._early = self._early + out, []
-            self._named = self._named or bool(out)
-            return out
-        if self.verdict is Verdict.OPEN:
-            self._early += out
+    def _take_rare(self, stream: FrameStream, items: Sequence[Item]) -> list[Event] | RolesSwapped:
+        """As `take`, while something is not known yet, or layers lie below NATS."""
+        for item in items:
+            if self._layered:
+                self._take_placed(self.stack.feed(stream.direction, item))
+                self._layered = bool(self.stack)
+            else:
+                self._take_plain(stream, item)
+        return self._given()
+
+    def _take_placed(self, placed: Sequence[tuple[Direction, Item]]) -> None:
+        for direction, item in placed:
+            if self.verdict is not _OTHER:
+                self._take_plain(self.stream(direction), item)
+
+    def _take_plain(self, stream: FrameStream, item: Item) -> None:
+        """Takes an item that no layer of the stack changes any more."""
+        if self.verdict is _UNDECIDED:
+            if self._detect(stream, item):
+                return
+        elif self.verdict is _NATS and isinstance(item, Chunk):
+            if not stream.end and self._begins_late(stream, item):
+                return
+            if stream.resync:
+                layer = layer_of(item.data) or self.stream(stream.direction.other).layer
+                if layer and layer.implies_nats:
+                    stream.become_opaque(layer, self._out)
+        if self.verdict is not _OTHER:
+            found = stream.take(item, self._out)
+            if found is not None:
+                self._proceed(stream, found)
+
+    def _given(self) -> list[Event] | RolesSwapped:
+        """Hands on the events, if they are known to be NATS."""
+        if self.verdict is _NATS:
+            return self._handed_on(self._early + self._out)
+        if self.verdict is _UNDECIDED:
+            self._early += self._out
         return []
 
-    def _look(self, stream: FrameStream, item: Item, out: list[Event]) -> None:
-        """Forms a verdict from the first bytes, as far as they go."""
-        self._seen_bytes += _ITEM_BYTES
-        if not isinstance(item, Chunk):
-            self._headless.add(stream)
-            self._limit_doubt()
-            return
-        self._seen_bytes += len(item.data)
-        joined_late = self._midstream or stream in self._headless
-        if joined_late and stream.seeker:
-            if is_s2(item):
-                self._decide()
-                stream.hide("s2", out)
-                return
-            chain = stream.seeker.chain
-            if is_http(item.data) and not (chain and chain.stop > item.offset):
+    def _handed_on(self, events: list[Event]) -> list[Event] | RolesSwapped:
+        self._early = []
+        self._delivered = self._delivered or bool(events)
+        swapped, self._swapped = self._swapped, False
+        return RolesSwapped(events) if swapped else events
+
+    def _proceed(self, stream: FrameStream, found: Discovery | None) -> None:
+        """Acts on what a stream found out, until it has read all of its items."""
+        while found is not None:
+            self._act_on(stream, found)
+            found = stream.proceed(self._out)
+
+    def _act_on(self, stream: FrameStream, found: Discovery) -> None:
+        before = self._kind.changes
+        if isinstance(found, Handshake):
+            if self._kind.learn(stream, found.frame):
+                self._swap_roles()
+            self.handshake = self.handshake or self._kind.saw_connect
+            self._expect(before)
+        elif isinstance(found, Proven):
+            self._take_proof(stream, found.chain)
+        elif isinstance(found, LayerBegins):
+            self._begin_layer(stream, found.layer)
+
+    def _take_proof(self, stream: FrameStream, chain: Chain) -> None:
+        """Frames were found in the middle of a stream."""
+        sender, likeliest = stream.context.sender, chain.contexts[0]
+        known = {likeliest, mirrored(likeliest)}.intersection(chain.contexts)
+        if self._midstream and all(context.sender is not sender for context in known):
+            self._swap_roles()
+        if self.verdict is _UNDECIDED:
+            self._decide()
+        before = self._kind.changes
+        if self._kind.add_proof(stream, chain):
+            self._swap_roles()
+        self._expect(before)
+
+    def _detect(self, stream: FrameStream, item: Item) -> bool:
+        """Judges by the first bytes; whether a layer takes the item."""
+        first, way = self._first_bytes, stream.direction
+        news = first.add(way, item)
+        if isinstance(item, Chunk) and stream.resync:
+            if not first.joined_late(way):
+                stream.resync.muted = not may_begin_nats(first.head(way))
+            elif self._is_known_inside(stream, item, stream.resync.chain):
+                return False
+        if news:
+            found = first.layer()
+            if isinstance(found, Found):
+                return self._take_layer(found, stream, item)
+            detection = first.nats()
+            if detection in (Detection.NATS, Detection.SWAPPED):
+                self._greeted(detection is Detection.SWAPPED)
+            elif detection is Detection.OTHER and found is not Undecided.WAIT:
                 self._reject()
-                return
-        head = self._heads[stream.direction]
-        if len(head) < HEAD_BYTES and stream not in self._headless:
-            head = self._heads[stream.direction] = head + item.data[:HEAD_BYTES]
-            if stream.seeker and not joined_late:
-                stream.seeker.muted = not may_open(head)
-            self._act(detect(*self._both_heads(), self._midstream), out)
-        self._limit_doubt()
-
-    def _limit_doubt(self) -> None:
-        limit = _MIDSTREAM_BYTES if self._midstream or self._headless else _FRESH_BYTES
-        if self.verdict is Verdict.OPEN and self._seen_bytes > limit:
+        if self.verdict is _UNDECIDED and first.is_too_much:
             self._reject()
+        return False
 
-    def _both_heads(self) -> tuple[bytes, bytes]:
-        return self._heads[Direction.ORIGINATOR], self._heads[Direction.RESPONDER]
-
-    def _act(self, found: Detection, out: list[Event]) -> None:
-        if found is Detection.OTHER:
+    def _is_known_inside(self, stream: FrameStream, chunk: Chunk, chain: Chain | None) -> bool:
+        """Whether a packet in the middle of a stream shows what the connection carries."""
+        layer = layer_of(chunk.data)
+        if layer and layer.implies_nats:
+            self._decide()
+            stream.become_opaque(layer, self._out)
+            return True
+        if is_http(chunk.data) and not (chain and chain.stop > chunk.offset):
             self._reject()
-            return
-        if found is Detection.WAIT:
-            return
-        if found is Detection.TURNED:
-            self._turn()
+            return True
+        return False
+
+    def _take_layer(self, found: Found, stream: FrameStream, item: Item) -> bool:
+        """The connection begins with a layer; whether the layer takes the item."""
+        layer = found.layer
+        if layer.transforms and not self.stack.is_full:
+            self._push(layer, self._streams, stream, item)
+            return True
+        if not found.carries_nats:
+            self._reject()
+            return False
+        self._kind.kind = found.kind
         self._decide()
-        self.handshake = not self._midstream or found is Detection.WEBSOCKET
-        for stream in self._streams:
-            if found is Detection.WEBSOCKET:
-                stream.hide("websocket", out)
-            elif not self._midstream or greets(self._heads[stream.direction]):
-                stream.begin(out)
-        if found is Detection.WEBSOCKET:
-            self.kind = websocket_kind(self._heads[Direction.ORIGINATOR])
+        self.handshake = True
+        for each in self._streams:
+            each.become_opaque(layer, self._out)
+            self._proceed(each, each.proceed(self._out))
+        return False
+
+    def _begins_late(self, stream: FrameStream, chunk: Chunk) -> bool:
+        """Whether a layer takes the first chunk of a stream, after the other side has shown NATS."""
+        found = self._first_bytes.late_layer(stream.direction, chunk)
+        if not isinstance(found, Found) or not found.layer.transforms or self.stack.is_full:
+            return False
+        self._push(found.layer, [stream], stream, chunk)
+        return True
+
+    def _begin_layer(self, stream: FrameStream, layer: Layer) -> None:
+        """A layer begins where a frame of this stream should begin."""
+        if layer.transforms and not self.stack.is_full:
+            self._push(layer, [stream])
+        else:
+            stream.become_opaque(layer, self._out)
+
+    def _push(
+        self,
+        layer: Layer,
+        streams: Sequence[FrameStream],
+        stream: FrameStream | None = None,
+        item: Item | None = None,
+    ) -> None:
+        """Puts a layer on the stack, and the items that it begins with through it."""
+        height, changed = self.stack.push(layer, [each.direction for each in streams])
+        held: list[list[tuple[Direction, Item]]] = []
+        for each in streams:
+            way = each.direction
+            items: list[Item] = []
+            if way in changed:
+                items = each.withdraw()
+                for events in (self._early, self._out):  # the layer will report its gaps
+                    events[:] = [event for event in events if not is_gap_of(event, way)]
+                self._first_bytes.restart(way, layer)
+            if item is not None and each is stream:
+                items.append(item)
+            held.append([(way, held_item) for held_item in items])
+        for way, held_item in merge(*held, key=lambda placed: placed[1].ts_ns):
+            self._take_placed(self.stack.feed(way, held_item, height))
+        self._layered = bool(self.stack)
+
+    def _greeted(self, swapped: bool) -> None:
+        """The first bytes are those of a NATS connection."""
+        if swapped:
+            self._swap_roles()
+        heads = {stream: self._first_bytes.head(stream.direction) for stream in self._streams}
+        self._decide()
+        self.handshake = not self._midstream
+        for stream, head in heads.items():
+            if not self._midstream or greets(head):
+                stream.start()
+                self._proceed(stream, stream.proceed(self._out))
+
+    def _move(self, proof: Proof) -> None:
+        self.verdict = next_state(VERDICT, self.verdict, proof)
 
     def _decide(self) -> None:
-        self.verdict = Verdict.NATS
+        self._move(Proof.NATS)
+        self._first_bytes.clear()
         for stream in self._streams:
-            if stream.seeker:
-                stream.seeker.trust()
+            again = stream.resync is not None and not stream.resync.is_nats
+            stream.expect(self._kind.contexts(stream), True, again)
+
+    def _expect(self, changes: int) -> None:
+        """Tells the streams how they may be read. If the kind was confirmed since so many `changes`, what
+        they hold is searched again."""
+        again = self._kind.changes > changes and self._kind.is_confirmed
+        for stream in self._streams:
+            stream.expect(self._kind.contexts(stream), self.verdict is _NATS, again)
 
     def _reject(self) -> None:
-        self.verdict = Verdict.OTHER
-        self._other = protocol_of(*self._both_heads())
-        for stream in self._streams:
-            if stream.seeker:
-                stream.seeker.release(stream.end)
-        for kept in (self._streams, self._evidence, self._headless, self._early, self._heads):
+        self._move(Proof.OTHER)
+        self._other = self._first_bytes.protocol()
+        self.release_quota()
+        self._kind = ConnectionKind([], self._midstream, None)  # frees its streams
+        for kept in (self._streams, self._early, self._first_bytes):
             kept.clear()
 
-    def _turn(self) -> None:
-        """Exchanges originator and responder. Once frames were handed on, their names stay."""
-        named = self._named
+    def _swap_roles(self) -> None:
+        """Exchanges originator and responder. Directions of frames that were handed on stay."""
         for stream in self._streams:
-            stream.turn(named)
-        if named:
+            stream.swap_roles(self._delivered)
+        if self._delivered:
             return
-        self.turned = not self.turned
-        self._heads = {way.other: head for way, head in self._heads.items()}
+        self._swapped = not self._swapped
+        self.stack.swap_roles()
+        self._first_bytes.swap_roles()
         for event in (*self._early, *self._out):
             event.direction = event.direction.other
 
-    @property
-    def _is_settled(self) -> bool:
-        """Whether nothing but the handshake may say how to read control lines."""
-        return self._certain and (self._formed or self.kind is not Kind.ROUTE)
+    def _layers(self, column: Column) -> list[str]:
+        """The names of layers, the lowest first."""
+        opaque = {stream.layer for stream in self._streams}
+        names = [layer.name for layer in opaque if layer and layer.column is column]
+        return self.stack.names(column) + sorted(names)
 
-    def _seeker_for(self, stream: FrameStream) -> Resynchronizer:
-        return Resynchronizer(self._budget, self._contexts(stream), self.verdict is Verdict.NATS)
-
-    def _contexts(self, stream: FrameStream) -> tuple[Context, ...]:
-        """The ways in which a stream may be read, by what is known now."""
-        either = self._hinted and self._midstream  # nobody knows who is who
-        if self._is_settled and not either:
-            return (stream.context,)
-        if self._midstream and not self._certain:
-            return ALL
-        some = ALL if either else (c for c in ALL if c.sender is stream.context.sender)
-        return tuple(c for c in some if not self._certain or c.kind is self.kind)
-
-    def _prove(self, stream: FrameStream, chain: Chain) -> None:
-        """Frames were found in the middle of a stream: what do they say about the connection?"""
-        sender, likeliest = stream.context.sender, chain.contexts[0]
-        told = {likeliest, mirrored(likeliest)}.intersection(chain.contexts)
-        if self._midstream and all(context.sender is not sender for context in told):
-            self._turn()
-        if self.verdict is Verdict.OPEN:
-            self._decide()
-        if self._is_settled:
-            return
-        testimony = self._evidence[stream]
-        testimony.add(chain)
-        if testimony.tells:
-            context = self._gateway_context(stream) or self._likeliest(stream)
-            self._adopt(context.kind, context.dedicated, context.lnocu)
-
-    def _likeliest(self, stream: FrameStream) -> Context:
-        """How to read a stream by the evidence of both."""
-        first, second = self._streams
-        other = second if stream is first else first
-        return self._evidence[stream].likeliest(stream.context.sender, self._evidence[other])
-
-    def _gateway_context(self, stream: FrameStream) -> Context | None:
-        """How to read a stream of a gateway, if this looks like one."""
-        first, second = self._streams
-        found = sends_messages(self._evidence[first], self._evidence[second])
-        if not found:
-            return None
-        one = first if self._evidence[first] is found else second
-        turned = one.context.sender is Role.SERVER
-        context = Context(Role.CLIENT if stream is one else Role.SERVER, Kind.GATEWAY)
-        if turned and not self._midstream or context not in self._evidence[stream].contexts:
-            return None
-        if turned:
-            self._turn()
-        return context
-
-    def _hear(self, stream: FrameStream, out: list[Event]) -> None:
-        """Later frames may say more of the kind than those that were the proof of it."""
-        news = [frame.op for event in out if isinstance(event, Batch) for frame in event.frames]
-        if self._evidence[stream].hear(news) and self.kind is Kind.ROUTE:
-            context = self._gateway_context(stream)
-            if context:
-                self._adopt(context.kind, False, False)
-
-    def _learn(self, stream: FrameStream, frame: Info | Connect) -> None:
-        """Takes from a handshake what decides how the rest is read."""
-        try:
-            if isinstance(frame, Info):
-                self._learn_info(stream, ServerInfo.parse(frame.json))
-                return
-            self.handshake = True
-            if not self._connected and not self._hinted:
-                self._connected = True
-                options = ConnectOptions.parse(frame.json)
-                kind = kind_of_connect(options)
-                # It is stronger than the INFO before it, which may tell no more than that of a route.
-                if kind is not self.kind or not self._certain:
-                    self._settle(kind, options.ln)
-        except ProtocolError:
-            pass  # who prints the frame says so
-
-    def _learn_info(self, stream: FrameStream, info: ServerInfo) -> None:
-        """A sender's first INFO is about itself, if nothing was before it; later ones are news."""
-        if not stream.whole or stream.direction in self._lnocu:
-            if self.kind is None:
-                self._settle(kind_of_news(info), info.lnocu)
-            return
-        self._lnocu[stream.direction] = info.lnocu
-        if not self._certain:
-            self._settle(kind_of_info(info), info.lnocu)
-        if self._midstream and self.kind is Kind.CLIENT and stream.context.sender is Role.CLIENT:
-            self._turn()
-        if self.kind is Kind.ROUTE and self._certain:
-            if stream.direction is Direction.ORIGINATOR:
-                self.account = info.route_account
-            self._formed = len(self._lnocu) == 2
-            self._adopt(self.kind, bool(self.account), all(self._lnocu.values()))
-
-    def _settle(self, kind: Kind | None, lnocu: bool) -> None:
-        """The kind is known for sure. `lnocu` is a guess, until both servers have said it of themselves:
-        those of one cluster are mostly alike."""
-        if kind:
-            self._certain = True
-            self._adopt(kind, False, lnocu)
-
-    def _adopt(self, kind: Kind | None, dedicated: bool, lnocu: bool) -> None:
-        self.kind = kind
-        for stream in self._streams:
-            stream.adopt(kind, dedicated, lnocu, self._certain)
-        if self._certain:
-            for stream in self._streams:
-                if stream.seeker:
-                    stream.seeker.narrow(self._contexts(stream))
-
-    def _only_pings(self) -> bool:
+    def _is_ping_and_pong(self) -> bool:
         """Whether all that is there is PINGs from one side and PONGs from the other."""
-        ops = [stream.pings for stream in self._streams]
-        return self._midstream and all(ops) and set().union(*ops) == {"PING", "PONG"}
+        chains = [stream.resync.whole_ops if stream.resync else set() for stream in self._streams]
+        return self._midstream and all(chains) and set[str]().union(*chains) == {"PING", "PONG"}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from natsync.protocol import Frame
 
 from ..anomalies import Anomaly
-from ..types import Chunk, Direction, Gap
+from ..types import Chunk, Direction, Gap, Item
 
 
 @dataclass(slots=True)
@@ -55,6 +55,32 @@ class Note:
 
 
 Event = Batch | Note
+
+
+def note_of(
+    direction: Direction, item: Item, anomaly: Anomaly, offset: int, length: int, text: str = ""
+) -> Note:
+    """A note that was found with an item of a direction."""
+    return Note(direction, item.ts_ns, item.number, item.capture, anomaly, offset, length, text)
+
+
+def gap_anomaly(gap: Gap) -> Anomaly:
+    """Why the bytes of a gap are missing."""
+    return Anomaly.TRUNCATED if gap.truncated else Anomaly.LOST
+
+
+def is_gap_of(event: Event, direction: Direction) -> bool:
+    """Whether an event is the note of a gap in a direction."""
+    if not isinstance(event, Note) or event.direction is not direction:
+        return False
+    return event.anomaly in (Anomaly.TRUNCATED, Anomaly.LOST)
+
+
+@dataclass(slots=True)
+class RolesSwapped:
+    """Events that show that the responder opened the connection. They have the new directions."""
+
+    events: list[Event]
 
 
 class FramePosition(NamedTuple):

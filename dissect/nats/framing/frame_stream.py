@@ -1,186 +1,180 @@
 """One direction of a NATS connection: chunks and gaps in, batches of frames and notes out.
 
-A stream is in one of three states, and changes between them in one place each:
-- framing: a decoder reads; a PROXY header may be in front of its first frame. A gap inside a body of known
-  length does not stop it (`_take_gap`); a gap that swallows a control line, or bytes that are no frame, do
-  (`_lose`), and it is
-- seeking, until a seeker has proven where a frame begins (`_resume`);
-- opaque: TLS, S2 or WebSocket from here on, counted, not decoded.
+`state.STREAM` lists the states and their changes. A gap inside a body of known length does not end FRAMING; a
+gap that swallows a control line, or bytes that are no frame, do. Every byte ends in one field of `counts`.
 
-Every byte ends in one field of the ledger.
+What a stream finds out about the connection (a `Discovery`) is returned before the bytes after it are read,
+because it may change how to read them. The caller deals with it, and calls `proceed` for what is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
 from dataclasses import replace
 
 from natsync.protocol import Connect, Context, Decoder, Frame, Info, Kind, ProtocolError, Role
 
 from ..anomalies import Anomaly
-from ..transport.detect import greets, new_layer
-from ..transport.proxy import is_partial, proxy_header
+from ..transport.detect import FIRST_BYTES, greets
+from ..transport.layer import Layer, rest_of
+from ..transport.registry import next_layer
 from ..types import Chunk, Direction, Gap, Item, Oddity
 from .byte_counts import ByteCounts
-from .events import Batch, Event, Note
-from .resync import Chain, Resynchronizer
-from .resync_buffer import rest_of
+from .contexts import ALL
+from .discoveries import Discovery, Handshake, LayerBegins, Proven, Unread
+from .events import Batch, Event, gap_anomaly, note_of
+from .resync import Chain, Loss, Quota, Resynchronizer
+from .state import STREAM, StreamEvent, StreamState, next_state
 
 _HANDSHAKE = frozenset({Info, Connect})
 _ROLES = {Direction.ORIGINATOR: Role.CLIENT, Direction.RESPONDER: Role.SERVER}
 
 
-class FrameStream:
-    """One sender's bytes. `learn` is told every INFO and CONNECT, before what follows them is read;
-    `prove` every chain of frames that a seeker found, before they are read; `seeker_for` makes a seeker.
+_MORE = Unread.MORE
 
-    `context` is how to read the sender, as far as it is known; the conversation changes it with `adopt`.
-    `reader` is what reads, while it is known where frames begin.
+
+class FrameStream:
+    """The bytes of one sender. `context` is how to read them, as far as it is known; the connection changes
+    it with `set_kind`. `decoder` is there while the stream is FRAMING, `resync` while it is SEEKING.
     """
 
-    def __init__(
-        self,
-        direction: Direction,
-        learn: Callable[[FrameStream, Info | Connect], None],
-        prove: Callable[[FrameStream, Chain], None],
-        seeker_for: Callable[[FrameStream], Resynchronizer],
-        payloads: bool,
-    ) -> None:
+    def __init__(self, direction: Direction, quota: Quota, payloads: bool) -> None:
         self.direction = direction
+        self.state = StreamState.SEEKING
         self.context = Context(_ROLES[direction], None)
-        self.ledger = ByteCounts()
+        self.counts = ByteCounts()
         self.frames = 0
-        self.whole = False  # whether it was read from its first byte on
-        self.opaque = ""  # what it changed to: tls, s2 or websocket
-        self.proxied_for: str | None = None  # by what a PROXY header says
-        self.begun = False  # it is to be read from its first byte, which is still to come
-        self.end = 0  # offset behind the last item
-        self._learn = learn
-        self._prove = prove
-        self._seeker_for = seeker_for
-        self._payloads = payloads
-        self._certain = False  # of the kind
-        self._kindless = True
-        self._between = True  # whether the next byte begins a frame
-        self.reader: Decoder | None = None
-        self._base = 0  # where the decoder began
-        self._holes = 0  # missing bytes in the frame in progress
-        self._flaw: Anomaly | None = None
-        self._recent: list[Chunk] = []  # the frame in progress, while the kind is not known
+        self.from_start = False  # whether it was read from its first byte on
+        self.layer: Layer | None = None  # that made it opaque
+        self.end = 0  # offset after the last item
         self.ts_ns = 0  # of the latest packet: a frame is complete when all before it is there
+        self.decoder: Decoder | None = None
+        self.resync: Resynchronizer | None = Resynchronizer(quota)
+        self._quota = quota
+        self._payloads = payloads
+        self._contexts: tuple[Context, ...] = ALL
+        self._is_nats = False
+        self._confirmed = False  # whether the kind is
+        self._kindless = True
+        self._pending: deque[Chunk | Gap] = deque()  # taken, but not read yet
+        self._proof: Chain | None = None  # of the frames at which reading goes on
+        self._between = True  # whether the next byte begins a frame
+        self._base = 0  # where the decoder began
+        self._failed_at = -1  # where bytes were no frame
+        self._gap_bytes = 0  # in the frame in progress
+        self._gap: Anomaly | None = None  # why they are missing
+        self._recent: list[Chunk] = []  # the frame in progress, while the kind is not known
         self._first: Chunk | Gap | None = None  # the packet where the frame in progress begins
-        self._sought = 0  # where the bytes begin that no frame was found in
-        self._dropped = 0  # how many of them the seeker was not given
-        self._latest: Chunk | Gap | None = None
-        self.seeker: Resynchronizer | None = seeker_for(self)
 
-    def turn(self, named: bool) -> None:
-        """The sender is the other side than was thought; it keeps its name if it is `named` already."""
+    def swap_roles(self, named: bool) -> None:
+        """The sender is the other side. It keeps its direction if that was `named` in rows already."""
         sender = Role.SERVER if self.context.sender is Role.CLIENT else Role.CLIENT
         self.context = replace(self.context, sender=sender)
         if not named:
             self.direction = self.direction.other
 
-    def adopt(self, kind: Kind | None, dedicated: bool, lnocu: bool, certain: bool) -> None:
-        """Says how to read control lines from here on. If that is not certain, a line that does not fit
+    def set_kind(self, kind: Kind | None, dedicated: bool, lnocu: bool, confirmed: bool) -> None:
+        """Says how to read control lines from here on. Unless that is `confirmed`, a line that does not fit
         is no error: the kind is another one."""
         self.context = Context(self.context.sender, kind, dedicated, lnocu)
-        self._certain = certain
+        self._confirmed = confirmed
         self._kindless = kind is None
         if kind:
             self._recent = []
-        if self.reader:
-            self.reader.learn(kind, dedicated=dedicated, lnocu=lnocu)
+        if self.decoder:
+            self.decoder.learn(kind, dedicated=dedicated, lnocu=lnocu)
 
-    def begin(self, out: list[Event]) -> None:
-        """The stream starts with a frame, or a PROXY header: what is held, and what comes, is read from
-        there."""
-        seeker = self.seeker
-        if not seeker or seeker.window.skipped or seeker.window.missing:
+    def expect(self, contexts: tuple[Context, ...], is_nats: bool, again: bool) -> None:
+        """Says in which ways the stream may be read where frames must prove themselves, and whether it is
+        known to be NATS. With `again` the bytes that are held are searched anew."""
+        self._contexts, self._is_nats = contexts, is_nats
+        if self.resync and again:
+            self.resync.narrow(contexts)
+        elif self.resync and not self.resync.buffer.items:
+            self.resync.contexts = contexts
+
+    def start(self) -> None:
+        """The stream begins with a frame: what is held, and what comes, is read from its first byte."""
+        if self.state is not StreamState.SEEKING or self.resync is None:
             return
-        items = seeker.window.items
-        if not (items and isinstance(items[0], Gap)):
-            self.begun = True
-            self._open(seeker, out)
-
-    def _open(self, seeker: Resynchronizer, out: list[Event]) -> None:
-        """Begins to read, as soon as it is clear whether there is a PROXY header."""
-        window = seeker.window
-        head = bytes(window.runs[0].data) if window.runs else b""
-        unbroken = len(window.runs) == 1 and window.end == window.runs[0].end
-        if not head or unbroken and is_partial(head):
+        buffer = self.resync.buffer
+        if buffer.skipped or buffer.missing or buffer.items and isinstance(buffer.items[0], Gap):
             return
-        self.begun = False
-        self.whole = True
-        header = proxy_header(head)
-        if header:
-            self.proxied_for = header.source
-            self.ledger.opaque += header.size
-        self._resume(window.start + (header.size if header else 0), out)
+        self._leave(self.resync, buffer.start)
+        self._move(StreamEvent.STARTS)
 
-    def hide(self, name: str, out: list[Event]) -> None:
-        """From here on the bytes are something else than NATS; those that are held, too."""
-        held: list[Chunk | Gap] = []
-        if self.seeker:
-            seeker = self.seeker
-            held = seeker.release(seeker.window.start)
-            self._note_skipped(seeker, self._latest, seeker.window.start, out)
-            self._book(seeker)
-        self.seeker = self.reader = None
-        self.begun = False
-        self.opaque = name
-        for item in held:
-            self._take(item, out)
+    def become_opaque(self, layer: Layer, out: list[Event]) -> None:
+        """Marks the rest of the stream, including the bytes that are held, as opaque."""
+        if self.resync:
+            start = self.resync.buffer.start
+            self._note_skipped(self.resync, self.resync.latest, start, out)
+            self._leave(self.resync, start)
+        elif self.decoder:
+            self._close(self.decoder)
+        self._move(StreamEvent.LAYER)
+        self.layer = layer
+
+    def withdraw(self) -> list[Item]:
+        """Gives back the items that no frame was read from, because a layer begins with them."""
+        if self.resync:
+            self._leave(self.resync, self.resync.buffer.start)
+            self.resync = Resynchronizer(self._quota, self._contexts, self._is_nats)
+        elif self.decoder:
+            self._open(self.decoder.offset)
+        items: list[Item] = list(self._pending)
+        self._pending.clear()
+        if items:
+            self.end = items[0].offset
+        return items
 
     def __getstate__(self) -> dict[str, object]:
-        """Of the packet where the frame in progress begins, only the number is told later."""
+        """Of the packet where the frame in progress begins, only the place is asked for later."""
         first = None if self._between else self._first
         if isinstance(first, Chunk):
             first = replace(first, offset=0, data=b"")
         return {**self.__dict__, "_first": first}
 
     def stands_at(self, offset: int) -> bool:
-        """Whether a frame begins at `offset`, of which nothing was taken yet, and it is known how to read."""
-        if self.reader is None or self._kindless:
+        """Whether a frame begins at `offset`, no later byte was taken, and it is known how to read on."""
+        if self.decoder is None or self._kindless:
             return False
-        return self.reader.offset == self.end == offset
+        return self.decoder.offset == self.end == offset
 
-    def pass_over(self, end: int, frames: int, ts_ns: int) -> None:
-        """As `take`, for whole frames up to `end` that others have read; none is INFO or CONNECT."""
-        assert self.reader
-        self.reader.pass_over(end - self.reader.offset)
+    def advance(self, end: int, frames: int, ts_ns: int) -> None:
+        """As `take`, for whole frames up to `end` that were read elsewhere; none is INFO or CONNECT."""
+        assert self.decoder
+        self.decoder.pass_over(end - self.decoder.offset)
         self.end, self._between = end, True
         self.frames += frames
         self.ts_ns = max(self.ts_ns, ts_ns)
 
     @property
-    def is_hidden(self) -> bool:
-        """Whether what comes is counted, and not looked at."""
-        return self.reader is None and self.seeker is None
+    def is_opaque(self) -> bool:
+        """Whether bytes are counted, and not decoded."""
+        return self.state is StreamState.OPAQUE
 
-    def hide_more(self, size: int) -> None:
-        """As `take`, for bytes that are not looked at."""
+    def count_opaque(self, size: int) -> None:
+        """As `take`, for opaque bytes."""
         self.end += size
-        self.ledger.skipped += size
-        self.ledger.opaque += size
+        self.counts.skipped += size
+        self.counts.opaque += size
 
-    def take(self, item: Item, out: list[Event]) -> None:
-        """Takes the next item; what it completes is appended to `out`."""
-        decoder = self.reader
+    def take(self, item: Item, out: list[Event]) -> Discovery | None:
+        """Takes the next item; what it completes is appended to `out`. None: all was read."""
+        decoder = self.decoder
         if decoder is None or item.__class__ is not Chunk:
-            if isinstance(item, Oddity):
-                self._note(out, item, item.anomaly, item.offset, item.length)
-                return
-            if isinstance(item, Gap):
-                self._note(out, item, _flaw(item), item.offset, item.length)
-            self._take(item, out)
-            return
+            return self._take_rare(item, out)
         # The way of nearly all bytes.
         data = item.data
-        self.end = end = item.offset + len(data)
         if self._between:
+            if data[:1] not in FIRST_BYTES:
+                layer = next_layer(data, self.frames) if data else None
+                if layer:
+                    self._pending.appendleft(item)
+                    return LayerBegins(layer)
             self._first = item
             self._between = False
+        self.end = end = item.offset + len(data)
         if item.ts_ns > self.ts_ns:
             self.ts_ns = item.ts_ns
         if self._kindless:
@@ -191,210 +185,216 @@ class FrameStream:
         try:
             frames = decoder.read()
             while frames:
-                self._hand_on(frames, item, out)
+                found = self._hand_on(frames, item, out)
                 if decoder.offset == end:
                     self._between = True
-                    return
+                    return found
+                if found is not None:  # it may change how the rest is read
+                    self._open(decoder.offset)
+                    self._pending.appendleft(rest_of(item, decoder.offset))
+                    return found
                 frames = decoder.read()
         except ProtocolError as error:
             self._fail(error, item, decoder, out)
+            return _MORE
+        return None
 
-    def finish(self, out: list[Event]) -> None:
-        """Nothing more comes."""
-        if self.begun and self.seeker and self.seeker.window.runs:
-            self._resume(self.seeker.window.start, out)
-        while self.seeker and self.seeker.finish() and self.seeker.chain:
-            self._accept(self.seeker.chain, out)
-        if seeker := self.seeker:
-            seeker.release(self.end)
-            self._note_skipped(seeker, self._latest, self.end, out)
-            self._book(seeker)
-        elif decoder := self.reader:
-            self.ledger.framed += decoder.offset - self._base
-            left = self.end - decoder.offset - self._holes
-            self.ledger.unfinished += left
+    def proceed(self, out: list[Event]) -> Discovery | None:
+        """Reads what is left of the items that were taken, up to the next discovery."""
+        found: Discovery | None = _MORE
+        while found is _MORE:
+            if self._proof:
+                self._accept(self._proof, out)
+            if not self._pending:
+                return None
+            found = self._read(self._pending.popleft(), out) or _MORE
+        return found
+
+    def finish(self, out: list[Event]) -> Discovery | None:
+        """The stream is over. To be called until nothing more is found out."""
+        found = self.proceed(out)
+        if found is not None:
+            return found
+        resync, decoder = self.resync, self.decoder
+        if resync:
+            if resync.finish():
+                self._proof = resync.chain
+                assert self._proof
+                return Proven(self._proof)
+            self._note_skipped(resync, resync.latest, self.end, out)
+            self._leave(resync, self.end)
+        elif decoder:
+            left = self.end - decoder.offset - self._gap_bytes
+            self.counts.unfinished += left
             if left and self._first:
-                self._note(out, self._first, Anomaly.UNFINISHED, decoder.offset, left)
-        self.seeker = self.reader = None
-        # The connection's, which would not be freed at once in a cycle.
-        del self._learn, self._prove, self._seeker_for
+                out.append(
+                    note_of(self.direction, self._first, Anomaly.UNFINISHED, decoder.offset, left)
+                )
+            self._close(decoder)
+        self._move(StreamEvent.END)
+        return None
 
-    @property
-    def pings(self) -> set[str]:
-        """The operations of all that was seen, if they are complete and nothing else is there."""
-        seeker = self.seeker
-        if not seeker or not seeker.chain:
-            return set()
-        window, chain = seeker.window, seeker.chain
-        whole = chain.next == window.end and chain.start == window.start
-        return chain.ops if whole and not (window.skipped or window.missing) else set()
+    def _move(self, event: StreamEvent) -> None:
+        self.state = next_state(STREAM, self.state, event)
 
-    def _take(self, item: Chunk | Gap, out: list[Event]) -> None:
-        """As `take`, for an item that was noted before."""
-        decoder = self.reader
-        if isinstance(item, Chunk):
-            if decoder:
-                self.take(item, out)
-                return
-            self.end = item.offset + len(item.data)
-        else:
-            self.end = item.offset + item.length
-            if decoder:
-                self._take_gap(item, decoder, out)
-                return
-        if self.seeker:
-            self._seek(item, self.seeker, out)
+    def _take_rare(self, item: Item, out: list[Event]) -> Discovery | None:
+        """As `take`, for items that are no chunks, and where frames are not simply read on."""
+        if isinstance(item, Oddity):
+            out.append(note_of(self.direction, item, item.anomaly, item.offset, item.length))
+            return None
+        if isinstance(item, Gap):
+            out.append(note_of(self.direction, item, gap_anomaly(item), item.offset, item.length))
+        self._pending.append(item)
+        return _MORE
+
+    def _read(self, item: Chunk | Gap, out: list[Event]) -> Discovery | None:
+        """Reads an item, as the state says."""
+        self.end = item.offset + (len(item.data) if isinstance(item, Chunk) else item.length)
+        if self.decoder:
+            if isinstance(item, Chunk):
+                return self.take(item, out)
+            return self._take_gap(item, self.decoder, out)
+        if self.resync:
+            if not self.resync.push(item):
+                return None
+            self._proof = self.resync.chain
+            assert self._proof
+            return Proven(self._proof)
+        if self.state is StreamState.STARTING:
+            self._pending.appendleft(item)
+            if isinstance(item, Chunk):
+                self._move(StreamEvent.CHUNK)
+                self.from_start = True
+                self._open(item.offset)
+            else:
+                self._seek(Loss(item, self.end, 0))
         elif isinstance(item, Gap):
-            self.ledger.missing += item.length
+            self.counts.missing += item.length
         else:
-            self.end = item.offset
-            self.hide_more(len(item.data))
+            self.counts.skipped += len(item.data)
+            self.counts.opaque += len(item.data)
+        return None
 
-    def _seek(self, item: Chunk | Gap, seeker: Resynchronizer, out: list[Event]) -> None:
-        self._latest = item
-        if self.begun and (seeker.window.runs or isinstance(item, Chunk)):
-            seeker.hold(item)
-            self._open(seeker, out)
-        elif seeker.push(item) and seeker.chain:
-            self._accept(seeker.chain, out)
-
-    def _hand_on(self, frames: list[Frame], item: Chunk | Gap, out: list[Event]) -> None:
+    def _hand_on(
+        self, frames: list[Frame], item: Chunk | Gap, out: list[Event]
+    ) -> Handshake | None:
         """Gives the frames that `item` completes."""
-        out.append(Batch(self.direction, self.ts_ns, self._first or item, item, frames, self._flaw))
+        out.append(Batch(self.direction, self.ts_ns, self._first or item, item, frames, self._gap))
         self._first = item
         self.frames += len(frames)
-        if self._flaw is not None:
-            self.ledger.framed -= self._holes
-            self._holes = 0
-            self._flaw = None
+        if self._gap is not None:
+            self.counts.framed -= self._gap_bytes
+            self._gap_bytes = 0
+            self._gap = None
+        if self._recent and isinstance(item, Chunk):
+            self._recent = [item]
         last = frames[-1]
         if last.__class__ in _HANDSHAKE:
             assert isinstance(last, (Info, Connect))
-            self._learn(self, last)
-        if self._recent and isinstance(item, Chunk):
-            self._recent = [item]
+            return Handshake(last)
+        return None
 
-    def _take_gap(self, gap: Gap, decoder: Decoder, out: list[Event]) -> None:
+    def _take_gap(self, gap: Gap, decoder: Decoder, out: list[Event]) -> Discovery | None:
         inside = min(decoder.body_left, gap.length)
+        outside = gap.length - inside
         end = gap.offset + gap.length
-        self.ledger.missing += gap.length
+        self.counts.missing += gap.length
+        found = None
         if inside:
             decoder.skip(inside)
-            self._holes += inside
-            self._flaw = _flaw(gap)
+            self._gap_bytes += inside
+            self._gap = gap_anomaly(gap)
             if gap.ts_ns > self.ts_ns:
                 self.ts_ns = gap.ts_ns
-            try:
-                frames = decoder.read()
-                self._between = bool(frames)
-                if frames:
-                    self._hand_on(frames, gap, out)
-            except ProtocolError as error:
-                self._fail(error, gap, decoder, out)
-                return
-        if inside < gap.length:
-            self._lose(decoder, end, [], out, gap.length - inside)
+            frames = decoder.read()
+            self._between = bool(frames)
+            if frames:
+                found = self._hand_on(frames, gap, out)
+        if outside:
+            self._lose(gap, decoder, end, [], outside)
+        return found
 
-    def _fail(
-        self, error: ProtocolError, item: Chunk | Gap, decoder: Decoder, out: list[Event]
-    ) -> None:
+    def _fail(self, error: ProtocolError, item: Chunk, decoder: Decoder, out: list[Event]) -> None:
         """The bytes at `decoder.offset` are no frame, or none of a kind that is known."""
         start = decoder.offset
         held = self._recent if self._kindless else [item]
-        chunks = [
-            rest_of(piece, start)
-            for piece in held
-            if isinstance(piece, Chunk) and piece.offset + len(piece.data) > start
-        ]
-        begins_here = chunks and chunks[0].offset == start
-        name = new_layer([chunk.data for chunk in chunks], self.frames) if begins_here else ""
-        if name:
-            self._close(decoder, start)
-            self.reader = None
-            self.opaque = name
-            self.ledger.skipped += self.end - start
-            self.ledger.opaque += self.end - start
-            return
-        if self._certain:
+        chunks = [rest_of(chunk, start) for chunk in held if chunk.offset + len(chunk.data) > start]
+        if self._confirmed:
             offset = start if error.offset is None else error.offset
-            self._note(out, item, Anomaly.PROTOCOL_ERROR, offset, 0, error.reason)
-        self._lose(decoder, chunks[0].offset if chunks else start, chunks, out)
+            out.append(
+                note_of(self.direction, item, Anomaly.PROTOCOL_ERROR, offset, 0, error.reason)
+            )
+        self._lose(item, decoder, chunks[0].offset if chunks else start, chunks)
 
     def _lose(
-        self, decoder: Decoder, resume: int, chunks: list[Chunk], out: list[Event], lost: int = 0
+        self,
+        item: Chunk | Gap,
+        decoder: Decoder,
+        resume: int,
+        chunks: list[Chunk],
+        missing: int = 0,
     ) -> None:
-        """Framing ends at `decoder.offset`; a frame is sought from `resume` on, in `chunks` first.
-        What is between the two is skipped, but for the `lost` bytes that are missing."""
-        self._close(decoder, decoder.offset)
-        self._dropped = resume - decoder.offset - self._holes - lost
-        self.ledger.skipped += self._dropped
-        self._holes = 0
-        self._flaw = None
-        self.reader = None
-        self._sought = decoder.offset if self._dropped else resume
-        self.seeker = self._seeker_for(self)
-        for chunk in chunks:
-            self._take(chunk, out)
+        """Framing ends at `decoder.offset`; a frame is sought from `resume` on, in `chunks` first. What is
+        between the two is skipped, except for the `missing` bytes that were not captured.
+        """
+        start = decoder.offset
+        self._close(decoder)
+        skipped = resume - start - self._gap_bytes - missing
+        self.counts.skipped += skipped
+        self._gap_bytes = 0
+        self._gap = None
+        resync = self._seek(Loss(item, start if skipped else resume, skipped))
+        # The same bytes may be a frame of another kind, but they are tried again only once. So each offset
+        # is read twice at most, whatever the bytes are.
+        if start == self._failed_at:
+            resync.refute(start)
+        self._failed_at = start
+        self._pending.extendleft(reversed(chunks))
 
-    def _close(self, decoder: Decoder, offset: int) -> None:
-        self.ledger.framed += offset - self._base
+    def _seek(self, loss: Loss) -> Resynchronizer:
+        self._move(StreamEvent.LOSS)
+        self.resync = Resynchronizer(self._quota, self._contexts, self._is_nats, loss)
+        return self.resync
 
     def _accept(self, chain: Chain, out: list[Event]) -> None:
-        """A seeker has found frames: read from there."""
-        seeker = self.seeker
-        assert seeker
-        window = seeker.window
-        run = window.run_at(chain.start)
-        if run and not (window.skipped or window.missing) and chain.start == window.start:
-            self.whole = self._sought == 0 and greets(bytes(run.data[:16]))
-        self._prove(self, chain)
-        self._note_skipped(seeker, seeker.window.items[0], chain.start, out)
-        self._resume(chain.start, out)
+        """Frames were proven: they are read."""
+        resync = self.resync
+        assert resync
+        self._proof = None
+        buffer = resync.buffer
+        run = buffer.run_at(chain.start)
+        if run and not (buffer.skipped or buffer.missing) and chain.start == buffer.start:
+            self.from_start = resync.begins_stream and greets(bytes(run.data[:16]))
+        self._note_skipped(resync, buffer.items[0], chain.start, out)
+        self._leave(resync, chain.start)
+        self._move(StreamEvent.PROVEN)
+        self._open(chain.start)
 
-    def _resume(self, start: int, out: list[Event]) -> None:
-        seeker = self.seeker
-        assert seeker
-        items = seeker.release(start)
-        self._book(seeker)
-        self.seeker = None
+    def _open(self, start: int) -> None:
+        """Reads frames from `start` on."""
+        if self.decoder:
+            self._close(self.decoder)
         context = self.context
         self._base = start
-        self.reader = Decoder(context.sender, context.kind, payloads=self._payloads, offset=start)
-        self.reader.learn(dedicated=context.dedicated, lnocu=context.lnocu)
+        self.decoder = Decoder(context.sender, context.kind, payloads=self._payloads, offset=start)
+        self.decoder.learn(dedicated=context.dedicated, lnocu=context.lnocu)
         self._recent = []
         self._between = True
-        for item in items:
-            self._take(item, out)
 
-    def _book(self, seeker: Resynchronizer) -> None:
-        self.ledger.skipped += seeker.window.skipped
-        self.ledger.missing += seeker.window.missing
+    def _close(self, decoder: Decoder) -> None:
+        self.counts.framed += decoder.offset - self._base
+        self.decoder = None
+
+    def _leave(self, resync: Resynchronizer, start: int) -> None:
+        """Ends the search: what is held from `start` on is to be read."""
+        self._pending.extendleft(reversed(resync.release(start)))
+        self.counts.skipped += resync.buffer.skipped
+        self.counts.missing += resync.buffer.missing
+        self.resync = None
 
     def _note_skipped(
-        self, seeker: Resynchronizer, item: Chunk | Gap | None, stop: int, out: list[Event]
+        self, resync: Resynchronizer, item: Chunk | Gap | None, stop: int, out: list[Event]
     ) -> None:
-        before = sum(
-            min(len(held.data), max(0, stop - held.offset))
-            for held in seeker.window.items
-            if isinstance(held, Chunk)
-        )
-        length = self._dropped + seeker.window.skipped + before
-        self._dropped = 0
+        offset, length = resync.skipped(stop)
         if length and item:
-            self._note(out, item, Anomaly.SKIPPED, self._sought, length)
-
-    def _note(
-        self,
-        out: list[Event],
-        item: Item,
-        anomaly: Anomaly,
-        offset: int,
-        length: int,
-        text: str = "",
-    ) -> None:
-        place = self.direction, item.ts_ns, item.number, item.capture
-        out.append(Note(*place, anomaly, offset, length, text))
-
-
-def _flaw(gap: Gap) -> Anomaly:
-    return Anomaly.TRUNCATED if gap.truncated else Anomaly.LOST
+            out.append(note_of(self.direction, item, Anomaly.SKIPPED, offset, length))

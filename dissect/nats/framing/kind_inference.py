@@ -83,7 +83,8 @@ def sends_messages(one: Evidence, other: Evidence) -> Evidence | None:
 
 def kind_of_news(info: ServerInfo) -> Kind | None:
     """The kind of connection that an INFO is from which need not be its sender's first. Routes carry
-    news of other servers and gateways (server/route.go, gateway.go: processGatewayInfo)."""
+    news of other servers and gateways (server/route.go, gateway.go: processGatewayInfo).
+    """
     if info.gateway_cmd:
         is_gossip = info.gateway_cmd == 1 and info.server_id.startswith("GW")
         return Kind.ROUTE if is_gossip else Kind.GATEWAY

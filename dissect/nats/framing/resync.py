@@ -1,27 +1,28 @@
-"""Finds the next place in a stream that proves to be the start of a frame: after a loss, after an error,
-or where the capture began in the middle.
+"""Finds the next place in a stream that proves to be the start of a frame: after a gap, after bytes that are
+no frame, or where the capture began in the middle.
 
-A candidate is a place behind a line end, or at the start of a packet, where an operation begins. From
-there frames must follow each other without a break to the end of what is there, all of them right for the
-sender and the kind: that refutes nearly every look-alike inside a payload, which sooner or later goes on
-with something else. What is refuted stays refuted: each line is parsed once, each byte searched once, so
-time is linear whatever the bytes are. The earliest candidate that is not refuted leads, since a later one
-may lie in its payload.
+A candidate is a place after a line end, or at the start of a packet, where an operation begins. From there
+frames must follow each other without a break to the end of what is there, and all of them must fit the sender
+and the kind: that refutes nearly every look-alike inside a payload, because a payload sooner or later goes on
+with something else. A refuted candidate stays refuted: each line is parsed once and each byte searched once,
+so that time is linear whatever the bytes are. The earliest candidate that is not refuted leads, because a
+later one may lie in its payload.
 
-Frames in a row are accepted as proof
+These numbers of frames in a row are accepted as proof:
 - two, if they begin with a packet and end with one;
 - three, if they end with a packet that is short (the sender has flushed), or with two packets in a row,
   or reach far, or if the bytes end there or a gap follows;
-- where it is known that NATS is spoken, two, if they end with two packets in a row, or with one in front
-  of a gap or the end; and one in front of those, if it begins with a packet: a snap length leaves no more.
+- where it is known that the stream is NATS, two, if they end with two packets in a row, or with one before a
+  gap or the end; and one before those, if it begins with a packet: a snap length leaves no more.
 
-While it is not known that NATS is spoken at all, what was refuted or did not suffice is kept as far as
-there is room: it is looked at again when the connection has proven itself elsewhere.
+While it is not known that the connection carries NATS at all, refuted bytes are kept as long as there is
+room: they are searched again when the connection has proven itself elsewhere.
 """
 
 from __future__ import annotations
 
 from enum import Enum, auto
+from typing import NamedTuple
 
 from natsync.protocol import Context
 
@@ -37,8 +38,8 @@ _KEPT_BYTES = 32 << 10  # while it is not known whether this is NATS
 _VISITED = 1 << 14
 
 
-class Budget:
-    """The bytes that all seekers of a capture hold. Beyond `limit_bytes` each holds only a little."""
+class Quota:
+    """The bytes that all resynchronizers of a capture hold. Beyond `limit_bytes` each holds only a little."""
 
     def __init__(self, limit_bytes: int = 64 << 20) -> None:
         self.limit_bytes = limit_bytes
@@ -47,7 +48,7 @@ class Budget:
 
 class _State(Enum):
     WAITING = auto()  # for more bytes
-    CUT = auto()  # a gap swallowed the next control line
+    CUT = auto()  # a gap hides the next control line
     BROKEN = auto()  # refuted
 
 
@@ -116,73 +117,106 @@ class Chain:
         return tuple(kept), size
 
 
-class Resynchronizer:
-    """Takes items with `push` until it says that a start is proven; `chain` is the proof.
+class Loss(NamedTuple):
+    """Where framing ended: with which item, the offset from which on no frame was read, and how many
+    captured bytes from there the resynchronizer is not given."""
 
-    `contexts` are the ways the stream may be read. `sure` says that it is known to be NATS: otherwise an
-    operation that no other protocol has must be among the frames. While it is `muted` it only holds what
-    comes.
+    item: Held
+    offset: int
+    skipped: int
+
+
+class Resynchronizer:
+    """Takes items with `push` until it says that the start of a frame is proven; `chain` is the proof.
+
+    `contexts` are the ways in which the stream may be read. Unless it `is_nats`, the frames must contain an
+    operation that no other protocol has. While it is `muted` items are held, not searched.
     """
 
     def __init__(
-        self, budget: Budget, contexts: tuple[Context, ...] = ALL, sure: bool = False
+        self,
+        quota: Quota,
+        contexts: tuple[Context, ...] = ALL,
+        is_nats: bool = False,
+        after: Loss | None = None,
     ) -> None:
-        self.window = ResyncBuffer()
+        self.buffer = ResyncBuffer()
         self.contexts = contexts
-        self.sure = sure
+        self.is_nats = is_nats
         self.muted = False
         self.chain: Chain | None = None
-        self._budget = budget
+        self._after = after
+        self.latest: Held | None = after and after.item
+        self._begin = after.offset if after else -1
+        self._quota = quota
         self._charged = 0
+        self._least = 0  # no candidate before here
         self._cursor = 0  # no unrefuted candidate before here
         self._visited: set[int] = set()
         self._visited_most = _VISITED
 
+    @property
+    def begins_stream(self) -> bool:
+        """Whether the stream was never read before."""
+        return self._after is None
+
     def push(self, item: Held) -> bool:
         """Takes the next item; whether the start of a frame is proven now."""
-        self.hold(item)
+        if not self.buffer.items and not self.buffer.runs:
+            self._cursor = max(self._cursor, item.offset)
+            if self._begin < 0:
+                self._begin = item.offset
+        self.latest = item
+        self.buffer.add(item)
+        self._charge(self.buffer.cost_bytes)
         if self.muted:
             return False
         proven = self._follow(False)
-        self._charge(self.window.cost_bytes)
+        self._charge(self.buffer.cost_bytes)
         return proven
 
-    def hold(self, item: Held) -> None:
-        """Takes the next item, and looks at nothing."""
-        if not self.window.items and not self.window.runs:
-            self._cursor = max(self._cursor, item.offset)
-        self.window.add(item)
-        self._charge(self.window.cost_bytes)
+    def skipped(self, stop: int) -> tuple[int, int]:
+        """The captured bytes before `stop` in which no frame was found: their offset and number."""
+        length = self.buffer.skipped_before(stop) + (self._after.skipped if self._after else 0)
+        return self._begin, length
+
+    @property
+    def whole_ops(self) -> set[str]:
+        """The operations of all that was pushed, if whole frames that are not proven yet fill it."""
+        buffer, chain = self.buffer, self.chain
+        if not chain or buffer.skipped or buffer.missing:
+            return set()
+        return chain.ops if chain.next == buffer.end and chain.start == buffer.start else set()
 
     def finish(self) -> bool:
-        """No more comes: whether what is there is proof enough."""
+        """No more comes: whether the items that are held are proof enough."""
         return not self.muted and self._follow(True)
 
-    def trust(self) -> None:
-        """Says that the stream is known to be NATS: what is held is looked at again."""
-        if not self.sure:
-            self.narrow(self.contexts)
+    def refute(self, offset: int) -> None:
+        """Says that no frame begins at `offset` or before."""
+        self._least = self._cursor = offset + 1
 
     def narrow(self, contexts: tuple[Context, ...]) -> None:
-        """Says that the stream is NATS, and to be read in one of these ways."""
-        self.sure = True
+        """Says that the stream is NATS, to be read in one of these ways: what is held is searched again."""
+        self.is_nats = True
         self.muted = False
         self.contexts = contexts
         self.chain = None
         self._visited.clear()
-        self._cursor = self.window.start
+        self._cursor = max(self._least, self.buffer.start)
 
     def release(self, offset: int) -> list[Held]:
-        """What is held from `offset` on. The seeker is done."""
+        """What is held from `offset` on. The resynchronizer is done and gives its quota back."""
         self._charge(0)
-        return self.window.rest(offset)
+        return self.buffer.rest(offset)
 
-    def charge_anew(self, times: int = 1) -> None:
-        """The budget is another one, which knows nothing of what is held here; -1 gives it back."""
-        self._budget.used_bytes += times * self._charged
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """The quota is the one of the process where the search goes on."""
+        self.__dict__.update(state)
+        self._quota.used_bytes += self._charged
 
     def _charge(self, held: int) -> None:
-        self._budget.used_bytes += held - self._charged
+        self._quota.used_bytes += held - self._charged
         self._charged = held
 
     def _follow(self, final: bool) -> bool:
@@ -205,26 +239,26 @@ class Resynchronizer:
 
     def _forget(self, offset: int) -> None:
         """What lies before `offset` was refuted."""
-        window = self.window
-        if self.sure or window.cost_bytes > self._limit(_KEPT_BYTES):
-            window.drop(offset)
+        buffer = self.buffer
+        if self.is_nats or buffer.cost_bytes > self._limit(_KEPT_BYTES):
+            buffer.drop(offset)
 
     def _is_full(self) -> bool:
-        return self.window.cost_bytes > self._limit(_HELD_BYTES)
+        return self.buffer.cost_bytes > self._limit(_HELD_BYTES)
 
     def _limit(self, most: int) -> int:
-        tight = self._budget.used_bytes > self._budget.limit_bytes
+        tight = self._quota.used_bytes > self._quota.limit_bytes
         return _HELD_AT_LEAST if tight else most
 
     def _is_proven(self, chain: Chain, state: _State, final: bool) -> bool:
-        if not (self.sure or chain.specific):
+        if not (self.is_nats or chain.specific):
             return False
-        window, frames = self.window, chain.frames
-        with_packet = chain.start in window.starts
-        if state is _State.WAITING and chain.next == window.end and not chain.stop:
+        buffer, frames = self.buffer, chain.frames
+        with_packet = chain.start in buffer.starts
+        if state is _State.WAITING and chain.next == buffer.end and not chain.stop:
             chain.aligned += 1
-            flushed = window.last < window.largest
-            if frames >= 2 and (with_packet or self.sure and chain.aligned > 1):
+            flushed = buffer.last < buffer.largest
+            if frames >= 2 and (with_packet or self.is_nats and chain.aligned > 1):
                 return True
             if frames >= 3 and (flushed or chain.aligned > 1):
                 return True
@@ -233,16 +267,16 @@ class Resynchronizer:
         ended = final or state is _State.CUT
         if frames >= 3:
             return ended or chain.next - chain.start >= _FAR or self._is_full()
-        if self.sure and frames == 2 and chain.at_packet_end:
+        if self.is_nats and frames == 2 and chain.at_packet_end:
             return ended
-        return ended and with_packet and frames >= (1 if self.sure else 2)
+        return ended and with_packet and frames >= (1 if self.is_nats else 2)
 
     def _candidate(self) -> int | None:
         """The next place where a frame may begin; None while there is none."""
-        window = self.window
-        for at in range(window.runs_from(self._cursor), len(window.runs)):
-            run = window.runs[at]
-            is_open = window.is_open(run)
+        buffer = self.buffer
+        for at in range(buffer.runs_from(self._cursor), len(buffer.runs)):
+            run = buffer.runs[at]
+            is_open = buffer.is_open(run)
             if run.end <= self._cursor and not is_open:
                 continue
             if self._cursor <= run.start:
@@ -264,9 +298,9 @@ class Resynchronizer:
     def _walk(self, chain: Chain) -> _State:
         while True:
             if chain.stop:
-                if chain.stop > self.window.end:
+                if chain.stop > self.buffer.end:
                     return _State.WAITING
-                if not self.window.ends_line(chain.stop):
+                if not self.buffer.ends_line(chain.stop):
                     return _State.BROKEN
                 chain.next, chain.stop = chain.stop, 0
                 self._count(chain)
@@ -276,10 +310,10 @@ class Resynchronizer:
 
     def _step(self, chain: Chain) -> _State | None:
         """Reads the control line at `chain.next`."""
-        window = self.window
-        run = window.run_at(chain.next)
+        buffer = self.buffer
+        run = buffer.run_at(chain.next)
         if run is None:
-            return _State.WAITING if chain.next >= window.end else _State.CUT
+            return _State.WAITING if chain.next >= buffer.end else _State.CUT
         at = chain.next - run.start
         if not START.match(run.data, at):
             short = len(run.data) - at < START_BYTES
@@ -304,14 +338,14 @@ class Resynchronizer:
     def _count(self, chain: Chain) -> None:
         """Another frame ends at `chain.next`."""
         chain.frames += 1
-        chain.at_packet_end = chain.next in self.window.ends
+        chain.at_packet_end = chain.next in self.buffer.ends
 
     def _open_end(self, run: Run) -> _State:
-        return _State.WAITING if self.window.is_open(run) else _State.CUT
+        return _State.WAITING if self.buffer.is_open(run) else _State.CUT
 
     def _visit(self, offset: int) -> None:
         if len(self._visited) > self._visited_most:
-            first = self.window.items[0].offset
+            first = self.buffer.items[0].offset
             self._visited = {place for place in self._visited if place >= first}
             self._visited_most = max(_VISITED, 2 * len(self._visited))
         self._visited.add(offset)

@@ -27,18 +27,11 @@ class Run:
 
     @property
     def end(self) -> int:
-        """Offset behind the last byte."""
+        """Offset after the last byte."""
         return self.start + len(self.data)
 
 
 _start = attrgetter("start")
-
-
-def rest_of(chunk: Chunk, offset: int) -> Chunk:
-    """The part of a chunk that lies behind `offset`."""
-    if chunk.offset >= offset:
-        return chunk
-    return replace(chunk, offset=offset, data=chunk.data[offset - chunk.offset :])
 
 
 class ResyncBuffer:
@@ -49,7 +42,7 @@ class ResyncBuffer:
         self.runs: list[Run] = []
         self.starts: set[int] = set()  # offsets where a chunk begins
         self.ends: set[int] = set()  # offsets where one ends
-        self.end = 0  # offset behind the last item
+        self.end = 0  # offset after the last item
         self.held_bytes = 0
         self.largest = 0  # size of the largest chunk that was ever in it
         self.last = 0  # size of the last item, if that is a chunk
@@ -99,7 +92,7 @@ class ResyncBuffer:
         return run if offset < run.end else None
 
     def runs_from(self, offset: int) -> int:
-        """The index of the first run that ends behind `offset`, or of the last one."""
+        """The index of the first run that ends after `offset`, or of the last one."""
         runs = self.runs
         if len(runs) < 2 or offset >= runs[-1].start:
             return max(0, len(runs) - 1)
@@ -111,7 +104,7 @@ class ResyncBuffer:
         return run.end == self.end
 
     def ends_line(self, offset: int) -> bool:
-        """Whether CR LF is in front of `offset`, as far as those two bytes were captured."""
+        """Whether CR LF is before `offset`, as far as those two bytes were captured."""
         run = self.run_at(offset - 1)
         if run and offset - run.start >= 2:
             at = offset - run.start
@@ -120,6 +113,11 @@ class ResyncBuffer:
             return False
         run = self.run_at(offset - 2)
         return not run or run.data[offset - 2 - run.start] == 13
+
+    def skipped_before(self, offset: int) -> int:
+        """How many captured bytes before `offset` were in it, or are."""
+        chunks = (item for item in self.items if isinstance(item, Chunk))
+        return self.skipped + sum(min(len(c.data), max(0, offset - c.offset)) for c in chunks)
 
     def drop(self, offset: int) -> None:
         """Lets the items go that lie before `offset` as a whole."""

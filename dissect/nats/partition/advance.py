@@ -13,7 +13,7 @@ from natsync.protocol import Context, Frame, HMsg, HPub, Kind, LMsg, RHMsg, Role
 
 from ..engine.connections import Connection
 from ..engine.session_tables import SessionTables
-from ..framing.events import Batch
+from ..framing.events import Batch, RolesSwapped
 from ..sessions import SessionDelta
 from ..tcp.flow import End, Flow, Side
 from ..transport.detect import Verdict
@@ -95,15 +95,17 @@ def _says(
     framing = connection.framing
     if framing.verdict is Verdict.OTHER:
         return True
+    if framing.stack:  # its bytes are not those that the summary has seen
+        return False
     spoken = [(side, course.size) for side, course in zip(sides, stride.courses) if course.size]
     streams = [framing.stream(side.direction) for side, _ in spoken]
     if any(stream.end != side.stream.offset for stream, (side, _) in zip(streams, spoken)):
         return False
-    if all(stream.is_hidden for stream in streams):
+    if all(stream.is_opaque for stream in streams):
         if not framing.is_steady:
             return False
         for stream, (_, size) in zip(streams, spoken):
-            stream.hide_more(size)
+            stream.count_opaque(size)
         return True
     if fold is None or stride.steps is None:  # there is none before it is known that this is NATS
         return False
@@ -137,16 +139,18 @@ class _Jump:
         way, framing, fold = step.way, self._framing, self._fold
         self._contexts[way] = None
         stream = framing.stream(self._way(way))
-        reader = stream.reader
+        reader = stream.decoder
         chunk = _moved(step.chunk, self._bases[way])
         events = framing.take(stream.direction, [chunk])
+        if isinstance(events, RolesSwapped):
+            return False
         if events:
             fold.pass_over(fold.due(events))
         if step.silent and events:
             return False
         # Who seeks a frame goes by where packets begin and end.
         if step.silent or not step.whole:
-            if reader is None or stream.reader is not reader or not fold.is_clear:
+            if reader is None or stream.decoder is not reader or not fold.is_clear:
                 return False
         return all(map(self._holds, (0, 1)))
 
@@ -156,7 +160,7 @@ class _Jump:
         context = self._contexts[way]
         if context is None:
             return True
-        reader = self._framing.stream(self._way(way)).reader
+        reader = self._framing.stream(self._way(way)).decoder
         return reader is not None and reader.context == context and self._is_plain
 
     @property
@@ -166,17 +170,17 @@ class _Jump:
     def _skip(self, step: FrameRun) -> bool:
         way = step.way
         stream = self._framing.stream(self._way(way))
-        reader = stream.reader
+        reader = stream.decoder
         start, end = step.start + self._bases[way], step.end + self._bases[way]
         if reader is None or not (stream.stands_at(start) and self._is_plain):
             return False
         if not _are_alike(reader.context, step):
             return False
-        if not self._framing.hears_nothing_new(stream, step.ops):
+        if not self._framing.adds_no_evidence(stream, step.ops):
             return False
         self._contexts[way] = reader.context
         self._before_ns[way] = stream.ts_ns
-        stream.pass_over(end, step.frames, step.ts_ns)
+        stream.advance(end, step.frames, step.ts_ns)
         return True
 
     def _tell(self, way: int, batch: Batch) -> None:

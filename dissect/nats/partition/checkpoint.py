@@ -49,7 +49,7 @@ class Dissector:
         self._folds = TableBuilder(tables, options, quiet)
         self._shared: dict[str, object] = {
             "limits": options.stream_limits,
-            "seekers": self._talks.budget,
+            "resync": self._talks.quota,
             "sessions": self._folds.budget,
         }
         self._names = {id(value): name for name, value in self._shared.items()}
@@ -83,7 +83,7 @@ class Dissector:
                 connection = self._talks.alive.pop(flow, None)
                 fold = self._folds.alive.pop(connection, None) if connection else None
                 if connection:
-                    connection.framing.charge_anew(-1)
+                    connection.framing.release_quota()
                 if fold:
                     fold.drop()
 

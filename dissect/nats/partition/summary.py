@@ -291,7 +291,7 @@ class FlowSummaryBuilder:
             for batch in batches:
                 self._pass(track, batch)
         else:
-            self._feed(track, stream.reader, batches[-1].last)
+            self._feed(track, stream.decoder, batches[-1].last)
 
     def _feed(self, track: DirectionBuilder, reader: Decoder | None, last: Chunk | Gap) -> None:
         """What came is to be fed; from where the decoder stands now, it is known how to read."""
@@ -378,7 +378,7 @@ class FlowSummaryBuilder:
 
 def _goes_on(track: DirectionBuilder, batch: Batch) -> bool:
     """Whether what read this is what read the direction before, and in the same way."""
-    reader = track.stream and track.stream.reader
+    reader = track.stream and track.stream.decoder
     if not reader or reader.context is not track.context:
         return False
     return batch.frames[-1].__class__ not in _GREETINGS  # the decoder stops behind those

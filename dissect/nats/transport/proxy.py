@@ -1,14 +1,18 @@
-"""The PROXY protocol header that a load balancer may put in front of what the opener says.
+"""The PROXY protocol header that a load balancer may put before the originator's first byte.
 
-Versions 1 and 2 (https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt), as the server takes them
-(server/client_proxyproto.go, since 2.12.2). What is no good header is none: then it stands where a frame
-should be, and is an error there.
+Versions 1 and 2 (https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt), as the server accepts them
+(server/client_proxyproto.go, since 2.12.2). A malformed header is handed on like any other bytes, so that
+framing reports an error where a frame should be.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
+
+from ..types import Chunk, Direction, Item
+from .layer import Column, Found, Heads, Layer, LayerBytes, Transform, rest_of
 
 _V1 = b"PROXY "
 _V1_BYTES = 107  # with CR LF
@@ -19,19 +23,19 @@ _ADDRESS_BYTES = {0x11: 4, 0x21: 16}
 
 
 class ProxyHeader(NamedTuple):
-    """How long the header is, and the `ip:port` it speaks for; none, if it is about the proxy itself."""
+    """The length in bytes, and the `ip:port` of the client; None if the proxy speaks for itself."""
 
     size: int
     source: str | None
 
 
-def _may_be_proxy(data: bytes) -> bool:
-    """Whether the first bytes of a stream are those of a header, as far as they go."""
+def _may_be_proxy(data: bytes | bytearray) -> bool:
+    """Whether the first bytes of a stream agree with a header, as far as they go."""
     return any(data[: len(start)] == start[: len(data)] for start in (_V1, _V2))
 
 
 def proxy_header(data: bytes) -> ProxyHeader | None:
-    """The header that `data` begins with. None if there is none, or not all of it."""
+    """Returns the header that `data` begins with; None if there is none, or not all of it."""
     if data.startswith(_V1):
         end = data.find(b"\r\n", 0, _V1_BYTES)
         return _text(data[:end]) if end > 0 else None
@@ -40,8 +44,8 @@ def proxy_header(data: bytes) -> ProxyHeader | None:
     return None
 
 
-def is_partial(data: bytes) -> bool:
-    """Whether a header has begun that more bytes may complete."""
+def is_partial(data: bytes | bytearray) -> bool:
+    """Whether `data` is the beginning of a header that more bytes may complete."""
     if not data or not _may_be_proxy(data):
         return False
     if data.startswith(_V1):
@@ -49,6 +53,60 @@ def is_partial(data: bytes) -> bool:
     if len(data) < _V2_HEAD:
         return True
     return len(data) < _V2_HEAD + int.from_bytes(data[14:16], "big")
+
+
+class ProxyTransform:
+    """Takes the header off the originator's stream. What follows keeps its offsets, so that the transform is
+    done after the header. `source` is the `ip:port` of the client that the proxy speaks for.
+    """
+
+    def __init__(self) -> None:
+        self.counts = LayerBytes()
+        self.source: str | None = None
+        self.done = False
+        self._head = bytearray()
+        self._held: list[Chunk] = []
+
+    def feed(self, item: Item) -> list[Item]:
+        """Holds chunks until the header is complete, or refuted."""
+        if not isinstance(item, Chunk):
+            return [*self.finish(), item]
+        self._held.append(item)
+        self._head += item.data
+        if is_partial(self._head):
+            return []
+        header = proxy_header(bytes(self._head))
+        if header:
+            self.source = header.source
+            self.counts.overhead = header.size
+            end = self._held[0].offset + header.size
+            later = [chunk for chunk in self._held if chunk.offset + len(chunk.data) > end]
+            self._held = [rest_of(chunk, end) for chunk in later]
+        return self.finish()
+
+    def resume(self) -> list[Item]:
+        """The header waits for nobody."""
+        return []
+
+    def finish(self) -> list[Item]:
+        """Hands on what is held: it is no header, or comes after one."""
+        self.done = True
+        held, self._held = self._held, []
+        return list(held)
+
+
+def _begins(heads: Heads) -> Found | None:
+    head = heads.originator
+    if proxy_header(head) or is_partial(head) and not heads.midstream:
+        return Found(LAYER)
+    return None
+
+
+def _transforms() -> Mapping[Direction, Transform]:
+    return {Direction.ORIGINATOR: ProxyTransform()}
+
+
+LAYER = Layer("proxy", Column.NONE, _begins, transforms=_transforms)
 
 
 def _text(line: bytes) -> ProxyHeader | None:

@@ -1,0 +1,177 @@
+"""The kind of a connection and how its lines are written, from INFO and CONNECT or else from operations.
+
+`state.KIND` lists how the kind becomes better known. What one direction reveals holds for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from natsync.protocol import (
+    Connect,
+    ConnectOptions,
+    Context,
+    Info,
+    Kind,
+    ProtocolError,
+    Role,
+    ServerInfo,
+    kind_of_connect,
+    kind_of_info,
+)
+
+from ..types import Direction
+from .contexts import ALL
+from .events import Batch, Event
+from .frame_stream import FrameStream
+from .kind_inference import Evidence, kind_of_news, sends_messages
+from .resync import Chain
+from .state import KIND, KindEvent, KindState, next_state
+
+
+class ConnectionKind:
+    """Sets the kind of both streams of a connection. Methods that learn something return whether originator
+    and responder must be exchanged. With a `hint` the user has said what the kind is.
+    """
+
+    def __init__(self, streams: list[FrameStream], midstream: bool, hint: Kind | None) -> None:
+        self.kind = hint
+        self.account = ""  # of a route that is dedicated to one
+        self.saw_connect = False
+        self.changes = 0  # how often the way to read lines was set
+        self._state = KindState.UNKNOWN
+        self._midstream = midstream
+        self._hinted = hint is not None
+        self._lnocu: dict[Direction, bool] = (
+            {}
+        )  # what the servers of a route said in their own INFO
+        self._streams = streams
+        self._evidence = {stream: Evidence() for stream in streams}
+        if hint:
+            self._confirm(hint, False)
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether INFO, CONNECT or the user has said the kind."""
+        return self._state is KindState.CONFIRMED or self._state is KindState.COMPLETE
+
+    def adds_no_evidence(self, stream: FrameStream, ops: Set[str]) -> bool:
+        """Whether these operations say no more about the kind than is known."""
+        return self.is_confirmed or ops <= self._evidence[stream].ops
+
+    def contexts(self, stream: FrameStream) -> tuple[Context, ...]:
+        """The ways in which a stream may be read, by what is known now."""
+        either = self._hinted and self._midstream  # nobody knows who opened the connection
+        if self._is_settled and not either:
+            return (stream.context,)
+        confirmed = self.is_confirmed
+        if self._midstream and not confirmed:
+            return ALL
+        some = ALL if either else (c for c in ALL if c.sender is stream.context.sender)
+        return tuple(c for c in some if not confirmed or c.kind is self.kind)
+
+    def add_proof(self, stream: FrameStream, chain: Chain) -> bool:
+        """Takes frames that were proven where the stream was joined late or after a gap."""
+        if self._is_settled:
+            return False
+        evidence = self._evidence[stream]
+        evidence.add(chain)
+        if not evidence.tells:
+            return False
+        context, swapped = self._gateway_context(stream)
+        context = context or self._likeliest(stream)
+        self._infer(context)
+        return swapped
+
+    def add_events(self, stream: FrameStream, events: Iterable[Event]) -> bool:
+        """Takes frames that were read: later ones may say more than those that were the proof."""
+        news = [frame.op for event in events if isinstance(event, Batch) for frame in event.frames]
+        if self._evidence[stream].hear(news) and self.kind is Kind.ROUTE:
+            context, swapped = self._gateway_context(stream)
+            if context:
+                self._infer(context)
+                return swapped
+        return False
+
+    def learn(self, stream: FrameStream, frame: Info | Connect) -> bool:
+        """Takes from a handshake what decides how the rest is read."""
+        try:
+            if isinstance(frame, Info):
+                return self._learn_info(stream, ServerInfo.parse(frame.json))
+            first, self.saw_connect = not self.saw_connect, True
+            if first and not self._hinted:
+                options = ConnectOptions.parse(frame.json)
+                kind = kind_of_connect(options)
+                # It is stronger than the INFO before it, which may look like that of a route.
+                if kind is not self.kind or not self.is_confirmed:
+                    self._confirm(kind, options.ln)
+        except ProtocolError:
+            pass  # reported where the frame becomes a row
+        return False
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether only a handshake may still say how to read control lines."""
+        return self._state is KindState.COMPLETE or (
+            self._state is KindState.CONFIRMED and self.kind is not Kind.ROUTE
+        )
+
+    def _learn_info(self, stream: FrameStream, info: ServerInfo) -> bool:
+        """A sender's first INFO is about itself, if nothing was before it; later ones are news."""
+        if not stream.from_start or stream.direction in self._lnocu:
+            if self.kind is None:
+                self._confirm(kind_of_news(info), info.lnocu)
+            return False
+        self._lnocu[stream.direction] = info.lnocu
+        if not self.is_confirmed:
+            self._confirm(kind_of_info(info), info.lnocu)
+        if self.kind is Kind.CLIENT:
+            return self._midstream and stream.context.sender is Role.CLIENT
+        if self.kind is Kind.ROUTE and self.is_confirmed:
+            if stream.direction is Direction.ORIGINATOR:
+                self.account = info.route_account
+            if len(self._lnocu) == 2:
+                self._move(KindEvent.COMPLETE)
+            self._apply(self.kind, bool(self.account), all(self._lnocu.values()))
+        return False
+
+    def _likeliest(self, stream: FrameStream) -> Context:
+        """How to read a stream by the evidence of both."""
+        first, second = self._streams
+        other = second if stream is first else first
+        return self._evidence[stream].likeliest(stream.context.sender, self._evidence[other])
+
+    def _gateway_context(self, stream: FrameStream) -> tuple[Context | None, bool]:
+        """How to read a stream of a gateway, if this looks like one, and whether its originator is the side
+        that was taken for the responder."""
+        first, second = self._streams
+        found = sends_messages(self._evidence[first], self._evidence[second])
+        if not found:
+            return None, False
+        one = first if self._evidence[first] is found else second
+        swapped = one.context.sender is Role.SERVER
+        context = Context(Role.CLIENT if stream is one else Role.SERVER, Kind.GATEWAY)
+        if swapped and not self._midstream or context not in self._evidence[stream].contexts:
+            return None, False
+        return context, swapped
+
+    def _move(self, event: KindEvent) -> None:
+        self._state = next_state(KIND, self._state, event)
+
+    def _infer(self, context: Context) -> None:
+        """The operations show the kind. A line that does not fit will correct it."""
+        self._move(KindEvent.INFER)
+        self._apply(context.kind, context.dedicated, context.lnocu)
+
+    def _confirm(self, kind: Kind | None, lnocu: bool) -> None:
+        """The kind is known for sure. `lnocu` is a guess until both servers have said it of themselves: the
+        servers of a cluster are mostly alike."""
+        if kind:
+            self._move(KindEvent.CONFIRM)
+            self._apply(kind, False, lnocu)
+
+    def _apply(self, kind: Kind | None, dedicated: bool, lnocu: bool) -> None:
+        self.kind = kind
+        self.changes += 1
+        for stream in self._streams:
+            stream.set_kind(kind, dedicated, lnocu, self.is_confirmed)

@@ -1,0 +1,41 @@
+"""What one stream finds out about its connection, before it reads on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from natsync.protocol import Connect, Info
+
+from ..transport.layer import Layer
+from .resync import Chain
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """An INFO or a CONNECT was read."""
+
+    frame: Info | Connect
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """Frames in a row prove where a frame begins."""
+
+    chain: Chain
+
+
+@dataclass(frozen=True, slots=True)
+class LayerBegins:
+    """A layer begins where a frame should begin. The stream has not read its bytes yet."""
+
+    layer: Layer
+
+
+class Unread(Enum):
+    """Nothing was found out, but there are items left to read."""
+
+    MORE = auto()
+
+
+Discovery = Handshake | Proven | LayerBegins | Unread

@@ -1,0 +1,126 @@
+"""The state machines of framing, one table each. An event that a state does not list is an error.
+
+A stream (one direction) is in one state at a time:
+
+    SEEKING --STARTS--> STARTING --CHUNK--> FRAMING --LOSS--> SEEKING --PROVEN--> FRAMING
+
+and a layer that cannot be decoded makes it OPAQUE until the end. A connection is UNDECIDED until it proves to
+carry NATS or something else. Its kind (client, route, ...) is inferred from operations until INFO or CONNECT
+confirms it; a route is complete when both servers' INFO have shown how its lines are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import TypeVar
+
+from ..transport.detect import Verdict
+
+_State = TypeVar("_State", bound=Enum)
+_Event = TypeVar("_Event", bound=Enum)
+
+
+class StreamState(Enum):
+    """What is done with the bytes of a stream."""
+
+    SEEKING = auto()  # a resynchronizer looks for the start of a frame
+    STARTING = auto()  # the next chunk begins with a frame
+    FRAMING = auto()  # a decoder reads frames
+    OPAQUE = auto()  # counted, not decoded
+    FINISHED = auto()
+
+
+class StreamEvent(Enum):
+    """What changes the state of a stream."""
+
+    STARTS = auto()  # the first bytes show that the stream begins with a frame
+    CHUNK = auto()  # the first chunk of a stream that begins with a frame
+    PROVEN = auto()  # frames in a row prove where a frame begins
+    LOSS = auto()  # a gap swallowed a control line, or bytes are no frame
+    LAYER = auto()  # a layer begins that cannot be decoded
+    END = auto()
+
+
+STREAM: Mapping[StreamState, Mapping[StreamEvent, StreamState]] = {
+    StreamState.SEEKING: {
+        StreamEvent.STARTS: StreamState.STARTING,
+        StreamEvent.PROVEN: StreamState.FRAMING,
+        StreamEvent.LAYER: StreamState.OPAQUE,
+        StreamEvent.END: StreamState.FINISHED,
+    },
+    StreamState.STARTING: {
+        StreamEvent.CHUNK: StreamState.FRAMING,
+        StreamEvent.LOSS: StreamState.SEEKING,
+        StreamEvent.LAYER: StreamState.OPAQUE,
+        StreamEvent.END: StreamState.FINISHED,
+    },
+    StreamState.FRAMING: {
+        StreamEvent.LOSS: StreamState.SEEKING,
+        StreamEvent.LAYER: StreamState.OPAQUE,
+        StreamEvent.END: StreamState.FINISHED,
+    },
+    StreamState.OPAQUE: {StreamEvent.END: StreamState.FINISHED},
+    StreamState.FINISHED: {},
+}
+
+
+class Proof(Enum):
+    """What shows whether a connection carries NATS."""
+
+    NATS = auto()
+    OTHER = auto()
+
+
+VERDICT: Mapping[Verdict, Mapping[Proof, Verdict]] = {
+    Verdict.UNDECIDED: {Proof.NATS: Verdict.NATS, Proof.OTHER: Verdict.OTHER},
+    Verdict.NATS: {},
+    Verdict.OTHER: {},
+}
+
+
+class KindState(Enum):
+    """How well the kind of a connection is known."""
+
+    UNKNOWN = auto()
+    INFERRED = auto()  # from operations: a line that does not fit corrects it
+    CONFIRMED = auto()  # by INFO, CONNECT or the user
+    COMPLETE = auto()  # a confirmed route of which both INFOs were seen
+
+
+class KindEvent(Enum):
+    """What makes the kind better known."""
+
+    INFER = auto()
+    CONFIRM = auto()
+    COMPLETE = auto()
+
+
+KIND: Mapping[KindState, Mapping[KindEvent, KindState]] = {
+    KindState.UNKNOWN: {
+        KindEvent.INFER: KindState.INFERRED,
+        KindEvent.CONFIRM: KindState.CONFIRMED,
+    },
+    KindState.INFERRED: {
+        KindEvent.INFER: KindState.INFERRED,
+        KindEvent.CONFIRM: KindState.CONFIRMED,
+    },
+    KindState.CONFIRMED: {
+        # The operations of a confirmed route still say whether its lines name accounts.
+        KindEvent.INFER: KindState.CONFIRMED,
+        # CONNECT is stronger than the INFO before it.
+        KindEvent.CONFIRM: KindState.CONFIRMED,
+        KindEvent.COMPLETE: KindState.COMPLETE,
+    },
+    KindState.COMPLETE: {KindEvent.CONFIRM: KindState.CONFIRMED},
+}
+
+
+def next_state(
+    table: Mapping[_State, Mapping[_Event, _State]], state: _State, event: _Event
+) -> _State:
+    """The state after an event. Raises ValueError if the table does not allow the event."""
+    found = table[state].get(event)
+    if found is None:
+        raise ValueError(f"{event} is not allowed in {state}")
+    return found

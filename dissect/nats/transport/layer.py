@@ -1,0 +1,132 @@
+"""The contract of a layer between TCP and NATS: how it is detected, and how its bytes become plaintext.
+
+A layer has one `Transform` per direction. Transforms are pickled with the state of their connection, so they
+hold plain values only: keys and counters, never an `ssl` object or a `zlib.decompressobj`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import NamedTuple, Protocol
+
+from natsync.protocol import Kind
+
+from ..types import Chunk, Direction, Item
+
+
+@dataclass(slots=True)
+class LayerBytes:
+    """Where the bytes of one direction went in one layer. The sums close: `span` is what the layer below
+    sent. `carried` bytes became plaintext, `overhead` belongs to the layer itself (headers, handshakes),
+    `skipped` was captured but not decoded, `missing` was not captured."""
+
+    carried: int = 0
+    overhead: int = 0
+    skipped: int = 0
+    missing: int = 0
+
+    @property
+    def span(self) -> int:
+        """The number of bytes that the layer below sent, complete when the transform was finished."""
+        return self.carried + self.overhead + self.skipped + self.missing
+
+
+def rest_of(chunk: Chunk, offset: int) -> Chunk:
+    """The part of a chunk from `offset` on; all of it if it begins there or later."""
+    if chunk.offset >= offset:
+        return chunk
+    return replace(chunk, offset=offset, data=chunk.data[offset - chunk.offset :])
+
+
+class Transform(Protocol):
+    """One direction of one layer: items of the layer below in, items of its plaintext out.
+
+    Chunks that come out keep the time, packet and capture of the chunk that completed them. Their offsets
+    count plaintext, ascend without overlap, and begin at or after the offset of the first item that came in,
+    because a layer may begin in the middle of a stream. A `Gap` in the input becomes a gap, or skipped bytes,
+    or both in the output; an `Oddity` is handed on.
+    """
+
+    counts: LayerBytes
+
+    def feed(self, item: Item) -> list[Item]:
+        """Returns the plaintext that `item` completes."""
+
+    def resume(self) -> list[Item]:
+        """Returns plaintext that had to wait for the other direction, such as for a key. Called after each
+        item that the other direction was fed."""
+
+    def finish(self) -> list[Item]:
+        """Returns what is left when the connection is over."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the layer is over and hands on everything as it is, at the same offsets: the stack drops
+        a transform that is done."""
+
+
+class Heads(NamedTuple):
+    """The first bytes of both directions; empty where none were seen, or not the first ones.
+
+    With `midstream` the originator is only the side that was seen first. `final`: no more bytes come.
+    """
+
+    originator: bytes
+    responder: bytes
+    midstream: bool = False
+    final: bool = False
+
+
+class Found(NamedTuple):
+    """A layer that the first bytes show. `carries_nats` and `kind` are what is known of its content without
+    decoding it."""
+
+    layer: Layer
+    carries_nats: bool = False
+    kind: Kind | None = None
+
+
+class Undecided(Enum):
+    """The first bytes may be those of a layer: more of them are needed."""
+
+    WAIT = auto()
+
+
+class Column(Enum):
+    """The column of `sessions` that names a layer."""
+
+    TRANSPORT = auto()
+    COMPRESSION = auto()
+    NONE = auto()
+
+
+def begins_nothing(heads: Heads) -> None:
+    """For layers that no connection begins with."""
+
+
+def _never(data: bytes, frames: int = 0) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """How to detect a layer, and how to decode it.
+
+    - `begins(heads)`: whether the connection begins with the layer;
+    - `replaces(data, frames)`: whether `data`, after `frames` whole frames, is the layer instead of a frame.
+      Asked where a frame must begin, if the first byte begins no operation;
+    - `resumes(packet)`: whether a packet in the middle of the stream surely begins in the layer. If the layer
+      `implies_nats`, that proves NATS as well;
+    - `transforms()`: a new transform for each direction that the layer changes. None: the layer is known, but
+      cannot be decoded, and its bytes are counted as opaque.
+    """
+
+    name: str
+    column: Column
+    begins: Callable[[Heads], Found | Undecided | None]
+    replaces: Callable[[bytes, int], bool] = _never
+    resumes: Callable[[bytes], bool] = _never
+    implies_nats: bool = False
+    transforms: Callable[[], Mapping[Direction, Transform]] | None = None

@@ -1,0 +1,34 @@
+"""The layers that are known, in the order in which they are looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from . import proxy, s2, tls, websocket
+from .layer import Found, Heads, Layer, Undecided
+
+LAYERS: list[Layer] = [proxy.LAYER, websocket.LAYER, s2.LAYER, tls.LAYER]
+
+
+def first_layer(heads: Heads, begun: Collection[str] = ()) -> Found | Undecided | None:
+    """The layer that a connection begins with, except for those that have `begun` before. None: none of those
+    known."""
+    waits = None
+    for layer in LAYERS:
+        if layer.name in begun:
+            continue
+        found = layer.begins(heads)
+        if isinstance(found, Found):
+            return found
+        waits = waits or found
+    return waits
+
+
+def next_layer(data: bytes, frames: int) -> Layer | None:
+    """The layer that begins with `data` where a frame should begin; `frames` came before."""
+    return next((layer for layer in LAYERS if layer.replaces(data, frames)), None)
+
+
+def layer_of(packet: bytes) -> Layer | None:
+    """The layer in which a packet in the middle of a stream begins, if that is sure."""
+    return next((layer for layer in LAYERS if layer.resumes(packet)), None)

@@ -1,0 +1,121 @@
+"""The layers between TCP and NATS of one connection, the lowest first.
+
+A plain TCP connection has an empty stack: its bytes go from reassembly to framing untouched. A layer is
+pushed for both directions when their first bytes show it, or for one direction where a frame should begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..types import Direction, Item
+from .layer import Column, Layer, LayerBytes, Transform
+
+_Placed = tuple[Direction, Item]
+
+# A NATS connection has three at most: PROXY, TLS and WebSocket, or S2 and WebSocket.
+MOST_LAYERS = 8
+
+
+class _Level:
+    """A layer of this connection. `running` transforms still change something, `transforms` has
+    all; `begun` are the directions whose bytes have come so far as to the layer."""
+
+    def __init__(self, layer: Layer) -> None:
+        assert layer.transforms
+        self.name = layer.name
+        self.column = layer.column
+        self.transforms = dict(layer.transforms())
+        self.running: dict[Direction, Transform] = {}
+        self.begun: set[Direction] = set()
+
+    def feed(self, direction: Direction, item: Item) -> Iterator[_Placed]:
+        transform = self.running.get(direction)
+        if transform is None:
+            yield direction, item
+            return
+        yield from ((direction, each) for each in transform.feed(item))
+        if transform.done:
+            del self.running[direction]
+        other = self.running.get(direction.other)
+        if other:
+            yield from ((direction.other, each) for each in other.resume())
+
+    def swap(self) -> None:
+        self.transforms = {way.other: each for way, each in self.transforms.items()}
+        self.running = {way.other: each for way, each in self.running.items()}
+        self.begun = {way.other for way in self.begun}
+
+
+class Stack:
+    """Takes the items of both directions with `feed`, in the order of their packets; then `finish`.
+
+    It is true while a layer changes anything: `feed` may be left out otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._levels: list[_Level] = []
+
+    def __bool__(self) -> bool:
+        return any(level.running for level in self._levels)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more layers are believed: hostile bytes may claim any number of them."""
+        return len(self._levels) >= MOST_LAYERS
+
+    def push(self, layer: Layer, directions: Sequence[Direction]) -> tuple[int, set[Direction]]:
+        """Adds a layer for these directions: a new one on top, or the one that the other direction has pushed
+        before. Returns its height, and the directions that it changes."""
+        for height, level in enumerate(self._levels):
+            if level.name == layer.name and not level.begun.intersection(directions):
+                break
+        else:
+            height, level = len(self._levels), _Level(layer)
+            self._levels.append(level)
+        level.begun.update(directions)
+        changed = level.transforms.keys() & set(directions)
+        level.running.update({way: level.transforms[way] for way in changed})
+        return height, changed
+
+    def feed(self, direction: Direction, item: Item, height: int = 0) -> list[_Placed]:
+        """The plaintext that `item` completes, of either direction, in order. The item comes from the layer
+        below `height`."""
+        return self._climb([(direction, item)], height)
+
+    def finish(self) -> list[_Placed]:
+        """What is left when the connection is over."""
+        placed: list[_Placed] = []
+        for height, level in enumerate(self._levels):
+            for direction, transform in list(level.running.items()):
+                left: list[_Placed] = [(direction, item) for item in transform.finish()]
+                placed += self._climb(left, height + 1)
+        return placed
+
+    def swap_roles(self) -> None:
+        """Exchanges originator and responder."""
+        for level in self._levels:
+            level.swap()
+
+    def names(self, column: Column) -> list[str]:
+        """The layers that a column names, the lowest first."""
+        return [level.name for level in self._levels if level.column is column]
+
+    def transforms(self, direction: Direction) -> list[Transform]:
+        """The transforms of one direction, the lowest first; also those that are done."""
+        found = (level.transforms.get(direction) for level in self._levels)
+        return [transform for transform in found if transform]
+
+    def byte_counts(self, direction: Direction) -> dict[str, LayerBytes]:
+        """Where the bytes of one direction went in each layer, the lowest first."""
+        return {
+            level.name: level.transforms[direction].counts
+            for level in self._levels
+            if direction in level.transforms
+        }
+
+    def _climb(self, placed: list[_Placed], height: int) -> list[_Placed]:
+        for level in self._levels[height:]:
+            if level.running:
+                placed = [out for way, item in placed for out in level.feed(way, item)]
+        return placed

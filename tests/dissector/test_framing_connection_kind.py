@@ -1,0 +1,65 @@
+"""How well the kind is known: inferred, confirmed, complete; and what that does to the streams."""
+
+from __future__ import annotations
+
+from dissect.nats.framing.connection_kind import ConnectionKind
+from dissect.nats.framing.frame_stream import FrameStream
+from dissect.nats.framing.resync import Chain, Quota
+from dissect.nats.types import Direction
+from natsync.protocol import Connect, Context, Info, Kind, Role
+
+ORIGINATOR, RESPONDER = Direction
+CLIENT_INFO = Info(b'{"server_id":"NS","client_id":5}')
+ROUTE_INFO = Info(b'{"server_id":"NS","nonce":"x","lnoc":true,"lnocu":true}')
+
+
+def made(midstream: bool = False, hint: Kind | None = None) -> tuple[ConnectionKind, FrameStream]:
+    streams = [FrameStream(way, Quota(), True) for way in Direction]
+    for stream in streams:
+        stream.from_start = True
+    return ConnectionKind(streams, midstream, hint), streams[1]
+
+
+def test_nothing_is_known_at_first() -> None:
+    kind, stream = made()
+    assert kind.kind is None and not kind.is_confirmed
+    assert {context.sender for context in kind.contexts(stream)} == {Role.SERVER}
+
+
+def test_midstream_either_side_may_be_the_server() -> None:
+    kind, stream = made(midstream=True)
+    assert {context.sender for context in kind.contexts(stream)} == {Role.CLIENT, Role.SERVER}
+
+
+def test_operations_infer_what_info_then_confirms() -> None:
+    kind, stream = made()
+    chain = Chain(0, (Context(Role.SERVER, Kind.CLIENT),))
+    chain.ops.add("MSG")
+    assert not kind.add_proof(stream, chain)
+    assert kind.kind is Kind.CLIENT and not kind.is_confirmed
+    assert kind.adds_no_evidence(stream, {"MSG"})
+    assert not kind.adds_no_evidence(stream, {"HMSG"})
+    assert not kind.learn(stream, CLIENT_INFO)
+    assert kind.is_confirmed and kind.adds_no_evidence(stream, {"HMSG"})
+    assert kind.contexts(stream) == (stream.context,)
+
+
+def test_connect_is_stronger_than_info() -> None:
+    kind, stream = made()
+    kind.learn(stream, ROUTE_INFO)
+    assert kind.kind is Kind.ROUTE
+    kind.learn(stream, Connect(b'{"lang":"go","version":"1"}'))
+    assert kind.kind is Kind.CLIENT and kind.saw_connect
+
+
+def test_an_info_from_the_originator_of_a_client_connection_swaps_roles() -> None:
+    streams = [FrameStream(way, Quota(), True) for way in Direction]
+    streams[0].from_start = True
+    assert ConnectionKind(streams, True, None).learn(streams[0], CLIENT_INFO)
+
+
+def test_a_hint_is_not_corrected() -> None:
+    kind, stream = made(hint=Kind.LEAFNODE)
+    before = kind.changes
+    kind.learn(stream, CLIENT_INFO)
+    assert kind.kind is Kind.LEAFNODE and kind.changes == before
