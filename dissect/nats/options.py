@@ -25,7 +25,9 @@ class Payload(Enum):
 class Options:
     """`hints` maps a port to the kind of connection it surely carries; `payload` says what rows of frames
     show of payloads; `redact` masks secrets. With `kinds` there are only rows that were made while a
-    connection was known to be of one of them. The limits bound memory, for streams and for flows.
+    connection was known to be of one of them. The limits bound memory, for streams and for flows;
+    `max_expanded` bounds the contents of each compressed capture, in bytes, where the default (see
+    `capture.decompress`) does not fit.
     """
 
     hints: Mapping[int, Kind] = field(default_factory=dict)
@@ -34,6 +36,7 @@ class Options:
     stream_limits: Limits = field(default_factory=Limits)
     flow_limits: FlowLimits = field(default_factory=FlowLimits)
     kinds: frozenset[Kind] | None = None
+    max_expanded: int | None = None
 
     def share(self, processes: int) -> Options:
         """The same for one of several processes: what limits a capture as a whole is divided."""

@@ -53,9 +53,10 @@ def segments(
     report: CaptureReport | None = None,
     layers: Layers | None = None,
     beat: Beat | None = None,
+    max_expanded: int | None = None,
 ) -> Iterator[Segment | Tick]:
-    """The TCP segments in the captures, in order of their times."""
-    runs = read_runs(paths, CaptureReport() if report is None else report)
+    """The TCP segments in the captures, in order of their times; see `Options` for `max_expanded`."""
+    runs = read_runs(paths, CaptureReport() if report is None else report, max_expanded)
     if beat:
         runs = _told(runs, beat)
     return (layers or Layers()).segments(runs)
@@ -85,7 +86,7 @@ def released(
         number, processes = share
         layers = Layers(lambda flow: flow % processes == number)
         options = options.share(processes)
-    source = segments(paths, report, layers, beat)
+    source = segments(paths, report, layers, beat, options.max_expanded)
     payloads = any(layer.payloads for layer in layers_of(tables))
     return build_tables(packet_events(source, options, payloads), tables, options, together)
 

@@ -14,7 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissect.nats.capture.decompress import FORMATS, Unpack, bunzip2, gunzip, unxz, unzstd
+from dissect.nats.capture.decompress import (
+    ALWAYS_EXPANDED,
+    FORMATS,
+    LARGEST_RATIO,
+    Unpack,
+    bounded,
+    bunzip2,
+    gunzip,
+    unxz,
+    unzstd,
+)
 from dissect.nats.capture.reader import BLOCK, PackedError
 
 from tests.support.requirements import missing
@@ -160,3 +170,27 @@ def test_without_the_library_there_is_an_import_error(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(ImportError):
         list(unzstd(iter([packed])))
+
+
+@pytest.mark.parametrize(
+    ("taken", "most", "size"),
+    [
+        (0, None, ALWAYS_EXPANDED),
+        (100_000, None, 100_000 * LARGEST_RATIO),
+        (100_000, 5 * BLOCK, 5 * BLOCK),
+        (0, 1000 * BLOCK, 1000 * BLOCK),
+    ],
+)
+def test_contents_are_bounded_by_what_was_taken_or_by_a_size(
+    taken: int, most: int | None, size: int
+) -> None:
+    endless = iter(lambda: bytes(BLOCK), b"")
+    found = 0
+    with pytest.raises(PackedError, match="--max-expanded"):
+        for piece in bounded(endless, lambda: taken, most):
+            found += len(piece)
+    assert size - BLOCK < found <= size
+
+
+def test_contents_within_the_bound_are_all_there() -> None:
+    assert list(bounded(iter([b"abc", b"de"]), lambda: 1, 5)) == [b"abc", b"de"]

@@ -190,7 +190,7 @@ def test_a_packet_that_cannot_be_is_counted(bad: bytes, reason: str) -> None:
     packets, report = read(head + bad + enhanced_packet(ONE, Interface()))
     assert [(packet.number, packet.data) for packet in packets] == [(2, b"one")]
     assert report.skipped == {reason: 1}
-    assert report.damage is None
+    assert report.damage == f"unusable records were left out: {reason} (1)"
 
 
 def test_a_simple_packet_without_an_interface_is_counted() -> None:

@@ -50,6 +50,7 @@ def test_what_is_given_reaches_the_dissector() -> None:
         "--max-held-bytes=6000",
         "--max-flows=7",
         "--idle-seconds=1.5",
+        "--max-expanded=3MB",
         "a.pcap",
     ).options
     assert options.hints == {4222: Kind.CLIENT, 1: Kind.ROUTE}
@@ -58,6 +59,7 @@ def test_what_is_given_reaches_the_dissector() -> None:
     assert options.stream_limits.patience_ns == 250_000_000
     assert options.flow_limits.held_bytes == 6000
     assert (options.flow_limits.max_flows, options.flow_limits.idle_ns) == (7, 1_500_000_000)
+    assert options.max_expanded == 3 << 20
 
 
 def test_help_shows_options_in_groups() -> None:

@@ -42,7 +42,7 @@ def test_what_is_lost_and_damaged_is_said() -> None:
     file.interfaces.append(InterfaceReport(1, 96, "eth0", system_drops=7))
     file.first_ns, file.last_ns = 0, 10**9
     file.snaplens[96] = 2
-    file.damage = "the file ends early"
+    file.broken = "the file ends early"
     report = CaptureReport([file], passed_over=["notes.txt"], unreadable=["b.pcap"])
     found = Traffic(missing_bytes=1448)
     found.anomalies["lost"] = 1

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import lzma
+import struct
 import sys
 from collections.abc import Iterator
 
 import pytest
+from click.testing import CliRunner
 
+from dissect.nats.cli import cli
 from dissect.nats.commands.arguments import CommandOptions
 from dissect.nats.commands.run import (
     Chunk,
@@ -81,3 +85,29 @@ def test_without_a_terminal_text_is_plain(monkeypatch: pytest.MonkeyPatch) -> No
     assert Command("frames", CommandOptions(captures=(CORE,))).layout.terminal == PLAIN
     monkeypatch.setattr(sys, "stdout", None)
     assert Command("frames", CommandOptions(captures=(CORE,))).layout.terminal == PLAIN
+
+
+def test_a_compressed_bomb_is_read_up_to_a_limit(tmp_path: Path) -> None:
+    capture = Path(CORE).read_bytes()
+    path = tmp_path / "bomb.pcap.xz"
+    path.write_bytes(lzma.compress(capture + bytes(64 << 20), preset=1))
+    whole = CliRunner().invoke(cli, ["sessions", CORE])
+    for given, limit in (((), "500 times its size"), (("--max-expanded=1M",), "1048576 bytes")):
+        done = CliRunner().invoke(cli, ["sessions", "--jobs=1", *given, str(path)])
+        assert (done.exit_code, done.stdout.count("\n")) == (3, whole.stdout.count("\n"))
+        assert f"the file expands to more than {limit} (see --max-expanded)" in done.stderr
+        assert done.stderr.count(str(path)) == 1
+    done = CliRunner().invoke(cli, ["info", "--max-expanded=1G", str(path)])
+    assert done.exit_code == 0
+
+
+def test_records_of_pcapng_that_lie_are_said_once(tmp_path: Path) -> None:
+    capture = (Path(CORE).parent / "dumpcap.pcapng").read_bytes()
+    bad = struct.pack("<7I", 6, 32, 99, 0, 0, 0, 0) + struct.pack("<I", 32)  # interface 99
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(capture + 3 * bad)
+    for command in ("sessions", "frames", "info"):
+        done = CliRunner().invoke(cli, [command, str(path)])
+        assert done.exit_code == 3
+        said = f"{path}: unusable records were left out: unknown interface (3)"
+        assert done.stderr.count(said) == 1

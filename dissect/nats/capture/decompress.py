@@ -21,6 +21,11 @@ _GZIP = 31  # zlib's name for "with a gzip header"
 # What `zstd -d` accepts without being told to take more; `xz -9` needs half of it.
 _LARGEST_WINDOW = 1 << 27
 
+# Captures of real servers shrink to a half or a tenth; of messages that are all zeros, gzip makes a 125th and
+# xz a 380th. A file that expands further is made to keep us busy.
+LARGEST_RATIO = 500
+ALWAYS_EXPANDED = 16 << 20
+
 _ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
 _ZSTD_FIELDS = (0, 2, 4, 8)  # sizes of the content size field; the dictionary's is 0, 1, 2 or 4
 _ZSTD_LARGEST = 1 << 17
@@ -48,6 +53,20 @@ def gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
                 yield data
     if not fresh:
         raise PackedError("the gzip data ends early")
+
+
+def bounded(
+    pieces: Iterator[bytes], taken: Callable[[], int], most: int | None = None
+) -> Iterator[bytes]:
+    """Contents up to `most` bytes; without it, up to `LARGEST_RATIO` times the bytes that were `taken` of the
+    compressed file so far, or `ALWAYS_EXPANDED`. PackedError where they are more."""
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > (max(ALWAYS_EXPANDED, LARGEST_RATIO * taken()) if most is None else most):
+            limit = f"{most} bytes" if most is not None else f"{LARGEST_RATIO} times its size"
+            raise PackedError(f"the file expands to more than {limit} (see --max-expanded)")
+        yield piece
 
 
 class _Unpacker(Protocol):

@@ -68,9 +68,9 @@ class FileReport:
     `linktypes` and `snaplens` count packets by what the file says of their interface. `cut_packets` are
     those of which less was captured than was on the wire. `skipped` counts, by reason, records that are
     no usable packet; `blocks` those that are no packet at all, by what they are; `comments` are those
-    of files, interfaces and packets. `damage` is one sentence that says what is wrong with the file and
-    where, if anything is: everything before that place was read, nothing behind it; `fault` is the reason
-    and the place alone. `before` are the packets of the file that come before those counted here, where
+    of files, interfaces and packets. `broken` is one sentence that says why reading ended early and where,
+    if it did: everything before that place was read, nothing after it; `fault` is the reason and the
+    place alone. `before` are the packets of the file that come before those counted here, where
     reading began in its middle.
     """
 
@@ -92,7 +92,7 @@ class FileReport:
     comments: int = 0
     blocks: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
-    damage: str | None = None
+    broken: str | None = None
     fault: tuple[str, int] | None = None
     before: int = 0
 
@@ -101,7 +101,16 @@ class FileReport:
         the packet after the last one that was counted."""
         self.fault = reason, position
         where = f"in packet {self.before + self.packets + 1}, at byte {position}"
-        self.damage = f"{reason} {where}; everything before it was read"
+        self.broken = f"{reason} {where}; everything before it was read"
+
+    @property
+    def damage(self) -> str | None:
+        """One sentence that says what is wrong with the file; None if nothing is."""
+        said = [self.broken] if self.broken else []
+        if self.skipped:
+            reasons = ", ".join(f"{reason} ({n})" for reason, n in sorted(self.skipped.items()))
+            said.append(f"unusable records were left out: {reasons}")
+        return "; ".join(said) or None
 
     def saw(self, first_ns: int, latest_ns: int) -> None:
         """Note packets between whose times all of them are; `first_ns` is the first one's."""

@@ -36,15 +36,18 @@ _OTHERS = {
 _REMEDY = "give pcap or pcapng, plain or compressed with gzip or zstd"
 
 
-def read_runs(paths: Sequence[str], report: CaptureReport) -> Generator[Packets, None, None]:
-    """The packets of all inputs, one timeline (see merge.py), many at a time.
+def read_runs(
+    paths: Sequence[str], report: CaptureReport, max_expanded: int | None = None
+) -> Generator[Packets, None, None]:
+    """The packets of all inputs, one timeline (see merge.py), many at a time. Of a compressed file no more
+    than `max_expanded` bytes of contents are read; see `decompress.bounded`.
 
     A path is a file, a folder (its files that are captures; not its folders), a pattern, or `-` for
     standard input, whose packets come out as they arrive. A file that is named twice is read once.
     `report` fills up meanwhile. Raises CaptureError, before the first packet, where an input is
     missing, empty or no capture; and later, where too many captures overlap.
     """
-    sources = [_Source(path) for path in files_of(paths, report)]
+    sources = [_Source(path, max_expanded) for path in files_of(paths, report)]
     sizes = [source.report.size for source in sources]
     report.size = None if None in sizes else sum(filter(None, sizes))
     if len(sources) == 1:
@@ -100,8 +103,9 @@ def files_of(paths: Sequence[str], report: CaptureReport) -> list[str]:
 class _Source:
     """A capture file, or standard input."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, max_expanded: int | None) -> None:
         self.path = path
+        self._max_expanded = max_expanded
         self.report = FileReport(path, capture_name(path), size=_size(path))
         self._begun: Reading | None = None
         self._first: list[Packets] = []
@@ -110,7 +114,8 @@ class _Source:
         """The time of its first packet, or infinity: found out by reading a little. A file is opened
         again later, since there may be more of them than a process can hold open."""
         again = self.report.size is not None
-        reader = read_file(self.path, FileReport(self.path, "") if again else self.report)
+        report = FileReport(self.path, "") if again else self.report
+        reader = read_file(self.path, report, max_expanded=self._max_expanded)
         first = list(islice(reader, 1))
         if again:
             reader.close()
@@ -123,7 +128,8 @@ class _Source:
         report.files.append(self.report)
         yield from self._first
         self._first = []
-        with closing(self._begun or read_file(self.path, self.report)) as reader:
+        begun = self._begun or read_file(self.path, self.report, max_expanded=self._max_expanded)
+        with closing(begun) as reader:
             yield from reader
         self.report.finished = True
 
@@ -169,10 +175,12 @@ def _captures_in(folder: str, paths: list[str], report: CaptureReport) -> Iterat
         raise CaptureError(folder, "no file in this folder is a capture", _REMEDY)
 
 
-def read_file(path: str, report: FileReport, stop: int = NOWHERE) -> Reading:
+def read_file(
+    path: str, report: FileReport, stop: int = NOWHERE, max_expanded: int | None = None
+) -> Reading:
     """The packets of a file, whatever its format; none that begins at byte `stop` (of the unpacked contents)
     or behind it. The file is closed behind the last one, and with the generator."""
-    with unpacked(path, report) as blocks:
+    with unpacked(path, report, max_expanded) as blocks:
         return (yield from read_records(report.format, blocks, report, stop))
 
 
@@ -189,7 +197,7 @@ def read_part(
 
 
 @contextmanager
-def unpacked(path: str, report: FileReport) -> Iterator[Blocks]:
+def unpacked(path: str, report: FileReport, max_expanded: int | None = None) -> Iterator[Blocks]:
     """The contents of a capture from their start on, unpacked if they are compressed. `report` hears what the
     format is."""
     with closing(pieces_of(_opened(path), report)) as pieces:
@@ -198,7 +206,8 @@ def unpacked(path: str, report: FileReport) -> Iterator[Blocks]:
         for magic, (name, opener) in unpack.FORMATS.items():
             if blocks.data.startswith(magic):
                 report.format = f"{name} "
-                blocks = Blocks(_needing(path, opener(chain((blocks.data,), pieces)), name))
+                expanded = _needing(path, opener(chain((blocks.data,), pieces)), name)
+                blocks = Blocks(unpack.bounded(expanded, lambda: report.position, max_expanded))
                 blocks.fill(pcap.HEADER)
                 break
         report.format += _format(path, blocks)

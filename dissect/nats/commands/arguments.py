@@ -12,6 +12,8 @@ import click
 
 from natsync.protocol import Kind
 
+from ..capture.decompress import ALWAYS_EXPANDED, LARGEST_RATIO
+from ..number_formats import size_of
 from ..options import Options, Payload
 from ..output.formats import FORMATS
 from ..tcp.flow import FlowLimits
@@ -46,6 +48,7 @@ class CommandOptions:
     max_held_bytes: int = _FLOWS.held_bytes
     max_flows: int = _FLOWS.max_flows
     idle_seconds: float = _FLOWS.idle_ns / 1e9
+    max_expanded: int | None = None
 
     @property
     def live(self) -> bool:
@@ -73,6 +76,7 @@ class CommandOptions:
                 idle_ns=round(self.idle_seconds * 1e9),
                 held_bytes=self.max_held_bytes,
             ),
+            max_expanded=self.max_expanded,
         )
 
 
@@ -129,6 +133,13 @@ def _output(context: click.Context, option: click.Parameter, value: str | None) 
     if value == "":
         raise click.BadParameter("an empty text names no file; - is standard output")
     return value
+
+
+def _size(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
+    try:
+        return None if value is None else size_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 Command = Callable[..., None]
@@ -257,6 +268,20 @@ LIMITS = (
 )
 
 
+READING = (
+    *LIMITS,
+    option(
+        "--max-expanded",
+        group=_BOUNDS,
+        metavar="SIZE",
+        default=None,
+        callback=_size,
+        help="How much to read of what a compressed capture expands to: 8G, for example.  "
+        f"[default: {LARGEST_RATIO} times its size, at least {ALWAYS_EXPANDED >> 20} MiB]",
+    ),
+)
+
+
 def _format(names: Sequence[str]) -> Decorator:
     return option(
         "--format",
@@ -283,24 +308,24 @@ def payload_option(default: str) -> Decorator:
 def row_options(command: Command) -> Command:
     """Captures, and the options of every command that prints a table."""
     options = (_format(tuple(FORMATS)), _COLUMNS, _WHERE, _LIMIT, _CSV_SAFE, *_OUTPUT, _JOBS)
-    return with_captures((*options, *DISSECTION, *LIMITS), command)
+    return with_captures((*options, *DISSECTION, *READING), command)
 
 
 def talk_options(command: Command) -> Command:
     """Captures, and the options of a command that prints some rows of a table, chosen by itself."""
     options = (_format(tuple(FORMATS)), _COLUMNS, _LIMIT, _CSV_SAFE, *_OUTPUT)
-    return with_captures((*options, *DISSECTION, *LIMITS), command)
+    return with_captures((*options, *DISSECTION, *READING), command)
 
 
 def query_options(command: Command) -> Command:
     """Captures, and the options of a command that prints rows of no table."""
     options = (_format(tuple(FORMATS)), _LIMIT, _CSV_SAFE, *_OUTPUT)
-    return with_captures((*options, *DISSECTION, *LIMITS), command)
+    return with_captures((*options, *DISSECTION, *READING), command)
 
 
 def fact_options(command: Command) -> Command:
     """Captures, and the options of a command that prints facts which are no rows of a table."""
-    return with_captures((_format(("text", "jsonl")), *_OUTPUT, *DISSECTION, *LIMITS), command)
+    return with_captures((_format(("text", "jsonl")), *_OUTPUT, *DISSECTION, *READING), command)
 
 
 def split_options(command: Command) -> Command:

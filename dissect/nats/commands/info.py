@@ -41,7 +41,7 @@ def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Tr
     """Reads captures to their ends; `report` tells of the files then."""
     found, layers = Traffic(), Layers()
     tables = ("flows", "sessions", "anomalies")
-    source = segments(paths, report, layers=layers)
+    source = segments(paths, report, layers=layers, max_expanded=options.max_expanded)
     for _, records in build_tables(packet_events(source, options), tables, options):
         for record in records:
             _count(found, record)

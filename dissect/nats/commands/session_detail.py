@@ -68,7 +68,8 @@ def moments(
     """The one session whose id begins with `start`. Unclear, raised behind the last packet, says that
     there is none, or that all that was given before is worth nothing since there are several."""
     chosen = _Chosen(start)
-    groups = chosen.of(packet_events(segments(paths, report), options))
+    source = segments(paths, report, max_expanded=options.max_expanded)
+    groups = chosen.of(packet_events(source, options))
     place = _Place()
     for _, records in build_tables(groups, ("frames", "anomalies", "sessions"), options):
         if chosen.heading:
