@@ -14,7 +14,7 @@ def test_damage_is_said_with_its_place() -> None:
 
 
 def test_damaged_files_are_found() -> None:
-    good, bad = FileReport("a", "a"), FileReport("b", "b", damage="bad")
+    good, bad = FileReport("a", "a"), FileReport("b", "b", broken="bad")
     assert CaptureReport([good, bad]).damaged == [bad]
     assert CaptureReport([good]).damaged == []
 

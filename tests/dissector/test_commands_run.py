@@ -6,6 +6,7 @@ import lzma
 import struct
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
