@@ -31,7 +31,7 @@ FENCES = {
         f"natsync/_engine/{file}.py"
         for files in (
             "connection dialer dispatch forks futures loop",
-            "outbound_buffer pending_queue sink",
+            "outbound_buffer pending_queue run_queue sink",
         )
         for file in (*files.split(), "waiter")
     },

@@ -17,6 +17,7 @@ from ..errors import Error, HandlerError
 from ..message import Handler, Msg
 from ..options import Callbacks, HandlerContext
 from .log import logger
+from .run_queue import RunQueue
 from .sink import SubscriptionSink
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ Callback = Callable[[], object]
 
 
 class Dispatcher:
-    """Starts, feeds and joins these threads. Any thread may call anything. One lock, a leaf."""
+    """Starts, feeds and joins these threads. Any thread may call anything."""
 
     def __init__(
         self,
@@ -42,8 +43,9 @@ class Dispatcher:
         self._around = around
         self._lock = lock
         self._threads: set[threading.Thread] = set()
-        self._calls: SimpleQueue[Callback | None] | None = None
-        self._ended = False
+        self._running: dict[int, None] = {}  # threads of executors, by atomic operations
+        self._callback_thread = _Serial("callbacks", self._start, lock)
+        self._feeder = _Serial("executors", self._start, lock)
 
     def handle(
         self,
@@ -53,10 +55,10 @@ class Dispatcher:
         executor: Executor | None = None,
     ) -> None:
         """Starts `workers` threads that call `handler` with the messages of `sub` until it ends; one of
-        them keeps their order. With an `executor` its threads call the handler, `workers` at a time.
+        them keeps their order. With an `executor` its threads do so, up to `workers` of them at a time, when
+        there are messages, and no thread is started here but one that submits to executors.
         """
         sub.has_handler = True
-        room = threading.BoundedSemaphore(workers)
         around = self._around
 
         def call(msg: Msg, token: object) -> None:
@@ -73,23 +75,14 @@ class Dispatcher:
             finally:
                 sub.handled(token)
 
-        def submit(msg: Msg, token: object) -> None:
-            room.acquire()
-            try:
-                task = executor.submit(call, msg, token) if executor else None
-            except RuntimeError as error:  # it was shut down
-                room.release()
-                sub.handled(token)
-                report = HandlerError(sub.subject)
-                report.__cause__ = error
-                self.report(report)
-            else:
-                if task:
-                    task.add_done_callback(lambda _: room.release())
-
-        for _ in range(1 if executor else workers):
-            body = partial(sub.handle, submit if executor else call)
-            self._start(f"{self._name}-handler-{sub.subject}", body)
+        if executor:
+            feed = self._feeder.post
+            runs = RunQueue(sub, call, workers, executor, feed, self.report, self._running)
+            sub.arrived = runs.arrived
+            runs.arrived()  # for what has come before
+            return
+        for _ in range(workers):
+            self._start(f"handler-{sub.subject}", partial(sub.handle, call))
 
     def report(self, error: Error) -> None:
         """Passes `error` to the error callback. A warning in the log is for programs without one."""
@@ -129,10 +122,8 @@ class Dispatcher:
         """Passes `error` to the close callback; no callback runs after it."""
         if self._callbacks.on_close:
             self.post(partial(self._callbacks.on_close, error))
-        with self._lock:
-            self._ended = True
-            if self._calls:
-                self._calls.put(None)
+        self._callback_thread.end()
+        self._feeder.end()
 
     def join(self, until: float) -> bool:
         """Waits for all threads but the calling one, once `end` was called and every subscription ended.
@@ -154,6 +145,49 @@ class Dispatcher:
 
     def post(self, call: Callback) -> bool:
         """Runs `call` on the callback thread, behind those before it; False where nothing runs any more."""
+        return self._callback_thread.post(call)
+
+    def runs_here(self) -> bool:
+        """Whether the calling thread is one of these."""
+        here = threading.current_thread()
+        return here in self._threads or here.ident in self._running
+
+    def start(self, what: str, body: Callable[[], None]) -> None:
+        """Runs `body` on a thread of its own."""
+        self._start(what, body)
+
+    def _start(self, what: str, body: Callable[[], None]) -> None:
+        def run() -> None:
+            try:
+                body()
+            finally:
+                self._threads.discard(thread)
+
+        thread = threading.Thread(target=run, name=f"{self._name}-{what}", daemon=True)
+        self._threads.add(thread)  # atomic
+        try:
+            thread.start()
+        except BaseException as error:
+            if thread.ident is None:
+                self._threads.discard(thread)
+            # The other one is an interrupt, which the wait in `start` makes an error of its lock.
+            raise (error.__context__ or error) if isinstance(error, RuntimeError) else error
+
+
+class _Serial:
+    """A thread that makes calls one after the other, from the first one that is posted."""
+
+    def __init__(
+        self, name: str, start: Callable[[str, Callable[[], None]], None], lock: threading.RLock
+    ) -> None:
+        self._name = name
+        self._start = start
+        self._lock = lock
+        self._calls: SimpleQueue[Callback | None] | None = None
+        self._ended = False
+
+    def post(self, call: Callback) -> bool:
+        """Makes `call` after those before it; False where nothing runs any more."""
         with self._lock:
             if self._ended:
                 return False
@@ -166,43 +200,25 @@ class Dispatcher:
             calls.put(call)
         if first:
             try:
-                self._start(f"{self._name}-callbacks", lambda: _run(calls))
+                self._start(self._name, self._run)
             except (
                 RuntimeError
             ) as error:  # the interpreter exits, or the system has no more threads
-                logger().warning("callbacks cannot run: %s", error)
+                logger().warning("%s cannot run: %s", self._name, error)
                 return False
         return True
 
-    def runs_here(self) -> bool:
-        """Whether the calling thread is one of these."""
-        return threading.current_thread() in self._threads
+    def end(self) -> None:
+        """Ends the thread when it has made all calls so far."""
+        with self._lock:
+            self._ended = True
+            if self._calls:
+                self._calls.put(None)
 
-    def start(self, what: str, body: Callable[[], None]) -> None:
-        """Runs `body` on a thread of its own."""
-        self._start(f"{self._name}-{what}", body)
-
-    def _start(self, name: str, body: Callable[[], None]) -> None:
-        def run() -> None:
+    def _run(self) -> None:
+        assert self._calls
+        while call := self._calls.get():
             try:
-                body()
-            finally:
-                self._threads.discard(thread)
-
-        thread = threading.Thread(target=run, name=name, daemon=True)
-        self._threads.add(thread)  # atomic
-        try:
-            thread.start()
-        except BaseException as error:
-            if thread.ident is None:
-                self._threads.discard(thread)
-            # The other one is an interrupt, which the wait in `start` makes an error of its lock.
-            raise (error.__context__ or error) if isinstance(error, RuntimeError) else error
-
-
-def _run(calls: SimpleQueue[Callback | None]) -> None:
-    while call := calls.get():
-        try:
-            call()
-        except Exception:  # the rim, as above; reporting it to a callback could go on for ever
-            logger().exception("a callback failed")
+                call()
+            except Exception:  # the rim, as above; reporting it to a callback could go on for ever
+                logger().exception("a callback failed")

@@ -173,6 +173,12 @@ class PendingQueue:
                 self._tell_idle()
         return first
 
+    def drop(self) -> None:
+        """Drops what is pending: nobody will take it."""
+        with self._lock:
+            self._discard()
+            self._tell_idle()
+
     def finish(self, frame: object) -> None:
         """The handler has returned."""
         self._active.pop(id(frame), None)

@@ -84,6 +84,9 @@ class SubscriptionSink:
         self.sid = b""
         self.asked = ""
         self.has_handler = False
+        self.arrived: Callable[[], None] | None = None
+        """Called when messages have come, by the thread that brings them; it must not wait."""
+
         self._reader: int | None = None  # the thread that waited for a message last
         self.wire_subject = to_wire(subject)
         self.wire_queue = to_wire(queue)
@@ -121,7 +124,10 @@ class SubscriptionSink:
 
     def deliver(self, frames: Sequence[Delivered]) -> int:
         """Takes messages in. Returns the number dropped so far if an episode of dropping begins."""
-        return self.pending.put(frames)
+        dropped = self.pending.put(frames)
+        if self.arrived:
+            self.arrived()
+        return dropped
 
     def limit(self, max_msgs: int) -> bool:
         """Sets the number of messages to end after; returns whether any of them are still to come."""
@@ -194,6 +200,13 @@ class SubscriptionSink:
                 return
             given += 1
             yield frame
+
+    def next(self, thread: int) -> Delivered | None:
+        """The next message for a handler on `thread`, if there is one now."""
+        frame = self.pending.next(thread)
+        if frame is not None and self.pending.overflow is Overflow.BLOCK:
+            self.host.resume()
+        return frame
 
     def take(
         self, timeout: float | None, *, refusal: bool = True, thread: int | None = None

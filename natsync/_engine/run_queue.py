@@ -1,0 +1,107 @@
+"""Handlers on an executor: subscriptions without a thread of their own share its workers.
+
+A run takes messages of one subscription and handles them one after the other; at most `workers` runs of a
+subscription are under way, so that one of them keeps the order. A run ends when nothing is pending, and the
+next message begins another one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..errors import Error, HandlerError
+from ..message import Msg
+from .sink import SubscriptionSink
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
+__all__ = ["RunQueue"]
+
+_TURN = 64  # messages of one subscription, before its run makes place for those of others
+
+
+class RunQueue:
+    """The runs of one subscription. `feed` makes a call on a thread that may wait for the executor, and says
+    whether it will; `handle` handles one message and finishes its token; `running` notes threads in a run.
+    """
+
+    def __init__(
+        self,
+        sink: SubscriptionSink,
+        handle: Callable[[Msg, object], None],
+        workers: int,
+        executor: Executor,
+        feed: Callable[[Callable[[], object]], bool],
+        report: Callable[[Error], None],
+        running: dict[int, None],
+    ) -> None:
+        self._sink = sink
+        self._handle = handle
+        self._workers = workers
+        self._executor = executor
+        self._feed = feed
+        self._report = report
+        self._running = running
+        # Guarded by the client's lock: runs that are to begin, and all.
+        self._beginning = 0
+        self._runs = 0
+
+    def arrived(self) -> None:
+        """Begins as many runs as there are messages for. For any thread; it never waits."""
+        while self._may_begin():
+            if not self._feed(self._submit):
+                self._give_up()
+                return
+
+    def _may_begin(self) -> bool:
+        with self._sink.host.lock:
+            begins = self._runs < self._workers and self._beginning < len(self._sink.pending)
+            self._runs += begins
+            self._beginning += begins
+        return begins
+
+    def _give_up(self) -> None:
+        """A run does not begin."""
+        with self._sink.host.lock:
+            self._beginning -= 1
+            self._runs -= 1
+
+    def _end_run(self) -> None:
+        with self._sink.host.lock:
+            self._runs -= 1
+
+    def _submit(self) -> None:
+        try:
+            task: Future[None] = self._executor.submit(self._run)
+        except RuntimeError as error:  # it was shut down: nobody will handle them
+            self._give_up()
+            self._sink.pending.drop()
+            report = HandlerError(self._sink.subject)
+            report.__cause__ = error
+            self._report(report)
+        else:
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: Future[None]) -> None:
+        if task.cancelled():  # before it began; its messages are still pending
+            self._give_up()
+            self.arrived()
+
+    def _run(self) -> None:
+        me = threading.get_ident()
+        self._running[me] = None
+        with self._sink.host.lock:
+            self._beginning -= 1
+        try:
+            for _ in range(_TURN):
+                frame = self._sink.next(me)
+                if frame is None:
+                    break
+                self._handle(Msg(frame, self._sink.host.publish), frame)
+        finally:
+            self._running.pop(me, None)
+            self._end_run()
+            self.arrived()  # what came since the last look
