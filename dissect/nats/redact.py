@@ -1,15 +1,16 @@
-"""Masks what proves who somebody is: in INFO, CONNECT, and any text that repeats it. On by default.
+"""Masks secrets in INFO, CONNECT and every text that repeats them. On by default.
 
-Masked are the values of CONNECT's secret keys, in any case, whatever their type; the secret part of a
-`user:secret@` or `token@` in front of a host; and nkey seeds wherever they stand (`S`, the letter of a
-role, base32). User names, public nkeys and nonces are shown: they prove nothing. What is meant to be JSON
-and cannot be read is masked whole.
+Masked are the values of CONNECT's secret keys, in any case and of any type; the secret part of
+`user:secret@host` and `token@host`, with or without a scheme; nkey seeds (`S`, the letter of a role, base32);
+and the secrets of a session wherever it repeats them. User names, public nkeys and nonces are shown: they
+prove nothing. JSON that cannot be read is masked whole.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 
 from natsync.protocol import SECRETS
 
@@ -18,45 +19,88 @@ MASK = "***"
 _MASKED_KEYS = SECRETS | {"password", "seed"}
 
 _SEED = re.compile(r"\bS[ACNOUX][A-Z2-7]{56}\b")
-_WITH_SCHEME = re.compile(r"://[^\s\"']*")
+_WORD = re.compile(r"[^\s\"']+")
+_HOST_WITH_PORT = re.compile(r"[\w.\-\[\]:]*:\d+\b")
 
-# Shorter secrets are not looked for in other texts: masking every "a" would tell more than it hides.
+# Shorter secrets are not searched for in other texts: masking every "a" would tell more than it hides.
 _SEARCHABLE = 4
+# A connection has one CONNECT, sometimes a few. Beyond this many secrets, texts of the session are masked
+# whole, so that a capture with a thousand CONNECTs costs no more for each -ERR than one with some.
+_SECRETS = 64
 
 
-def masked_json(text: bytes) -> str:
-    """The JSON object in `text`, on one line, without secrets."""
+class Secrets:
+    """The secrets of one session, which its CONNECTs have shown so far."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def learn(self, connect: bytes) -> None:
+        """Takes the JSON of a CONNECT."""
+        if len(self._known) <= _SECRETS:
+            self._known |= secrets_of(connect)
+
+    def masked(self, text: str) -> str:
+        """`text` without any of them, without seeds and without passwords in addresses."""
+        if len(self._known) > _SECRETS:
+            return MASK
+        return masked_text(text, self._known)
+
+    def masked_url(self, url: str) -> str:
+        """`url` with all of its user information masked but the user name."""
+        return _masked_address(self.masked(url))
+
+
+def masked_json(text: bytes, secrets: Secrets | None = None) -> str:
+    """The JSON object in `text`, on one line, without secrets, also not those that the session has shown."""
     try:
-        value = _masked(_loaded(text))
+        value = _masked(_loaded(text), secrets or Secrets())
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, RecursionError):
         return MASK
 
 
-def masked_text(text: str, secrets: frozenset[str] = frozenset()) -> str:
-    """`text` without seeds, without passwords in URLs, and without any of `secrets`."""
+def masked_text(text: str, secrets: Iterable[str] = ()) -> str:
+    """`text` without seeds, without passwords in addresses, and without `secrets`."""
     for secret in sorted(secrets, key=len, reverse=True):  # one may begin with another
         text = text.replace(secret, MASK)
-    return _WITH_SCHEME.sub(_masked_userinfo, _SEED.sub(MASK, text))
+    text = _SEED.sub(MASK, text)
+    return _WORD.sub(_masked_word, text) if "@" in text else text
 
 
 def secrets_of(text: bytes) -> frozenset[str]:
-    """The secrets in a CONNECT, to be masked wherever the conversation repeats them."""
+    """The secrets in a CONNECT, in every form in which the session may repeat them: as JSON has them, as JSON
+    escapes them, and, where they are no UTF-8, as the columns show such bytes."""
     try:
-        value = _loaded(text)
+        value = _loaded(text, "surrogateescape")
     except (ValueError, RecursionError):
         return frozenset()
-    return frozenset(
-        item
-        for key, item in value.items()
-        if key.lower() in _MASKED_KEYS and isinstance(item, str) and len(item) >= _SEARCHABLE
-    )
+    found = set()
+    for key, item in value.items():
+        if key.lower() in _MASKED_KEYS and isinstance(item, str):
+            raw = _wire(item)
+            found |= {
+                raw.decode("utf-8", "backslashreplace"),
+                raw.decode("utf-8", "replace"),
+                json.dumps(item)[1:-1],
+            }
+    return frozenset(form for form in found if len(form) >= _SEARCHABLE)
 
 
-def _loaded(text: bytes) -> dict[str, object]:
+def _wire(text: str) -> bytes:
+    """The bytes of a text whose surrogates stand for bytes that are no UTF-8, or came from JSON escapes."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _loaded(text: bytes, errors: str = "replace") -> dict[str, object]:
     """The object that the JSON in `text` says, read as the codec reads it. Raises ValueError or
     RecursionError where it cannot be read."""
-    value: object = json.loads(text.decode("utf-8", "replace"), parse_constant=_no_constant)
+    value: object = json.loads(text.decode("utf-8", errors), parse_constant=_no_constant)
     if not isinstance(value, dict):
         raise ValueError("no object")
     return value
@@ -66,22 +110,46 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-def _masked(value: object) -> object:
+def _masked(value: object, secrets: Secrets, is_url: bool = False) -> object:
     if isinstance(value, dict):
         return {
-            masked_text(key): MASK if key.lower() in _MASKED_KEYS and item else _masked(item)
+            secrets.masked(key): (
+                MASK
+                if key.lower() in _MASKED_KEYS and item
+                else _masked(item, secrets, _names_url(key))
+            )
             for key, item in value.items()
         }
     if isinstance(value, list):
-        return [_masked(item) for item in value]
-    return masked_text(value) if isinstance(value, str) else value
+        return [_masked(item, secrets, is_url) for item in value]
+    if isinstance(value, str):
+        return secrets.masked_url(value) if is_url else secrets.masked(value)
+    return value
 
 
-def _masked_userinfo(found: re.Match[str]) -> str:
-    """`://user:***@host`; a lone name in front of the host is a token. What is in front of the last @ is
-    taken for it all: a password may hold an @ or / that nobody escaped."""
-    userinfo, at, host = found[0].removeprefix("://").rpartition("@")
+def _names_url(key: str) -> bool:
+    """Whether the values of a key are addresses: connect_urls, ws_connect_urls, gateway_url, ..."""
+    return "url" in key.lower()
+
+
+def _masked_word(found: re.Match[str]) -> str:
+    """A word of a text. `name@host` without scheme and port may be an e-mail address, and is shown."""
+    word = found[0]
+    before, at, host = word.rpartition("@")
+    if at and ("://" in before or ":" in before or _HOST_WITH_PORT.match(host)):
+        return _masked_address(word)
+    return word
+
+
+def _masked_address(address: str) -> str:
+    """`user:***@host`; a lone name before the host is a token. All before the last @ is taken for user
+    information: a password may hold an @ or / that nobody escaped."""
+    userinfo, at, host = address.rpartition("@")
     if not at:
-        return found[0]
-    user, colon, _ = userinfo.partition(":")
-    return f"://{user}:{MASK}@{host}" if colon and "/" not in user else f"://{MASK}@{host}"
+        return address
+    scheme, slashes, rest = userinfo.partition("://")
+    if not slashes:
+        scheme, rest = "", userinfo
+    user, colon, _ = rest.partition(":")
+    shown = f"{user}:{MASK}" if colon and "/" not in user else MASK
+    return f"{scheme}{slashes}{shown}@{host}"

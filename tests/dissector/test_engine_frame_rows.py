@@ -110,3 +110,8 @@ def test_json_that_cannot_be_read_shows_nothing() -> None:
 
 def test_wire_text_keeps_invalid_bytes_visible() -> None:
     assert text_of("grüße".encode() + b"\xff") == "grüße\\xff"
+
+
+def test_a_password_that_is_also_the_name_is_masked_as_in_sessions() -> None:
+    connect = b'CONNECT {"user":"hush-hush","name":"hush-hush","pass":"hush-hush"}\r\n'
+    assert row(connect).json == '{"user":"***","name":"***","pass":"***"}'

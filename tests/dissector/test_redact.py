@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dissect.nats.redact import MASK, masked_json, masked_text, secrets_of
+from dissect.nats.redact import MASK, Secrets, masked_json, masked_text, secrets_of
 from natsync.protocol import ConnectOptions, ProtocolError
 
 SEED = "SUA" + "B" * 55
@@ -95,3 +95,55 @@ def test_what_the_codec_cannot_read_is_masked_whole(text: bytes) -> None:
 def test_what_the_codec_can_read_is_shown() -> None:
     text = b'{"name":"\xff"}'
     assert ConnectOptions.parse(text).name == json.loads(masked_json(text))["name"]
+
+
+@pytest.mark.parametrize(
+    "url, shown",
+    [
+        ("bob:hush@h:1", "bob:***@h:1"),
+        ("t0ken@h", "***@h"),
+        ("bob:hu@sh@[::1]:4222", "bob:***@[::1]:4222"),
+        ("h:4222", "h:4222"),
+    ],
+)
+def test_addresses_without_a_scheme(url: str, shown: str) -> None:
+    for key in ("connect_urls", "ws_connect_urls", "gateway_url"):
+        text = json.dumps({key: [url]}).encode()
+        assert json.loads(masked_json(text)) == {key: [shown]}
+    assert Secrets().masked_url(url) == shown
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("cannot reach bob:hush@h: refused", "cannot reach bob:***@h: refused"),
+        ("cannot reach 't0ken@h:4222'", "cannot reach '***@h:4222'"),
+        ("mail to ann@example.com", "mail to ann@example.com"),
+    ],
+)
+def test_addresses_in_other_texts(text: str, shown: str) -> None:
+    assert masked_text(text) == shown
+    assert json.loads(masked_json(json.dumps({"name": text}).encode())) == {"name": shown}
+
+
+def test_a_secret_is_masked_in_every_form_in_which_it_comes_back() -> None:
+    secrets = Secrets()
+    secrets.learn(b'{"pass":"hu\xffsh"}')
+    assert secrets.masked("bad hu\\xffsh or hu\ufffdsh") == "bad *** or ***"
+    secrets.learn(b'{"pass":"line\\nfeed\\ud800"}')
+    assert secrets.masked("got line\\nfeed\\ud800") == "got ***"
+
+
+def test_a_session_masks_its_secrets_in_json_too() -> None:
+    secrets = Secrets()
+    connect = b'{"user":"hush-hush","name":"I am hush-hush","pass":"hush-hush"}'
+    secrets.learn(connect)
+    assert "hush" not in masked_json(connect, secrets)
+
+
+def test_with_very_many_secrets_texts_are_masked_whole() -> None:
+    secrets = Secrets()
+    for number in range(2000):
+        secrets.learn(b'{"pass":"secret-%d"}' % number)
+    assert secrets.masked("secret-1999") == secrets.masked("anything") == MASK
+    assert json.loads(masked_json(b'{"user":"bob","pass":"x"}', secrets)).keys() == {MASK}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from time import process_time
 
 from dissect.nats.anomalies import Anomaly
 from dissect.nats.framing.events import Batch, Note
@@ -305,3 +306,24 @@ def test_the_place_of_what_is_odd_is_that_of_its_frame() -> None:
         )
         for place, frame in zip((first, last), odd)
     ]
+
+
+def test_addresses_do_not_show_passwords() -> None:
+    info = Info(b'{"server_id":"S","connect_urls":["bob:hush@h:1","t0ken@h","h:2"]}')
+    assert told((RESPONDER, info)).connect_urls == ["bob:***@h:1", "***@h", "h:2"]
+
+
+def test_many_secrets_and_refusals_cost_a_constant_time_each() -> None:
+    def seconds(count: int) -> float:
+        frames: list[Said] = []
+        for number in range(count):
+            frames.append((ORIGINATOR, Connect(b'{"auth_token":"secret-%d"}' % number)))
+            frames.append((RESPONDER, Err(b"Invalid Subject")))
+        subs = [(ORIGINATOR, Sub(b"a." * 1000 + b"%d" % sid, b"%d" % sid)) for sid in range(256)]
+        began = process_time()
+        record = told(*subs, *frames)
+        assert record.errors and set(record.errors) == {"***"}
+        return process_time() - began
+
+    few, many = min(seconds(500) for _ in range(3)), seconds(4000)
+    assert many < 30 * few  # eight times as many: 64 times the time if each looked at all before it

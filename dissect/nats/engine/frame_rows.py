@@ -23,7 +23,7 @@ from ..declaration import LayerFrame
 from ..framing.events import Batch, Event, Note
 from ..options import Options, Payload
 from ..records import FrameRecord, Headers, text_of
-from ..redact import MASK, masked_json, masked_text, secrets_of
+from ..redact import MASK, Secrets, masked_json
 from ..types import Direction
 from .connections import Connection
 
@@ -45,7 +45,7 @@ class RowMaker:
         self._session = session
         self._payload = payload
         self._redact = redact
-        self._secrets: frozenset[str] = frozenset()
+        self._secrets = Secrets()
         self._number = 0
 
     def rows(self, batch: Batch, kind: str, account: str) -> list[FrameRecord]:
@@ -75,7 +75,7 @@ class RowMaker:
         self.count(len(batch.frames))
         for frame in batch.frames:
             if isinstance(frame, Connect):
-                self._learn_secrets(frame)
+                self._secrets.learn(frame.json)
 
     def count(self, frames: int) -> None:
         """The rows of so many frames, no CONNECT among them, are not wanted."""
@@ -92,7 +92,7 @@ class RowMaker:
             self._fill_json(row, frame)
         elif isinstance(frame, Err):
             text = text_of(frame.text)
-            row.error = masked_text(text, self._secrets) if self._redact else text
+            row.error = self._secrets.masked(text) if self._redact else text
 
     def _fill_payload(self, row: FrameRecord, payload: bytes, missing: int) -> None:
         if self._payload is Payload.TEXT:
@@ -104,14 +104,11 @@ class RowMaker:
 
     def _fill_json(self, row: FrameRecord, frame: Info | Connect) -> None:
         if isinstance(frame, Connect):
-            self._learn_secrets(frame)
-        masked = masked_json(frame.json)
+            self._secrets.learn(frame.json)
+        masked = masked_json(frame.json, self._secrets)
         row.json = masked if self._redact else text_of(frame.json)
         if masked == MASK:
             row.anomalies = [Anomaly.BAD_JSON.value]
-
-    def _learn_secrets(self, frame: Connect) -> None:
-        self._secrets |= secrets_of(frame.json)
 
 
 class FrameRows:

@@ -43,7 +43,7 @@ from natsync.protocol import (
 from ..anomalies import Anomaly
 from ..framing.events import Batch, FramePosition, Note, place_of
 from ..records import Record, RequestRecord, SessionRecord, text_of
-from ..redact import masked_text, secrets_of
+from ..redact import Secrets
 from ..types import Direction
 from .delta import SessionDelta, is_sound
 from .endpoint import Side
@@ -96,7 +96,7 @@ class Session:
         self._oks = Acknowledgements()
         self._last: dict[type[Frame], FramePosition] = {}  # of what may be one too many
         self._max_payload = _NO_LIMIT
-        self._secrets: frozenset[str] = frozenset()
+        self._secrets = Secrets()
         self._errors: list[str] = []
         self._anomalies: Counter[str] = Counter()
         self._has_holes = False
@@ -179,7 +179,9 @@ class Session:
             for name in _SAID:
                 value = getattr(record, name)
                 if value:
-                    setattr(record, name, masked_text(value, self._secrets))
+                    setattr(record, name, self._secrets.masked(value))
+            urls = record.connect_urls or ()
+            record.connect_urls = [self._secrets.masked_url(url) for url in urls] or None
         record.frames_originator = originator.op_counts()
         record.frames_responder = responder.op_counts()
         record.messages_originator = originator.messages
@@ -203,7 +205,7 @@ class Session:
                 record.end, record.ended_by = "error", side.direction.value
 
     def _masked(self, text: str) -> str:
-        return masked_text(text, self._secrets) if self._redact else text
+        return self._secrets.masked(text) if self._redact else text
 
     def _emit(self, row: RequestRecord) -> None:
         self.rows.append(row)
@@ -251,7 +253,7 @@ class Session:
             self._max_payload = info.max_payload or _NO_LIMIT
 
     def _take_connect(self, side: Side, frame: Connect, ts_ns: int) -> None:
-        self._secrets |= secrets_of(frame.json)
+        self._secrets.learn(frame.json)
         try:
             options = ConnectOptions.parse(frame.json)
         except ProtocolError as error:

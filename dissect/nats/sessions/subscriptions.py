@@ -42,11 +42,23 @@ class Subscription:
     max_msgs: int | None = None
     delivered: int = 0
     bytes: int = 0
+    _is_valid: bool | None = None
 
     def end(self, close: str, ts_ns: int) -> None:
         """It ended, and so."""
         self.close = close
         self.closed_ns = ts_ns
+
+    @property
+    def has_valid_subject(self) -> bool:
+        """Whether one can subscribe to its subject. Found out once: each -ERR asks it of many."""
+        if self._is_valid is None:
+            try:
+                check_subscribe(self.subject)
+                self._is_valid = True
+            except ProtocolError:
+                self._is_valid = False
+        return self._is_valid
 
 
 Emit = Callable[[Subscription], None]
@@ -134,7 +146,7 @@ class Subscriptions:
             named = violation.subject, violation.queue
             found = self._first(lambda sub: (sub.subject, sub.queue) == named)
         elif lower == b"invalid subject":
-            found = self._first(lambda sub: not _is_valid(sub.subject))
+            found = self._first(lambda sub: not sub.has_valid_subject)
         elif lower == b"maximum subscriptions exceeded":
             live = (sub for sub in reversed(self._recent) if not sub.close and not sub.delivered)
             found = next(live, None)
@@ -183,14 +195,6 @@ class Subscriptions:
             del self.by_sid[sub.sid]
             self._budget.give(1)
             self._emit(sub)
-
-
-def _is_valid(subject: bytes) -> bool:
-    try:
-        check_subscribe(subject)
-    except ProtocolError:
-        return False
-    return True
 
 
 def subscription_row(session: str, sender: Direction, sub: Subscription) -> SubscriptionRecord:
