@@ -4,6 +4,8 @@ from __future__ import annotations
 
 __all__ = ["check_call", "check_count", "check_data", "check_seconds", "check_text"]
 
+_COROUTINE = 0x80 | 0x200  # inspect.CO_COROUTINE, CO_ASYNC_GENERATOR
+
 
 def check_data(data: object) -> None:
     """For payloads."""
@@ -37,10 +39,28 @@ def check_count(**given: object) -> None:
 
 
 def check_call(**given: object) -> None:
-    """For functions, which may be left out."""
+    """For functions, which may be left out. An async function is refused: nothing here would await what it
+    returns."""
     for what, value in given.items():
-        if value is not None and not callable(value):
+        if value is None:
+            continue
+        if not callable(value):
             raise TypeError(f"{what} must be callable, not {_kind(value)}")
+        if _is_async(value):
+            raise TypeError(
+                f"{what} must be a plain function, not an async one: natsync calls it on a thread, "
+                "where no event loop awaits it"
+            )
+
+
+def _is_async(function: object) -> bool:
+    """Whether a call returns a coroutine; `inspect` says the same, but takes ten milliseconds to import."""
+    while hasattr(function, "func") and hasattr(function, "keywords"):  # functools.partial
+        function = function.func
+    if not hasattr(function, "__code__") and not hasattr(function, "__func__"):
+        function = getattr(type(function), "__call__", function)
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is not None and bool(code.co_flags & _COROUTINE)
 
 
 def _kind(value: object) -> str:

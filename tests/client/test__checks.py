@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -13,11 +14,35 @@ from natsync.options import parse_servers
 
 from tests.support.fake_server import FakeServer
 
+
+async def asynchronous() -> None: ...
+
+
+async def lines() -> AsyncIterator[int]:
+    yield 1
+
+
+class Plain:
+    def __call__(self) -> None: ...
+
+    @classmethod
+    def called(cls) -> None: ...
+
+
+class Async:
+    async def __call__(self) -> None: ...
+
+    async def method(self) -> None: ...
+
+
 GOOD: list[Callable[[], None]] = [
     lambda: check_seconds(timeout=0, stall=-1.5),
     lambda: check_count(workers=0),
     lambda: check_text(subject="", queue="q"),
     lambda: check_call(handler=None, on_close=print),
+    lambda: check_call(
+        handler=partial(print), on_close=Plain(), sentinel=Plain.called, on_error=int
+    ),
     lambda: check_data(memoryview(b"")),
 ]
 BAD: list[tuple[Callable[[], None], str]] = [
@@ -26,6 +51,19 @@ BAD: list[tuple[Callable[[], None], str]] = [
     (lambda: check_count(workers=1.0), "workers must be int, not float"),
     (lambda: check_text(subject=b"a"), "subject must be str, not bytes"),
     (lambda: check_call(handler=5), "handler must be callable, not int"),
+    *(
+        (
+            partial(check_call, handler=function),
+            "handler must be a plain function, not an async one",
+        )
+        for function in (
+            asynchronous,
+            partial(partial(asynchronous)),
+            Async(),
+            Async().method,
+            lines,
+        )
+    ),
     (lambda: check_data("a"), "data must be bytes, not str"),
     (lambda: check_data(None), "data must be bytes, bytearray or memoryview, not NoneType"),
 ]
