@@ -34,7 +34,8 @@ FENCES = {
             "outbound_buffer pending_queue run_queue sink",
         )
         for file in (*files.split(), "waiter")
-    },
+    }
+    | {"dissect/nats/spark/progress.py"},
 }
 
 # What natsync may import beside the standard library, where it is needed: the extras nkeys, tls and otel,

@@ -15,7 +15,8 @@ from dissect.nats.errors import CaptureError, DissectError, SparkError
 from dissect.nats.options import Options, Payload
 from dissect.nats.output.arrow import records_of
 from dissect.nats.records import Record
-from dissect.nats.spark.api import JobOptions, Summary, dissect, read
+from dissect.nats.spark import api
+from dissect.nats.spark.api import JobOptions, Summary, dissect, plan, read
 
 from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.paths import CAPTURES
@@ -182,3 +183,35 @@ def test_wrong_options_are_named(
     table = str(options.pop("table", "frames"))
     with pytest.raises(DissectError, match=said):
         read(spark, SAMPLE, table, **options)
+
+
+def test_a_plan_gives_several_tables_and_surveys_once(spark: SparkSession) -> None:
+    made = plan(spark, SAMPLE, chunk_size=8192)
+    for table in TABLES:
+        assert made.table(table).count() == len(in_one([SAMPLE], [table]))
+        seconds = dict(made.summary.seconds)
+        assert set(seconds) == {"walk", "survey", "stitch"}
+        assert made.table(table).columns and made.summary.seconds == seconds
+    made.close()
+
+
+def test_reading_again_uses_the_same_plan(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plans: list[object] = []
+
+    def counted(*values: object, **options: object) -> object:
+        plans.append(values)
+        return plan(*values, **options)  # type: ignore[arg-type]  # handed on as they come
+
+    monkeypatch.setattr(api, "plan", counted)
+    path = tmp_path / "a.pcap"
+    path.write_bytes(Path(SAMPLE).read_bytes())
+    frames, sessions = (read(spark, str(path), table) for table in ("frames", "sessions"))
+    assert frames.count() > sessions.count() > 0
+    assert len(plans) == 1
+    read(spark, str(path), "frames", redact=False)
+    assert len(plans) == 2
+    path.write_bytes((CAPTURES / "bulk-2.15.1.pcap").read_bytes())
+    assert read(spark, str(path), "sessions", redact=False).count() > 0
+    assert len(plans) == 3

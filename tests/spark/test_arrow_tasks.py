@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from dissect.nats.options import Options
 from dissect.nats.output.arrow import records_of
 from dissect.nats.partition.partitions import Partition
 from dissect.nats.spark import arrow_tasks as tasks
+from dissect.nats.spark.output import Writer
 from dissect.nats.spark.stages import ChunkContext, Work, parts
 
 from tests.support.paths import CAPTURES
@@ -109,7 +111,9 @@ def test_writing_tells_what_was_written(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     work, known, inputs = prepared(8192, "frames", "sessions")
     whole = tasks.Decoded()
-    for _, _, text in told(tasks.writing(work, known, ["frames"], str(tmp_path), "run")(inputs)):
+    for _, _, text in told(
+        tasks.writing(work, known, ["frames"], partial(Writer, str(tmp_path), "run"))(inputs)
+    ):
         decoded = body(text)
         assert isinstance(decoded, tasks.Decoded)
         whole.add(decoded)

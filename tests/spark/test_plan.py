@@ -41,14 +41,14 @@ def test_a_single_stretch_is_only_decoded(spark: SparkSession) -> None:
     path = str(CAPTURES / "core-2.15.1.pcap")
     made = job(spark, path, 1 << 30)
     assert frames(made) == len(in_one([path], ["frames"]))
-    assert made.seconds == {} and made.moved_bytes == 0
+    assert made.stages.seconds == {} and made.moved_bytes == 0
 
 
 def test_several_are_surveyed_and_stitched(spark: SparkSession) -> None:
     path = str(CAPTURES / "core-2.15.1.pcap")
     made = job(spark, path, 8192)
     assert frames(made) == len(in_one([path], ["frames"]))
-    assert set(made.seconds) == {"survey", "stitch"}
+    assert set(made.stages.seconds) == {"survey", "stitch"}
     assert made.moved_bytes > 0 and made.surveyed_again == 0
     assert 0 < made.read_again < made.visits
 

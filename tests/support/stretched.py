@@ -8,9 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dissect.nats import Options, tables
 from dissect.nats.capture import CaptureReport
 from dissect.nats.engine.time_order import place_of
-from dissect.nats.partition.byte_ranges import captures, cut
-from dissect.nats.partition.partitions import Partition, stretches
-from dissect.nats.partition.record_index import RecordIndex, settle, walk_chain
+from dissect.nats.partition.partitions import Partition, index_captures, stretches
+from dissect.nats.partition.record_index import walk_chain
 from dissect.nats.pipeline import records
 from dissect.nats.records import Record
 from dissect.nats.spark.stages import (
@@ -21,6 +20,7 @@ from dissect.nats.spark.stages import (
     SurveyResult,
     Work,
     decode,
+    flow_chunks,
     needs_resurvey,
     parts,
 )
@@ -33,9 +33,9 @@ SHARES = 3
 
 def planned(paths: Sequence[str], size: int) -> list[Partition]:
     """The stretches of captures."""
-    files = [cut(path, size) for path in captures(paths, CaptureReport())]
-    walked: list[list[RecordIndex]]
-    walked, _ = settle(files, lambda chains: [walk_chain(chain) for chain in chains])
+    walked, _ = index_captures(
+        paths, size, CaptureReport(), lambda chains: [walk_chain(chain) for chain in chains]
+    )
     return stretches(walked)
 
 
@@ -60,23 +60,17 @@ def surveyed(
 
 
 def visits_of(flows: Sequence[Sequence[FlowSurvey]]) -> list[FlowChunk]:
-    """Those of flows that come again."""
-    visits = []
-    later: dict[bytes, int] = {}
-    first = {met.flow: at for at, some in reversed(list(enumerate(flows))) for met in some}
-    for number in reversed(range(len(flows))):
-        for flow, state, stride in flows[number]:
-            if flow in later:
-                begins = first[flow] == number
-                told = state if begins else stride
-                visits.append(FlowChunk(number, flow, later[flow], begins, told))
-            later[flow] = number
-    return visits[::-1]
+    """The chunks of flows that go on after them."""
+    every = [(number, met) for number, some in enumerate(flows) for met in some]
+    return sorted(
+        flow_chunks(sorted(every, key=lambda each: (each[1].flow, each[0]))),
+        key=lambda chunk: (chunk.number, chunk.flow),
+    )
 
 
 def stitched(work: Work, found: Sequence[ChunkContext], visits: Iterable[FlowChunk]) -> list[State]:
     """The states, share by share."""
-    given = sorted(visits)
+    given = sorted(visits, key=lambda visit: (visit.number, visit.flow))
     return [
         state
         for share in range(SHARES)

@@ -20,8 +20,8 @@ from ..capture.merge import MOST_OPEN, merge
 from ..capture.report import CaptureReport
 from ..capture.sources import too_many
 from ..types import Packets
-from .byte_ranges import ByteRange, read_extent
-from .record_index import RecordIndex
+from .byte_ranges import ByteRange, captures, cut, read_extent
+from .record_index import RecordIndex, WalkAll, settle
 
 # A time, and the place of a file among all.
 _Turn = tuple[int, int]
@@ -55,6 +55,14 @@ class _Piece:
     extent: ByteRange
     begins: _Turn
     ends: _Turn
+
+
+def index_captures(
+    paths: Sequence[str], size_bytes: int, report: CaptureReport, walk_all: WalkAll
+) -> tuple[list[list[RecordIndex]], int]:
+    """The captures that the inputs stand for, each cut into proven extents of about this size; and how many
+    extents did not begin where they were guessed to. `walk_all` is as in `record_index.settle`."""
+    return settle([cut(path, size_bytes) for path in captures(paths, report)], walk_all)
 
 
 def stretches(files: Sequence[Sequence[RecordIndex]]) -> list[Partition]:

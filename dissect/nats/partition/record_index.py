@@ -130,9 +130,11 @@ def prove(walked: Sequence[RecordIndex]) -> tuple[list[RecordIndex], list[ByteRa
     return proven, again
 
 
+WalkAll = Callable[[Sequence[Chain]], Iterable[Sequence[RecordIndex]]]
+
+
 def settle(
-    files: Iterable[Sequence[ByteRange]],
-    walk_all: Callable[[Sequence[Chain]], Iterable[Sequence[RecordIndex]]],
+    files: Iterable[Sequence[ByteRange]], walk_all: WalkAll
 ) -> tuple[list[list[RecordIndex]], int]:
     """The proven extents of files, and how many had to be walked again. `walk_all` walks chains, all at the
     same time if it can, in any order: it is asked until all is proven."""

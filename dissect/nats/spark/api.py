@@ -1,35 +1,41 @@
-"""The tables of captures of any size: as Parquet files (`dissect`), or as a DataFrame (`read`).
+"""The tables of captures of any size: written to a sink (`dissect`), or as DataFrames (`plan`, `read`).
 
 First the captures are cut into extents, and a walk over their record headers proves where each begins. They
-are put on one timeline, in stretches, which `job.Job` dissects.
+are put on one timeline, in stretches, which `plan.Job` dissects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from natsync.protocol import Kind
 
 from ..capture import CaptureReport
+from ..capture.files import told as size_and_time
 from ..capture.time_range import TimeRange
 from ..declaration import Layer
 from ..errors import SparkError
 from ..options import Options
-from ..partition.byte_ranges import captures, cut
-from ..partition.partitions import Partition, stretches
-from ..partition.record_index import Chain, RecordIndex, joined, settle, walk_chain
-from ..tables import TABLES, frames_for
+from ..partition.byte_ranges import captures
+from ..partition.partitions import Partition, index_captures, stretches
+from ..partition.record_index import Chain, RecordIndex, joined, walk_chain
+from ..tables import FROM_ENGINE, TABLES, frames_for
 from . import application
 from . import arrow_tasks as tasks
 from .executor import TOLD, Runner
 from .output import Folder
-from .plan import Job, timed
+from .plan import Job
+from .progress import Stages, wants_progress
 from .settings import KINDS, PAYLOADS
+from .sink import TableSink
+from .spark_errors import fault_of
 from .stages import ChunkContext, Work
+from .worker_python import set_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,68 +99,140 @@ def dissect(
     paths: Sequence[str],
     tables: Sequence[str],
     options: JobOptions,
-    out: str,
+    out: str | TableSink,
+    progress: bool = False,
 ) -> Summary:
-    """Writes tables of captures into the folder `out`, each as Parquet files by day. What a job has written
-    there before is replaced when all is done; if the work fails it stays. Raises DissectError."""
-    folder = Folder(out)
-    folder.check()
+    """Writes tables of captures to a sink; a text is a folder, which gets each table as Parquet files by
+    day. Tables that a job wrote there before are replaced when all is done; if the work fails they stay.
+    With `progress` stderr says how far each stage is. Raises DissectError."""
+    sink: TableSink = Folder(out) if isinstance(out, str) else out
+    sink.check()
+    set_worker_python(spark)
     summary = Summary()
+    stages = Stages(progress, summary.seconds)
     with closing(Runner(spark)) as runner:
         layers = {table: layer for table in tables if (layer := application.layer_of(table))}
         direct = tuple(table for table in tables if table not in layers)
-        job = _planned(runner, paths, {*direct, "sessions"}, options, summary)
-        run = folder.begin(uuid4().hex)
+        job = _planned(runner, paths, {*direct, "sessions"}, options, summary, stages)
+        run = sink.begin(uuid4().hex)
         decoded = tasks.Decoded()
         if job:
-            work = job.work
+            work, writer = job.work, sink.writer(run)
 
             def function(parts: Sequence[ChunkContext]) -> tasks.Function:
-                return tasks.writing(work, parts, direct, out, run)
+                return tasks.writing(work, parts, direct, writer)
 
             told = job.decoded(function)
-            with timed(summary.seconds, "decode"):
+            with stages.running("decode", spark):
                 for row in told.collect():
                     decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
             for table, layer in layers.items():
-                with timed(summary.seconds, table):
-                    files = application.layer_files(table, out, run)
-                    wanted = replace(work, tables=frozenset([frames_for(table)]))
-                    frames = _frames(replace(job, work=wanted, seconds={}), layer)
+                with stages.running(table, spark):
+                    files = application.layer_files(table, writer)
+                    frames = _frames(_layer_job(job, table), layer)
                     for row in frames.mapInArrow(files, TOLD).collect():
                         decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
         _fill(summary, job, decoded, tables)
-        with timed(summary.seconds, "publish"):
-            folder.publish(run, tables, decoded.written, summary.values())
+        with stages.running("publish", spark):
+            sink.publish(run, tables, decoded.written, summary.values())
     return summary
+
+
+class Plan:
+    """Captures that are indexed and surveyed: several tables share that work.
+
+    `summary` says what was found; rows, losses and damage inside packets are not known yet.
+    """
+
+    def __init__(self, runner: Runner, job: Job | None, summary: Summary) -> None:
+        self.summary = summary
+        self._runner = runner
+        self._job = job
+        self._layer_jobs: dict[str, Job] = {}
+
+    def table(self, name: str) -> DataFrame:
+        """A table as a DataFrame, in no order. The first call surveys the captures, which takes a while; each
+        action on the DataFrame then decodes them anew, so `persist` it for several. Raises DissectError.
+        """
+        from .types import spark_schema
+
+        _check_table(name)
+        schema, job = spark_schema(name), self._job
+        if job is None:
+            return self._runner.spark.createDataFrame([], schema)
+        layer = application.layer_of(name)
+        with one_line_errors():
+            if layer:
+                if name not in self._layer_jobs:
+                    self._layer_jobs[name] = _layer_job(job, name)
+                frames = _frames(self._layer_jobs[name], layer)
+                return frames.mapInArrow(application.layer_rows(name), schema)
+            return job.decoded(lambda parts: tasks.reading(job.work, parts, name), schema)
+
+    def close(self) -> None:
+        """Frees what the plan keeps on Spark's local disks. Its DataFrames are of no use afterwards."""
+        self._runner.close()
+
+
+def plan(spark: SparkSession, paths: str | Sequence[str], **options: object) -> Plan:
+    """Indexes captures, from which `Plan.table` gives tables. Options are `payload` ("none", "sha256",
+    "text", "base64"), `redact` (True), `port` ({4222: "client"}), `kind` ("route", or several), `chunk_size`
+    in bytes, and `progress`: whether stderr shows how far each stage is (by default at a terminal and in a
+    notebook). Raises DissectError."""
+    wanted = _job_options(options)
+    set_worker_python(spark)
+    runner, summary = Runner(spark), Summary()
+    progress = options.get("progress")
+    stages = Stages(wants_progress(None if progress is None else bool(progress)), summary.seconds)
+    names = [paths] if isinstance(paths, str) else paths
+    with one_line_errors():
+        job = _planned(runner, names, FROM_ENGINE, wanted, summary, stages)
+    return Plan(runner, job, summary)
+
+
+# The latest plan of each session: what it was made from, and the plan.
+_Key = tuple[list[tuple[str, int, int]], JobOptions]
+_latest: WeakKeyDictionary[SparkSession, tuple[_Key, Plan]] = WeakKeyDictionary()
 
 
 def read(
     spark: SparkSession, paths: str | Sequence[str], table: str = "frames", **options: object
 ) -> DataFrame:
-    """A table of captures as a DataFrame: a row for each record that `nats-dissect TABLE` prints, in no
-    order. Options are `payload` ("none", "sha256", "text", "base64"), `redact` (True), `port` ({4222:
-    "client"}), `kind` ("route", or several), and `chunk_size` in bytes. Which flows the captures have is
-    found out at once, the rows come when they are asked for; keep them (`persist`) if that is often. Raises
-    DissectError."""
-    from .types import spark_schema
+    """A table of captures as a DataFrame: a row for each record that `nats-dissect TABLE` prints, unordered.
+    It is `plan(spark, paths, **options).table(table)`; a session's latest plan is used again while captures
+    and options are the same. Raises DissectError."""
+    _check_table(table)
+    names = [paths] if isinstance(paths, str) else paths
+    files = [(path, *size_and_time(path)) for path in captures(names, CaptureReport())]
+    key = files, _job_options(options)
+    known, made = _latest.get(spark, (None, None))
+    if made is None or known != key:
+        made = plan(spark, names, **options)
+        _latest[spark] = key, made
+    return made.table(table)
 
-    if table not in TABLES:
-        raise SparkError(f"there is no table {table!r}", f"there are {', '.join(TABLES)}")
-    runner = Runner(spark)
-    wanted = _job_options(options)
-    layer = application.layer_of(table)
-    source = frames_for(table) if layer else table
-    job = _planned(
-        runner, [paths] if isinstance(paths, str) else paths, {source}, wanted, Summary()
-    )
-    schema = spark_schema(table)
-    if job is None:
-        return spark.createDataFrame([], schema)
-    work = job.work
-    if layer:
-        return _frames(job, layer).mapInArrow(application.layer_rows(table), schema)
-    return job.decoded(lambda parts: tasks.reading(work, parts, table), schema)
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Raises Spark's errors as a DissectError of one line, which says what to do."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise fault_of(error) from error
+
+
+def _check_table(name: str) -> None:
+    if name not in TABLES:
+        raise SparkError(f"there is no table {name!r}", f"there are {', '.join(TABLES)}")
+
+
+def _layer_job(job: Job, table: str) -> Job:
+    """The same captures, surveyed for the frames that a layer wants: its payloads are in the states."""
+    work = replace(job.work, tables=frozenset([frames_for(table)]))
+    return Job(job.runner, work, job.stretches, job.bytes)
 
 
 def _frames(job: Job, layer: Layer) -> DataFrame:
@@ -170,34 +248,34 @@ def _planned(
     tables: Collection[str],
     options: JobOptions,
     summary: Summary,
+    stages: Stages,
 ) -> Job | None:
-    """What is to be done; None if the captures have no packets."""
+    """The job; None if the captures have no packets."""
     report = CaptureReport()
-    with timed(summary.seconds, "walk"):
-        files = [cut(path, options.chunk_bytes) for path in captures(paths, report)]
-        summary.files = len(files)
-        summary.bytes = sum(extent.bytes for extents in files for extent in extents)
+    with stages.running("walk", runner.spark):
+        size = options.chunk_bytes
 
         def walk_all(chains: Sequence[Chain]) -> list[list[RecordIndex]]:
-            size = options.chunk_bytes
             return cast(list[list[RecordIndex]], runner.call(walk_chain, chains, size))
 
-        walked, summary.wrong_starts = settle(files, walk_all)
+        walked, summary.wrong_starts = index_captures(paths, size, report, walk_all)
+    summary.files = len(walked)
+    summary.bytes = sum(file[0].extent.size for file in walked)
     report.files = [joined(each) for each in walked]
     summary.packets = sum(file.packets for file in report.files)
     summary.damaged = [f"{file.path}: {file.damage}" for file in report.files if file.damage]
     summary.unreadable, summary.passed_over = report.unreadable, report.passed_over
     summary.warnings = [
-        f"{extents[0].path} is compressed: one task reads all of it; see nats-dissect split"
-        for extents in files
-        if extents[0].packed
+        f"{file[0].extent.path} is compressed: one task reads all of it; see nats-dissect split"
+        for file in walked
+        if file[0].extent.packed
     ]
     found = _inside(stretches(walked), walked, options.window)
     summary.chunks = len(found)
     if not found:
         return None
     work = Work(frozenset(tables), options.options, options.window)
-    return Job(runner, work, found, sum(each.bytes for each in found), summary.seconds)
+    return Job(runner, work, found, sum(each.bytes for each in found), stages)
 
 
 def _inside(
@@ -228,7 +306,7 @@ def _fill(summary: Summary, job: Job | None, decoded: tasks.Decoded, tables: Seq
 
 def _job_options(given: Mapping[str, object]) -> JobOptions:
     """What callers of `read` say, as values."""
-    known = {"payload", "redact", "port", "chunk_size", "kind"}
+    known = {"payload", "redact", "port", "chunk_size", "kind", "progress"}
     for name in given.keys() - known:
         raise SparkError(f"read has no option {name!r}", f"there are {', '.join(sorted(known))}")
     payload, port = given.get("payload", "none"), given.get("port", {})

@@ -22,7 +22,7 @@ from ..output.arrow import pyarrow
 from ..tables import TABLES
 from .arrow import batches as batches_of
 from .arrow_tasks import Batches, Decoded, Function, calm, inputs, told_row
-from .output import Writer
+from .sink import NewWriter
 from .stages import ChunkContext, Work, decode
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def layer_rows(table: str) -> Function:
     return run
 
 
-def layer_files(table: str, out: str, run: str) -> Function:
+def layer_files(table: str, new_writer: NewWriter) -> Function:
     """For `FRAMES` in order: writes the rows of the table, and tells what of it."""
 
     def write(batches: Batches) -> Batches:
@@ -83,7 +83,7 @@ def layer_files(table: str, out: str, run: str) -> Function:
         context = TaskContext.get()
         number = context.partitionId() if context else 0
         done = Decoded()
-        writer = Writer(out, run, number, [table])
+        writer = new_writer(number, [table])
         for rows in _rows(table, batches):
             writer.add(table, rows.records)
             done.rows[table] += len(rows.records)

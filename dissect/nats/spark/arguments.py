@@ -108,6 +108,12 @@ _TABLES = (
         help="Only connections of a kind; can be given several times.",
     ),
     option(
+        "--progress/--no-progress",
+        group="Output",
+        default=None,
+        help="Show on stderr how far each stage is; by default where that is a terminal.",
+    ),
+    option(
         "--summary",
         group="Output",
         metavar="FILE",

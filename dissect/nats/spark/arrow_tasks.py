@@ -24,8 +24,19 @@ from ..partition.partitions import Partition
 from ..records import Record, SessionRecord
 from ..tables import TABLES
 from .arrow import batches as batches_of
-from .output import Writer, Written
-from .stages import ChunkContext, FlowChunk, State, Work, decode, place_of, stitch, survey
+from .sink import NewWriter, Written
+from .stages import (
+    ChunkContext,
+    FlowChunk,
+    FlowSurvey,
+    State,
+    Work,
+    decode,
+    flow_chunks,
+    place_of,
+    stitch,
+    survey,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,6 +114,24 @@ def _survey(work: Work, stretches: Sequence[Partition], number: int, fragments: 
         yield _batch(some, names)
 
 
+def linking() -> Function:
+    """For rows `share, stretch, flow, state, stride`, by flow and stretch: rows as `stitching` takes them."""
+
+    def run(batches: Batches) -> Batches:
+        for share, group in groupby(_surveys(batches), key=itemgetter(0)):
+            chunks = flow_chunks((number, found) for _, number, found in group)
+            while some := [(share, *chunk) for chunk in islice(chunks, _STATES)]:
+                yield _batch(some, ["share", "stretch", "flow", "following", "first", "told"])
+
+    return run
+
+
+def _surveys(batches: Batches) -> Iterator[tuple[int, int, FlowSurvey]]:
+    for rows in batches:
+        for share, number, *found in zip(*(column.to_pylist() for column in rows.columns)):
+            yield share, number, FlowSurvey(*found)
+
+
 def stitching(work: Work, parts: Sequence[ChunkContext]) -> Function:
     """For rows `share, stretch, flow, following, first, told`, in order: rows `stretch, flow, body, read` of
     states."""
@@ -125,13 +154,13 @@ def _visits(batches: Batches) -> Iterator[tuple[int, FlowChunk]]:
 
 
 def writing(
-    work: Work, parts: Sequence[ChunkContext], wanted: Sequence[str], out: str, run: str
+    work: Work, parts: Sequence[ChunkContext], wanted: Sequence[str], new_writer: NewWriter
 ) -> Function:
     """For rows `stretch, kind, flow, body`, in order: writes the tables, and tells what of it."""
 
     def one(number: int, states: list[State], leaving: set[bytes]) -> Decoded:
         done = Decoded()
-        writer = Writer(out, run, number, wanted)
+        writer = new_writer(number, wanted)
         for rows in decode(work, parts, number, states, leaving, done.passed_over):
             for table, records in _by_table(rows, work.tables):
                 done.rows[table] += len(records)
@@ -158,7 +187,7 @@ def reading(work: Work, parts: Sequence[ChunkContext], table: str) -> Function:
         calm()
         for number, states, leaving in inputs(batches):
             rows = decode(work, parts, number, states, leaving, Counter())
-            yield from batches_of(table, rows)
+            yield from batches_of(table, _only(table, rows))
 
     return run
 
@@ -212,6 +241,15 @@ def _rows(batches: Batches) -> Iterator[tuple[int, int, bytes, bytes]]:
         yield from zip(*(column.to_pylist() for column in rows.columns))
 
 
+def _only(table: str, source: Iterable[Rows]) -> Iterator[Rows]:
+    """The rows of one table: a session that was surveyed for several makes rows of the others, too."""
+    kind = TABLES[table].row
+    for rows in source:
+        records = [record for record in rows.records if record.__class__ is kind]
+        if records:
+            yield Rows(rows.release, records)
+
+
 def _by_table(rows: Rows, tables: Iterable[str]) -> Iterator[tuple[str, list[Record]]]:
     for table in tables:
         kind = TABLES[table].row
@@ -235,7 +273,8 @@ def told_row(number: int, told: object) -> pa.RecordBatch:
 def _batch(rows: Sequence[tuple[int | bytes | None, ...]], names: Sequence[str]) -> pa.RecordBatch:
     """Rows of the columns with these names; at least one."""
     arrow = pyarrow()
-    types = {"stretch": arrow.int64(), "read": arrow.bool_()}
+    types = dict.fromkeys(("share", "stretch", "following"), arrow.int64())
+    types |= dict.fromkeys(("first", "read"), arrow.bool_())
     columns = zip(names, zip(*rows))
     arrays = [arrow.array(cells, types.get(name, arrow.binary())) for name, cells in columns]
     return arrow.RecordBatch.from_arrays(arrays, names=list(names))

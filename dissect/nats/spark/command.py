@@ -23,6 +23,7 @@ from ..tables import TABLES
 from .api import JobOptions, Summary, dissect
 from .arguments import JobGiven
 from .output import Folder
+from .progress import wants_progress
 from .settings import absolute
 from .submit import check_libraries, session
 
@@ -43,7 +44,8 @@ def run_job(given: JobGiven) -> None:
                 chunk_bytes=given.chunk_bytes,
                 window=TimeRange(given.from_ns, given.until_ns),
             )
-            summary = dissect(spark, paths, given.tables, options, out)
+            progress = wants_progress(given.progress)
+            summary = dissect(spark, paths, given.tables, options, out, progress)
         if given.summary is not None:
             sink.writer(lambda output: output.write(json.dumps(summary.values(), indent=2) + "\n"))
     for line in lines(summary, given.out):

@@ -14,10 +14,11 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from datetime import date
+from functools import partial
 from importlib import import_module
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from ..capture.files import elsewhere, is_uri
@@ -27,6 +28,7 @@ from ..output.arrow import BATCH_ROWS, batch, schema
 from ..output.parquet import ParquetFile
 from ..records import FrameRecord, Record
 from ..tables import TABLES
+from .sink import NewWriter, Written
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -37,15 +39,6 @@ _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 _DAY_NS = 86_400 * 10**9
 _DAYS = 32  # files that a task has open for one table
 _HELD_BYTES = 32 << 20
-
-
-class Written(NamedTuple):
-    """A file that a task wrote: `name` is where it belongs, `path` where it is."""
-
-    table: str
-    name: str
-    path: str
-    rows: int
 
 
 class Folder:
@@ -82,6 +75,10 @@ class Folder:
         except OSError as error:
             raise self._fault("cannot be written", error) from None
         return f"{_RUNS}/{run}"
+
+    def writer(self, run: str) -> NewWriter:
+        """Makes the writers of a run."""
+        return partial(Writer, self.out, run)
 
     def publish(
         self, run: str, tables: Iterable[str], written: Iterable[Written], mark: object

@@ -10,15 +10,14 @@ those of the single-machine dissector, since its stages make them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from ..partition.partitions import Partition
 from . import arrow_tasks as tasks
 from .executor import TOLD, Runner, gathered
+from .progress import Stages
 from .stages import ChunkContext, SurveyResult, Work, needs_resurvey, parts
 
 if TYPE_CHECKING:
@@ -28,48 +27,41 @@ if TYPE_CHECKING:
 
 _SURVEYED = "stretch long, flow binary, state binary, stride binary"
 _STITCHED = "stretch long, flow binary, body binary, read boolean"
-_VISIT = ("share", "stretch", "flow", "following", "first", "told")
-
-
-@contextmanager
-def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
-    """Notes the seconds of a stage when it is done."""
-    began = monotonic()
-    yield
-    seconds[stage] = monotonic() - began
+_CHUNKS = "share long, stretch long, flow binary, following long, first boolean, told binary"
 
 
 @dataclass(slots=True)
 class Job:
-    """One dissection: what is wanted of which stretches. `seconds` are those of the stages that are done;
-    the counts are those of `jobs.Summary`."""
+    """One dissection: what is wanted of which stretches. The counts are those of `api.Summary`."""
 
     runner: Runner
     work: Work
     stretches: Sequence[Partition]
     bytes: int
-    seconds: dict[str, float] = field(default_factory=dict)
+    stages: Stages = field(default_factory=Stages)
     surveyed_again: int = 0
     visits: int = 0
     read_again: int = 0
     moved_bytes: int = 0
+    _prepared: tuple[DataFrame, list[ChunkContext]] | None = None
 
     def decoded(
         self,
         function: Callable[[Sequence[ChunkContext]], tasks.Function],
         schema: StructType | str = TOLD,
     ) -> DataFrame:
-        """What the decode of all stretches gives; the stages before it are done meanwhile."""
-        count = len(self.stretches)
-        if count == 1:
-            found = [ChunkContext(self.stretches[0])]
-            inputs = self._runs()
-        else:
-            flows, found = self._survey()
-            inputs = self._stitch(flows, found)
-        size = self._size()
-        inputs = gathered(inputs, self.runner.tasks(count, size), "stretch", "kind")
+        """The decode of all stretches. The first call surveys and stitches; later ones reuse that."""
+        inputs, found = self._prepared = self._prepared or self._prepare()
+        inputs = gathered(
+            inputs, self.runner.tasks(len(self.stretches), self._size()), "stretch", "kind"
+        )
         return inputs.mapInArrow(function(found), schema)
+
+    def _prepare(self) -> tuple[DataFrame, list[ChunkContext]]:
+        if len(self.stretches) == 1:
+            return self._runs(), [ChunkContext(self.stretches[0])]
+        flows, found = self._survey()
+        return self._stitch(flows, found), found
 
     def _size(self) -> int:
         return self.bytes // max(1, len(self.stretches))
@@ -83,7 +75,7 @@ class Job:
 
     def _survey(self) -> tuple[DataFrame, list[ChunkContext]]:
         """What each stretch has, and what each needs to know of the others."""
-        with timed(self.seconds, "survey"):
+        with self.stages.running("survey", self.runner.spark):
             count, size = len(self.stretches), self._size()
             function = tasks.surveying(self.work, self.stretches, {})
             told = self.runner.keep(self.runner.each(count, size, function, _SURVEYED))
@@ -109,24 +101,14 @@ class Job:
 
     def _stitch(self, told: DataFrame, found: list[ChunkContext]) -> DataFrame:
         """The rows that the decode takes."""
-        with timed(self.seconds, "stitch"):
+        with self.stages.running("stitch", self.runner.spark):
             shares = self.runner.cores
-            visits = self.runner.keep(
-                told.where("flow <> X''")
-                .repartition(4 * shares, "flow")
-                .selectExpr(
-                    f"crc32(flow) % {shares} as share",
-                    "stretch",
-                    "flow",
-                    "lead(stretch) over (partition by flow order by stretch) as following",
-                    "row_number() over (partition by flow order by stretch) = 1 as first",
-                    "state",
-                    "stride",
-                )
-                .where("following is not null")
-                .selectExpr(*_VISIT[:-1], "if(first, state, stride) as told")
+            surveys = told.where("flow <> X''").selectExpr(
+                f"crc32(flow) % {shares} as share", "stretch", "flow", "state", "stride"
             )
-            rows = gathered(visits, shares, "share", "stretch")
+            linked = gathered(surveys, shares, "share", "flow", "stretch")
+            visits = self.runner.keep(linked.mapInArrow(tasks.linking(), _CHUNKS))
+            rows = visits.sortWithinPartitions("share", "stretch")
             states = self.runner.keep(rows.mapInArrow(tasks.stitching(self.work, found), _STITCHED))
             self._count(visits, states)
         leaving = visits.selectExpr("stretch", "flow", "X'' as body")

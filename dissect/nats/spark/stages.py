@@ -205,6 +205,19 @@ def share_of(flow: bytes, shares: int) -> int:
     return crc32(flow) % shares
 
 
+def flow_chunks(surveys: Iterable[tuple[int, FlowSurvey]]) -> Iterator[FlowChunk]:
+    """The chunks after which a flow goes on, from the surveys of its stretches: by flow, then in order."""
+    for flow, group in groupby(surveys, key=lambda each: each[1].flow):
+        before: tuple[int, FlowSurvey] | None = None
+        first = True
+        for number, survey in group:
+            if before:
+                told = before[1].state if first else before[1].stride
+                yield FlowChunk(before[0], flow, number, first, told)
+                first = False
+            before = number, survey
+
+
 def stitch(
     work: Work, parts: Sequence[ChunkContext], visits: Iterable[FlowChunk]
 ) -> Iterator[State]:

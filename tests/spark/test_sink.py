@@ -1,0 +1,78 @@
+"""Another sink than a folder is one class: a job needs no more of it than the protocol says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dissect.nats.records import Record
+from dissect.nats.spark.api import JobOptions, dissect
+from dissect.nats.spark.sink import NewWriter, Written
+
+from tests.support.paths import CAPTURES
+from tests.support.stretched import in_one
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+SAMPLE = str(CAPTURES / "core-2.15.1.pcap")
+
+
+class CountingWriter:
+    """Writes how many rows there are."""
+
+    def __init__(self, folder: str, number: int, tables: Iterable[str]) -> None:
+        self.written: list[Written] = []
+        self._folder, self._number = folder, number
+        self._rows: Counter[str] = Counter()
+
+    def add(self, table: str, records: Sequence[Record]) -> None:
+        self._rows[table] += len(records)
+
+    def close(self) -> None:
+        for table, rows in self._rows.items():
+            path = Path(self._folder) / f"{table}-{self._number}"
+            path.write_text(str(rows))
+            self.written.append(Written(table, path.name, str(path), rows))
+
+
+class CountingSink:
+    """Keeps the number of rows of each table."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.steps: list[str] = []
+        self.rows: Counter[str] = Counter()
+
+    def check(self) -> None:
+        self.steps.append("check")
+
+    def begin(self, run: str) -> str:
+        self.steps.append("begin")
+        return run
+
+    def writer(self, run: str) -> NewWriter:
+        return partial(CountingWriter, str(self.folder))
+
+    def publish(
+        self, run: str, tables: Iterable[str], written: Iterable[Written], mark: object
+    ) -> None:
+        self.steps.append("publish")
+        for one in written:
+            self.rows[one.table] += int(Path(one.path).read_text())
+
+
+def test_a_job_writes_to_any_sink(spark: SparkSession, tmp_path: Path) -> None:
+    sink = CountingSink(tmp_path)
+    tables = ["frames", "sessions"]
+    summary = dissect(spark, [SAMPLE], tables, JobOptions(chunk_bytes=16384), sink)
+    assert sink.steps == ["check", "begin", "publish"]
+    assert sink.rows == summary.rows
+    assert sink.rows["frames"] == len(in_one([SAMPLE], ["frames"]))
