@@ -167,8 +167,10 @@ class Options:
             kind = type(self.tls).__name__
             raise TypeError(f"tls must be bool or natsync.TLS, not {kind}: see TLS(context=...)")
         for name in _TIMES:
-            check_seconds(**{name: getattr(self, name)})
-            if not 0 < getattr(self, name) <= MAX_WAIT:
+            seconds = getattr(self, name)
+            if seconds == seconds:  # NaN is out of range, below
+                check_seconds(**{name: seconds})
+            if not 0 < seconds <= MAX_WAIT:
                 raise OptionError(name, f"must be above 0 and at most {MAX_WAIT:.0f}")
         for name, least in _LEAST.items():
             value = getattr(self, name)
