@@ -35,6 +35,10 @@ class Anomaly(Enum):
     comes later is told as another one."""
     RST_OUT_OF_WINDOW = "rst_out_of_window"
     """A RST whose number is far from where its sender was: not believed by who receives it, nor here."""
+    SEQUENCE_JUMP = "sequence_jump"
+    """A packet whose sequence and acknowledgement numbers are both more than 64 MiB from its sender's last
+    ones. Without bytes: from here on it is another connection between the same ports, with a session
+    of its own. With bytes: a single packet of another connection, which was left out."""
 
     # NATS
     PROTOCOL_ERROR = "protocol_error"

@@ -51,6 +51,9 @@ def advance(
     for side, course in zip(sides, stride.courses):
         if side.stream.held or course.size and side.stream.next_seq != course.first_seq:
             return False
+        if course.ack_seq >= 0:  # a stray would not be counted
+            if not all(map(side.stream.near, (course.ack_seq - 1, course.ack_seq + 1))):
+                return False
     if any(course.size for course in stride.courses):
         if connection is None or not _says(connection, fold, sides, stride):
             return False
@@ -71,7 +74,7 @@ def _sides(flow: Flow, stride: ChunkSummary) -> tuple[Side, Side] | None:
 
 def _is_quiet(flow: Flow) -> bool:
     """Whether nobody has said anything of an end."""
-    said = (side.fin or side.reset is not None for side in flow.sides)
+    said = (side.fin or side.reset is not None or side.stray is not None for side in flow.sides)
     return not (flow.over or flow.closed_ns is not None or flow.end is not End.OPEN or any(said))
 
 

@@ -30,7 +30,9 @@ from ..types import Chunk, Segment
 
 @dataclass(slots=True)
 class DirectionSummary:
-    """One direction: `size` bytes from `first_seq` on, with the last packet and the last bytes."""
+    """One direction: `size` bytes from `first_seq` on, with the last packet and the last bytes. `ack_seq` is
+    the sequence number, give or take one, of packets without bytes before those; -1 if there are none.
+    """
 
     key: bytes
     packets: int
@@ -38,6 +40,7 @@ class DirectionSummary:
     size: int
     last: Segment | None
     chunk: Chunk | None
+    ack_seq: int = -1
 
 
 @dataclass(slots=True)

@@ -26,6 +26,7 @@ from ..framing import FrameStream
 from ..framing.contexts import mirrored
 from ..framing.events import Batch, Event
 from ..sessions import SessionDelta
+from ..tcp.strays import is_near
 from ..types import Chunk, Direction, Gap, Segment
 from .chunk_summary import (
     Bytes,
@@ -80,6 +81,7 @@ class DirectionBuilder:
         "key",
         "packets",
         "first_seq",
+        "ack_seq",
         "next_seq",
         "size",
         "last",
@@ -99,7 +101,7 @@ class DirectionBuilder:
         self.number = number
         self.key = key
         self.packets = 0
-        self.first_seq = self.next_seq = -1
+        self.first_seq = self.next_seq = self.ack_seq = -1
         self.size = 0
         self.last: Segment | None = None
         self.piece: PacketBytes | None = None  # of the last packet that had bytes
@@ -134,9 +136,12 @@ class DirectionBuilder:
         if segment.flags & 0x17 != _ACK:
             return False
         length = segment.length
-        if not length:
-            return True
         seq = segment.seq
+        if not length:
+            if self.next_seq >= 0:
+                return is_near(seq, self.next_seq)
+            self.ack_seq = self.ack_seq if self.ack_seq >= 0 else seq
+            return (seq - self.ack_seq + 1) & 0xFFFFFFFF <= 2
         if seq != self.next_seq:
             if self.next_seq >= 0:
                 return False
@@ -178,7 +183,8 @@ class DirectionBuilder:
             place = last.ts_ns, last.number, last.capture, last.key
             last = Segment(*place, last.seq, last.ack, last.flags, b"", last.length)
         chunk = piece.chunk(piece.start, piece.end) if piece else None
-        return DirectionSummary(self.key, self.packets, self.first_seq, self.size, last, chunk)
+        numbers = self.packets, self.first_seq, self.size
+        return DirectionSummary(self.key, *numbers, last, chunk, self.ack_seq)
 
 
 class FlowSummaryBuilder:

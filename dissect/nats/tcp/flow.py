@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from ipaddress import IPv6Address
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..types import Chunk, Direction, Item, Segment
 
@@ -58,12 +58,22 @@ class ByteStream(Protocol):
     def position(self, seq: int) -> int: ...
 
 
+class Stray(NamedTuple):
+    """A segment that fits no window of its flow, and how many packets its sender had sent before. `moved`:
+    another connection began with it. The payload is kept beside it: a saved segment has none."""
+
+    segment: Segment
+    payload: bytes
+    packets: int
+    moved: bool = False
+
+
 class Side:
     """One direction of a flow. `packets` counts all of its packets, `bytes` their TCP payload,
     repetitions included; what is lost and repeated in it is counted by its `stream`. `reset` is where
-    in the stream it said RST."""
+    in the stream it said RST. `stray`: see `strays`."""
 
-    __slots__ = ("key", "direction", "stream", "packets", "bytes", "fin", "reset")
+    __slots__ = ("key", "direction", "stream", "packets", "bytes", "fin", "reset", "stray")
 
     def __init__(self, key: bytes, direction: Direction, stream: ByteStream) -> None:
         self.key = key
@@ -73,6 +83,7 @@ class Side:
         self.bytes = 0
         self.fin = False
         self.reset: int | None = None
+        self.stray: Stray | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -146,6 +157,13 @@ def is_closed(flow: Flow) -> bool:
     if all(side.fin or not side.packets for side in flow.sides):
         return True
     return any(side.reset is not None and side.stream.offset <= side.reset for side in flow.sides)
+
+
+def move_routes(flow: Flow, source: dict[bytes, Route], target: dict[bytes, Route]) -> None:
+    """Moves the routes of a flow from one table to another, as far as they are there."""
+    for side in flow.sides:
+        if side.key in source and source[side.key][0] is flow:
+            target[side.key] = source.pop(side.key)
 
 
 def reversed_key(key: bytes) -> bytes:

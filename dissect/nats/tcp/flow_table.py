@@ -4,7 +4,8 @@ A flow is one TCP connection. It begins with a SYN; or with any segment between 
 flow (midstream). The originator is who sent the SYN, or did not send the SYN-ACK; midstream, who was
 seen first, since ports prove nothing: a layer that learns better from the conversation calls
 `FlowTable.swap`. The next flow between the same ports begins with a SYN whose sequence number is not the
-flow's, or, when the flow was closed, with bytes that lie nowhere near its own.
+flow's, or, when the flow was closed, with bytes that lie nowhere near its own; or with packets that lie
+nowhere near the flow in either direction (see `strays`).
 
 A flow is closed when both sides said FIN, or one did and the other was never seen, or one said RST at
 about the place where it was (a RST from anywhere else is no end, RFC 9293, 3.5.3). It is over `linger_ns`
@@ -30,13 +31,16 @@ from .flow import (
     FlowLimits,
     Route,
     Side,
+    Stray,
     community_id,
     endpoints,
     is_another,
     is_closed,
+    move_routes,
     reversed_key,
     session_id,
 )
+from .strays import fitting, is_stray, left_out
 
 _FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
 
@@ -85,19 +89,16 @@ class FlowTable:
         if route is None or segment.flags & 0x17 != _ACK or ts_ns > self.next_expiry_ns:
             return self._add_rare(segment)
         flow, side, receiver = route
+        peer, stream = receiver.stream, side.stream
+        if peer.held or segment.seq != stream.next_seq:
+            return self._add_unexpected(route, segment)
         if ts_ns > flow.last_ns:
             flow.last_ns = ts_ns
         side.packets += 1
-        peer = receiver.stream
-        if peer.held:
-            return self._feed(route, segment)
         peer.ack = segment
         length = segment.length
         if not length:
             return _NOTHING
-        stream = side.stream
-        if segment.seq != stream.next_seq:
-            return self._feed(route, segment)
         side.bytes += length
         return [(flow, side.direction, stream.push(segment))]
 
@@ -132,7 +133,7 @@ class FlowTable:
         """Go on with a flow from another table."""
         self._enter(flow)
         if flow.closed_ns is not None:
-            _move(flow, self._routes, self._closed)
+            move_routes(flow, self._routes, self._closed)
         for deadline in deadlines:
             heappush(self._deadlines, (deadline, self._numbers[flow]))
         self.next_expiry_ns = self._deadlines[0][0]
@@ -165,14 +166,38 @@ class FlowTable:
                 ended += self._evict()
             route = self._open(segment)
         flow, side, _ = route
+        deliveries = _ends(ended, segment)
+        if is_stray(route, segment):
+            return deliveries + self._add_stray(route, segment)
         flow.last_ns = max(flow.last_ns, ts_ns)
         side.packets += 1
         if flags & _SYN:
             self._learn(route, flags)
-        deliveries = _ends(ended, segment)
         deliveries += self._reset(route, segment) if flags & _RST else self._feed(route, segment)
         if flags & (_FIN | _RST):
             self._close(flow, side, segment)
+        return deliveries
+
+    def _add_unexpected(self, route: Route, segment: Segment) -> list[Delivery]:
+        """`add`, for segments of open flows that are not simply the next ones."""
+        if is_stray(route, segment):
+            return self._add_stray(route, segment)
+        flow, side, _ = route
+        flow.last_ns = max(flow.last_ns, segment.ts_ns)
+        side.packets += 1
+        return self._feed(route, segment)
+
+    def _add_stray(self, route: Route, segment: Segment) -> list[Delivery]:
+        """A segment that fits no window: with others like it another flow begins, by itself it waits."""
+        flow, side, _ = route
+        if not (found := fitting(route, segment)):
+            items: list[Item] = list(left_out(side))
+            side.stray = Stray(segment, segment.payload, side.packets)
+            return [(flow, side.direction, items)] if items else []
+        self._remove(flow)
+        deliveries = _ends([flow])
+        for each in (*found, segment):
+            deliveries += self.add(each)
         return deliveries
 
     def _feed(self, route: Route, segment: Segment) -> list[Delivery]:
@@ -279,13 +304,13 @@ class FlowTable:
             flow.ended_by = side.direction
         if flow.closed_ns is None and is_closed(flow):
             flow.closed_ns = segment.ts_ns
-            _move(flow, self._routes, self._closed)
+            move_routes(flow, self._routes, self._closed)
             self._set_deadline(flow)
 
     def _reopen(self, flow: Flow) -> None:
         """It was closed too early: who had said RST went on, or who had never been seen showed up."""
         flow.closed_ns = None
-        _move(flow, self._closed, self._routes)
+        move_routes(flow, self._closed, self._routes)
         if flow.end is End.RST:
             flow.end, flow.ended_by = End.OPEN, None
         for side in flow.sides:
@@ -347,17 +372,11 @@ class FlowTable:
     def _remove(self, flow: Flow) -> None:
         flow.over = True
         del self._flows[self._numbers.pop(flow)]
-        _move(flow, self._routes, {})
-        _move(flow, self._closed, {})
+        move_routes(flow, self._routes, {})
+        move_routes(flow, self._closed, {})
         for side in flow.sides:
             if side in self._waiting:
                 self._waiting_bytes -= self._waiting.pop(side)[1]
-
-
-def _move(flow: Flow, source: dict[bytes, Route], target: dict[bytes, Route]) -> None:
-    for side in flow.sides:
-        if side.key in source and source[side.key][0] is flow:
-            target[side.key] = source.pop(side.key)
 
 
 def _beginning(flow: Flow) -> tuple[int, str]:
@@ -370,7 +389,7 @@ def _ends(flows: Iterable[Flow], witness: Segment | None = None) -> list[Deliver
         flow.over = True
         for way in Direction:
             stream = flow.side(way).stream
-            items = stream.finish()
+            items = [*stream.finish(), *left_out(flow.side(way))]
             if flow.end is End.EVICTED and way is Direction.ORIGINATOR and witness:
                 items.append(_oddity(witness, stream.offset, Anomaly.EVICTED))
             deliveries.append((flow, way, items))

@@ -33,7 +33,7 @@ _FIN, _SYN = 1, 2
 _MASK = 0xFFFFFFFF
 _NEVER = -1  # no sequence number
 _WINDOW = 1 << 30  # the largest that TCP knows (RFC 7323)
-_NEAR = 64 << 20  # above what hosts really use
+NEAR = 64 << 20  # above what hosts really use
 _PIECE_BYTES = 512  # what a piece costs besides its payload
 
 
@@ -175,7 +175,7 @@ class Stream:
 
     def near(self, seq: int) -> bool:
         """Whether this sequence number may be used about now."""
-        return self._seq == _NEVER or abs(self.position(seq) - self.offset) <= _NEAR
+        return self._seq == _NEVER or abs(self.position(seq) - self.offset) <= NEAR
 
     def position(self, seq: int) -> int:
         """Where in the stream a sequence number is, once any is known; before, `offset`."""
