@@ -1,9 +1,9 @@
 """Offline dissector for NATS: captures in, sessions, frames and what follows from them out."""
 
+from .api import anomalies, flows, frames, records, requests, sessions, subscriptions
 from .capture import CaptureReport
 from .errors import CaptureError
 from .options import Options, Payload
-from .pipeline import anomalies, flows, frames, records, requests, sessions, subscriptions
 from .records import (
     AnomalyRecord,
     FlowRecord,

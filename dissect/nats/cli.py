@@ -16,13 +16,13 @@ from .commands.arguments import (
     FullHelpGroup,
     GroupedCommand,
     fact_options,
-    given,
     payload_option,
     query_options,
     row_options,
     split_options,
     talk_options,
 )
+from .commands.command_options import given
 from .commands.run import Command, print_info, print_rows, print_session, print_talk
 from .commands.split import split
 from .commands.sql import print_answer

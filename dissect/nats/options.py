@@ -1,13 +1,14 @@
-"""How to dissect: what the user decides, handed down to the stages as a whole."""
+"""How to dissect: the user's choices as one value, which all stages get."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from natsync.protocol import Kind
 
+from .capture.time_range import TimeBound, time_bound
 from .tcp.flow import FlowLimits
 from .tcp.reassembly import Limits
 
@@ -21,25 +22,63 @@ class Payload(Enum):
     BASE64 = "base64"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Options:
-    """`hints` maps a port to the kind of connection it surely carries; `payload` says what rows of frames
-    show of payloads; `redact` masks secrets. With `kinds` there are only rows that were made while a
-    connection was known to be of one of them. The limits bound memory, for streams and for flows;
-    `max_expanded` bounds the contents of each compressed capture, in bytes, where the default (see
-    `capture.decompress`) does not fit.
+    """How to dissect.
+
+    `hints` maps a port to the kind of its connections, where the bytes do not show it. `payload` is how
+    rows of frames show payloads, `redact` masks secrets. `kinds` limits rows to those made while the
+    connection was known to be of one of these kinds. Only packets from `from_time` on and before
+    `until_time` count, as if the captures had no others. With `separate` each capture file is a timeline
+    of its own. The limits bound memory, for streams and for flows; `max_expanded` bounds the contents of
+    each compressed capture, in bytes, where the default (see `capture.decompress`) does not fit.
+
+    Payloads, kinds and times may be texts, as on the command line: `payload="text"`, `kinds=["route"]`,
+    `from_time="2026-11-21T02:01"` or, in seconds after the first packet, `"1.5"`. Raises ValueError for
+    a text without such a meaning.
     """
 
-    hints: Mapping[int, Kind] = field(default_factory=dict)
-    payload: Payload = Payload.NONE
-    redact: bool = True
-    stream_limits: Limits = field(default_factory=Limits)
-    flow_limits: FlowLimits = field(default_factory=FlowLimits)
-    kinds: frozenset[Kind] | None = None
-    max_expanded: int | None = None
+    hints: Mapping[int, Kind]
+    payload: Payload
+    redact: bool
+    stream_limits: Limits
+    flow_limits: FlowLimits
+    kinds: frozenset[Kind] | None
+    from_time: TimeBound | None
+    until_time: TimeBound | None
+    separate: bool
+    max_expanded: int | None
+
+    def __init__(
+        self,
+        hints: Mapping[int, Kind | str] | None = None,
+        payload: Payload | str = Payload.NONE,
+        redact: bool = True,
+        stream_limits: Limits | None = None,
+        flow_limits: FlowLimits | None = None,
+        kinds: Collection[Kind | str] | None = None,
+        from_time: TimeBound | str | None = None,
+        until_time: TimeBound | str | None = None,
+        separate: bool = False,
+        max_expanded: int | None = None,
+    ) -> None:
+        values = {
+            "hints": {port: Kind(kind) for port, kind in (hints or {}).items()},
+            "payload": Payload(payload),
+            "redact": redact,
+            "stream_limits": stream_limits or Limits(),
+            "flow_limits": flow_limits or FlowLimits(),
+            "kinds": None if kinds is None else frozenset(map(Kind, kinds)),
+            "from_time": time_bound(from_time) if isinstance(from_time, str) else from_time,
+            "until_time": time_bound(until_time) if isinstance(until_time, str) else until_time,
+            "separate": separate,
+            "max_expanded": max_expanded,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def share(self, processes: int) -> Options:
-        """The same for one of several processes: what limits a capture as a whole is divided."""
+        """The same for one of several processes, with its part of the limits of the whole."""
         whole = self.flow_limits
         limits = replace(
             whole,

@@ -1,6 +1,6 @@
 """The stages in a row: packets -> segments -> connections -> records. Streaming generators all the way.
 
-    for row in sessions(["capture.pcap"]):
+    for row in records(["capture.pcap"], ["sessions"]):
         print(row.kind, row.originator, row.messages_originator)
 
 Paths in, records out. CaptureError is raised where an input is no capture; what is damaged ends up in the
@@ -10,25 +10,17 @@ Paths in, records out. CaptureError is raised where an input is no capture; what
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
-from typing import Protocol, TypeVar
 
 from .capture import CaptureReport, read_runs
+from .capture.sources import files_of
+from .capture.time_range import packets_between
 from .engine.connections import packet_events
 from .engine.session_tables import Rows, build_tables
 from .engine.time_order import TimeOrder, payload_bytes, placed
 from .options import Options
 from .packet import Layers
-from .records import (
-    AnomalyRecord,
-    FlowRecord,
-    FrameRecord,
-    Record,
-    RequestRecord,
-    SessionRecord,
-    SubscriptionRecord,
-)
-from .tables import TABLE_OF, TABLES, layers_of
+from .records import Record
+from .tables import TABLES, layers_of
 from .types import Packets, Segment, Tick
 
 RowFilter = Callable[[list[Record]], list[Record]]
@@ -44,22 +36,29 @@ _DEFAULTS = Options()
 _ASKED_ROWS = 4096
 _ASKED_BYTES = 16 << 20
 
-_R = TypeVar("_R", bound=Record)
-_Row_co = TypeVar("_Row_co", bound=Record, covariant=True)
-
 
 def segments(
     paths: Sequence[str],
     report: CaptureReport | None = None,
     layers: Layers | None = None,
     beat: Beat | None = None,
-    max_expanded: int | None = None,
+    options: Options = _DEFAULTS,
 ) -> Iterator[Segment | Tick]:
-    """The TCP segments in the captures, in order of their times; see `Options` for `max_expanded`."""
-    runs = read_runs(paths, CaptureReport() if report is None else report, max_expanded)
+    """The TCP segments in the captures, in order of their times, between the times of the options."""
+    report = CaptureReport() if report is None else report
+    runs: Iterable[Packets] = read_runs(paths, report, options.max_expanded)
+    if options.from_time is not None or options.until_time is not None:
+        runs = packets_between(runs, options.from_time, options.until_time)
     if beat:
         runs = _told(runs, beat)
     return (layers or Layers()).segments(runs)
+
+
+def timelines(
+    paths: Sequence[str], options: Options, report: CaptureReport
+) -> Iterable[Sequence[str]]:
+    """The captures in groups, each a timeline: all together, or with `separate` every file alone."""
+    return [[path] for path in files_of(paths, report)] if options.separate else [paths]
 
 
 def _told(runs: Iterable[Packets], beat: Beat) -> Generator[Packets, None, None]:
@@ -86,7 +85,7 @@ def released(
         number, processes = share
         layers = Layers(lambda flow: flow % processes == number)
         options = options.share(processes)
-    source = segments(paths, report, layers, beat, options.max_expanded)
+    source = segments(paths, report, layers, beat, options)
     payloads = any(layer.payloads for layer in layers_of(tables))
     return build_tables(packet_events(source, options, payloads), tables, options, together)
 
@@ -127,6 +126,20 @@ def records(
     """The records of several tables in one pass, all or those that `keep` picks out of a list. Each table
     is in order of time, as far as its `window` allows; with `live` rows come as soon as they are complete.
     """
+    report = CaptureReport() if report is None else report
+    for timeline in timelines(paths, options, report):
+        yield from _records(timeline, tables, options, report, live, keep)
+
+
+def _records(
+    paths: Sequence[str],
+    tables: Collection[str],
+    options: Options,
+    report: CaptureReport,
+    live: bool,
+    keep: RowFilter | None,
+) -> Generator[Record, None, None]:
+    """The records of one timeline."""
     source = released(paths, tables, options, report, together=not live)
     if keep:
         source = narrowed(source, keep, live)
@@ -141,50 +154,3 @@ def records(
                 yield from given
     for line in lines.values():
         yield from line.rest()
-
-
-class TableFunction(Protocol[_Row_co]):
-    """A function that gives the records of one table: `frames(paths)`, `sessions(paths)`, and so on."""
-
-    def __call__(
-        self,
-        paths: Sequence[str],
-        options: Options = _DEFAULTS,
-        report: CaptureReport | None = None,
-        live: bool = False,
-    ) -> Generator[_Row_co, None, None]:
-        """The records. `paths` are files, folders, patterns or `-` for standard input, together one
-        timeline; the other arguments are those of `records`. A caller that stops early calls `close` on
-        the generator, which closes the files. Raises CaptureError where an input is no capture."""
-
-
-def rows_of(row: type[_R]) -> TableFunction[_R]:
-    """The function for the table with this class of records."""
-    table = TABLE_OF[row]
-
-    def rows(
-        paths: Sequence[str],
-        options: Options = _DEFAULTS,
-        report: CaptureReport | None = None,
-        live: bool = False,
-    ) -> Generator[_R, None, None]:
-        return _only(row, records(paths, [table.name], options, report, live))
-
-    rows.__name__ = rows.__qualname__ = table.name
-    rows.__doc__ = f"{table.summary} Arguments as in `TableFunction`."
-    return rows
-
-
-frames = rows_of(FrameRecord)
-sessions = rows_of(SessionRecord)
-subscriptions = rows_of(SubscriptionRecord)
-requests = rows_of(RequestRecord)
-flows = rows_of(FlowRecord)
-anomalies = rows_of(AnomalyRecord)
-
-
-def _only(kind: type[_R], rows: Generator[Record, None, None]) -> Generator[_R, None, None]:
-    with closing(rows):
-        for row in rows:
-            assert isinstance(row, kind)
-            yield row

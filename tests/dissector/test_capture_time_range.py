@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.capture.time_range import TimeRange
+from dissect.nats.capture.time_range import TimeRange, time_bound
 from dissect.nats.types import Packets
 
 TIMES = st.lists(st.integers(0, 20), min_size=1, max_size=30)
@@ -42,3 +43,13 @@ def test_what_it_does_not_meet_has_nothing_inside(
     window = TimeRange(from_ns, until_ns)
     if not window.meets(min(times), max(times)):
         assert not any(map(window.holds, times))
+
+
+def test_times_as_users_write_them() -> None:
+    assert time_bound("1.5") == (1_500_000_000, True)
+    assert time_bound("90") == (90 * 10**9, True)
+    assert time_bound("@1.5") == (1_500_000_000, False)
+    assert time_bound("1970-01-01T00:00:02Z") == (2 * 10**9, False)
+    for text in ("", "-1", "soon", "1.5s"):
+        with pytest.raises(ValueError):
+            time_bound(text)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from multiprocessing import resource_tracker
+from pathlib import Path
+
+import pytest
 from click.testing import CliRunner, Result
 
 from dissect.nats.cli import cli
@@ -9,6 +13,12 @@ from dissect.nats.cli import cli
 from tests.support.paths import CAPTURES
 
 CORE = str(CAPTURES / "core-2.15.1.pcap")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _tracker() -> None:
+    """multiprocessing keeps one process and its pipe until the end of the program."""
+    resource_tracker.ensure_running()
 
 
 def run(*args: str) -> Result:
@@ -40,3 +50,50 @@ def test_formulas_in_csv_are_texts_when_that_is_asked_for() -> None:
     query = ("sql", "SELECT '=1' AS x, -5 AS y", CORE, "--format", "csv")
     assert run(*query).stdout == "x,y\n=1,-5\n"
     assert run(*query, "--csv-safe").stdout == "x,y\n'=1,-5\n"
+
+
+def column(name: str, *args: str) -> list[str]:
+    done = run(*args, "--columns", name, "--format", "csv")
+    assert done.exit_code == 0, done.output
+    return done.stdout.splitlines()[1:]
+
+
+def test_rows_in_the_order_of_a_column() -> None:
+    sizes = list(map(int, column("bytes_responder", "sessions", CORE, "--sort", "bytes_responder")))
+    assert sizes == sorted(sizes) and len(set(sizes)) > 1
+    for jobs in ("1", "2"):
+        most = column(
+            "bytes_responder",
+            *("sessions", CORE, "--sort", "bytes_responder:desc", "--limit", "2", "--jobs", jobs),
+        )
+        assert list(map(int, most)) == sizes[:-3:-1]
+    done = run("sessions", CORE, "--sort", "nope")
+    assert done.exit_code == 2 and "--sort: sessions has no column 'nope'" in done.stderr
+
+
+def test_packets_between_two_times() -> None:
+    every = column("ts_ns", "frames", CORE)
+    first_ns = int(column("first_ns", "flows", CORE)[0])
+    middle_ns = first_ns + 500_000_000
+    for middle in ("0.5", f"@{middle_ns // 10**9}.{middle_ns % 10**9:09}"):
+        before = column("ts_ns", "frames", CORE, "--until", middle)
+        assert before == [ts for ts in every if int(ts) < middle_ns] != []
+        after = column("ts_ns", "frames", CORE, "--from", middle)
+        assert set(after) <= {ts for ts in every if int(ts) >= middle_ns} and after
+    assert "no row of frames matches" in run("frames", CORE, "--from", "2040-01-01").stderr
+    assert run("frames", CORE, "--from", "soon").exit_code == 2
+
+
+def test_connections_of_a_kind() -> None:
+    kinds = column("kind", "sessions", str(CAPTURES), "--kind", "route", "--kind", "gateway")
+    assert set(kinds) == {"route", "gateway"}
+
+
+def test_captures_apart(tmp_path: Path) -> None:
+    for name in ("a.pcap", "b.pcap"):
+        (tmp_path / name).write_bytes(Path(CORE).read_bytes())
+    alone = column("messages_originator", "sessions", CORE)
+    for jobs in ("1", "2"):
+        args = ("sessions", str(tmp_path), "--separate", "--jobs", jobs)
+        assert column("messages_originator", *args) == alone * 2
+    assert "client 14" in run("info", str(tmp_path), "--separate").stdout

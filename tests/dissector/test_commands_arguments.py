@@ -7,13 +7,12 @@ import pytest
 from click.testing import CliRunner
 
 from dissect.nats.commands.arguments import (
-    CommandOptions,
     GroupedCommand,
     fact_options,
-    given,
     payload_option,
     row_options,
 )
+from dissect.nats.commands.command_options import CommandOptions, given
 from dissect.nats.options import Options, Payload
 from natsync.protocol import Kind
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from dissect.nats.capture import CaptureReport
 from dissect.nats.cli import cli
-from dissect.nats.commands.arguments import CommandOptions
+from dissect.nats.commands.command_options import CommandOptions
 from dissect.nats.commands.rows import messages_of, rows_of, shared_rows
 from dissect.nats.output.writer import Layout
 from dissect.nats.records import FrameRecord
@@ -56,8 +56,8 @@ def test_shared_rows_come_rendered_with_their_messages() -> None:
     layout = Layout(("client_name",))
     everything = rows_of("sessions", given, CaptureReport())
     shared = list(shared_rows("sessions", given, layout, 2, CaptureReport()))
-    assert [messages for _, messages in shared] == list(map(messages_of, everything))
-    assert {row for row, _ in shared} >= {'{"client_name":"warehouse"}\n'}
+    assert [messages for _, messages, _ in shared] == list(map(messages_of, everything))
+    assert {row for row, _, _ in shared} >= {'{"client_name":"warehouse"}\n'}
 
 
 @pytest.mark.parametrize(

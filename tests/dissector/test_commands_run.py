@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from dissect.nats.cli import cli
-from dissect.nats.commands.arguments import CommandOptions
+from dissect.nats.commands.command_options import CommandOptions
 from dissect.nats.commands.run import (
     Chunk,
     Command,

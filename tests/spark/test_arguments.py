@@ -37,7 +37,7 @@ def test_by_default() -> None:
     assert made.captures == ("a.pcap", "b/") and made.out == "tables"
     assert made.tables == ("frames", "sessions") and made.chunk_bytes == 128 << 20
     assert (made.master, made.conf, made.summary) == (None, {}, None)
-    assert (made.from_ns, made.until_ns) == (None, None)
+    assert (made.from_time, made.until_time) == (None, None)
 
 
 def test_what_is_said_is_heard() -> None:
@@ -57,7 +57,8 @@ def test_what_is_said_is_heard() -> None:
     )
     assert made.tables == tuple(TABLES) and made.chunk_bytes == 1 << 16
     assert made.conf == {"spark.executor.memory": "4g", "spark.x": "a=b"}
-    assert (made.from_ns, made.until_ns) == (1_700_000_000 * 10**9, 1_700_000_001 * 10**9)
+    assert made.from_time == (1_700_000_000 * 10**9, False)
+    assert made.until_time == (1_700_000_001 * 10**9, False)
     assert made.options.hints == {4222: Kind.CLIENT}
     assert (made.options.payload, made.options.redact) == (Payload.SHA256, False)
     assert (made.master, made.summary) == ("spark://a:7077", "-")

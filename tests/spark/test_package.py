@@ -25,7 +25,7 @@ def test_it_can_be_used_from_the_zip_alone(tmp_path: Path) -> None:
     path = made(tmp_path)
     code = (
         "import sys; sys.path.insert(1, sys.argv[1]); import dpkt, dissect.nats, natsync.protocol\n"
-        "from dissect.nats.pipeline import sessions\n"
+        "from dissect.nats import sessions\n"
         "for module in (dpkt, dissect.nats, natsync.protocol): print(sys.argv[1] in module.__file__)\n"
         "print(len(list(sessions([sys.argv[2]]))))"
     )

@@ -23,6 +23,7 @@ from .files import OVERLAP, capture_name, contents, identity, is_uri, matches, o
 from .merge import MOST_OPEN, merge
 from .reader import NOWHERE, Blocks, Pieces, Reading, pieces_of
 from .report import CaptureReport, FileReport
+from .time_range import TimeBound, TimeRange
 
 STDIN = "-"
 
@@ -49,7 +50,9 @@ def read_runs(
     """
     sources = [_Source(path, max_expanded) for path in files_of(paths, report)]
     sizes = [source.report.size for source in sources]
-    report.size = None if None in sizes else sum(filter(None, sizes))
+    size = None if None in sizes else sum(filter(None, sizes))
+    # What was read before belongs to other timelines of the same report.
+    report.size = None if size is None else report.position + size
     if len(sources) == 1:
         yield from sources[0].packets(report)
         return
@@ -98,6 +101,18 @@ def too_many(path: str) -> CaptureError:
 def files_of(paths: Sequence[str], report: CaptureReport) -> list[str]:
     """The files that the inputs stand for, each once. `report` has those of folders that are none."""
     return list({identity(path): path for path in _files(paths, report)}.values())
+
+
+def time_range(
+    paths: Sequence[str], from_time: TimeBound | None, until_time: TimeBound | None
+) -> TimeRange:
+    """The range between two times, for which the first packet of each file is read if it must be."""
+    bounds = from_time, until_time
+    first_ns = 0
+    if any(bound is not None and bound.elapsed for bound in bounds):
+        times = [_Source(path, None).first_ns() for path in files_of(paths, CaptureReport())]
+        first_ns = int(min((each for each in times if each != inf), default=0))
+    return TimeRange(*(bound and bound.after(first_ns) for bound in bounds))
 
 
 class _Source:

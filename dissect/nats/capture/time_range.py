@@ -2,10 +2,49 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
+from typing import NamedTuple
 
+from ..number_formats import time_of
 from ..types import Packets
+
+_SECONDS = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?", re.ASCII)
+
+
+class TimeBound(NamedTuple):
+    """A time: nanoseconds since the epoch or, if `elapsed`, since the first packet of the captures."""
+
+    ns: int
+    elapsed: bool = False
+
+    def after(self, first_ns: int) -> int:
+        """The time since the epoch, where the first packet is at `first_ns`."""
+        return first_ns + self.ns if self.elapsed else self.ns
+
+
+def time_bound(text: str) -> TimeBound:
+    """A time as users write it: seconds into the captures (`90`, `1.5`) or a time as `time_of` takes it.
+    Raises ValueError."""
+    if found := _SECONDS.fullmatch(text.strip()):
+        return TimeBound(int(found[1]) * 10**9 + int((found[2] or "").ljust(9, "0")), True)
+    return TimeBound(time_of(text))
+
+
+def packets_between(
+    runs: Iterable[Packets], from_time: TimeBound | None, until_time: TimeBound | None
+) -> Iterator[Packets]:
+    """The packets from one time on and before the other; None is no bound. The time of the very first packet
+    is where the captures begin."""
+    source = iter(runs)
+    first = next(source, None)
+    if first is None:
+        return
+    first_ns = first.places[0][0]
+    bounds = (bound and bound.after(first_ns) for bound in (from_time, until_time))
+    yield from TimeRange(*bounds).of(chain([first], source))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,83 +1,28 @@
-"""What the user may ask for: options and arguments of all commands, and what was given as one value.
+"""The options and arguments of all commands, as click declares them; the help shows them in groups.
 
-Every command that prints rows has the same options; `help` shows them in groups.
+Every command that prints rows has the same options.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import click
 
 from natsync.protocol import Kind
 
 from ..capture.decompress import ALWAYS_EXPANDED, LARGEST_RATIO
+from ..capture.time_range import TimeBound, time_bound
 from ..number_formats import size_of
-from ..options import Options, Payload
+from ..options import Payload
 from ..output.formats import FORMATS
 from ..tcp.flow import FlowLimits
 from ..tcp.reassembly import Limits
-
-STDIN = "-"
 
 _WHOLE = 1000  # characters, more than any sentence
 
 _FLOWS = FlowLimits()
 _STREAMS = Limits()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandOptions:
-    """One command's captures and options, as the user gave them."""
-
-    captures: tuple[str, ...]
-    format: str = "text"
-    output: str | None = None
-    columns: str | None = None
-    where: str | None = None
-    jobs: int = 1
-    limit: int | None = None
-    csv_safe: bool = False
-    progress: bool | None = None
-    hints: dict[int, Kind] = field(default_factory=dict)
-    no_redact: bool = False
-    payload: str = "none"
-    hole_seconds: float = _STREAMS.patience_ns / 1e9
-    max_stream_bytes: int = _STREAMS.held_bytes
-    max_held_bytes: int = _FLOWS.held_bytes
-    max_flows: int = _FLOWS.max_flows
-    idle_seconds: float = _FLOWS.idle_ns / 1e9
-    max_expanded: int | None = None
-
-    @property
-    def live(self) -> bool:
-        """Whether packets may still be arriving."""
-        return STDIN in self.captures
-
-    @property
-    def path(self) -> str | None:
-        """The output, where it is not standard output."""
-        return None if self.output == "-" else self.output
-
-    @property
-    def options(self) -> Options:
-        """How to dissect."""
-        return Options(
-            self.hints,
-            Payload(self.payload),
-            not self.no_redact,
-            Limits(
-                held_bytes=self.max_stream_bytes,
-                patience_ns=round(self.hole_seconds * 1e9),
-            ),
-            FlowLimits(
-                max_flows=self.max_flows,
-                idle_ns=round(self.idle_seconds * 1e9),
-                held_bytes=self.max_held_bytes,
-            ),
-            max_expanded=self.max_expanded,
-        )
 
 
 class _GroupedOption(click.Option):
@@ -127,6 +72,13 @@ def _hints(
             raise click.BadParameter(f"{value!r} is no port=kind; kinds are {', '.join(kinds)}")
         hints[int(port)] = kinds[kind]
     return hints
+
+
+def _bound(context: click.Context, option: click.Parameter, value: str | None) -> TimeBound | None:
+    try:
+        return None if value is None else time_bound(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _output(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
@@ -201,6 +153,46 @@ _JOBS = option(
     show_default=True,
     help="Share the work among N processes, 0 for all cores; the rows are the same.",
 )
+SELECTION = (
+    option(
+        "--from",
+        "from_time",
+        group="Selection",
+        metavar="TIME",
+        callback=_bound,
+        help="Only packets from this time on: 2026-11-21T02:01:43Z or a part of it, or seconds after the"
+        " first packet.",
+    ),
+    option(
+        "--until",
+        "until_time",
+        group="Selection",
+        metavar="TIME",
+        callback=_bound,
+        help="Only packets before this time.",
+    ),
+    option(
+        "--kind",
+        "kinds",
+        group="Selection",
+        metavar="KIND",
+        multiple=True,
+        type=click.Choice([kind.value for kind in Kind]),
+        help="Only connections of this kind: client, route, gateway or leafnode. Repeatable.",
+    ),
+)
+_SEPARATE = option(
+    "--separate",
+    group="Selection",
+    is_flag=True,
+    help="Take each capture as a timeline of its own: connections do not continue in the next file.",
+)
+_SORT = option(
+    "--sort",
+    group="Output",
+    metavar="COLUMN[:desc]",
+    help="Order the rows by this column; absent values come last.",
+)
 DISSECTION = (
     option(
         "--port",
@@ -266,8 +258,6 @@ LIMITS = (
         help="Silence after which a connection is over.",
     ),
 )
-
-
 READING = (
     *LIMITS,
     option(
@@ -280,6 +270,7 @@ READING = (
         f"[default: {LARGEST_RATIO} times its size, at least {ALWAYS_EXPANDED >> 20} MiB]",
     ),
 )
+_INPUT = (*SELECTION, _SEPARATE, *DISSECTION, *READING)
 
 
 def _format(names: Sequence[str]) -> Decorator:
@@ -307,25 +298,25 @@ def payload_option(default: str) -> Decorator:
 
 def row_options(command: Command) -> Command:
     """Captures, and the options of every command that prints a table."""
-    options = (_format(tuple(FORMATS)), _COLUMNS, _WHERE, _LIMIT, _CSV_SAFE, *_OUTPUT, _JOBS)
-    return with_captures((*options, *DISSECTION, *READING), command)
+    options = (_format(tuple(FORMATS)), _COLUMNS, _WHERE, _SORT, _LIMIT, _CSV_SAFE, *_OUTPUT, _JOBS)
+    return with_captures((*options, *_INPUT), command)
 
 
 def talk_options(command: Command) -> Command:
     """Captures, and the options of a command that prints some rows of a table, chosen by itself."""
     options = (_format(tuple(FORMATS)), _COLUMNS, _LIMIT, _CSV_SAFE, *_OUTPUT)
-    return with_captures((*options, *DISSECTION, *READING), command)
+    return with_captures((*options, *_INPUT), command)
 
 
 def query_options(command: Command) -> Command:
     """Captures, and the options of a command that prints rows of no table."""
     options = (_format(tuple(FORMATS)), _LIMIT, _CSV_SAFE, *_OUTPUT)
-    return with_captures((*options, *DISSECTION, *READING), command)
+    return with_captures((*options, *_INPUT), command)
 
 
 def fact_options(command: Command) -> Command:
     """Captures, and the options of a command that prints facts which are no rows of a table."""
-    return with_captures((_format(("text", "jsonl")), *_OUTPUT, *DISSECTION, *READING), command)
+    return with_captures((_format(("text", "jsonl")), *_OUTPUT, *_INPUT), command)
 
 
 def split_options(command: Command) -> Command:
@@ -359,8 +350,3 @@ def with_captures(options: tuple[Decorator, ...], command: Command) -> Command:
     for option in (_CAPTURES, *reversed(options)):
         command = option(command)
     return command
-
-
-def given(values: dict[str, object]) -> CommandOptions:
-    """What click made of the command line, as one value."""
-    return CommandOptions(**values)  # type: ignore[arg-type]  # the options above declare the same types

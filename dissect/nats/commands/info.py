@@ -15,7 +15,7 @@ from ..engine.session_tables import build_tables
 from ..number_formats import count_text, duration_text, size_text, time_text
 from ..options import Options
 from ..packet import Layers
-from ..pipeline import segments
+from ..pipeline import segments, timelines
 from ..records import AnomalyRecord, FlowRecord, SessionRecord, printable, text_of
 
 Fact = str | int | Mapping[str, int] | list[str] | None
@@ -41,10 +41,11 @@ def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Tr
     """Reads captures to their ends; `report` tells of the files then."""
     found, layers = Traffic(), Layers()
     tables = ("flows", "sessions", "anomalies")
-    source = segments(paths, report, layers=layers, max_expanded=options.max_expanded)
-    for _, records in build_tables(packet_events(source, options), tables, options):
-        for record in records:
-            _count(found, record)
+    for timeline in timelines(paths, options, report):
+        source = segments(timeline, report, layers=layers, options=options)
+        for _, records in build_tables(packet_events(source, options), tables, options):
+            for record in records:
+                _count(found, record)
     found.no_tcp = layers.passed_over
     return found
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from functools import partial
 
 from ..capture import CaptureReport
 from ..output.duckdb import Where
 from ..output.formats import FORMATS
-from ..output.writer import Layout, Rendered
+from ..output.writer import Layout
 from ..parallel import Work, sharded
-from ..pipeline import records
+from ..pipeline import records, timelines
 from ..records import Record, SessionRecord
-from .arguments import CommandOptions
+from .command_options import CommandOptions
+from .sorting import RenderedRow, SortOrder
 
 
 def rows_of(
@@ -29,17 +31,29 @@ def rows_of(
 
 
 def shared_rows(
-    table: str, given: CommandOptions, layout: Layout, jobs: int, report: CaptureReport
-) -> Generator[tuple[Rendered, int], None, None]:
-    """The same rows, rendered by `jobs` processes; with each, the number of its NATS messages."""
+    table: str,
+    given: CommandOptions,
+    layout: Layout,
+    jobs: int,
+    report: CaptureReport,
+    order: SortOrder | None = None,
+) -> Generator[RenderedRow, None, None]:
+    """The same rows, rendered by `jobs` processes."""
     work = Work(
         paths=given.captures,
         table=table,
         options=given.options,
-        renderer=partial(_renderer, table, given.format, layout),
+        renderer=partial(renderer, table, given.format, layout, order),
         where=given.where,
     )
-    return sharded(work, jobs, report)
+    if not given.separate:
+        yield from sharded(work, jobs, report)
+        return
+    for timeline in timelines(given.captures, given.options, report):
+        alone = CaptureReport()
+        options = replace(work.options, separate=False)
+        yield from sharded(replace(work, paths=tuple(timeline), options=options), jobs, alone)
+        report.files += alone.files
 
 
 def messages_of(row: Record) -> int:
@@ -49,6 +63,12 @@ def messages_of(row: Record) -> int:
     return 0
 
 
-def _renderer(table: str, format: str, layout: Layout) -> Callable[[Record], tuple[Rendered, int]]:
+def renderer(
+    table: str, format: str, layout: Layout, order: SortOrder | None
+) -> Callable[[Record], RenderedRow]:
+    """The function that renders a record, by arguments that another process can be sent."""
     render = FORMATS[format].table(table, layout).render
-    return lambda row: (render(row), messages_of(row))
+    if order is None:
+        return lambda row: (render(row), messages_of(row), ())
+    key = order.key()
+    return lambda row: (render(row), messages_of(row), key(row))

@@ -17,6 +17,7 @@ from tempfile import SpooledTemporaryFile
 from typing import ContextManager, NamedTuple
 
 from ..capture import CaptureReport
+from ..capture.sources import STDIN
 from ..errors import DissectError
 from ..output.formats import FORMATS
 from ..output.sink import INTERRUPTED, Fault, say, sink_of, writing
@@ -26,12 +27,13 @@ from ..output.writer import Layout, LineWriter, OutputFormat, Render, Rendered, 
 from ..parallel import cores
 from ..records import FrameRecord, Record, SessionRecord
 from ..tables import TABLES
-from .arguments import STDIN, CommandOptions
+from .command_options import CommandOptions
 from .follow import Conversation
 from .info import Traffic, info_text, json_text, traffic
-from .rows import messages_of, rows_of, shared_rows
+from .rows import messages_of, renderer, rows_of, shared_rows
 from .session_detail import is_whole, moments, only, session_story
 from .signals import ends_input
+from .sorting import RenderedRow, SortOrder, sort_order, sorted_rows
 
 _DAMAGED = 3
 _CHUNK_ROWS = 256
@@ -73,6 +75,14 @@ class Command:
         except DissectError as error:
             raise Fault(str(error)) from None
 
+    @property
+    def order(self) -> SortOrder | None:
+        """The order of the rows, where the user wants another one than that of time."""
+        try:
+            return None if self.given.sort is None else sort_order(self.table, self.given.sort)
+        except ValueError as error:
+            raise Fault(f"--sort: {error}") from None
+
     def bar(self) -> ContextManager[Callable[[], None]]:
         """The progress bar; the function it gives takes it away."""
         wanted = self.given.progress
@@ -85,17 +95,21 @@ class Command:
 
 def print_rows(run: Command) -> None:
     """Prints the rows of the command's table."""
-    given, form = run.given, run.format
+    given, form, order = run.given, run.format, run.order
     jobs = given.jobs or cores()
     if jobs > 1 and given.live:
         say("packets from standard input are read by one process: --jobs does nothing")
         jobs = 1
     if jobs > 1:
-        with closing(shared_rows(run.table, given, run.layout, jobs, run.report)) as shared:
-            print_chunks(run, form, shared_chunks(shared, given))
-    else:
-        with closing(rows_of(run.table, given, run.report)) as rows:
+        with closing(shared_rows(run.table, given, run.layout, jobs, run.report, order)) as shared:
+            print_chunks(run, form, rendered_chunks(shared, given, order))
+        return
+    with closing(rows_of(run.table, given, run.report)) as rows:
+        if order is None:
             print_chunks(run, form, chunks_of(rows, form.render, given))
+        else:
+            render = renderer(run.table, given.format, run.layout, order)
+            print_chunks(run, form, rendered_chunks(map(render, rows), given, order))
 
 
 def chunks_of(rows: Iterator[Record], render: Render, given: CommandOptions) -> Iterator[Chunk]:
@@ -105,10 +119,14 @@ def chunks_of(rows: Iterator[Record], render: Render, given: CommandOptions) -> 
         yield Chunk(list(map(render, some)), sum(map(messages_of, some)))
 
 
-def shared_chunks(rows: Iterator[tuple[Rendered, int]], given: CommandOptions) -> Iterator[Chunk]:
-    """The same for rows that worker processes rendered."""
+def rendered_chunks(
+    rows: Iterator[RenderedRow], given: CommandOptions, order: SortOrder | None
+) -> Iterator[Chunk]:
+    """Rows that are rendered already, in the order that the user wants."""
+    if order is not None:
+        rows = sorted_rows(rows, order.descending)
     while some := list(islice(rows, max(1, min(_CHUNK_ROWS, given.limit or _CHUNK_ROWS)))):
-        yield Chunk([row for row, _ in some], sum(messages for _, messages in some))
+        yield Chunk([row for row, _, _ in some], sum(messages for _, messages, _ in some))
 
 
 def print_chunks(
@@ -136,7 +154,7 @@ def print_chunks(
     _say_what_is_wrong(run.report, interrupted.yes)
     stopped = limit is not None and count >= limit
     if not silent and not stopped and (run.given.format == "text" or not count):
-        say(totals(run.table, count, messages, run.report, run.given.where is not None))
+        say(totals(run.table, count, messages, run.report, run.given.is_filtered))
     _exit(run.report, interrupted.yes)
 
 

@@ -14,7 +14,7 @@ from ..engine.frame_rows import kind_name
 from ..engine.session_tables import build_tables
 from ..errors import DissectError
 from ..options import Options
-from ..pipeline import segments
+from ..pipeline import segments, timelines
 from ..records import AnomalyRecord, FrameRecord, Record, SessionRecord
 
 # What makes a story: the beginning of a session, what was subscribed, and what went wrong.
@@ -68,8 +68,12 @@ def moments(
     """The one session whose id begins with `start`. Unclear, raised behind the last packet, says that
     there is none, or that all that was given before is worth nothing since there are several."""
     chosen = _Chosen(start)
-    source = segments(paths, report, max_expanded=options.max_expanded)
-    groups = chosen.of(packet_events(source, options))
+    report = CaptureReport() if report is None else report
+    groups = chosen.of(
+        group
+        for timeline in timelines(paths, options, report)
+        for group in packet_events(segments(timeline, report, options=options), options)
+    )
     place = _Place()
     for _, records in build_tables(groups, ("frames", "anomalies", "sessions"), options):
         if chosen.heading:

@@ -15,7 +15,7 @@ from ..output.duckdb import answer
 from ..output.formats import FORMATS
 from ..output.writer import OutputFormat, QueryFormat, Writer
 from ..pipeline import records
-from .arguments import CommandOptions
+from .command_options import CommandOptions
 from .run import Chunk, Command, print_chunks
 
 _CHUNK_ROWS = 1024

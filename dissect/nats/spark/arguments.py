@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import click
 
-from natsync.protocol import Kind
-
-from ..commands.arguments import DISSECTION, LIMITS, Command, CommandOptions, option, with_captures
-from ..number_formats import size_of, time_of
+from ..commands.arguments import DISSECTION, LIMITS, SELECTION, Command, option, with_captures
+from ..commands.command_options import CommandOptions
+from ..number_formats import size_of
 from ..tables import TABLES
 
 
@@ -21,9 +20,6 @@ class JobGiven(CommandOptions):
     out: str
     tables: tuple[str, ...]
     chunk_bytes: int
-    from_ns: int | None
-    until_ns: int | None
-    kinds: tuple[str, ...]
     master: str | None
     conf: dict[str, str]
     summary: str | None
@@ -46,13 +42,6 @@ def _settings(
         if not re.match(r"spark\.[^=\s]+=", value):
             raise click.BadParameter(f"{value!r} is no setting, as spark.executor.memory=4g is")
     return {name: text for name, _, text in (value.partition("=") for value in values)}
-
-
-def _time(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
-    try:
-        return None if value is None else time_of(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 def _size(context: click.Context, option: click.Parameter, value: str) -> int:
@@ -81,31 +70,6 @@ _TABLES = (
         show_default=True,
         callback=_tables,
         help=f"Which tables: {', '.join(TABLES)}.",
-    ),
-    option(
-        "--from",
-        "from_ns",
-        group="Output",
-        metavar="TIME",
-        callback=_time,
-        help="Only packets from then on: 2026-11-21T02:01:43Z, or less of it.",
-    ),
-    option(
-        "--until",
-        "until_ns",
-        group="Output",
-        metavar="TIME",
-        callback=_time,
-        help="Only packets before.",
-    ),
-    option(
-        "--kind",
-        "kinds",
-        group="Output",
-        metavar="KIND",
-        multiple=True,
-        type=click.Choice([kind.value for kind in Kind]),
-        help="Only connections of a kind; can be given several times.",
     ),
     option(
         "--progress/--no-progress",
@@ -150,7 +114,7 @@ _SPARK = (
 
 def job_options(command: Command) -> Command:
     """Captures, and the options of a job that writes tables."""
-    return with_captures((*_TABLES, *_SPARK, *DISSECTION, *LIMITS), command)
+    return with_captures((*_TABLES, *SELECTION, *_SPARK, *DISSECTION, *LIMITS), command)
 
 
 def job_given(values: dict[str, object]) -> JobGiven:

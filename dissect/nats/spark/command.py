@@ -11,11 +11,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from natsync.protocol import Kind
-
 from ..capture import CaptureReport
 from ..capture.files import is_uri, told
-from ..capture.time_range import TimeRange
+from ..capture.sources import time_range
 from ..number_formats import count_text, duration_text, size_text
 from ..output.sink import say, sink_of, writing
 from ..partition.byte_ranges import captures
@@ -38,11 +36,9 @@ def run_job(given: JobGiven) -> None:
         _check(paths, out)
         with session(given.master, given.conf) as spark:
             options = JobOptions(
-                options=replace(
-                    given.options, kinds=frozenset(map(Kind, given.kinds)) if given.kinds else None
-                ),
+                options=replace(given.options, from_time=None, until_time=None),
                 chunk_bytes=given.chunk_bytes,
-                window=TimeRange(given.from_ns, given.until_ns),
+                window=time_range(paths, given.from_time, given.until_time),
             )
             progress = wants_progress(given.progress)
             summary = dissect(spark, paths, given.tables, options, out, progress)

@@ -1,0 +1,144 @@
+"""The Python functions: the records of a table, as objects, as an Arrow table or as a pandas DataFrame.
+
+    from dissect.nats import sessions
+
+    for row in sessions("capture.pcap"):
+        print(row.kind, row.originator, row.messages_originator)
+
+    frames(["monday.pcap", "tuesday.pcap"]).to_pandas()
+
+Everything streams: memory does not grow with the capture, unless rows are collected. What was read and what
+was damaged is in the `CaptureReport` that may be handed in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Generator, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from . import pipeline
+from .capture import CaptureReport
+from .errors import MissingLibrary
+from .options import Options
+from .output.arrow import BATCH_ROWS, batch, pyarrow, schema
+from .records import (
+    AnomalyRecord,
+    FlowRecord,
+    FrameRecord,
+    Record,
+    RequestRecord,
+    SessionRecord,
+    SubscriptionRecord,
+)
+from .tables import TABLE_OF
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow as pa
+
+Path = str | os.PathLike[str]
+Paths = Path | Iterable[Path]
+"""A capture, or several: files, folders, patterns, or `-` for standard input; together one timeline."""
+
+_DEFAULTS = Options()
+
+_R = TypeVar("_R", bound=Record)
+
+
+class Rows(Generic[_R]):
+    """The records of one table: an iterator, which reads the captures while it is used.
+
+    A caller that stops early calls `close`, or uses it in a `with` block, which closes the files. Raises
+    CaptureError where an input is no capture.
+    """
+
+    def __init__(self, table: str, records: Generator[Record, None, None], row: type[_R]) -> None:
+        self._table = table
+        self._records = records
+        self._row = row
+
+    def __iter__(self) -> Iterator[_R]:
+        return self
+
+    def __next__(self) -> _R:
+        record = next(self._records)
+        assert isinstance(record, self._row)
+        return record
+
+    def close(self) -> None:
+        """Closes the captures; there are no more records."""
+        self._records.close()
+
+    def __enter__(self) -> Rows[_R]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def to_arrow(self) -> pa.Table:
+        """The records that were not taken yet as a `pyarrow.Table`. Raises MissingLibrary."""
+        batches = []
+        while some := list(islice(self._records, BATCH_ROWS)):
+            batches.append(batch(self._table, some))
+        return pyarrow().Table.from_batches(batches, schema=schema(self._table))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same as a `pandas.DataFrame`; `time` is a timestamp in UTC. Raises MissingLibrary."""
+        try:
+            import pandas  # noqa: F401  # pyarrow needs it, and says less when it is missing
+        except ImportError:
+            raise MissingLibrary("pandas", "all") from None
+        return self.to_arrow().to_pandas()
+
+
+class TableFunction(Protocol[_R]):
+    """A function that gives the records of one table: `frames(paths)`, `sessions(paths)`, and so on."""
+
+    def __call__(
+        self,
+        paths: Paths,
+        options: Options = _DEFAULTS,
+        report: CaptureReport | None = None,
+        live: bool = False,
+    ) -> Rows[_R]:
+        """The records, in order of time; with `live` as soon as each is complete. `report` fills up while
+        captures are read. Raises CaptureError where an input is no capture."""
+
+
+def rows_of(row: type[_R]) -> TableFunction[_R]:
+    """The function for the table with this class of records."""
+    table = TABLE_OF[row]
+
+    def rows(
+        paths: Paths,
+        options: Options = _DEFAULTS,
+        report: CaptureReport | None = None,
+        live: bool = False,
+    ) -> Rows[_R]:
+        return Rows(table.name, records(paths, [table.name], options, report, live), row)
+
+    rows.__name__ = rows.__qualname__ = table.name
+    rows.__doc__ = f"{table.summary} Arguments as in `TableFunction`."
+    return rows
+
+
+def records(
+    paths: Paths,
+    tables: Collection[str],
+    options: Options = _DEFAULTS,
+    report: CaptureReport | None = None,
+    live: bool = False,
+) -> Generator[Record, None, None]:
+    """The records of several tables in one pass over the captures. Each table is in order of time."""
+    names = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    return pipeline.records([os.fspath(name) for name in names], tables, options, report, live)
+
+
+frames = rows_of(FrameRecord)
+sessions = rows_of(SessionRecord)
+subscriptions = rows_of(SubscriptionRecord)
+requests = rows_of(RequestRecord)
+flows = rows_of(FlowRecord)
+anomalies = rows_of(AnomalyRecord)

@@ -1,0 +1,88 @@
+"""The captures and options of one command, as one value, and the dissection `Options` made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from natsync.protocol import Kind
+
+from ..capture.sources import STDIN
+from ..capture.time_range import TimeBound
+from ..options import Options
+from ..tcp.flow import FlowLimits
+from ..tcp.reassembly import Limits
+
+_FLOWS = FlowLimits()
+_STREAMS = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandOptions:
+    """One command's captures and options, as the user gave them."""
+
+    captures: tuple[str, ...]
+    format: str = "text"
+    output: str | None = None
+    columns: str | None = None
+    where: str | None = None
+    jobs: int = 1
+    limit: int | None = None
+    csv_safe: bool = False
+    progress: bool | None = None
+    hints: dict[int, Kind] = field(default_factory=dict)
+    no_redact: bool = False
+    payload: str = "none"
+    from_time: TimeBound | None = None
+    until_time: TimeBound | None = None
+    kinds: tuple[str, ...] = ()
+    separate: bool = False
+    sort: str | None = None
+    hole_seconds: float = _STREAMS.patience_ns / 1e9
+    max_stream_bytes: int = _STREAMS.held_bytes
+    max_held_bytes: int = _FLOWS.held_bytes
+    max_flows: int = _FLOWS.max_flows
+    idle_seconds: float = _FLOWS.idle_ns / 1e9
+    max_expanded: int | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether packets may still be arriving."""
+        return STDIN in self.captures
+
+    @property
+    def path(self) -> str | None:
+        """The output, where it is not standard output."""
+        return None if self.output == "-" else self.output
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether rows of the captures may be left out."""
+        return any((self.where is not None, self.kinds, self.from_time, self.until_time))
+
+    @property
+    def options(self) -> Options:
+        """How to dissect."""
+        return Options(
+            hints=self.hints,
+            payload=self.payload,
+            redact=not self.no_redact,
+            stream_limits=Limits(
+                held_bytes=self.max_stream_bytes,
+                patience_ns=round(self.hole_seconds * 1e9),
+            ),
+            flow_limits=FlowLimits(
+                max_flows=self.max_flows,
+                idle_ns=round(self.idle_seconds * 1e9),
+                held_bytes=self.max_held_bytes,
+            ),
+            kinds=self.kinds or None,
+            from_time=self.from_time,
+            until_time=self.until_time,
+            separate=self.separate,
+            max_expanded=self.max_expanded,
+        )
+
+
+def given(values: dict[str, object]) -> CommandOptions:
+    """What click made of the command line, as one value."""
+    return CommandOptions(**values)  # type: ignore[arg-type]  # the options above declare the same types

@@ -1,0 +1,94 @@
+"""The Python functions: how captures are named, and the same rows as objects, Arrow tables and DataFrames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dissect.nats import CaptureError, Options, frames, records, sessions
+from dissect.nats.errors import MissingLibrary
+from dissect.nats.output.arrow import records_of
+from dissect.nats.pipeline import records as unwrapped
+
+from tests.support.paths import CAPTURES
+from tests.support.requirements import missing
+
+CORE = CAPTURES / "core-2.15.1.pcap"
+AUTH = CAPTURES / "auth-2.15.1.pcap"
+
+try:
+    import pandas  # noqa: F401  # whether it is there
+    import pyarrow  # noqa: F401  # whether it is there
+except ImportError as lack:
+    missing("pandas or pyarrow", str(lack))
+
+
+def test_a_capture_is_named_by_a_text_or_a_path() -> None:
+    expected = list(unwrapped([str(CORE)], ["sessions"]))
+    assert len(expected) == 7
+    for paths in (str(CORE), CORE, [str(CORE)], [CORE], (path for path in [CORE])):
+        assert list(sessions(paths)) == expected
+        assert len(list(sessions([AUTH, str(CORE)]))) == 14
+
+
+def test_one_that_is_missing_is_named() -> None:
+    with pytest.raises(CaptureError, match="nowhere.pcap: no such file"):
+        next(iter(sessions("nowhere.pcap")))
+
+
+def test_several_tables_in_one_pass() -> None:
+    found = {type(row).__name__ for row in records(CORE, ["sessions", "flows"])}
+    assert found == {"SessionRecord", "FlowRecord"}
+
+
+def test_rows_as_an_arrow_table() -> None:
+    table = frames(CORE).to_arrow()
+    rows = [row for part in table.to_batches() for row in records_of("frames", part)]
+    assert rows == list(frames(CORE))
+    nothing = frames(CAPTURES / "http.pcap").to_arrow()
+    assert nothing.num_rows == 0 and nothing.schema.names == table.schema.names
+
+
+def test_rows_as_a_dataframe() -> None:
+    data = sessions(CORE).to_pandas()
+    assert list(data["client_name"].dropna())[:1] == ["warehouse"] and len(data) == 7
+    assert str(data["time"].dt.tz) == "UTC"
+
+
+def test_pandas_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    with pytest.raises(MissingLibrary, match="pandas is not installed"):
+        sessions(CORE).to_pandas()
+
+
+def test_stopping_early_closes_the_captures() -> None:
+    with frames(CORE) as rows:
+        assert next(rows).op == "INFO"
+    assert list(rows) == []
+
+
+def test_payloads_as_a_text() -> None:
+    options = Options(payload="text")
+    assert any(row.payload for row in frames(CORE, options))
+    with pytest.raises(ValueError, match="'loud'"):
+        Options(payload="loud")
+
+
+def test_times_and_kinds_as_texts() -> None:
+    every = list(frames(CORE))
+    early = list(frames(CORE, Options(until_time="0.5")))
+    assert 0 < len(early) < len(every) and early == every[: len(early)]
+    assert list(frames(CORE, Options(kinds=["route"]))) == []
+    with pytest.raises(ValueError, match="no time"):
+        Options(from_time="yesterday")
+
+
+def test_captures_that_are_timelines_of_their_own(tmp_path: Path) -> None:
+    """The same capture twice: one timeline has everything once more on the same flows, two have it twice."""
+    for name in ("a.pcap", "b.pcap"):
+        (tmp_path / name).write_bytes(CORE.read_bytes())
+    alone = [row.messages_originator for row in sessions(CORE)]
+    both = sessions(tmp_path, Options(separate=True))
+    assert [row.messages_originator for row in both] == alone * 2
+    assert [row.messages_originator for row in sessions(tmp_path)] != alone * 2

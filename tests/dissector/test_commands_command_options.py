@@ -1,0 +1,38 @@
+"""One command's options as one value."""
+
+from __future__ import annotations
+
+from dissect.nats.capture.time_range import TimeBound
+from dissect.nats.commands.command_options import CommandOptions, given
+from dissect.nats.options import Options, Payload
+from natsync.protocol import Kind
+
+
+def test_without_options_everything_is_as_from_python() -> None:
+    assert CommandOptions(captures=("a",)).options == Options()
+
+
+def test_options_of_the_dissection() -> None:
+    made = given(
+        {
+            "captures": ("-",),
+            "kinds": ("route",),
+            "payload": "text",
+            "no_redact": True,
+            "until_time": TimeBound(5, True),
+            "separate": True,
+        }
+    )
+    expected = Options(
+        payload=Payload.TEXT,
+        redact=False,
+        kinds=[Kind.ROUTE],
+        until_time=TimeBound(5, True),
+        separate=True,
+    )
+    assert made.options == expected and made.live and made.is_filtered
+
+
+def test_standard_output_has_no_path() -> None:
+    assert CommandOptions(captures=("a",), output="-").path is None
+    assert not CommandOptions(captures=("a",), output="b").is_filtered
