@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .errors import OptionError
+
 __all__ = ["check_call", "check_count", "check_data", "check_seconds", "check_text"]
 
 _COROUTINE = 0x80 | 0x200  # inspect.CO_COROUTINE, CO_ASYNC_GENERATOR
@@ -28,7 +30,7 @@ def check_seconds(**given: object) -> None:
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise TypeError(f"{what} must be a number of seconds, not {_kind(value)}")
         if value != value:
-            raise ValueError(f"{what} must be a number of seconds, not NaN")
+            raise OptionError(what, "must be a number of seconds, not NaN")
 
 
 def check_count(**given: object) -> None:

@@ -8,7 +8,7 @@ kept and sent then, as far as there is room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, cast
@@ -42,7 +42,7 @@ from .options import (
     check_max_msgs,
 )
 from .protocol import ServerInfo
-from .subscription import Subscription, check_limits, gather
+from .subscription import Replies, Subscription, check_limits
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -260,15 +260,15 @@ class Client:
         stall: float | None = None,
         sentinel: Callable[[Msg], bool] | None = None,
         headers: HeadersLike | None = None,
-    ) -> Iterator[Msg]:
+    ) -> Replies:
         """The replies to `data`, from any number of responders, as they come (ADR-47).
 
         It ends after `timeout` seconds in all, after `max_msgs` replies, when no more came for `stall`
         seconds after one, or at the reply for which `sentinel` is true, which is not given; no reply in time
         is no error, but gives nothing. Behind the replies that came it raises ConnectionReconnectingError
         where the connection is lost, so that there may be more, and ConnectionClosedError; NoRespondersError
-        where nobody listens, PermissionsViolationError where this client may not ask. Iterate it, or close
-        it: that ends the subscription behind it.
+        where nobody listens, PermissionsViolationError where this client may not ask. Iterate it, or
+        close it: that ends its subscription.
         """
         check_max_msgs(max_msgs)
         check_call(sentinel=sentinel)
@@ -282,7 +282,7 @@ class Client:
         except BaseException:
             sub.unsubscribe()
             raise
-        return gather(subject, sub, until, stall, sentinel)
+        return Replies(subject, sub, until, stall, sentinel)
 
     def _patience(self, timeout: float | None) -> float:
         if timeout is None:

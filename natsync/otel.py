@@ -26,7 +26,7 @@ from .client import Client
 from .errors import Error, ProtocolError
 from .message import Data, Handler, Headers, HeadersLike, Msg
 from .options import FLUSH_TIMEOUT, PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT
-from .subscription import Subscription
+from .subscription import Replies, Subscription
 
 __all__ = ["TracedClient", "processing"]
 
@@ -128,7 +128,7 @@ class TracedClient(Client):
         stall: float | None = None,
         sentinel: Callable[[Msg], bool] | None = None,
         headers: HeadersLike | None = None,
-    ) -> Iterator[Msg]:
+    ) -> Replies:
         """As `Client.request_many`, with a span that lasts until the end of the iteration."""
         span = self._span("request", SpanKind.CLIENT, subject, data)
         try:
@@ -145,7 +145,7 @@ class TracedClient(Client):
         except BaseException as error:
             _end(span, error)
             raise
-        return _until_done(replies, span)
+        return _TracedReplies(replies, span)
 
     def subscribe(
         self,
@@ -277,15 +277,31 @@ def _context_of(msg: Msg) -> Context:
     return propagate.extract(told)
 
 
-def _until_done(replies: Iterator[Msg], span: Span) -> Iterator[Msg]:
-    failure: BaseException | None = None
-    try:
-        yield from replies
-    except Exception as error:
-        failure = error
-        raise
-    finally:
-        _end(span, failure)
+class _TracedReplies(Replies):
+    """Replies, and a span that lasts as long as they are asked for."""
+
+    def __init__(self, replies: Replies, span: Span) -> None:
+        self._replies = replies
+        self._span: Span | None = span
+
+    def __next__(self) -> Msg:
+        try:
+            return next(self._replies)
+        except StopIteration:
+            self.close()
+            raise
+        except Exception as error:
+            self._end(error)
+            raise
+
+    def close(self) -> None:
+        self._replies.close()
+        self._end(None)
+
+    def _end(self, failure: BaseException | None) -> None:
+        span, self._span = self._span, None
+        if span:
+            _end(span, failure)
 
 
 def _failure(done: Future[Msg]) -> BaseException | None:

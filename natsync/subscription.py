@@ -19,7 +19,7 @@ from .errors import (
 from .message import Msg, is_no_responders
 from .options import check_max_msgs
 
-__all__ = ["State", "SubStats", "Subscription", "check_limits", "gather"]
+__all__ = ["Replies", "State", "SubStats", "Subscription", "check_limits"]
 
 
 class State(Enum):
@@ -203,26 +203,64 @@ class Subscription:
         return f"Subscription({self.subject!r}{queue}, {self.pending_msgs} pending)"
 
 
-def gather(
-    subject: str,
-    sub: Subscription,
-    until: float,
-    stall: float | None,
-    sentinel: Callable[[Msg], bool] | None,
-) -> Iterator[Msg]:
-    """The replies to a request on `subject` that come to `sub`, up to the time `until`: see request_many."""
-    with sub:
-        wait = until - monotonic()
-        while True:
-            try:
-                msg = sub.next_msg(max(0.0, wait))
-            except (NextMsgTimeoutError, MaxMessagesError):
-                return
-            if is_no_responders(msg):
-                raise NoRespondersError(subject)
-            if sentinel and sentinel(msg):
-                return
-            yield msg
-            wait = until - monotonic()
-            if stall is not None:
-                wait = min(wait, stall)
+class Replies:
+    """The replies to one request, from any number of responders, as they come: see `Client.request_many`.
+
+    An iterator. `close` ends the subscription that they come to, as do the end of the iteration, a `with`
+    block, and dropping it.
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        sub: Subscription,
+        until: float,
+        stall: float | None,
+        sentinel: Callable[[Msg], bool] | None,
+    ) -> None:
+        self._subject = subject
+        self._sub = sub
+        self._until = until
+        self._stall = stall
+        self._sentinel = sentinel
+        self._stalled_at = until
+        self._over = False
+
+    def __iter__(self) -> Replies:
+        return self
+
+    def __next__(self) -> Msg:
+        if self._over:
+            raise StopIteration
+        try:
+            return self._next()
+        except BaseException:
+            self.close()
+            raise
+
+    def _next(self) -> Msg:
+        try:
+            msg = self._sub.next_msg(max(0.0, self._stalled_at - monotonic()))
+        except (NextMsgTimeoutError, MaxMessagesError):
+            raise StopIteration from None
+        if is_no_responders(msg):
+            raise NoRespondersError(self._subject)
+        if self._sentinel and self._sentinel(msg):
+            raise StopIteration
+        if self._stall is not None:
+            self._stalled_at = min(self._until, monotonic() + self._stall)
+        return msg
+
+    def close(self) -> None:
+        """Ends it: no more replies come."""
+        self._over = True
+        self._sub.unsubscribe()
+
+    def __enter__(self) -> Replies:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()

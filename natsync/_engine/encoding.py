@@ -7,8 +7,9 @@ dictionary operations, which are atomic, take the place of a lock.
 from __future__ import annotations
 
 from .._checks import check_data, check_text
-from ..errors import HeadersNotSupportedError, MaxPayloadError
+from ..errors import HeadersNotSupportedError, MaxControlLineError, MaxPayloadError
 from ..message import Data, HeadersLike, encode_headers, to_wire
+from ..options import MAX_CONTROL_LINE
 from ..protocol import ServerInfo, check_publish
 
 __all__ = ["MessageEncoder"]
@@ -16,6 +17,9 @@ __all__ = ["MessageEncoder"]
 _SUBJECTS = 32_768
 """How many subjects are kept: at most 7 MB with subjects of 30 bytes. To check and encode another one takes
 1 us more (CPython 3.11)."""
+_LINE = (
+    MAX_CONTROL_LINE - 14
+)  # of prefix and reply: less the op, but with two sizes of eight digits
 _AT_ONCE = 1024  # so many of the oldest make room together: 0.1 ms
 
 
@@ -49,6 +53,8 @@ class MessageEncoder:
         if subject.__class__ is not str:
             check_text(subject=subject)
         prefix = self.prefixes.get(subject) or self._prefix(subject)
+        if reply and len(prefix) + len(reply) > _LINE:
+            raise MaxControlLineError(len(prefix) + len(reply), MAX_CONTROL_LINE)
         if data.__class__ is not bytes:
             check_data(data)
             data = memoryview(data).tobytes()
@@ -76,6 +82,8 @@ class MessageEncoder:
         """The start of a PUB to `subject`, kept from now on. Raises ProtocolError for an invalid one."""
         wire = to_wire(subject)
         check_publish(wire)
+        if len(wire) + 5 > _LINE:
+            raise MaxControlLineError(len(wire), MAX_CONTROL_LINE)
         if len(self.prefixes) >= _SUBJECTS:
             for oldest in list(self.prefixes)[:_AT_ONCE]:  # a copy: other threads may add some
                 self.prefixes.pop(oldest, None)

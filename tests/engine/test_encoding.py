@@ -71,6 +71,17 @@ def test_an_invalid_subject_is_refused_each_time(subject: str, why: str) -> None
     assert not encoder.prefixes.keys() - {"a"}
 
 
+def test_a_control_line_that_servers_do_not_take_is_refused() -> None:
+    known = MessageEncoder(INFO)
+    known.message("x" * 4077, b"", None, None)
+    with pytest.raises(errors.MaxControlLineError):
+        known.message("x" * 4078, b"", None, None)
+    with pytest.raises(errors.MaxControlLineError):
+        known.message("x" * 2000, b"", "y" * 2100, None)
+    with pytest.raises(errors.MaxControlLineError):
+        known.message("x" * 2000, b"", "y" * 2100, {"a": "b"})
+
+
 def test_what_cannot_be_sent() -> None:
     encoder = MessageEncoder(ServerInfo(max_payload=4))
     with pytest.raises(errors.MaxPayloadError):

@@ -313,3 +313,11 @@ def test_a_callback_that_is_added_after_the_end_of_the_client_is_called() -> Non
         nc.close()
         future.add_done_callback(called.append)
         assert called == [future]
+
+
+def test_replies_that_nobody_iterates_over_end_with_close_or_when_dropped() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        for ends in (lambda replies: replies.close(), lambda replies: None):
+            ends(nc.request_many("x", timeout=TIMEOUT))
+            peer.until(Unsub)
+        assert nc._connection.table.subscriptions() == []
