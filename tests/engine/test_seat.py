@@ -60,6 +60,9 @@ def answer(peer: Peer) -> None:
 
 def test_who_waits_for_a_reply_asks_and_reads_it(movers: Movers) -> None:
     with FakeServer() as server, server.client() as (nc, peer):
+        nc._connection.reply_mux()
+        loop = nc._connection._supervisor.loop
+        eventually(lambda: not (loop._seat or loop.awake))  # the I/O thread is parked again
         movers.read.clear()
         call = Background(lambda: answer(peer))
         assert nc.request("echo", b"ping", timeout=TIMEOUT).data == b"pong"
