@@ -40,6 +40,9 @@ class ConnectionKind:
         self.saw_connect = False
         self.changes = 0  # how often the way to read lines was set
         self._state = KindState.UNKNOWN
+        self.is_confirmed = (
+            False  # INFO, CONNECT or the user has said the kind; asked for every packet
+        )
         self._midstream = midstream
         self._hinted = hint is not None
         self._lnocu: dict[Direction, bool] = (
@@ -49,11 +52,6 @@ class ConnectionKind:
         self._evidence = {stream: Evidence() for stream in streams}
         if hint:
             self._confirm(hint, False)
-
-    @property
-    def is_confirmed(self) -> bool:
-        """Whether INFO, CONNECT or the user has said the kind."""
-        return self._state is KindState.CONFIRMED or self._state is KindState.COMPLETE
 
     def adds_no_evidence(self, stream: FrameStream, ops: Set[str]) -> bool:
         """Whether these operations say no more about the kind than is known."""
@@ -157,6 +155,7 @@ class ConnectionKind:
 
     def _move(self, event: KindEvent) -> None:
         self._state = next_state(KIND, self._state, event)
+        self.is_confirmed = self._state in (KindState.CONFIRMED, KindState.COMPLETE)
 
     def _infer(self, context: Context) -> None:
         """The operations show the kind. A line that does not fit will correct it."""
