@@ -148,6 +148,27 @@ def test_interest_and_messages_that_no_gateway_sends() -> None:
     assert said.ops(RESPONDER) == ["MSG", "HMSG"] * 6
 
 
+@pytest.mark.parametrize("first, second", [(b"PING\r\n", b"PONG\r\n"), (b"PONG\r\n", b"PING\r\n")])
+@pytest.mark.parametrize("way", list(Direction))
+def test_one_message_after_half_a_payload_is_proven_by_ping_and_pong(
+    way: Direction, first: bytes, second: bytes
+) -> None:
+    said = Said(midstream=True).say(way, b"of a payload\r\nPUB a 5\r\nhello\r\n" + first)
+    said.say(way.other, second).over()
+    assert said.framing.kind is Kind.CLIENT
+    client = RESPONDER if said.swapped is (way is ORIGINATOR) else ORIGINATOR
+    assert said.ops(client) == ["PUB", first[:4].decode()]
+    assert said.ops(client.other) == [second[:4].decode()]
+
+
+@pytest.mark.parametrize("answer", [b"", b"+PONG\r\n", b"PONG\r\nmore", b"PING\r\n", b"+OK\r\n"])
+def test_one_message_after_half_a_payload_is_no_proof_without_the_answer(answer: bytes) -> None:
+    said = Said(midstream=True).say(ORIGINATOR, b"half\r\nPUB a 5\r\nhello\r\nPING\r\n")
+    if answer:
+        said.say(RESPONDER, answer)
+    assert said.over().framing.verdict is not Verdict.NATS
+
+
 def test_s2_in_the_middle_of_a_connection() -> None:
     magic = b"\xff\x06\x00\x00S2sTwO"
     said = Said(midstream=True).say(ORIGINATOR, b"rest", magic + b"abc").say(RESPONDER, b"x", magic)

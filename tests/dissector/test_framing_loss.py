@@ -12,7 +12,7 @@ from dissect.nats.transport.detect import Verdict
 from dissect.nats.types import Chunk, Direction, Gap
 from natsync.protocol import Frame, Message
 
-from tests.support.conversations import Said, recorded
+from tests.support.conversations import RESPONDER, Said, recorded
 from tests.support.paths import CAPTURES
 
 WHOLE = [
@@ -117,3 +117,11 @@ def test_a_snap_length_leaves_the_control_lines(size: int) -> None:
             if isinstance(frame, Message) and isinstance(real, Message):
                 assert frame.payload_bytes == real.payload_bytes
                 assert 0 <= frame.missing_bytes <= frame.payload_bytes
+
+
+def test_frames_at_the_end_of_a_capture_stay_if_damage_follows() -> None:
+    frame = b"MSG a 1 5\r\nhello\r\n"
+    said = Said().client().say(RESPONDER, frame).lose(RESPONDER, 244).say(RESPONDER, frame)
+    more = Said().client().say(RESPONDER, frame).lose(RESPONDER, 244).say(RESPONDER, frame)
+    more.say(RESPONDER, b"MSG a 1 5\r\ndamaged\r\n")
+    assert said.over().ops(RESPONDER) == more.over().ops(RESPONDER) == ["INFO", "MSG", "MSG"]

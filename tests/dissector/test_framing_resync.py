@@ -111,3 +111,11 @@ def test_time_is_linear_in_hostile_bytes() -> None:
     seconds(500_000)
     small = min(seconds(500_000) for _ in range(2))
     assert seconds(2_000_000) < 4 * small * 2
+
+
+def test_frames_that_fill_packets_are_kept_when_the_next_one_is_refuted() -> None:
+    fed = Fed()
+    assert fed(30, PUB) is None
+    assert fed(b"PUB a 5\r\nwrong, and no more\r\n") == 30
+    assert Fed(is_nats=False)(30, PUB, b"PUB a 5\r\nwrong, and no more\r\n") is None
+    assert Fed()(30, PUB + b"PUB a 5\r\nwrong, and no more\r\n") is None

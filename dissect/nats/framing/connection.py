@@ -24,7 +24,7 @@ from .contexts import mirrored
 from .discoveries import Discovery, Handshake, LayerBegins, Proven
 from .events import Event, RolesSwapped, is_gap_of
 from .frame_stream import FrameStream
-from .resync import Chain, Quota
+from .resync import Chain, Quota, answer_each_other
 from .state import VERDICT, Proof, StreamState, next_state
 
 _NATS, _OTHER, _UNDECIDED = Verdict.NATS, Verdict.OTHER, Verdict.UNDECIDED
@@ -160,7 +160,7 @@ class ConnectionFraming:
         self._out = []
         self._take_placed(self.stack.finish())
         if self.verdict is _UNDECIDED:
-            if self._is_ping_and_pong():
+            if self._midstream and answer_each_other(*(each.resync for each in self._streams)):
                 self._decide()
             else:
                 self._other = self._first_bytes.protocol()
@@ -393,8 +393,3 @@ class ConnectionFraming:
         opaque = {stream.layer for stream in self._streams}
         names = [layer.name for layer in opaque if layer and layer.column is column]
         return self.stack.names(column) + sorted(names)
-
-    def _is_ping_and_pong(self) -> bool:
-        """Whether all that is there is PINGs from one side and PONGs from the other."""
-        chains = [stream.resync.whole_ops if stream.resync else set() for stream in self._streams]
-        return self._midstream and all(chains) and set[str]().union(*chains) == {"PING", "PONG"}

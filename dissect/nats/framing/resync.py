@@ -13,7 +13,8 @@ These numbers of frames in a row are accepted as proof:
 - three, if they end with a packet that is short (the sender has flushed), or with two packets in a row,
   or reach far, or if the bytes end there or a gap follows;
 - where it is known that the stream is NATS, two, if they end with two packets in a row, or with one before a
-  gap or the end; and one before those, if it begins with a packet: a snap length leaves no more.
+  gap or the end; and one before those, if it begins with a packet: a snap length leaves no more. So are
+  frames that fill packets, even if the one after them is refuted: without it they would have been the end.
 
 While it is not known that the connection carries NATS at all, refuted bytes are kept as long as there is
 room: they are searched again when the connection has proven itself elsewhere.
@@ -188,6 +189,14 @@ class Resynchronizer:
             return set()
         return chain.ops if chain.next == buffer.end and chain.start == buffer.start else set()
 
+    @property
+    def last_ops(self) -> set[str]:
+        """The operations of frames that are not proven yet, run to the end, and can only be NATS."""
+        chain = self.chain
+        if not chain or chain.next != self.buffer.end or not chain.specific:
+            return set()
+        return chain.ops if chain.frames > 1 else set()
+
     def finish(self) -> bool:
         """No more comes: whether the items that are held are proof enough."""
         return not self.muted and self._follow(True)
@@ -231,7 +240,10 @@ class Resynchronizer:
                 self._cursor = start + 1
                 self._forget(start)
             state = self._walk(self.chain)
-            if state is not _State.BROKEN and self._is_proven(self.chain, state, final):
+            if state is _State.BROKEN:
+                if self._is_kept(self.chain):
+                    return True
+            elif self._is_proven(self.chain, state, final):
                 return True
             if state is _State.WAITING and not final and not self._is_full():
                 return False
@@ -270,6 +282,12 @@ class Resynchronizer:
         if self.is_nats and frames == 2 and chain.at_packet_end:
             return ended
         return ended and with_packet and frames >= (1 if self.is_nats else 2)
+
+    def _is_kept(self, chain: Chain) -> bool:
+        """Whether the frames before the one that was refuted are proven by themselves: they fill packets."""
+        if not (self.is_nats and chain.frames and chain.at_packet_end):
+            return False
+        return chain.start in self.buffer.starts
 
     def _candidate(self) -> int | None:
         """The next place where a frame may begin; None while there is none."""
@@ -349,3 +367,17 @@ class Resynchronizer:
             self._visited = {place for place in self._visited if place >= first}
             self._visited_most = max(_VISITED, 2 * len(self._visited))
         self._visited.add(offset)
+
+
+def answer_each_other(one: Resynchronizer | None, other: Resynchronizer | None) -> bool:
+    """Whether two directions prove together that they are NATS, at their end: all that was pushed is PINGs
+    and PONGs; or PONGs on one side only, and a PING among the last frames of the other, or vice versa.
+    """
+    if one is None or other is None:
+        return False
+    for asking, answering in ((one, other), (other, one)):
+        ops, answers = asking.last_ops, answering.whole_ops
+        if answers == {"PONG"} and "PING" in ops or answers == {"PING"} and "PONG" in ops:
+            return True
+    whole = one.whole_ops, other.whole_ops
+    return all(whole) and set.union(*whole) == {"PING", "PONG"}
