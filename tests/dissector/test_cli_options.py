@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from dissect.nats.cli import cli
 
 from tests.support.paths import CAPTURES
+from tests.support.pcapwriter import Talk, pcap_file
 
 CORE = str(CAPTURES / "core-2.15.1.pcap")
 
@@ -97,3 +98,24 @@ def test_captures_apart(tmp_path: Path) -> None:
         args = ("sessions", str(tmp_path), "--separate", "--jobs", jobs)
         assert column("messages_originator", *args) == alone * 2
     assert "client 14" in run("info", str(tmp_path), "--separate").stdout
+
+
+def test_captures_without_nats_name_what_they_carry(tmp_path: Path) -> None:
+    http = str(CAPTURES / "http.pcap")
+    assert (
+        "no NATS found in 30 packets of 1 file; TCP connections: other 3"
+        in run("frames", http).stderr
+    )
+    talk = Talk().handshake().from_client(b"\x16\x03\x01\x00\x04\x01\x00\x00\x00")
+    path = tmp_path / "tls.pcap"
+    path.write_bytes(pcap_file(talk.records))
+    done = run("sessions", str(path))
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "no NATS found" in done.stderr and "TCP connections: tls 1" in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_can_complete(shell: str) -> None:
+    variable = {"_NATS_DISSECT_COMPLETE": f"{shell}_source"}
+    done = CliRunner().invoke(cli, [], prog_name="nats-dissect", env=variable)
+    assert done.exit_code == 0 and "_NATS_DISSECT_COMPLETE" in done.stdout

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import pickle
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
 from typing import ContextManager, NamedTuple
 
+from ..api import flows
 from ..capture import CaptureReport
 from ..capture.sources import STDIN
 from ..errors import DissectError
@@ -154,8 +156,24 @@ def print_chunks(
     _say_what_is_wrong(run.report, interrupted.yes)
     stopped = limit is not None and count >= limit
     if not silent and not stopped and (run.given.format == "text" or not count):
-        say(totals(run.table, count, messages, run.report, run.given.is_filtered))
+        text = totals(run.table, count, messages, run.report, run.given.is_filtered)
+        say(text if count or interrupted.yes else text + _other_protocols(run))
     _exit(run.report, interrupted.yes)
+
+
+def _other_protocols(run: Command) -> str:
+    """The protocols of the TCP connections, where no row of NATS was found. Files are read once more."""
+    given = run.given
+    if given.live or given.is_filtered or run.table not in ("sessions", "frames"):
+        return ""
+    try:
+        protocols = Counter(flow.protocol for flow in flows(given.captures, given.options))
+    except DissectError:  # a file that has changed since; the rows were read before
+        return ""
+    if not protocols:
+        return "; no TCP connections"
+    counts = ", ".join(f"{name} {count}" for name, count in protocols.most_common())
+    return f"; TCP connections: {counts} (`flows` lists them)"
 
 
 def _say_what_is_wrong(report: CaptureReport, interrupted: bool) -> None:
