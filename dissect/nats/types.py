@@ -1,10 +1,9 @@
-"""The values that the stages below NATS hand up: packets, segments, chunks and gaps.
+"""Values that the stages below NATS exchange: packets, segments, ticks, chunks, gaps and oddities.
 
-A capture gives `Packet`s, the link and IP layers make `Segment`s of those that carry TCP, flows sort the
-segments by connection and direction, and reassembly turns one direction's segments into `Chunk`s of
-in-order bytes, `Gap`s, and an `Oddity` for whatever else a reader should hear of. Times are int
-nanoseconds since the epoch; numbers of packets count from 1 in their file. All are values: nobody
-changes one that was handed on.
+`capture` yields `Packets`; `packet` takes `Segment`s out of those that carry TCP; `tcp` assigns segments to
+flows and reassembles each direction into `Chunk`s of in-order bytes, `Gap`s, and an `Oddity` for anything
+else worth reporting. Times are integers, nanoseconds since the epoch; packets are numbered from 1 in their
+file. A value does not change once a stage has passed it on.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ class Tick:
 
 @dataclass(slots=True)
 class Chunk:
-    """In-order bytes of one direction, each delivered once. `offset` 0 is the byte behind the SYN, or
+    """In-order bytes of one direction, each delivered once. `offset` 0 is the byte after the SYN, or
     the first byte seen where there was none; missing bytes count. `ts_ns`, `number` and `capture` are
     those of the packet that brought the bytes."""
 

@@ -38,7 +38,7 @@ def gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
     fresh = True
     for piece in pieces:
         while piece:
-            if fresh and not (piece := piece.lstrip(b"\0")):  # padding behind a member
+            if fresh and not (piece := piece.lstrip(b"\0")):  # padding after a member
                 break
             try:
                 data = inflater.decompress(piece, BLOCK)
@@ -96,7 +96,7 @@ def _streams(pieces: Iterator[bytes], name: str, fresh: Callable[[], _Unpacker])
     for piece in pieces:
         while piece or (unpacker and not unpacker.needs_input):
             if unpacker is None:
-                piece = piece.lstrip(b"\0")  # padding behind a stream
+                piece = piece.lstrip(b"\0")  # padding after a stream
                 if not piece:
                     break
                 unpacker = fresh()

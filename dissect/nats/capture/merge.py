@@ -3,7 +3,7 @@
 Captures that follow each other are read one after the other, those that overlap (two taps, a ring of files
 whose ends mix) by the times of their packets. The packets of one file keep their order, whatever their
 times; of packets with the same time the one of the file that began first comes first. A file is opened
-when the timeline reaches its first packet and closed behind its last one, so only those are open that do
+when the timeline reaches its first packet and closed after its last one, so only those are open that do
 overlap.
 """
 
@@ -28,7 +28,7 @@ def merge(
     """The packets of all sources: each is the time of its first packet and what opens it, in order of these
     times. `too_many` is raised where more than `MOST_OPEN` overlap."""
     # The time of a source's next packet, its place among the sources, its packets there, and how many of
-    # them were handed on. Places differ, so nothing behind them is ever compared.
+    # them were handed on. Places differ, so nothing after them is ever compared.
     heads: list[tuple[int, int, Packets, int]] = []
     readers: dict[int, Reader] = {}
     opened = 0
@@ -71,7 +71,7 @@ def _push(
 
 def _stop(run: Packets, taken: int, until: float, ties: bool) -> int:
     """Up to where packets come before `until`; with `ties` those at that time as well. It is at least
-    one. A file may go back in time: what comes behind is as if it had waited for its turn."""
+    one. A file may go back in time: what comes after is as if it had waited for its turn."""
     places = run.places
     stop = taken + 1
     size = len(places)

@@ -43,7 +43,7 @@ def largest_packet(snaplen: int) -> int:
 
 def read_pcap(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Reading:
     """The packets of a file whose header is there as a whole, those of a block at a time; none that begins
-    at byte `stop` of the file or behind it. `report` knows of them when they are handed on."""
+    at byte `stop` of the file or after it. `report` knows of them when they are handed on."""
     head = blocks.data[blocks.at : blocks.at + HEADER]
     order, unit_ns, header = MAGICS[head[:4]]
     snaplen, linktype = struct.unpack_from(order + "II", head, 16)
@@ -100,7 +100,7 @@ def read_pcap(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Readin
 
 
 def _note_damage(blocks: Blocks, report: FileReport, kept: int, largest: int) -> None:
-    """Say what stands behind the last whole record, unless it is the end of the file."""
+    """Say what stands after the last whole record, unless it is the end of the file."""
     rest = len(blocks.data) - blocks.at
     if kept > largest:
         report.break_off(f"a record of {kept} bytes is claimed", blocks.position)

@@ -34,7 +34,7 @@ def is_section(head: bytes) -> bool:
 
 def read_pcapng(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Reading:
     """The packets of a file that begins with a section, those of a block of the file at a time; none that
-    begins at byte `stop` of the file or behind it. `report` knows of them when they are handed on.
+    begins at byte `stop` of the file or after it. `report` knows of them when they are handed on.
     """
     section = Section("<", report)
     earlier = Ended(0, b"")

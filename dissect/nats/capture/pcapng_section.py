@@ -10,7 +10,7 @@ from ..types import Packets
 from .reader import Ended
 from .report import FileReport, InterfaceReport
 
-# Every section says its byte order with this number behind its type and length.
+# Every section says its byte order with this number after its type and length.
 ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 
 SECTION = 0x0A0D0D0A
@@ -207,13 +207,13 @@ class Section:
         linktype, snaplen = -1, 0
         if end - start >= 8:
             linktype, snaplen = struct.unpack_from(self.order + "HxxI", self._data, start)
-        told = InterfaceReport(linktype, snaplen)
-        interface = Interface(linktype, snaplen, told)
+        described = InterfaceReport(linktype, snaplen)
+        interface = Interface(linktype, snaplen, described)
         for code, value in self._options(start + 8, end):
             if code == _COMMENT:
                 self._report.comments += 1
             elif code == _NAME:
-                told.name = value[:256].decode("utf-8", "backslashreplace")
+                described.name = value[:256].decode("utf-8", "backslashreplace")
             elif code == _TSRESOL and value:
                 units = 1 << (value[0] & 127) if value[0] & 128 else 10 ** value[0]
                 whole = 10**9 % units == 0
@@ -223,7 +223,7 @@ class Section:
         self.interfaces.append(interface)
         self._described.append(self._block(start, end))
         if len(self._report.interfaces) < MOST_INTERFACES:
-            self._report.interfaces.append(told)
+            self._report.interfaces.append(described)
 
     def _block(self, start: int, end: int) -> bytes:
         """An interface block once more, without comments: they are counted where they were met."""
@@ -241,16 +241,16 @@ class Section:
         if end - start < 12:
             return
         (index,) = struct.unpack_from(self.order + "I", self._data, start)
-        told = self.interfaces[index].report if index < len(self.interfaces) else None
+        described = self.interfaces[index].report if index < len(self.interfaces) else None
         for code, value in self._options(start + 12, end):
             if code == _COMMENT:
                 self._report.comments += 1
-            elif told and len(value) == 8 and code in (_INTERFACE_DROPS, _SYSTEM_DROPS):
+            elif described and len(value) == 8 and code in (_INTERFACE_DROPS, _SYSTEM_DROPS):
                 (drops,) = struct.unpack(self.order + "Q", value)
                 if code == _INTERFACE_DROPS:
-                    told.interface_drops = drops
+                    described.interface_drops = drops
                 else:
-                    told.system_drops = drops
+                    described.system_drops = drops
 
     def _comments(self, start: int, end: int) -> None:
         for code, _ in self._options(start, end):

@@ -194,7 +194,7 @@ def read_file(
     path: str, report: FileReport, stop: int = NOWHERE, max_expanded: int | None = None
 ) -> Reading:
     """The packets of a file, whatever its format; none that begins at byte `stop` (of the unpacked contents)
-    or behind it. The file is closed behind the last one, and with the generator."""
+    or after it. The file is closed after the last one, and with the generator."""
     with unpacked(path, report, max_expanded) as blocks:
         return (yield from read_records(report.format, blocks, report, stop))
 

@@ -71,8 +71,8 @@ def find_datagram(data: bytes, at: int, packet_end: int) -> Datagram | str:
 
 
 def past_extensions(data: bytes, inside: Datagram) -> Datagram | str:
-    """What is behind the IPv6 extension headers at the start, if any: up to a fragment header that says
-    that this is not all."""
+    """The protocol after the IPv6 extension headers. Stops at a fragment header of a datagram that has
+    other fragments."""
     addresses, proto, start, end, _ = inside
     while proto in EXTENSIONS:
         if start + 8 > len(data):

@@ -1,1 +1,1 @@
-"""Segments of many TCP connections -> in-order chunks and gaps of each."""
+"""TCP: segments of many connections -> flows, and in-order chunks and gaps of each direction."""

@@ -1,4 +1,4 @@
-"""What waits in reassembly: bytes of segments, by their places in the stream."""
+"""The out-of-order buffer of reassembly: bytes of segments that wait, sorted by stream position."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Run:
         self.end = piece.end
 
     def move(self, by: int) -> None:
-        """Count positions from somewhere else."""
+        """Shifts all positions, when the start of the stream becomes known."""
         self.start += by
         self.end += by
         self.pieces = [
@@ -56,14 +56,14 @@ class Run:
 
 
 def report(anomaly: Anomaly, start: int, end: int, segment: Segment, items: list[Item]) -> None:
-    """Tell what a segment shows about the bytes from `start` to `end`."""
+    """Adds an oddity about the bytes from `start` to `end`, with `segment` as its witness."""
     items.append(
         Oddity(segment.ts_ns, segment.number, segment.capture, start, end - start, anomaly)
     )
 
 
 def compare_bytes(at: int, known: bytes, origin: int, segment: Segment, items: list[Item]) -> None:
-    """Report it where a segment at `origin` says something else than the bytes known from `at` on."""
+    """Reports where a segment at `origin` differs from the bytes that are known from `at` on."""
     start = max(at, origin)
     end = min(at + len(known), origin + len(segment.payload))
     if (

@@ -1,4 +1,4 @@
-"""TCP connections: what is known of one, when it is given up, and how it is named.
+"""TCP flows: the state of a connection, its limits, and its identifiers.
 
 Flows are named by Community ID v1 (https://github.com/corelight/community-id-spec), which other tools
 compute as well, and, as ports are reused, by the time of the first packet.

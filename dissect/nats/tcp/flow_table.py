@@ -1,4 +1,4 @@
-"""Segments -> flows: who talks to whom, since when, and how it ended.
+"""Segments -> flows: assigns each segment to its connection, and ends connections.
 
 A flow is one TCP connection. It begins with a SYN; or with any segment between two endpoints that have no
 flow (midstream). The originator is who sent the SYN, or did not send the SYN-ACK; midstream, who was

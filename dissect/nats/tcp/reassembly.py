@@ -6,18 +6,18 @@ is the SYN (RFC 9293), or the first byte seen where there was none. What came fi
 that differs is an `Oddity`, as far as the first one is still at hand: bytes that wait, and the latest
 chunk.
 
-A hole may still be filled by a late packet. It is declared a `Gap` when
-- the receiver acknowledged bytes behind it, which proves that it was sent, and it stayed open for a
+A hole may still be filled by a late packet. It becomes a `Gap` when
+- the receiver acknowledged bytes after it, which proves that it was sent, and it stayed open for a
   little longer (captures swap neighbours, also between directions); or
-- too much waits behind it (`Limits`), or behind all holes of all streams (`relieve`): then an `Oddity`
+- too much waits after it (`Limits`), or after all holes of all streams (`relieve`): then an `Oddity`
   says so; or
 - nothing more comes.
 
 Where the start is unknown, the first segments wait in the same way, so that neighbours that changed
-places are not cut off: until the receiver acknowledges them, until there are some, or for a moment.
+places are not cut off: until the receiver acknowledges them, until there are some, or for a second.
 
 Positions are sequence numbers unwrapped to 64 bits, counted from the start of the stream: at most one
-window behind the present, where repetitions come from, and otherwise ahead of it.
+window before the present, where repetitions come from, and otherwise ahead of it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _DEFAULTS = Limits()
 
 
 class Stream:
-    """Segments in, items out. `ack` is the latest segment of the other direction that acknowledges:
+    """Takes segments, gives items. `ack` is the latest segment of the other direction that acknowledges:
     set it, or call `acked` while there is anything in `held`."""
 
     __slots__ = (
@@ -97,7 +97,7 @@ class Stream:
         self._held_bytes = self._held_pieces = 0
         self._fin: tuple[int, Segment] | None = None  # where the stream ends
         self._last: Chunk | None = None
-        self._proved = _NEVER  # an acknowledged position behind a hole, and since when
+        self._proved = _NEVER  # an acknowledged position after a hole, and since when
         self._proved_ns = 0
         self._proved_packets = 0
 
@@ -184,7 +184,7 @@ class Stream:
         return self.offset + ((seq - self._seq + _WINDOW) & _MASK) - _WINDOW
 
     def _open(self, isn: int) -> None:
-        """A SYN: the stream starts behind it."""
+        """A SYN: the stream starts after it."""
         if self.isn is not None or not self.fits(isn):
             return
         self.isn = isn
@@ -239,7 +239,7 @@ class Stream:
         return segment.payload in (b"", b"\0") and unknown
 
     def _end(self, origin: int, segment: Segment, items: list[Item]) -> int:
-        """Where the segment's bytes end, without those behind a FIN."""
+        """Where the segment's bytes end, without those after a FIN."""
         end = origin + segment.length
         if self._fin is not None and end > self._fin[0]:
             start, end = max(origin, self._fin[0]), max(origin, self._fin[0])

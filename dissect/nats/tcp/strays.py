@@ -7,7 +7,7 @@ sender's last ones than any window in use (RFC 9293, 3.4: each connection begins
 
 A single stray proves nothing: it may be forged, or belong to a second capture of the same time. So a stray
 waits; where the next segment of either side fits to it, another connection has begun with it. Otherwise it
-is left out. Either is told as `Anomaly.SEQUENCE_JUMP`.
+is left out. Either is reported as `Anomaly.SEQUENCE_JUMP`.
 """
 
 from __future__ import annotations
