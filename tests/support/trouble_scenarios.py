@@ -87,8 +87,6 @@ async def calculations(url: str) -> None:
     await client.request("$SRV.INFO.calculator", b"", timeout=10)
     await client.request("$SRV.STATS.calculator", b"", timeout=10)
     await client.request("$JS.API.STREAM.INFO.NOWHERE", b"", timeout=10)
-    with contextlib.suppress(nats.errors.NoRespondersError):
-        await client.request("multiply", b"2*3", timeout=10)
     await service.stop()
     for each in (client, server):
         await each.drain()

@@ -274,14 +274,18 @@ class Wire:
         if not line:
             return None
         op, _, rest = line.decode().strip().partition(" ")
+        args = rest.split(" ") if rest else []
+        body = b""
+        if op in WITH_BODY:
+            size = int(args[-1]) + 2
+            body = self._stream.read(size)
+            if len(body) < size:
+                return None  # the server has closed in the middle of a message
+            self.counts.delivered[args[0]] += 1
         self.counts.received[op] += 1
         if op == "PING" and not self._closing:
             self._send("PONG")
-        if op not in WITH_BODY:
-            return Received(op, [rest] if rest else [])
-        args = rest.split(" ")
-        self.counts.delivered[args[0]] += 1
-        return Received(op, args, self._stream.read(int(args[-1]) + 2)[:-2])
+        return Received(op, args, body[:-2]) if body else Received(op, [rest] if rest else [])
 
 
 class Closed:
