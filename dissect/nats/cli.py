@@ -13,12 +13,14 @@ from importlib import metadata
 import click
 
 from .commands.arguments import (
+    DOT,
     FullHelpGroup,
     GroupedCommand,
     fact_options,
     payload_option,
     query_options,
     row_options,
+    server_options,
     split_options,
     talk_options,
 )
@@ -26,6 +28,7 @@ from .commands.command_options import given
 from .commands.run import Command, print_info, print_rows, print_session, print_talk
 from .commands.split import split
 from .commands.sql import print_answer
+from .commands.topology import print_topology
 from .declaration import Table
 from .output.sink import INTERRUPTED, StandardOutput, unwritable
 from .parallel import calm_collector
@@ -73,6 +76,19 @@ def _sessions(session: str | None, **values: object) -> None:
 @payload_option("none")
 def _frames(**values: object) -> None:
     print_rows(Command("frames", given(values)))
+
+
+@cli.command("servers", help=TABLES["servers"].summary)
+@server_options
+def _servers(graph: bool, **values: object) -> None:
+    dot = values["format"] == DOT
+    if dot:
+        values["format"] = "text"
+    run = Command("servers", given(values))
+    if graph or dot:
+        print_topology(run, dot)
+    else:
+        print_rows(run)
 
 
 def _table_command(table: Table) -> None:

@@ -19,6 +19,9 @@ from ..output.formats import FORMATS
 from ..tcp.flow import FlowLimits
 from ..tcp.reassembly import Limits
 
+DOT = "dot"
+"""The format of `servers` for Graphviz, beside those of every table."""
+
 _WHOLE = 1000  # characters, more than any sentence
 
 _FLOWS = FlowLimits()
@@ -273,6 +276,10 @@ READING = (
 _INPUT = (*SELECTION, _SEPARATE, *DISSECTION, *READING)
 
 
+def _meaning(name: str) -> str:
+    return FORMATS[name].meaning if name in FORMATS else "a graph for Graphviz"
+
+
 def _format(names: Sequence[str]) -> Decorator:
     return option(
         "--format",
@@ -280,7 +287,7 @@ def _format(names: Sequence[str]) -> Decorator:
         type=click.Choice(names),
         default="text",
         show_default=True,
-        help="; ".join(f"{name}: {FORMATS[name].meaning}" for name in names) + ".",
+        help="; ".join(f"{name}: {_meaning(name)}" for name in names) + ".",
     )
 
 
@@ -298,8 +305,20 @@ def payload_option(default: str) -> Decorator:
 
 def row_options(command: Command) -> Command:
     """Captures, and the options of every command that prints a table."""
-    options = (_format(tuple(FORMATS)), _COLUMNS, _WHERE, _SORT, _LIMIT, _CSV_SAFE, *_OUTPUT, _JOBS)
+    return _row_options(tuple(FORMATS), command)
+
+
+def _row_options(formats: Sequence[str], command: Command) -> Command:
+    options = (_format(formats), _COLUMNS, _WHERE, _SORT, _LIMIT, _CSV_SAFE, *_OUTPUT, _JOBS)
     return with_captures((*options, *_INPUT), command)
+
+
+def server_options(command: Command) -> Command:
+    """Captures, and the options of the command that lists servers or draws them."""
+    graph = option(
+        "--graph", group="Output", is_flag=True, help="Show clusters, servers and links as text."
+    )
+    return _row_options((*FORMATS, DOT), graph(command))
 
 
 def talk_options(command: Command) -> Command:
