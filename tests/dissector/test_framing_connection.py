@@ -65,7 +65,7 @@ def test_a_route_of_server_1_x_without_its_beginning() -> None:
 
 
 @pytest.mark.parametrize(
-    "sender, line, kind, turned",
+    "sender, line, kind, swapped",
     [
         (ORIGINATOR, b"PUB a 0\r\n\r\n", Kind.CLIENT, False),
         (ORIGINATOR, b"MSG a 1 0\r\n\r\n", Kind.CLIENT, True),
@@ -76,11 +76,11 @@ def test_a_route_of_server_1_x_without_its_beginning() -> None:
     ],
 )
 def test_midstream_the_operations_tell(
-    sender: Direction, line: bytes, kind: Kind, turned: bool
+    sender: Direction, line: bytes, kind: Kind, swapped: bool
 ) -> None:
     said = Said(midstream=True).say(sender, line, line, line).over()
     assert said.framing.kind is kind
-    assert said.swapped is turned
+    assert said.swapped is swapped
     assert not said.framing.handshake
 
 

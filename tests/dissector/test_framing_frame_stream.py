@@ -11,7 +11,7 @@ from tests.support.conversations import ORIGINATOR, RESPONDER, Said
 PUB = b"PUB a 5\r\nhello\r\n"
 
 
-def test_a_hole_inside_a_body_is_passed_over() -> None:
+def test_a_gap_inside_a_body_is_skipped() -> None:
     said = Said().client().say(ORIGINATOR, b"PUB a 100\r\nhello").lose(ORIGINATOR, 60)
     said.say(ORIGINATOR, b"x" * 35 + b"\r\n" + PUB).over()
     frame = said.frames(ORIGINATOR)[1]
@@ -21,13 +21,13 @@ def test_a_hole_inside_a_body_is_passed_over() -> None:
     assert [name for name, *_ in said.notes] == ["lost"]
 
 
-def test_a_hole_that_ends_with_the_frame() -> None:
+def test_a_gap_that_ends_with_the_frame() -> None:
     said = Said().client().say(ORIGINATOR, b"PUB a 100\r\nhello").lose(ORIGINATOR, 97)
     said.say(ORIGINATOR, PUB).over()
     assert said.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB"]
 
 
-def test_a_hole_that_swallows_a_control_line() -> None:
+def test_a_gap_that_swallows_a_control_line() -> None:
     said = Said().client().say(ORIGINATOR, PUB + b"PUB a").lose(ORIGINATOR, 30)
     said.say(ORIGINATOR, b"rest of it\r\n" + PUB * 3, PUB).over()
     assert said.ops(ORIGINATOR) == ["CONNECT"] + ["PUB"] * 5
@@ -35,7 +35,7 @@ def test_a_hole_that_swallows_a_control_line() -> None:
     assert said.framing.byte_counts(ORIGINATOR).skipped == len(b"PUB a" + b"rest of it\r\n")
 
 
-def test_a_hole_behind_the_known_end_of_a_body() -> None:
+def test_a_gap_after_the_known_end_of_a_body() -> None:
     said = Said().client().say(ORIGINATOR, b"PUB a 10\r\nhello").lose(ORIGINATOR, 30)
     said.say(ORIGINATOR, PUB, PUB).over()
     assert said.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB", "PUB"]
@@ -59,7 +59,7 @@ def test_a_frame_that_never_ends() -> None:
     assert [name for name, *_ in said.notes] == ["unfinished"]
 
 
-def test_tls_behind_the_greeting() -> None:
+def test_tls_after_the_greeting() -> None:
     info = b'INFO {"server_id":"NS","client_id":5,"tls_required":true} \r\n'
     said = Said().say(RESPONDER, info).say(ORIGINATOR, b"\x16\x03\x01" + b"x" * 50, b"y" * 9)
     said.say(RESPONDER, b"\x16", b"\x03\x03" + b"x" * 50).over()
@@ -68,7 +68,7 @@ def test_tls_behind_the_greeting() -> None:
     assert said.notes == []
 
 
-def test_s2_behind_the_greeting_even_in_pieces() -> None:
+def test_s2_after_the_greeting_even_in_pieces() -> None:
     info = (
         b'INFO {"server_id":"NS","client_id":5,"info_on_connect":true,"compression":"s2_auto"}\r\n'
     )

@@ -68,8 +68,8 @@ def test_one_packet_less_costs_its_own_frames_only(path: Path) -> None:
                     assert said.framing.verdict is not Verdict.NATS or is_proven_late(frame)
             if said.framing.verdict is Verdict.NATS:
                 way, chunk = lost[0]
-                holes = [(offset, size) for name, offset, size in said.notes if name == "lost"]
-                assert holes == [(chunk.offset, len(chunk.data))]
+                gaps = [(offset, size) for name, offset, size in said.notes if name == "lost"]
+                assert gaps == [(chunk.offset, len(chunk.data))]
                 assert said.framing.byte_counts(way).missing == len(chunk.data)
                 assert said.framing.byte_counts(way.other).missing == 0
 

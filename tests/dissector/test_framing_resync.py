@@ -44,7 +44,7 @@ def test_one_frame_is_none() -> None:
     assert Fed()(PUB) is None
 
 
-def test_frames_behind_the_rest_of_a_payload() -> None:
+def test_frames_after_the_rest_of_a_payload() -> None:
     assert Fed()(b"rest of a payload\r\n" + PUB * 3) is None
     assert Fed()(b"rest of a payload\r\n" + PUB * 3, PUB) == 19
 
@@ -76,7 +76,7 @@ def test_what_the_other_side_says_is_no_proof() -> None:
     assert Fed()(b"MSG a 1 5\r\nhello\r\n" * 5) is None
 
 
-def test_a_body_may_reach_across_a_hole() -> None:
+def test_a_body_may_reach_across_a_gap() -> None:
     assert Fed()(b"PUB a 50\r\nhello", 47, b"PUB a 30\r\nhello", 27) == 0
 
 
@@ -84,7 +84,7 @@ def test_a_snap_length_leaves_one_frame_a_packet() -> None:
     assert Fed()(b"PUB a 50\r\nhello", 99) == 0
 
 
-def test_in_front_of_a_hole_one_frame_in_the_middle_of_a_packet_is_not_enough() -> None:
+def test_before_a_gap_one_frame_in_the_middle_of_a_packet_is_not_enough() -> None:
     assert Fed()(b"rest\r\nPUB a 50\r\nhello", 99) is None
 
 

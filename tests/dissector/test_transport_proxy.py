@@ -1,4 +1,4 @@
-"""PROXY protocol headers: what they say, what is none, and that the NATS behind them is read."""
+"""PROXY protocol headers: what they say, what is none, and that the NATS after them is read."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_what_is_none(data: bytes) -> None:
 
 @pytest.mark.parametrize("header, source", GOOD)
 @pytest.mark.parametrize("info_first", [True, False])
-def test_the_client_behind_it(header: bytes, source: str | None, info_first: bool) -> None:
+def test_the_client_after_it(header: bytes, source: str | None, info_first: bool) -> None:
     said = Said()
     if info_first:
         said.say(RESPONDER, INFO)
@@ -125,7 +125,7 @@ def test_a_header_that_never_ends_is_unfinished() -> None:
     assert counts.skipped + counts.unfinished == 20
 
 
-def test_tls_behind_it() -> None:
+def test_tls_after_it() -> None:
     info = b'INFO {"server_id":"NS","client_id":5,"tls_required":true} \r\n'
     said = Said().say(ORIGINATOR, TEXT).say(RESPONDER, info)
     said.say(ORIGINATOR, b"\x16\x03\x01" + b"x" * 50).say(RESPONDER, b"\x16\x03\x03xx").over()

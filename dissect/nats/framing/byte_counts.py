@@ -9,10 +9,11 @@ from dataclasses import dataclass
 class ByteCounts:
     """Counts of bytes of one stream, complete when the stream was finished.
 
-    `framed` are captured bytes in frames that were handed on, `skipped` captured ones that were not
-    decoded, `missing` those that were sent but not captured, inside frames or not, `unfinished` the start
-    of a frame that never ended. `opaque` are those of the skipped that are known to be something else:
-    inside TLS, S2 or WebSocket, or a PROXY header. The other skipped ones lie between frames that are sure.
+    - `framed`: captured bytes of frames that were handed on;
+    - `skipped`: captured bytes that were not decoded; `opaque` ones of these belong to another layer (TLS, S2,
+      WebSocket, a PROXY header), and the others lie between frames that are proven;
+    - `missing`: bytes that were sent but not captured, inside frames or between them;
+    - `unfinished`: the beginning of a frame that never ended.
     """
 
     framed: int = 0
@@ -23,5 +24,5 @@ class ByteCounts:
 
     @property
     def span(self) -> int:
-        """All of it: the number of bytes that were sent."""
+        """The number of bytes that were sent."""
         return self.framed + self.skipped + self.missing + self.unfinished

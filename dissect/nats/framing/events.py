@@ -1,4 +1,4 @@
-"""What framing hands on: frames that one packet completed, in a batch."""
+"""Events of framing: batches of frames that one packet completed, and notes of oddities."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Batch:
     flaw: Anomaly | None
 
     def __reduce__(self) -> tuple[type[Batch], tuple[object, ...]]:
-        """A batch that waits for others: of the packets only the places are told later."""
+        """Pickles a batch that waits for others without its bytes: only the places of packets are needed."""
         first, last = _bare(self.first, 0), _bare(self.last, self.last.offset)
         return Batch, (self.direction, self.ts_ns, first, last, self.frames, self.flaw)
 

@@ -1,6 +1,6 @@
-"""What the frames of both directions say about the kind of their connection, where no handshake was seen.
+"""Infers the kind of a connection from its frames, where no handshake was captured.
 
-Evidence grows with every chain of frames that a seeker proves, and with the operations that are read
+Evidence grows with every chain of frames that a resynchronizer proves, and with the operations that are read
 later. It is never sure: a line that does not fit corrects it.
 """
 
@@ -20,7 +20,7 @@ _GOSSIP = "nats-route://"
 
 
 class Evidence:
-    """Of one direction: the ways in which its lines may be read, and their operations."""
+    """Evidence of one direction: the ways in which its lines may be read, and their operations."""
 
     def __init__(self) -> None:
         self.contexts: tuple[Context, ...] = ()
@@ -29,7 +29,7 @@ class Evidence:
         self._newest: tuple[Context, ...] = ()  # the ways to read what was found last
 
     def add(self, chain: Chain) -> None:
-        """Takes what a seeker found."""
+        """Takes a chain of frames that was proven."""
         kept = tuple(context for context in chain.contexts if context in self.contexts)
         self.contexts = kept or chain.contexts
         self._newest = chain.contexts
