@@ -10,7 +10,7 @@ class ByteCounts:
     """Counts of bytes of one stream, complete when the stream was finished.
 
     - `framed`: captured bytes of frames that were handed on;
-    - `skipped`: captured bytes that were not decoded; `opaque` ones of these belong to another layer (TLS, S2,
+    - `skipped`: captured bytes that were not decoded; those that are `opaque` are of another layer (TLS, S2,
       WebSocket, a PROXY header), and the others lie between frames that are proven;
     - `missing`: bytes that were sent but not captured, inside frames or between them;
     - `unfinished`: the beginning of a frame that never ended.
