@@ -68,13 +68,12 @@ class Layer:
     `wants` picks frames, each by itself. `start` makes the state that takes the frames of one session, in
     order. Both are importable by name, so that other processes have them, and depend on nothing but their
     arguments: then every way to run the layer gives the same rows. Memory is bounded by the layer itself.
-    Without `payloads`, `content` stays empty, which is faster. A layer `across` sessions has one state for
-    all of them; their frames come interleaved in any order, and its rows must not depend on it.
+    A layer `across` sessions has one state for all of them; their frames come interleaved in any order, and
+    its rows must not depend on it.
     """
 
     wants: Callable[[FrameRecord], bool]
     start: Callable[[], LayerState]
-    payloads: bool = True
     across: bool = False
 
     def rows(self, frames: Iterable[LayerFrame]) -> Iterator[Record]:
@@ -105,7 +104,7 @@ class Table:
     rows. `window` is how many rows are held back to bring late ones into order: a row that comes later
     than that stays late. `at_end` tells that rows are complete only when their connection is over. A table
     without `text` columns has a line of its own (`output.text_lines`). `layer` makes the rows; the engine
-    itself makes those of a table without.
+    itself makes those of a table without. With `payloads` frames keep their payloads, which takes time.
     """
 
     name: str
@@ -118,6 +117,7 @@ class Table:
     window: int = 50_000
     at_end: bool = False
     layer: Layer | None = None
+    payloads: bool = False
     columns: tuple[Column, ...] = field(init=False)
 
     def __post_init__(self) -> None:

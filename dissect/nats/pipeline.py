@@ -20,7 +20,7 @@ from .engine.time_order import TimeOrder, payload_bytes, placed
 from .options import Options
 from .packet import Layers
 from .records import Record
-from .tables import TABLES, layers_of
+from .tables import TABLES, needs_payloads
 from .types import Packets, Segment, Tick
 
 RowFilter = Callable[[list[Record]], list[Record]]
@@ -86,8 +86,8 @@ def released(
         layers = Layers(lambda flow: flow % processes == number)
         options = options.share(processes)
     source = segments(paths, report, layers, beat, options)
-    payloads = any(layer.payloads for layer in layers_of(tables))
-    return build_tables(packet_events(source, options, payloads), tables, options, together)
+    events = packet_events(source, options, needs_payloads(tables))
+    return build_tables(events, tables, options, together)
 
 
 def narrowed(source: Iterable[Rows], keep: RowFilter, live: bool = False) -> Iterator[Rows]:

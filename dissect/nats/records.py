@@ -150,6 +150,14 @@ class RequestRecord(Record):
     replied_ns: Annotated[int | None, "when the first reply came, or that nobody listens"] = None
     latency_ns: Annotated[int | None, "from one to the other"] = None
     status: Annotated[int | None, "its inline status; 503: nobody listens"] = None
+    outcome: Annotated[
+        str,
+        "ok, no_responders, service_error (the headers of a service say so), api_error (JetStream refuses),"
+        " no_reply or refused (-ERR: no permission to publish); by the first reply",
+    ] = "no_reply"
+    error_code: Annotated[
+        int | None, "Nats-Service-Error-Code, or JetStream's err_code, else its code or status"
+    ] = None
     request_bytes: Annotated[int, "headers and payload of the request"]
     reply_bytes: Annotated[int, "headers and payloads of all replies"] = 0
     responses: Annotated[int, "replies; that nobody listens is none"] = 0

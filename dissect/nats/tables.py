@@ -24,7 +24,7 @@ from .records import (
 )
 
 _NAME_SHOWN = 24
-_NO_RESPONDERS = 503
+_ANSWERS = {"no_responders": "503 nobody", "no_reply": "none", "refused": "refused"}
 _ADDRESS = 21  # an IPv4 address with its port
 
 
@@ -127,9 +127,9 @@ _SUBSCRIPTIONS = (
 
 
 def _answer(row: RequestRecord) -> str:
-    if row.status == _NO_RESPONDERS:
-        return "503 nobody"
-    return "none" if row.replied_ns is None else str(row.status or "ok")
+    if row.outcome in ("service_error", "api_error"):
+        return f"error {row.error_code or ''}".rstrip()
+    return _ANSWERS.get(row.outcome) or str(row.status or "ok")
 
 
 _REQUESTS = (
@@ -251,6 +251,7 @@ _FROM_SESSIONS = (
         time="sent_ns",
         position=attrgetter("sent_ns", "session", "reply", "subject"),
         text=_REQUESTS,
+        payloads=True,  # JetStream says in the payload that it refuses
     ),
     Table(
         name="flows",
@@ -306,7 +307,12 @@ def layers_of(names: Collection[str]) -> tuple[Layer, ...]:
     for name in names:
         layer = TABLES[name.removeprefix(_FRAMES_FOR)].layer
         if layer and name not in TABLES:
-            layer = Layer(layer.wants, Unchanged, layer.payloads)
+            layer = Layer(layer.wants, Unchanged)
         if layer and layer not in found:
             found.append(layer)
     return tuple(found)
+
+
+def needs_payloads(names: Collection[str]) -> bool:
+    """Whether one of these tables is made from payloads."""
+    return any(TABLES[name.removeprefix(_FRAMES_FOR)].payloads for name in names)

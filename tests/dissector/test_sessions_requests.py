@@ -165,3 +165,83 @@ def test_without_room_only_the_latest_is_open() -> None:
     told.receive(Msg(b"_INBOX.9", b"1"))
     told.receive(Msg(b"_INBOX.1", b"1"))
     assert [row.responses for row in told.rows()] == [0] * 9 + [1]
+
+
+def outcome(reply: Msg | HMsg) -> tuple[str, int | None]:
+    """The outcome of a request that gets this reply, under the subject that it names."""
+    told = Told()
+    told.send(Pub(b"svc", reply.subject, b"ask"))
+    told.receive(reply)
+    told.receive(Msg(reply.subject, reply.sid, payload=b"a later reply does not change it"))
+    (row,) = told.rows()
+    return row.outcome, row.error_code
+
+
+def headed(*lines: bytes, status: bytes = b"", payload: bytes = b"") -> HMsg:
+    block = b"NATS/1.0%s\r\n%s\r\n" % (status, b"".join(line + b"\r\n" for line in lines))
+    return HMsg(b"_INBOX.1", b"1", headers=block, payload=payload)
+
+
+def json_reply(payload: bytes) -> Msg:
+    return Msg(b"_INBOX.1", b"1", payload=payload)
+
+
+def test_what_a_service_says_in_its_headers_is_no_success() -> None:
+    code, text = b"Nats-Service-Error-Code: 400", b"Nats-Service-Error: bad"
+    assert outcome(headed(text, code, payload=b"x")) == ("service_error", 400)
+    assert outcome(headed(b"nats-service-error: bad")) == ("service_error", None)
+    assert outcome(headed(b"Nats-Service-Error: x", code + b"x")) == ("service_error", None)
+    assert outcome(headed(b"A: nats-service-error")) == ("ok", None)
+    assert outcome(headed(b"A: 1")) == ("ok", None)
+
+
+def test_what_jetstream_refuses_is_no_success() -> None:
+    error = b'{"code":404,"err_code":10059,"description":"stream not found"}'
+    typed = b'{"type":"io.nats.jetstream.api.v1.stream_info_response","error":%s}'
+    assert outcome(json_reply(typed % error)) == ("api_error", 10059)
+    assert outcome(json_reply(typed % b'{"code":404}')) == ("api_error", 404)
+    assert outcome(json_reply(b'{"error":%s,"stream":"","seq":0}' % error)) == ("api_error", 10059)
+
+
+def test_the_json_of_others_is_theirs() -> None:
+    for payload in (
+        b'{"error":{"code":404}}',
+        b'{"error":"no"}',
+        b'{"error":{"err_code":true}}',
+        b'{"error":{"err_code":-1}}',
+        b'["error"]',
+        b'{"error":',
+        b'{"a":' * 3000 + b'"error"',
+        b'{"error":{"err_code":1},"x":"%s"}' % (b"y" * 20_000),
+    ):
+        assert outcome(json_reply(payload)) == ("ok", None)
+
+
+def test_statuses() -> None:
+    assert outcome(headed(status=b" 409 Consumer Deleted")) == ("api_error", 409)
+    assert outcome(headed(status=b" 404 No Messages")) == ("ok", None)
+    assert outcome(headed(status=b" 408 Request Timeout")) == ("ok", None)
+    told = Told()
+    told.send(Pub(b"svc", b"_INBOX.1"))
+    told.receive(HMsg(b"_INBOX.1", b"1", headers=NOBODY))
+    (row,) = told.rows()
+    assert (row.outcome, row.error_code) == ("no_responders", None)
+
+
+def test_a_request_that_the_server_refuses() -> None:
+    told = Told()
+    for number in range(4):
+        told.send(Pub(b"svc.%d" % (number % 3), b"_INBOX.%d" % number))
+    told.receive(Msg(b"_INBOX.1", b"1", payload=b"ok"))
+    for requests in told.both:
+        requests.refuse(b'Permissions Violation for Publish to "svc.0"')  # the latest of two
+        requests.refuse(b'Permissions Violation for Publish to "svc.1"')  # which has its reply
+        requests.refuse(b'Permissions Violation for Publish with Reply of "_INBOX.2"')
+        requests.refuse(b'Permissions Violation for Publish to "svc.9"')
+        requests.refuse(b'Permissions Violation for Subscription to "svc.0"')
+    assert {row.reply[-1]: row.outcome for row in told.rows()} == {
+        "0": "no_reply",
+        "1": "ok",
+        "2": "refused",
+        "3": "refused",
+    }

@@ -56,12 +56,21 @@ def test_a_subscription() -> None:
 
 
 @pytest.mark.parametrize(
-    "replied_ns, status, answer",
-    [(None, None, "none"), (5, None, "ok"), (5, 503, "503 nobody"), (5, 408, "408")],
+    "replied_ns, status, outcome, answer",
+    [
+        (None, None, "no_reply", "none"),
+        (None, None, "refused", "refused"),
+        (5, None, "ok", "ok"),
+        (5, 503, "no_responders", "503 nobody"),
+        (5, 408, "ok", "408"),
+        (5, None, "api_error", "error 400"),
+        (5, None, "service_error", "error 400"),
+    ],
 )
-def test_a_request(replied_ns: int | None, status: int | None, answer: str) -> None:
+def test_a_request(replied_ns: int | None, status: int | None, outcome: str, answer: str) -> None:
     row = RequestRecord(session="s", subject="a", reply="b", sent_ns=0, request_bytes=1)
-    row.replied_ns, row.status = replied_ns, status
+    row.replied_ns, row.status, row.outcome = replied_ns, status, outcome
+    row.error_code = 400 if "error" in outcome else None
     row.latency_ns = None if replied_ns is None else 1_200_000
     cells = shown("requests", row)
     assert cells["answer"] == answer

@@ -70,4 +70,5 @@ TOYS = Table(
         TextColumn("before", 8, lambda row: str(row.before_bytes), right=True),
     ),
     layer=Layer(wants, Toys),
+    payloads=True,
 )

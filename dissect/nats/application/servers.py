@@ -224,5 +224,5 @@ SERVERS = Table(
         TextColumn("links", 40, lambda row: ", ".join(row.links or ()), gives=True),
         TextColumn("offers", 21, lambda row: ", ".join(row.connect_urls or ()), gives=True, rank=5),
     ),
-    layer=Layer(wants, Servers, payloads=False, across=True),
+    layer=Layer(wants, Servers, across=True),
 )

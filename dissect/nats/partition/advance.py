@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from natsync.protocol import Context, Frame, HMsg, HPub, Kind, LMsg, RHMsg, Role
+from natsync.protocol import Context, Frame, HMsg, HPub, Kind, LMsg, Msg, RHMsg, Role
 
 from ..engine.connections import Connection
 from ..engine.session_tables import SessionTables
@@ -225,5 +225,7 @@ def _moved(chunk: Chunk | Gap, base: int) -> Chunk:
 
 
 def _placed(frame: Frame, base: int) -> Frame:
-    headers = frame.headers if isinstance(frame, (HPub, HMsg, RHMsg, LMsg)) else b""
-    return frame.placed(frame.offset + base, frame.total_bytes, headers)
+    body = frame.headers if isinstance(frame, (HPub, HMsg, RHMsg, LMsg)) else b""
+    if isinstance(frame, (Msg, HMsg)):
+        body += frame.payload  # where the summary kept it
+    return frame.placed(frame.offset + base, frame.total_bytes, body)

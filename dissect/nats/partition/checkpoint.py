@@ -28,7 +28,7 @@ from io import BytesIO
 from ..engine.connections import Connection, ConnectionTable
 from ..engine.session_tables import Rows, SessionTables, TableBuilder
 from ..options import Options
-from ..tables import layers_of
+from ..tables import needs_payloads
 from ..tcp.flow import Flow, undirected
 from ..types import Segment, Tick
 from .advance import advance
@@ -44,7 +44,7 @@ class Dissector:
     def __init__(self, tables: Collection[str], options: Options, quiet: bool = False) -> None:
         self._tables = tables
         self._options = options
-        payloads = any(layer.payloads for layer in layers_of(tables))
+        payloads = needs_payloads(tables)
         self._talks = ConnectionTable(options, payloads)
         self._folds = TableBuilder(tables, options, quiet)
         self._shared: dict[str, object] = {

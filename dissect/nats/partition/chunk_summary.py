@@ -21,10 +21,11 @@ from dataclasses import dataclass, fields
 from io import BytesIO
 from operator import attrgetter
 
-from natsync.protocol import Context, Frame, HMsg, HPub, LMsg, RHMsg
+from natsync.protocol import Context, Frame, HMsg, HPub, LMsg, Msg, RHMsg
 
 from ..framing.events import Batch
 from ..sessions import SessionDelta
+from ..sessions.requests import may_be_api_error
 from ..types import Chunk, Segment
 
 
@@ -164,7 +165,7 @@ def leave_out_carried(steps: Iterable[Step]) -> None:
 
 
 def lightened(batch: Batch) -> Batch:
-    """The batch without what nobody asks for: bytes of packets and payloads."""
+    """The batch without what nobody asks for: bytes of packets, and payloads that cannot be errors."""
     first, last = (
         Chunk(chunk.ts_ns, chunk.number, chunk.capture, chunk.offset, b"")
         for chunk in (batch.first, batch.last)
@@ -175,4 +176,6 @@ def lightened(batch: Batch) -> Batch:
 
 def _bare(frame: Frame) -> Frame:
     headers = frame.headers if isinstance(frame, (HPub, HMsg, RHMsg, LMsg)) else b""
+    if isinstance(frame, (Msg, HMsg)) and may_be_api_error(frame.payload):
+        headers += frame.payload
     return frame.placed(frame.offset, frame.total_bytes, headers)

@@ -118,7 +118,9 @@ class DirectionBuilder:
         """The builder reads the frames itself from now on. If nothing was seen of this direction, the next
         byte is taken for the first one of a frame; that is proven, as all else, when the summary is used.
         """
-        self.decoder = Decoder(context.sender, context.kind, payloads=False, offset=self.at)
+        self.decoder = Decoder(
+            context.sender, context.kind, payloads=self.trail.payloads, offset=self.at
+        )
         self.decoder.learn(dedicated=context.dedicated, lnocu=context.lnocu)
         for piece in self.pending:
             self.decoder.feed(piece.chunk(max(piece.start, self.at), piece.end).data)
@@ -189,9 +191,10 @@ class DirectionBuilder:
 
 class FlowSummaryBuilder:
     """A flow that may have begun before. `turn` counts packets with bytes. Without `steps` nothing is known
-    but the packets."""
+    but the packets. With `payloads` frames are read with theirs."""
 
-    def __init__(self, key: bytes, back: bytes) -> None:
+    def __init__(self, key: bytes, back: bytes, payloads: bool = False) -> None:
+        self.payloads = payloads
         self.tracks = DirectionBuilder(self, 0, key), DirectionBuilder(self, 1, back)
         self.turn = 0
         self.last_ns = 0

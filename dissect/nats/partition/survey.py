@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterable, Iterator
 from ..engine.connections import PacketEvents
 from ..engine.session_tables import Rows
 from ..options import Options
+from ..tables import needs_payloads
 from ..tcp.flow import reversed_key, undirected
 from ..types import Segment, Tick
 from .checkpoint import Dissector
@@ -40,6 +41,7 @@ class Survey(Dissector):
     def __init__(self, tables: Collection[str], options: Options) -> None:
         super().__init__(tables, options, quiet=True)
         self._carries = "subscriptions" in tables
+        self._payloads = needs_payloads(tables)
         self._tracks: dict[bytes, DirectionBuilder | None] = {}  # by the keys of segments
         self._latest_ns = 0
 
@@ -118,7 +120,7 @@ class Survey(Dissector):
         if back == key:
             tracks[key] = tracks[back] = None
             return None
-        tracks[key], tracks[back] = FlowSummaryBuilder(key, back).tracks
+        tracks[key], tracks[back] = FlowSummaryBuilder(key, back, self._payloads).tracks
         return tracks[key]
 
     def _spoil(self, trail: FlowSummaryBuilder) -> None:

@@ -11,9 +11,19 @@ Status 503 without a payload is the server's: nobody listens.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 
-from natsync.protocol import HMsg, HPub, Msg, Pub, matches
+from natsync.protocol import (
+    HMsg,
+    HPub,
+    Msg,
+    ProtocolError,
+    Pub,
+    matches,
+    parse_headers,
+    read_violation,
+)
 
 from ..records import RequestRecord, text_of
 from .headers import status_of
@@ -27,6 +37,59 @@ _PULLS = 1024
 _NO_RESPONDERS = 503
 _NEXT = b".CONSUMER.MSG.NEXT."
 ACK = b"$JS.ACK."
+
+
+# JetStream's error responses have some hundred bytes; what is larger is no error.
+_ERROR_BYTES = 16 << 10
+_ERROR_HEAD = 512
+_API_TYPE = "io.nats.jetstream.api."
+# Inline statuses from which on JetStream refuses; for a pull, 404 says that there is no message and 408 that
+# its time is over, which is how a pull ends.
+_REFUSED_STATUS = 400
+_PULL_ENDS = (404, 408)
+
+
+def may_be_api_error(payload: bytes) -> bool:
+    """Whether a payload may be an error of the JetStream API: what `reply_outcome` needs of payloads."""
+    return (
+        payload[:1] == b"{" and len(payload) <= _ERROR_BYTES and b'"error"' in payload[:_ERROR_HEAD]
+    )
+
+
+def reply_outcome(message: Msg | HMsg, status: int) -> tuple[str, int | None]:
+    """`ok`, `service_error` or `api_error`, and the code of the error.
+
+    Services put their errors into headers (ADR-32: Nats-Service-Error, Nats-Service-Error-Code); JetStream
+    answers with JSON that has an `error` (ADR-1), and pulls with an inline status (ADR-13).
+    """
+    if isinstance(message, HMsg) and b"nats-service-error" in message.headers.lower():
+        try:
+            fields = {name.lower(): value for name, value in parse_headers(message.headers).fields}
+        except ProtocolError:
+            fields = {}
+        code = fields.get(b"nats-service-error-code", b"").strip()
+        if b"nats-service-error" in fields or code:
+            return "service_error", int(code) if code.isdigit() and len(code) < 10 else None
+    if status >= _REFUSED_STATUS and status not in _PULL_ENDS:
+        return "api_error", status
+    return _api_outcome(message.payload) if may_be_api_error(message.payload) else ("ok", None)
+
+
+def _api_outcome(payload: bytes) -> tuple[str, int | None]:
+    try:
+        value = json.loads(payload)
+    except (ValueError, RecursionError):
+        return "ok", None
+    error = value.get("error") if isinstance(value, dict) else None
+    if not isinstance(error, dict):
+        return "ok", None
+    code, specific = (
+        number if type(number) is int and 0 < number < 1 << 31 else None
+        for number in (error.get("code"), error.get("err_code"))
+    )
+    if specific is None and not str(value.get("type", "")).startswith(_API_TYPE):
+        return "ok", None  # the JSON of some application
+    return "api_error", specific or code
 
 
 class Requests:
@@ -89,7 +152,14 @@ class Requests:
         else:
             self.replies += 1
         if self._rows:
-            self._rows.answered(asked, ts_ns, size, status, 0 if nobody else 1)
+            outcome = ("no_responders", None) if nobody else reply_outcome(message, status)
+            self._rows.answered(asked, ts_ns, size, status, 0 if nobody else 1, outcome)
+
+    def refuse(self, text: bytes) -> None:
+        """An -ERR came: perhaps the server refuses a request."""
+        violation = read_violation(text) if self._rows else None
+        if self._rows and violation and violation.operation == "publish":
+            self._rows.refuse(text_of(violation.subject))
 
     def charge_anew(self) -> None:
         """The budget is another one, which knows nothing of the open requests."""
@@ -142,27 +212,38 @@ class RequestRows:
         self._session = session
         self._emit = emit
         self._open: dict[bytes, RequestRecord] = {}
+        self._latest: dict[str, bytes] = {}  # subject -> reply subject of its latest request
 
     def sent(self, message: Pub | HPub, ts_ns: int, size: int) -> None:
         """A request."""
-        before = self._open.get(message.reply)
-        if before:
-            self._emit(before)
+        if message.reply in self._open:
+            self._close(message.reply)
+        subject = text_of(message.subject)
+        self._latest[subject] = message.reply
         self._open[message.reply] = RequestRecord(
             session=self._session,
-            subject=text_of(message.subject),
+            subject=subject,
             reply=text_of(message.reply),
             sent_ns=ts_ns,
             request_bytes=size,
         )
 
-    def answered(self, reply: bytes, ts_ns: int, size: int, status: int, responses: int) -> None:
-        """What came for it; `responses` is 0 if that says there is no reply."""
+    def answered(
+        self,
+        reply: bytes,
+        ts_ns: int,
+        size: int,
+        status: int,
+        responses: int,
+        outcome: tuple[str, int | None],
+    ) -> None:
+        """A message came for it; `responses` is 0 if that says there is no reply."""
         row = self._open[reply]
         if row.replied_ns is None:
             row.replied_ns = ts_ns
             row.latency_ns = max(0, ts_ns - row.sent_ns)
             row.status = status or None
+            row.outcome, row.error_code = outcome
         row.responses += responses
         row.reply_bytes += size if responses else 0
 
@@ -170,4 +251,18 @@ class RequestRows:
         """No more replies are waited for, except where the reply subject was used again."""
         for reply in replies:
             if reply not in asked_again:
-                self._emit(self._open.pop(reply))
+                self._close(reply)
+
+    def refuse(self, subject: str) -> None:
+        """The server does not permit the request with this subject, or this reply subject: the latest one,
+        if nothing has come for it."""
+        reply = self._latest.get(subject, subject.encode())
+        row = self._open.get(reply)
+        if row and row.replied_ns is None:
+            row.outcome = "refused"
+
+    def _close(self, reply: bytes) -> None:
+        row = self._open.pop(reply)
+        if self._latest.get(row.subject) == reply:
+            del self._latest[row.subject]
+        self._emit(row)

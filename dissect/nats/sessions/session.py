@@ -265,6 +265,8 @@ class Session:
     def _take_error(self, side: Side, frame: Err, ts_ns: int) -> None:
         side.last_error = frame
         side.other.subscriptions.refuse(frame.text, ts_ns)
+        if side is self._responder:
+            self._requests.refuse(frame.text)
         if len(self._errors) < _ERRORS:
             self._errors.append(text_of(frame.text))
 
