@@ -37,6 +37,10 @@ def _tracker() -> None:
     resource_tracker.ensure_running()
 
 
+# Tables whose rows need one session at a time, so that several processes can share the work.
+SHARED = [name for name, table in TABLES.items() if not (table.layer and table.layer.across)]
+
+
 def lines(table: str) -> Callable[[Record], Rendered]:
     return FORMATS["jsonl"].table(table, Layout()).render
 
@@ -103,7 +107,7 @@ def test_every_table_of_every_sample_is_the_same(
 ) -> None:
     monkeypatch.setattr(shards, "_BATCH_ROWS", 5)
     monkeypatch.setattr(shards, "_BEAT_PACKETS", 3)
-    for table in TABLES:
+    for table in SHARED:
         expected, report = alone(CAPTURES / name, table)
         for jobs in (2, 3):
             rows, reports = apart(CAPTURES / name, table, jobs)
@@ -119,7 +123,7 @@ def test_damaged_captures_are_the_same(name: str, tmp_path: Path) -> None:
         found = drop(whole.records, set(range(first, len(whole.records), 17)))
         found = duplicate(swap(found, first, first + 1), first + 5, 3)
         path.write_bytes(pcap_bytes(whole.with_records(found))[: -first * 7])
-        for table in TABLES:
+        for table in SHARED:
             expected, report = alone(path, table)
             assert report.damaged
             for jobs in (2, 5):
@@ -146,6 +150,16 @@ def test_real_processes_say_the_same(jobs: int) -> None:
     expected, whole = alone(CAPTURES / "core-2.15.1.pcap", "frames")
     assert list(sharded(work(CAPTURES / "core-2.15.1.pcap", "frames"), jobs, report)) == expected
     assert report == whole and active_children() == []
+
+
+def test_one_process_makes_the_rows_that_need_all_sessions() -> None:
+    across = TABLES.keys() - set(SHARED)
+    assert "servers" in across
+    for table in across:
+        report = CaptureReport()
+        expected, whole = alone(CAPTURES / "cluster-2.15.1.pcap", table)
+        found = list(sharded(work(CAPTURES / "cluster-2.15.1.pcap", table), 2, report))
+        assert found == expected != [] and report == whole
 
 
 def test_damage_is_reported_once(tmp_path: Path) -> None:
