@@ -352,13 +352,13 @@ def read_error(text: bytes) -> tuple[Error, bool]:
     told = text.decode("utf-8", "replace")
     lower = told.lower()
     if lower in _AUTHORIZATION:
-        return AuthorizationError(told), True
+        return AuthorizationError(told), closes(text)
     if lower == "stale connection":
-        return StaleConnectionError(told), True
+        return StaleConnectionError(told), closes(text)
     violation = read_violation(text)
     if violation:
         subject, queue = (
             name.decode("utf-8", "surrogateescape") for name in (violation.subject, violation.queue)
         )
-        return PermissionsViolationError(told, violation.operation, subject, queue), False
+        return PermissionsViolationError(told, violation.operation, subject, queue), closes(text)
     return ServerError(told), closes(text)

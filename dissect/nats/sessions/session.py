@@ -3,6 +3,10 @@
 `add` is called for every batch of frames, so it costs a look-up and a count a frame; what an operation
 means beyond that is in `_ACTIONS`. Subscriptions and requests are followed in any case, for the counts of
 the session are those of the rows; rows of them are made only where they are wanted.
+
+To add something that counts for each message, add it in three places: an action here, `SessionDelta` (the sum
+of many messages, which Spark's stages pass on instead of the messages), and `Session.add_sum`, which applies
+the sum. `test_a_sum_is_worth_its_frames` fails where one is forgotten: it compares whole rows.
 """
 
 from __future__ import annotations
