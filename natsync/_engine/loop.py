@@ -21,7 +21,6 @@ from time import monotonic
 from ..errors import ReentrantCallError
 from .poller import READABLE, WRITABLE, Poller, gate, new_poller
 from .transport import Transport, WakePair
-from .waiter import owns
 
 __all__ = ["Guest", "Loop"]
 
@@ -62,6 +61,8 @@ class Loop:
         send: Callable[[], None] | None = None,
     ) -> None:
         self.lock = lock
+        # As `threading.Condition` asks it.
+        self._owns_lock: Callable[[], bool] = lock._is_owned  # type: ignore[attr-defined]  # no stub
         self.send = send or self.wake
         self.name = name
         self._thread = threading.Thread(target=self._run, args=(body,), name=name, daemon=True)
@@ -141,7 +142,7 @@ class Loop:
         nothing would ever end the wait. Raises ReentrantCallError then.
         """
         me = threading.get_ident()
-        if me == self._thread.ident or owns(self.lock):
+        if me == self._thread.ident or self._owns_lock():
             raise ReentrantCallError
         holder = self._seat.get("holder")
         if isinstance(holder, Guest) and holder.thread == me:

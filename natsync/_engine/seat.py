@@ -1,8 +1,18 @@
-"""Who moves the bytes of an open connection: the I/O thread, or a guest of it, which is a thread that only
-waits for something, or publishes much.
+"""Who moves the bytes of an open connection: one thread at a time has the seat.
 
-One at a time does, see `loop.Loop`. The supervisor makes and ends connections; while one is open, its
-thread is in `serve`.
+That is the I/O thread, or a guest: a thread that waits for something, or publishes much.
+
+    I/O thread has it  -- nothing to do: `Loop.wait_idle` -->  free
+    free               -- socket, wake-up or deadline ------>  I/O thread has it
+    free               -- `Loop.take_seat` ----------------->  a guest has it
+    a guest has it     -- `Loop.release` ------------------->  free
+    a guest has it, and only waits for the socket
+                       -- a call of the same thread, from a signal handler, that waits too:
+                          `Loop.prepare_to_block` ---------->  free; the guest leaves when it runs again
+    a guest has it, and reads or writes
+                       -- such a call --------------------->   the same; the call raises ReentrantCallError
+
+The supervisor makes and ends connections; while one is open, its thread is in `serve`.
 """
 
 from __future__ import annotations

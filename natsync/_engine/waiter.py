@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from ..errors import Error, fresh
 from ..options import MAX_WAIT
 
-__all__ = ["Drive", "Event", "StateLock", "Waiter", "deadline_after", "owns", "release", "set_free"]
+__all__ = ["Drive", "Event", "StateLock", "Waiter", "deadline_after", "release", "set_free"]
 
 _T = TypeVar("_T")
 
@@ -24,11 +24,6 @@ Drive = Callable[[Callable[[], object], float], None]
 def deadline_after(timeout: float) -> float:
     """The time `timeout` seconds from now, or as far off as any platform can wait."""
     return monotonic() + min(timeout, MAX_WAIT)
-
-
-def owns(lock: threading.RLock) -> bool:
-    """Whether the calling thread holds `lock`, as `threading.Condition` asks it."""
-    return bool(lock._is_owned())  # type: ignore[attr-defined]  # the standard library's own use of it
 
 
 def set_free(lock: threading.RLock) -> None:
