@@ -1,4 +1,4 @@
-"""What tests of strides need: talks of one flow, and states laid against each other."""
+"""What tests of summaries need: talks of one flow, and states laid against each other."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONNECT = b'CONNECT {"verbose":false,"lang":"go","version":"1"}\r\nPING\r\n'
 
 @dataclass
 class Outcome:
-    """How many strides there were, and what became of them."""
+    """How many summaries there were, and what became of them."""
 
     leaps: int = 0
     refused: int = 0
@@ -61,20 +61,23 @@ def surveyed(
 ) -> dict[bytes, bytes]:
     survey = Survey(tables, options)
     survey.run(part)
-    strides = survey.strides()
-    for packed in strides.values():
+    summaries = survey.summaries()
+    for packed in summaries.values():
         claims_hold(part, unpacked(packed))
-    return strides
+    return summaries
 
 
-def claims_hold(part: Sequence[Segment], stride: ChunkSummary) -> None:
-    """What a stride says without knowing the state: its steps have each byte once, in order, and frames that
+def claims_hold(part: Sequence[Segment], summary: ChunkSummary) -> None:
+    """What a summary says without knowing the state: its steps have each byte once, in order, and frames that
     are skipped are read from these bytes as it says, whatever was before."""
     told: list[Counter[str]] = [Counter(), Counter()]
     read: list[Counter[str]] = [Counter(), Counter()]
     places = [0, 0]
-    said = [b"".join(s.payload for s in part if s.key == course.key) for course in stride.courses]
-    for step in stride.steps or []:
+    said = [
+        b"".join(s.payload for s in part if s.key == direction.key)
+        for direction in summary.directions
+    ]
+    for step in summary.steps or []:
         if isinstance(step, Bytes):
             chunk = step.chunk
             assert chunk.offset == places[step.way]
@@ -93,7 +96,7 @@ def claims_hold(part: Sequence[Segment], stride: ChunkSummary) -> None:
                 for kind, count in amount.counts.items() if amount else ():
                     told[way][kind.op] += count
     assert told == read
-    assert stride.steps is None or places == [course.size for course in stride.courses]
+    assert summary.steps is None or places == [direction.size for direction in summary.directions]
 
 
 def read_as(context: Context, data: bytes) -> list[str]:
@@ -112,18 +115,18 @@ def check(
     tables: Sequence[str] = TABLES,
     options: Options = OPTIONS,
 ) -> Outcome:
-    """Lays what strides make of the true state before each stretch against the true state behind it."""
+    """Lays what summaries make of the true state before each stretch against the true state behind it."""
     outcome = Outcome()
     dissection = quiet(tables, options)
     before: dict[bytes, bytes] = {}
     for start, stop in zip([0, *cuts], [*cuts, len(every)]):
         part = every[start:stop]
-        strides = surveyed(part, tables, options)
+        summaries = surveyed(part, tables, options)
         list(dissection.take(part))
         behind = dissection.save()
-        outcome.unclean += len({undirected(s.key) for s in part} & before.keys() - strides.keys())
-        for name in strides.keys() & before.keys():
-            reached = quiet(tables, options).leap(before[name], strides[name])
+        outcome.unclean += len({undirected(s.key) for s in part} & before.keys() - summaries.keys())
+        for name in summaries.keys() & before.keys():
+            reached = quiet(tables, options).advanced(before[name], summaries[name])
             if reached is None:
                 outcome.refused += 1
                 continue
@@ -209,10 +212,10 @@ def leap(
     if packed is None:
         return False
     if change:
-        stride = unpacked(packed)
-        change(stride)
-        packed = stride.packed()
-    reached = quiet(TABLES, options).leap(before, packed)
+        summary = unpacked(packed)
+        change(summary)
+        packed = summary.packed()
+    reached = quiet(TABLES, options).advanced(before, packed)
     if reached is None:
         return False
     list(dissection.take(every[start:stop]))
@@ -270,11 +273,11 @@ def packets(*said: tuple[int, bytes]) -> list[Segment]:
     return talk.segments
 
 
-def stride_of(every: list[Segment], options: Options = OPTIONS) -> ChunkSummary:
+def summary_of(every: list[Segment], options: Options = OPTIONS) -> ChunkSummary:
     return unpacked(surveyed(every, options=options)[NAME])
 
 
 def steps_of(every: list[Segment], options: Options = OPTIONS) -> list[Step]:
-    found = stride_of(every, options).steps
+    found = summary_of(every, options).steps
     assert found is not None
     return found

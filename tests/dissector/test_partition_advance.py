@@ -1,4 +1,4 @@
-"""What a stride makes of a state is what the packets make of it, or it is refused."""
+"""What a summary makes of a state is what the packets make of it, or it is refused."""
 
 from __future__ import annotations
 
@@ -157,12 +157,12 @@ def test_times_that_go_back() -> None:
     assert leap(talk.segments, start)
 
 
-def _garbage(stride: ChunkSummary) -> None:
+def _garbage(summary: ChunkSummary) -> None:
     """Bytes of the other side, which are no frame, while frames are skipped."""
-    assert stride.steps
-    at = next(at for at, step in enumerate(stride.steps) if isinstance(step, FrameRun))
+    assert summary.steps
+    at = next(at for at, step in enumerate(summary.steps) if isinstance(step, FrameRun))
     chunk = Chunk(10**18, 1, "a.pcap", 0, b"what is this\r\n")
-    stride.steps.insert(at + 1, Bytes(1, chunk, True, False))
+    summary.steps.insert(at + 1, Bytes(1, chunk, True, False))
 
 
 def test_nothing_is_skipped_while_the_other_side_is_lost() -> None:
@@ -280,43 +280,43 @@ def test_bytes_that_are_missing_right_before() -> None:
     assert not leap(every, start - 1)
 
 
-def _wrong_context(stride: ChunkSummary) -> None:
-    for step in stride.steps or []:
+def _wrong_context(summary: ChunkSummary) -> None:
+    for step in summary.steps or []:
         if isinstance(step, FrameRun):
             step.context = replace(step.context, dedicated=True)
 
 
-def _wrong_start(stride: ChunkSummary) -> None:
-    for step in stride.steps or []:
+def _wrong_start(summary: ChunkSummary) -> None:
+    for step in summary.steps or []:
         if isinstance(step, FrameRun):
             step.start += 1
 
 
-def _wrong_sequence(stride: ChunkSummary) -> None:
-    stride.courses[0].first_seq += 1
+def _wrong_sequence(summary: ChunkSummary) -> None:
+    summary.directions[0].first_seq += 1
 
 
-def _too_late(stride: ChunkSummary) -> None:
-    stride.latest_ns += 48 * 3600 * 10**9
+def _too_late(summary: ChunkSummary) -> None:
+    summary.latest_ns += 48 * 3600 * 10**9
 
 
-def _no_steps(stride: ChunkSummary) -> None:
-    stride.steps = None
+def _no_steps(summary: ChunkSummary) -> None:
+    summary.steps = None
 
 
-def _wrong_flow(stride: ChunkSummary) -> None:
-    stride.courses[0].key = b"?" * 12
+def _wrong_flow(summary: ChunkSummary) -> None:
+    summary.directions[0].key = b"?" * 12
 
 
-def _loud(stride: ChunkSummary) -> None:
-    for step in stride.steps or []:
+def _loud(summary: ChunkSummary) -> None:
+    for step in summary.steps or []:
         if isinstance(step, Bytes):
             step.silent = True
 
 
-def _in_parts(stride: ChunkSummary) -> None:
+def _in_parts(summary: ChunkSummary) -> None:
     """Bytes that are said to be part of a packet, for a stream that still seeks."""
-    for step in stride.steps or []:
+    for step in summary.steps or []:
         if isinstance(step, Bytes):
             step.whole = False
 
@@ -347,12 +347,12 @@ def test_a_dissection_leaps_itself() -> None:
     go_on(talk)
     dissection = quiet(TABLES, OPTIONS)
     list(dissection.take(talk.segments[:start]))
-    left = dissection._folds.budget.left
-    stride = surveyed(talk.segments[start:])[NAME]
-    assert dissection.advance(NAME, stride)
-    assert dissection._folds.budget.left == left
-    assert not dissection.advance(NAME, stride)  # it is behind it
-    assert not dissection.advance(b"?", stride)
+    left = dissection._table_builder.budget.left
+    summary = surveyed(talk.segments[start:])[NAME]
+    assert dissection.advance(NAME, summary)
+    assert dissection._table_builder.budget.left == left
+    assert not dissection.advance(NAME, summary)  # it is behind it
+    assert not dissection.advance(b"?", summary)
     other = quiet(TABLES, OPTIONS)
     list(other.take(talk.segments))
     assert not difference(opened(dissection.save()[NAME]), opened(other.save()[NAME]))

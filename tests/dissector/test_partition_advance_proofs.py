@@ -1,4 +1,4 @@
-"""What makes a stride exact: each test fails where one of the conditions is left out."""
+"""What makes a summary exact: each test fails where one of the conditions is left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures cut anywhere: what strides make of the states is what the packets make of them."""
+"""Captures cut anywhere: what summaries make of the states is what the packets make of them."""
 
 from __future__ import annotations
 

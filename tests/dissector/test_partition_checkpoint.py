@@ -115,7 +115,7 @@ def test_a_quiet_one_has_the_same_states(name: str, tables: list[str]) -> None:
         for flow, state in loud.save().items():
             assert not difference(loud._unpacked(state), loud._unpacked(states[flow]))
     assert not list(quiet.finish())
-    assert quiet._folds.budget.left == Budget().left
+    assert quiet._table_builder.budget.left == Budget().left
 
 
 def test_flows_that_are_dropped_give_back_what_they_held() -> None:
@@ -124,13 +124,13 @@ def test_flows_that_are_dropped_give_back_what_they_held() -> None:
     used = 0
     for at, segment in enumerate(every):
         list(dissection.take([segment]))
-        used = max(used, dissection._talks.quota.used_bytes)
+        used = max(used, dissection._connections.quota.used_bytes)
         if at % 9 == 0:
             states = dissection.save()
             dissection.drop(states)
             assert not dissection.save()
-            assert dissection._folds.budget.left == Budget().left
-            assert not dissection._talks.quota.used_bytes
+            assert dissection._table_builder.budget.left == Budget().left
+            assert not dissection._connections.quota.used_bytes
             dissection.load(states.values())
     assert used
 

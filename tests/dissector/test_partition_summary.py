@@ -6,10 +6,10 @@ import pytest
 
 from dissect.nats import Options
 from dissect.nats.options import Payload
-from dissect.nats.partition import summary as trails
+from dissect.nats.partition import summary as building
 from dissect.nats.partition.chunk_summary import Bytes, Deltas, FrameBatch, FrameRun
 
-from .leaping import PUB, packets, steps_of, stride_of
+from .leaping import PUB, packets, steps_of, summary_of
 
 
 def test_the_head_is_fed_the_middle_skipped_the_end_fed() -> None:
@@ -19,14 +19,14 @@ def test_the_head_is_fed_the_middle_skipped_the_end_fed() -> None:
     assert kinds[0] is Bytes and kinds[-1] is Bytes
     assert kinds.count(FrameRun) == kinds.count(Deltas) == 1
     (skip,) = [step for step in steps if isinstance(step, FrameRun)]
-    (tally,) = [step for step in steps if isinstance(step, Deltas)]
+    (deltas,) = [step for step in steps if isinstance(step, Deltas)]
     fed = [step.chunk for step in steps if isinstance(step, Bytes)]
     assert fed[0].data == head
     assert fed[-1].data == tail
     assert sum(len(chunk.data) for chunk in fed[:-1]) == skip.start
     assert skip.end == fed[-1].offset
     assert skip.ops == {"PUB"}
-    amount = tally.sums[0]
+    amount = deltas.sums[0]
     assert amount and sum(amount.counts.values()) == skip.frames
     assert skip.frames * len(PUB) == skip.end - skip.start
 
@@ -40,7 +40,7 @@ def test_what_is_fed_later_than_it_came_has_to_be_silent() -> None:
 
 
 def test_the_course_is_what_was_seen_of_a_direction() -> None:
-    one, other = stride_of(packets((0, PUB), (1, b""), (0, PUB), (0, b""))).courses
+    one, other = summary_of(packets((0, PUB), (1, b""), (0, PUB), (0, b""))).directions
     assert (one.packets, one.size, one.first_seq) == (3, 2 * len(PUB), 5)
     assert one.chunk and (one.chunk.number, one.chunk.data) == (3, PUB)
     assert one.last and (one.last.number, one.last.payload) == (4, b"")
@@ -59,14 +59,14 @@ def test_payloads_are_left_out() -> None:
 
 
 def test_what_is_not_nats_is_counted_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trails, "_FED_BYTES", 10_000)
-    stride = stride_of(packets(*[(0, bytes(1000))] * 20))
-    assert stride.steps is None
-    assert stride.courses[0].size == 20_000
+    monkeypatch.setattr(building, "_FED_BYTES", 10_000)
+    summary = summary_of(packets(*[(0, bytes(1000))] * 20))
+    assert summary.steps is None
+    assert summary.directions[0].size == 20_000
 
 
 def test_reply_subjects_are_known_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trails, "_ASKED", 1)
+    monkeypatch.setattr(building, "_ASKED", 1)
     reply = b"MSG r.1 2 5\r\nhello\r\n"
     asked = [(0, b"PUB a.b r.%d 5\r\nhello\r\n" % number) for number in (1, 2)]
     lead = [(0, PUB), (1, reply), (0, PUB), (1, reply), (0, PUB), (1, reply)]

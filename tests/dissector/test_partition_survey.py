@@ -1,4 +1,4 @@
-"""What a survey says of a stretch: exact states of what begins there, strides for the rest."""
+"""What a survey says of a stretch: exact states of what begins there, summaries for the rest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dissect.nats.pipeline import segments
 from dissect.nats.tables import FROM_ENGINE
 from dissect.nats.types import Segment
 
-from .leaping import NAME, PUB, packets, stride_of
+from .leaping import NAME, PUB, packets, summary_of
 from tests.support.graphs import difference
 from tests.support.paths import CAPTURES
 
@@ -41,7 +41,7 @@ def test_states_are_those_of_a_dissection(name: str) -> None:
 def test_what_begins_in_the_stretch_has_no_stride() -> None:
     every = list(segments([str(CAPTURES / "core-2.15.1.pcap")]))
     assert _survey(every).states()
-    assert not _survey(every).strides()
+    assert not _survey(every).summaries()
 
 
 def test_a_busy_midstream_flow_has_a_summary_and_no_state() -> None:
@@ -49,14 +49,14 @@ def test_a_busy_midstream_flow_has_a_summary_and_no_state() -> None:
     assert survey.states() and not survey.summarized()
     survey = _survey(packets(*[(0, PUB)] * 257))
     assert not survey.states()
-    assert survey.summarized() == survey.strides().keys() == {NAME}
+    assert survey.summarized() == survey.summaries().keys() == {NAME}
 
 
 def test_a_packet_out_of_order_leaves_it_without_both() -> None:
     every = packets(*[(0, PUB)] * 300)
     every[280], every[281] = every[281], every[280]
     survey = _survey(every)
-    assert not survey.states() and not survey.strides()
+    assert not survey.states() and not survey.summaries()
     assert survey.summarized() == {NAME}
 
 
@@ -80,7 +80,7 @@ def test_carried_subjects_are_kept_for_subscriptions_only() -> None:
     for tables, kept in (["subscriptions"], True), (["sessions"], False):
         survey = Survey(tables, Options())
         survey.run(every)
-        steps = unpacked(survey.strides()[NAME]).steps or []
+        steps = unpacked(survey.summaries()[NAME]).steps or []
         sums = [step.sums[0] for step in steps if isinstance(step, Deltas)]
         assert sums and all(amount and bool(amount.carried) is kept for amount in sums)
 
@@ -88,15 +88,15 @@ def test_carried_subjects_are_kept_for_subscriptions_only() -> None:
 def test_the_latest_time_is_that_of_all_flows() -> None:
     every = packets(*[(0, PUB)] * 4)
     other = replace(every[0], key=b"\n\0\0\1\n\0\0\2\x10\x7e\x10\x7f", ts_ns=10**9)
-    stride = stride_of([*every, other])
-    assert (stride.last_ns, stride.latest_ns) == (4000, 10**9)
+    summary = summary_of([*every, other])
+    assert (summary.last_ns, summary.latest_ns) == (4000, 10**9)
 
 
 def test_other_flows_than_are_followed_have_no_stride(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surveying, "_FLOWS", 0)
-    assert not _survey(packets((0, PUB))).strides()
+    assert not _survey(packets((0, PUB))).summaries()
 
 
 def test_an_endpoint_that_talks_to_itself() -> None:
     key = b"\n\0\0\1\n\0\0\1\x10\x7e\x10\x7e"
-    assert not _survey([Segment(1, 1, "a", key, 1, 1, 16, PUB, len(PUB))]).strides()
+    assert not _survey([Segment(1, 1, "a", key, 1, 1, 16, PUB, len(PUB))]).summaries()

@@ -62,10 +62,10 @@ def test_a_survey_names_flows_and_tells_the_rest() -> None:
     facts, flows = surveyed(found)
     rows = told(tasks.surveying(WORK, found, {})(ids(*range(len(found)))))
     given = [
-        (number, flow, bool(state), bool(stride)) for number, flow, state, stride in rows if flow
+        (number, flow, bool(state), bool(summary)) for number, flow, state, summary in rows if flow
     ]
     assert sorted(given) == sorted(
-        (number, met.flow, bool(met.state), bool(met.stride))
+        (number, met.flow, bool(met.state), bool(met.summary))
         for number, some in enumerate(flows)
         for met in some
     )

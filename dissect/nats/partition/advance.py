@@ -41,32 +41,32 @@ def advance(
     deadlines: list[int],
     connection: Connection | None,
     fold: SessionTables | None,
-    stride: ChunkSummary,
+    summary: ChunkSummary,
 ) -> bool:
-    """Brings the state of a flow behind the packets of a stride. False, if that is not sure: then the state
+    """Brings the state of a flow behind the packets of a summary. False, if that is not sure: then the state
     is of no use any more."""
-    sides = _sides(flow, stride)
-    if sides is None or not _is_quiet(flow) or min(deadlines) < stride.latest_ns:
+    sides = _sides(flow, summary)
+    if sides is None or not _is_quiet(flow) or min(deadlines) < summary.latest_ns:
         return False
-    for side, course in zip(sides, stride.courses):
-        if side.stream.held or course.size and side.stream.next_seq != course.first_seq:
+    for side, direction in zip(sides, summary.directions):
+        if side.stream.held or direction.size and side.stream.next_seq != direction.first_seq:
             return False
-        if course.ack_seq >= 0:  # a stray would not be counted
-            if not all(map(side.stream.near, (course.ack_seq - 1, course.ack_seq + 1))):
+        if direction.ack_seq >= 0:  # a stray would not be counted
+            if not all(map(side.stream.near, (direction.ack_seq - 1, direction.ack_seq + 1))):
                 return False
-    if any(course.size for course in stride.courses):
-        if connection is None or not _says(connection, fold, sides, stride):
+    if any(direction.size for direction in summary.directions):
+        if connection is None or not _says(connection, fold, sides, summary):
             return False
-    for side, peer, course in zip(sides, sides[::-1], stride.courses):
-        _count(side, peer, course)
-    flow.last_ns = max(flow.last_ns, stride.last_ns)
+    for side, peer, direction in zip(sides, sides[::-1], summary.directions):
+        _count(side, peer, direction)
+    flow.last_ns = max(flow.last_ns, summary.last_ns)
     return True
 
 
-def _sides(flow: Flow, stride: ChunkSummary) -> tuple[Side, Side] | None:
-    """The sides of the flow in the order of the stride's courses."""
+def _sides(flow: Flow, summary: ChunkSummary) -> tuple[Side, Side] | None:
+    """The sides of the flow in the order of the summary's directions."""
     one, other = flow.sides
-    keys = tuple(course.key for course in stride.courses)
+    keys = tuple(direction.key for direction in summary.directions)
     if keys == (one.key, other.key):
         return one, other
     return (other, one) if keys == (other.key, one.key) else None
@@ -78,21 +78,21 @@ def _is_quiet(flow: Flow) -> bool:
     return not (flow.over or flow.closed_ns is not None or flow.end is not End.OPEN or any(said))
 
 
-def _count(side: Side, peer: Side, course: DirectionSummary) -> None:
+def _count(side: Side, peer: Side, direction: DirectionSummary) -> None:
     """What flow table and reassembly keep of the packets."""
-    side.packets += course.packets
-    side.bytes += course.size
-    if course.chunk:
-        side.stream.pass_over(_moved(course.chunk, side.stream.offset))
-    if course.last:
-        peer.stream.ack = course.last
+    side.packets += direction.packets
+    side.bytes += direction.size
+    if direction.chunk:
+        side.stream.pass_over(_moved(direction.chunk, side.stream.offset))
+    if direction.last:
+        peer.stream.ack = direction.last
 
 
 def _says(
     connection: Connection,
     fold: SessionTables | None,
     sides: tuple[Side, Side],
-    stride: ChunkSummary,
+    summary: ChunkSummary,
 ) -> bool:
     """Takes what is said in the bytes."""
     framing = connection.framing
@@ -100,7 +100,11 @@ def _says(
         return True
     if framing.stack:  # its bytes are not those that the summary has seen
         return False
-    spoken = [(side, course.size) for side, course in zip(sides, stride.courses) if course.size]
+    spoken = [
+        (side, direction.size)
+        for side, direction in zip(sides, summary.directions)
+        if direction.size
+    ]
     streams = [framing.stream(side.direction) for side, _ in spoken]
     if any(stream.end != side.stream.offset for stream, (side, _) in zip(streams, spoken)):
         return False
@@ -110,14 +114,14 @@ def _says(
         for stream, (_, size) in zip(streams, spoken):
             stream.count_opaque(size)
         return True
-    if fold is None or stride.steps is None:  # there is none before it is known that this is NATS
+    if fold is None or summary.steps is None:  # there is none before it is known that this is NATS
         return False
     jumping = _Jump(connection, fold, sides)
-    return all(jumping.take(step) for step in stride.steps)
+    return all(jumping.take(step) for step in summary.steps)
 
 
 class _Jump:
-    """Takes the steps of a stride, until one is not sure."""
+    """Takes the steps of a summary, until one is not sure."""
 
     def __init__(
         self, connection: Connection, fold: SessionTables, sides: tuple[Side, Side]

@@ -1,4 +1,4 @@
-"""The stages from TCP to records, which can be stopped and gone on with elsewhere.
+"""A dissection, from TCP segments to records, that can be saved and resumed elsewhere.
 
     first = Dissector(["frames"], options)
     rows = list(first.take(segments))
@@ -45,22 +45,22 @@ class Dissector:
         self._tables = tables
         self._options = options
         payloads = needs_payloads(tables)
-        self._talks = ConnectionTable(options, payloads)
-        self._folds = TableBuilder(tables, options, quiet)
+        self._connections = ConnectionTable(options, payloads)
+        self._table_builder = TableBuilder(tables, options, quiet)
         self._shared: dict[str, object] = {
             "limits": options.stream_limits,
-            "resync": self._talks.quota,
-            "sessions": self._folds.budget,
+            "resync": self._connections.quota,
+            "sessions": self._table_builder.budget,
         }
         self._names = {id(value): name for name, value in self._shared.items()}
 
     def take(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
         """The records that these segments complete; see `folds.fold` for `together`."""
-        return self._folds.take(self._talks.take(source), together)
+        return self._table_builder.take(self._connections.take(source), together)
 
     def finish(self) -> Iterator[Rows]:
         """The records of all that is left, when no more segments come."""
-        return self._folds.take(self._talks.finish())
+        return self._table_builder.take(self._connections.finish())
 
     def pass_time(self, ts_ns: int) -> Iterator[Rows]:
         """The records of the flows that are over when a packet of another one comes at this time."""
@@ -79,40 +79,40 @@ class Dissector:
         """Forgets flows, with which another one goes on."""
         for name, flow, _ in self._flows():
             if name in names:
-                self._talks.table.drop(flow)
-                connection = self._talks.alive.pop(flow, None)
-                fold = self._folds.alive.pop(connection, None) if connection else None
+                self._connections.table.drop(flow)
+                connection = self._connections.alive.pop(flow, None)
+                fold = self._table_builder.alive.pop(connection, None) if connection else None
                 if connection:
                     connection.framing.release_quota()
                 if fold:
                     fold.drop()
 
     def load(self, states: Iterable[bytes]) -> None:
-        """Goes on with flows of which nothing was seen here yet."""
+        """Restores saved flows; none may exist here already."""
         for state in states:
             flow, deadlines, connection, fold = self._unpacked(state)
-            self._talks.table.adopt(flow, deadlines)
+            self._connections.table.adopt(flow, deadlines)
             if connection:
-                self._talks.adopt(connection)
+                self._connections.adopt(connection)
             if connection and fold:
-                self._folds.adopt(connection, fold)
+                self._table_builder.adopt(connection, fold)
 
-    def leap(self, state: bytes, stride: bytes) -> bytes | None:
-        """What the state of a flow becomes by the packets of a stride (`surveying.Survey.strides`), if that
-        is sure; None means that they have to be read. What this dissection has is not concerned."""
+    def advanced(self, state: bytes, summary: bytes) -> bytes | None:
+        """The state of a flow after the packets of a summary (`Survey.summaries`), or None if the summary
+        does not prove it: then the packets have to be read. Touches no flow of this dissection."""
         alone = Dissector(self._tables, self._options, quiet=True)
         alone.load([state])
-        flow, deadlines = next(iter(alone._talks.table.deadlines().items()))
-        connection = alone._talks.alive.get(flow)
-        fold = alone._folds.alive.get(connection) if connection else None
-        if not advance(flow, deadlines, connection, fold, unpacked(stride)):
+        flow, deadlines = next(iter(alone._connections.table.deadlines().items()))
+        connection = alone._connections.alive.get(flow)
+        fold = alone._table_builder.alive.get(connection) if connection else None
+        if not advance(flow, deadlines, connection, fold, unpacked(summary)):
             return None
         return alone._packed(flow, deadlines)
 
-    def advance(self, name: bytes, stride: bytes) -> bool:
-        """Whether a flow is now where the packets of a stride bring it; if not, it is where it was."""
+    def advance(self, name: bytes, summary: bytes) -> bool:
+        """Whether a flow is now where the packets of a summary bring it; if not, it is where it was."""
         state = self.save([name]).get(name)
-        reached = self.leap(state, stride) if state else None
+        reached = self.advanced(state, summary) if state else None
         if reached is None:
             return False
         self.drop([name])
@@ -120,12 +120,12 @@ class Dissector:
         return True
 
     def _flows(self) -> Iterator[tuple[bytes, Flow, list[int]]]:
-        for flow, deadlines in self._talks.table.deadlines().items():
+        for flow, deadlines in self._connections.table.deadlines().items():
             yield undirected(flow.sides[0].key), flow, deadlines
 
     def _packed(self, flow: Flow, deadlines: list[int]) -> bytes:
-        connection = self._talks.alive.get(flow)
-        fold = self._folds.alive.get(connection) if connection else None
+        connection = self._connections.alive.get(flow)
+        fold = self._table_builder.alive.get(connection) if connection else None
         output = BytesIO()
         _Pickler(output, self._names).dump((flow, deadlines, connection, fold))
         return zlib.compress(output.getvalue(), 1)

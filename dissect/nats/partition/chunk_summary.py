@@ -92,7 +92,7 @@ class ChunkSummary:
 
     latest_ns: int
     last_ns: int
-    courses: tuple[DirectionSummary, DirectionSummary]
+    directions: tuple[DirectionSummary, DirectionSummary]
     steps: list[Step] | None
 
     def packed(self) -> bytes:
@@ -102,9 +102,9 @@ class ChunkSummary:
         return zlib.compress(output.getvalue(), 1)
 
 
-def unpacked(stride: bytes) -> ChunkSummary:
+def unpacked(summary: bytes) -> ChunkSummary:
     """The summary that was packed."""
-    found: ChunkSummary = pickle.loads(zlib.decompress(stride))
+    found: ChunkSummary = pickle.loads(zlib.decompress(summary))
     return found
 
 

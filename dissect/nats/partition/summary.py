@@ -1,8 +1,8 @@
-"""A flow of a stretch, followed packet by packet: the making of its stride.
+"""Builds the summary of a flow in one chunk, packet by packet.
 
-What the stages found is not believed but where it is sure to hold for any state: that frames were read, one
-behind the other by one decoder that was told nothing new meanwhile, from bytes of packets that are known.
-All else is fed, or there is no stride.
+The builder relies only on what holds for any state of the flow: that one decoder, which learned nothing new
+meanwhile, read frames one after the other from known bytes of known packets. All other bytes become steps for
+the true framing to read, or the flow has no summary.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _ASKED = 1 << 14
 
 
 class PacketBytes(NamedTuple):
-    """A packet's bytes of which no use was made yet, from `start` on."""
+    """The payload of a packet that no step has yet: stream offsets `start` to `end`."""
 
-    turn: int
+    packet_index: int
     start: int
     end: int
     segment: Segment
@@ -71,33 +71,17 @@ class PacketBytes(NamedTuple):
 
 
 class DirectionBuilder:
-    """One direction of a flow. `at`: before it all bytes are in steps. `context` is how what comes next is
-    read, while that is known: the very object that `reader` has. Each decoder makes its own, and another one
-    whenever it is told something new."""
+    """One direction of a flow. All bytes before `at` are in steps. `context` is how the next bytes are read,
+    while that is known. It is compared by identity: each decoder makes its own, and another one whenever it
+    learns something."""
 
     __slots__ = (
-        "trail",
-        "number",
-        "key",
-        "packets",
-        "first_seq",
-        "ack_seq",
-        "next_seq",
-        "size",
-        "last",
-        "piece",
-        "pending",
-        "at",
-        "context",
-        "skip",
-        "stream",
-        "decoder",
-        "first",
-        "ts_ns",
-    )
+        "builder number key packets first_seq ack_seq next_seq size last"
+        " piece pending at context skip stream decoder first ts_ns"
+    ).split()
 
-    def __init__(self, trail: FlowSummaryBuilder, number: int, key: bytes) -> None:
-        self.trail = trail
+    def __init__(self, builder: FlowSummaryBuilder, number: int, key: bytes) -> None:
+        self.builder = builder
         self.number = number
         self.key = key
         self.packets = 0
@@ -119,7 +103,7 @@ class DirectionBuilder:
         byte is taken for the first one of a frame; that is proven, as all else, when the summary is used.
         """
         self.decoder = Decoder(
-            context.sender, context.kind, payloads=self.trail.payloads, offset=self.at
+            context.sender, context.kind, payloads=self.builder.payloads, offset=self.at
         )
         self.decoder.learn(dedicated=context.dedicated, lnocu=context.lnocu)
         for piece in self.pending:
@@ -129,12 +113,12 @@ class DirectionBuilder:
         self.ts_ns = self.stream.ts_ns if self.stream else 0
 
     def follow(self, segment: Segment) -> bool:
-        """Takes a segment; whether it takes the short way."""
+        """Counts a segment. False if it is not a plain ACK, complete, and the next in order."""
         self.packets += 1
         self.last = segment
-        trail = self.trail
-        if segment.ts_ns > trail.last_ns:
-            trail.last_ns = segment.ts_ns
+        builder = self.builder
+        if segment.ts_ns > builder.last_ns:
+            builder.last_ns = segment.ts_ns
         if segment.flags & 0x17 != _ACK:
             return False
         length = segment.length
@@ -153,33 +137,33 @@ class DirectionBuilder:
         self.next_seq = seq + length & 0xFFFFFFFF
         start = self.size
         self.size = end = start + length
-        trail.turn += 1
-        self.piece = piece = PacketBytes(trail.turn, start, end, segment)
-        if trail.steps is not None:
+        builder.packet_index += 1
+        self.piece = piece = PacketBytes(builder.packet_index, start, end, segment)
+        if builder.steps is not None:
             self.pending.append(piece)
             if self.context is None:
-                trail.tally = None
-            trail.fed_bytes += length
-            if trail.fed_bytes > _FED_BYTES:
-                trail.give_up()
+                builder.deltas = None
+            builder.fed_bytes += length
+            if builder.fed_bytes > _FED_BYTES:
+                builder.give_up()
         return True
 
     def drained(self, end: int) -> list[tuple[int, Chunk, bool]]:
-        """The bytes up to `end` that were not used yet, by turns; whether they are whole packets."""
+        """The bytes up to `end` that no step has yet: packet index, bytes, whether all of a packet."""
         chunks = []
         pending = self.pending
         while self.at < end:
             piece = pending[0]
             stop = min(end, piece.end)
             whole = self.at == piece.start and stop == piece.end
-            chunks.append((piece.turn, piece.chunk(self.at, stop), whole))
+            chunks.append((piece.packet_index, piece.chunk(self.at, stop), whole))
             self.at = stop
             if stop == piece.end:
                 pending.popleft()
         return chunks
 
-    def course(self) -> DirectionSummary:
-        """All of it."""
+    def summary(self) -> DirectionSummary:
+        """The summary of this direction."""
         last, piece = self.last, self.piece
         if last:
             place = last.ts_ns, last.number, last.capture, last.key
@@ -190,205 +174,211 @@ class DirectionBuilder:
 
 
 class FlowSummaryBuilder:
-    """A flow that may have begun before. `turn` counts packets with bytes. Without `steps` nothing is known
-    but the packets. With `payloads` frames are read with theirs."""
+    """Observes a flow that may have begun in an earlier chunk, with `payloads` if a session reads them.
+    `packet_index` counts packets with payload. Once `steps` is None, only the packets are counted. While the
+    builder is `alone`, no flow table knows the flow; it has `failed` when a packet was not the next.
+    """
 
     def __init__(self, key: bytes, back: bytes, payloads: bool = False) -> None:
         self.payloads = payloads
-        self.tracks = DirectionBuilder(self, 0, key), DirectionBuilder(self, 1, back)
-        self.turn = 0
+        self.directions = DirectionBuilder(self, 0, key), DirectionBuilder(self, 1, back)
+        self.packet_index = 0
         self.last_ns = 0
         self.fed_bytes = 0  # that are pending, or in steps
         self.steps: list[tuple[int, Step]] | None = []
-        self.tally: Deltas | None = None
+        self.deltas: Deltas | None = None
         self.key = key
         self.alone = False
         self.failed = False
-        self._talk: Connection | None = None
+        self._connection: Connection | None = None
         self._asked: set[bytes] = set()
 
     def stand_alone(self) -> Connection | None:
         """From now on segments come to `read`, and the framing is left behind. Returns the connection, which
         no one else needs any more; None if it is not yet known how each direction is read."""
-        connection = self._talk
+        connection = self._connection
         if connection is None or not connection.framing.is_steady:
             return None
-        contexts = [track.context for track in self.tracks]
-        for track, context in zip(self.tracks, contexts):
-            if track.size and (context is None or context.kind is None):
+        contexts = [direction.context for direction in self.directions]
+        for direction, context in zip(self.directions, contexts):
+            if direction.size and (context is None or context.kind is None):
                 return None
         first, second = contexts
-        for track, context in (self.tracks[0], first or second), (self.tracks[1], second or first):
+        for direction, context in (self.directions[0], first or second), (
+            self.directions[1],
+            second or first,
+        ):
             assert context
-            track.open(context if context is track.context else mirrored(context))
+            direction.open(context if context is direction.context else mirrored(context))
         self.alone = True
-        self._talk = None
+        self._connection = None
         return connection
 
-    def read(self, track: DirectionBuilder, segment: Segment) -> None:
+    def read(self, direction: DirectionBuilder, segment: Segment) -> None:
         """Takes a segment of a flow that only this builder observes."""
         if self.failed:
             return
-        if not track.follow(segment):
+        if not direction.follow(segment):
             self.failed = True
             self.give_up()
         elif segment.length and self.steps is not None:
-            self._decode(track, segment)
+            self._decode(direction, segment)
 
-    def _decode(self, track: DirectionBuilder, segment: Segment) -> None:
+    def _decode(self, direction: DirectionBuilder, segment: Segment) -> None:
         """Reads what the latest packet completes, as `FrameStream.take` does."""
-        decoder, piece = track.decoder, track.piece
+        decoder, piece = direction.decoder, direction.piece
         assert decoder and piece
-        if segment.ts_ns > track.ts_ns:
-            track.ts_ns = segment.ts_ns
+        if segment.ts_ns > direction.ts_ns:
+            direction.ts_ns = segment.ts_ns
         decoder.feed(segment.payload)
         try:
             frames = decoder.read()
             while frames:
                 last = piece.place()
-                first = last if track.first is None else track.first.place()
-                batch = Batch(Direction.ORIGINATOR, track.ts_ns, first, last, frames, None)
-                track.first = piece
-                if track.context is None or frames[-1].__class__ in _GREETINGS:
-                    self._resume(track, decoder)
+                first = last if direction.first is None else direction.first.place()
+                batch = Batch(Direction.ORIGINATOR, direction.ts_ns, first, last, frames, None)
+                direction.first = piece
+                if direction.context is None or frames[-1].__class__ in _GREETINGS:
+                    self._resume(direction, decoder)
                 else:
-                    self._pass(track, batch)
-                if decoder.offset == track.size:
-                    track.first = None
+                    self._pass(direction, batch)
+                if decoder.offset == direction.size:
+                    direction.first = None
                     return
                 frames = decoder.read()
         except ProtocolError:  # for the stitch, which knows the state before
             self.give_up()
             return
-        if track.first is None:
-            track.first = piece
+        if direction.first is None:
+            direction.first = piece
 
     def give_up(self) -> None:
-        """Nothing more is to be said of what is in the bytes."""
-        self.steps = self.tally = self._talk = None
+        """Drops the steps: the summary will only count packets and bytes."""
+        self.steps = self.deltas = self._connection = None
         self._asked.clear()
-        for track in self.tracks:
-            track.pending.clear()
+        for direction in self.directions:
+            direction.pending.clear()
 
-    def hear(self, connection: Connection, events: Sequence[Event]) -> None:
-        """Takes what the framing makes of the latest packet."""
+    def observe(self, connection: Connection, events: Sequence[Event]) -> None:
+        """Takes the events that the framing made of the latest packet."""
         if connection.over:  # another one may follow
             self.give_up()
             return
-        if self._talk and len(events) == 1:
+        if self._connection and len(events) == 1:
             batch = events[0]
             side = connection.flow.sides[0]
-            of_first = (batch.direction is side.direction) is (side.key == self.tracks[0].key)
-            track = self.tracks[0] if of_first else self.tracks[1]
-            if isinstance(batch, Batch) and _goes_on(track, batch):
-                self._pass(track, batch)
+            of_first = (batch.direction is side.direction) is (side.key == self.directions[0].key)
+            direction = self.directions[0] if of_first else self.directions[1]
+            if isinstance(batch, Batch) and _goes_on(direction, batch):
+                self._pass(direction, batch)
                 return
-        self._talk = connection
+        self._connection = connection
         batches: dict[Direction, list[Batch]] = {}
         for event in events:
             if isinstance(event, Batch):
                 batches.setdefault(event.direction, []).append(event)
         for way, some in batches.items():
             key = connection.flow.side(way).key
-            track = next(track for track in self.tracks if track.key == key)
-            self._take(track, connection.framing.stream(way), some)
+            direction = next(direction for direction in self.directions if direction.key == key)
+            self._take(direction, connection.framing.stream(way), some)
 
-    def _take(self, track: DirectionBuilder, stream: FrameStream, batches: list[Batch]) -> None:
+    def _take(self, direction: DirectionBuilder, stream: FrameStream, batches: list[Batch]) -> None:
         """Frames of one direction were completed."""
-        track.stream = stream
-        if all(_goes_on(track, batch) for batch in batches):
+        direction.stream = stream
+        if all(_goes_on(direction, batch) for batch in batches):
             for batch in batches:
-                self._pass(track, batch)
+                self._pass(direction, batch)
         else:
-            self._feed(track, stream.decoder, batches[-1].last)
+            self._feed(direction, stream.decoder, batches[-1].last)
 
-    def _feed(self, track: DirectionBuilder, reader: Decoder | None, last: Chunk | Gap) -> None:
+    def _feed(self, direction: DirectionBuilder, reader: Decoder | None, last: Chunk | Gap) -> None:
         """What came is to be fed; from where the decoder stands now, it is known how to read."""
         assert self.steps is not None
-        self.tally = None
-        self._feed_silent(track)
+        self.deltas = None
+        self._feed_silent(direction)
         # A first byte that is taken for a keep-alive is none of the stream's.
-        if reader is not None and any(_is_of(piece, last) for piece in track.pending):
-            self._resume(track, reader)
+        if reader is not None and any(_is_of(piece, last) for piece in direction.pending):
+            self._resume(direction, reader)
 
-    def _feed_silent(self, track: DirectionBuilder) -> None:
+    def _feed_silent(self, direction: DirectionBuilder) -> None:
         """Feeds what came before the latest packet, if that has completed nothing."""
-        assert self.steps is not None and track.piece
-        if track.context:
-            for _, chunk, whole in track.drained(track.piece.start):
-                self.steps.append((self.turn, Bytes(track.number, chunk, whole, True)))
-        track.context = track.skip = None
+        assert self.steps is not None and direction.piece
+        if direction.context:
+            for _, chunk, whole in direction.drained(direction.piece.start):
+                self.steps.append((self.packet_index, Bytes(direction.number, chunk, whole, True)))
+        direction.context = direction.skip = None
 
-    def _resume(self, track: DirectionBuilder, reader: Decoder) -> None:
+    def _resume(self, direction: DirectionBuilder, reader: Decoder) -> None:
         """Feeds the rest up to where the decoder stands; from there on it is known how to read."""
         assert self.steps is not None
-        self.tally = None
-        self._feed_silent(track)
-        for turn, chunk, whole in track.drained(reader.offset):
-            self.steps.append((turn, Bytes(track.number, chunk, whole, False)))
-        track.context = reader.context
-        track.skip = FrameRun(track.number, track.at, track.at, reader.context)
-        self.steps.append((self.turn, track.skip))
+        self.deltas = None
+        self._feed_silent(direction)
+        for packet_index, chunk, whole in direction.drained(reader.offset):
+            self.steps.append((packet_index, Bytes(direction.number, chunk, whole, False)))
+        direction.context = reader.context
+        direction.skip = FrameRun(direction.number, direction.at, direction.at, reader.context)
+        self.steps.append((self.packet_index, direction.skip))
 
-    def _pass(self, track: DirectionBuilder, batch: Batch) -> None:
-        """Frames that need not be fed: the next ones, read from the latest packet on."""
-        assert self.steps is not None and track.skip
-        frames, skip = batch.frames, track.skip
+    def _pass(self, direction: DirectionBuilder, batch: Batch) -> None:
+        """Adds whole frames to the current run of frames."""
+        assert self.steps is not None and direction.skip
+        frames, skip = batch.frames, direction.skip
         end = frames[-1].offset + frames[-1].total_bytes
-        pending = track.pending
+        pending = direction.pending
         while pending and pending[0].end <= end:
             pending.popleft()
-        self.fed_bytes -= end - track.at
-        track.at = skip.end = end
+        self.fed_bytes -= end - direction.at
+        direction.at = skip.end = end
         skip.frames += len(frames)
         skip.ts_ns = batch.ts_ns
-        tally = self.tally or Deltas([None, None])
-        amount = tally.sums[track.number] or SessionDelta()
+        deltas = self.deltas or Deltas([None, None])
+        amount = deltas.sums[direction.number] or SessionDelta()
         if amount.take(batch, self._asked):
-            if self.tally is None:
-                self.tally = tally
-                self.steps.append((self.turn, tally))
-            tally.sums[track.number] = amount
+            if self.deltas is None:
+                self.deltas = deltas
+                self.steps.append((self.packet_index, deltas))
+            deltas.sums[direction.number] = amount
         else:
-            self.tally = None
+            self.deltas = None
             for frame in frames:
                 if isinstance(frame, (Pub, HPub)) and frame.reply:
                     self._ask(frame.reply)
             told = batch if self.alone else lightened(batch)
-            self.steps.append((self.turn, FrameBatch(track.number, told)))
+            self.steps.append((self.packet_index, FrameBatch(direction.number, told)))
 
     def _ask(self, reply: bytes) -> None:
         if len(self._asked) >= _ASKED:
             self._asked.clear()
         self._asked.add(reply)
 
-    def stride(self, latest_ns: int, carries: bool) -> ChunkSummary:
-        """All of it."""
+    def summary(self, latest_ns: int, carries: bool) -> ChunkSummary:
+        """The summary of the flow. `latest_ns` is the latest time of any packet in the chunk; without
+        `carries`, sums by subject are left out."""
         steps = self._all_steps()
         if steps is not None:
             name_operations(steps)
             if not carries:
                 leave_out_carried(steps)
-        one, other = self.tracks
-        return ChunkSummary(latest_ns, self.last_ns, (one.course(), other.course()), steps)
+        one, other = self.directions
+        return ChunkSummary(latest_ns, self.last_ns, (one.summary(), other.summary()), steps)
 
     def _all_steps(self) -> list[Step] | None:
         """The steps in their order, with what is left at the end."""
         if self.steps is None:
             return None
         steps = list(self.steps)
-        for track in self.tracks:
-            silent = track.context is not None
-            for turn, chunk, whole in track.drained(track.size):
-                feed = Bytes(track.number, chunk, whole, silent)
-                steps.append((self.turn + 1 if silent else turn, feed))
+        for direction in self.directions:
+            silent = direction.context is not None
+            for packet_index, chunk, whole in direction.drained(direction.size):
+                feed = Bytes(direction.number, chunk, whole, silent)
+                steps.append((self.packet_index + 1 if silent else packet_index, feed))
         return [step for _, step in sorted(steps, key=lambda step: step[0])]
 
 
-def _goes_on(track: DirectionBuilder, batch: Batch) -> bool:
+def _goes_on(direction: DirectionBuilder, batch: Batch) -> bool:
     """Whether what read this is what read the direction before, and in the same way."""
-    reader = track.stream and track.stream.decoder
-    if not reader or reader.context is not track.context:
+    reader = direction.stream and direction.stream.decoder
+    if not reader or reader.context is not direction.context:
         return False
     return batch.frames[-1].__class__ not in _GREETINGS  # the decoder stops behind those
 

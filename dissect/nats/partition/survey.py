@@ -42,13 +42,13 @@ class Survey(Dissector):
         super().__init__(tables, options, quiet=True)
         self._carries = "subscriptions" in tables
         self._payloads = needs_payloads(tables)
-        self._tracks: dict[bytes, DirectionBuilder | None] = {}  # by the keys of segments
+        self._directions: dict[bytes, DirectionBuilder | None] = {}  # by the keys of segments
         self._latest_ns = 0
 
     def take(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
         """Takes segments; there are no records."""
-        groups = self._talks.take(self._watched(source))
-        return self._folds.take(self._heard(groups), together)
+        groups = self._connections.take(self._watched(source))
+        return self._table_builder.take(self._observed(groups), together)
 
     def run(self, source: Iterable[Segment | Tick]) -> None:
         """Takes segments."""
@@ -60,10 +60,10 @@ class Survey(Dissector):
         none: see `summarized`."""
         return self.save()
 
-    def strides(self) -> dict[bytes, bytes]:
+    def summaries(self) -> dict[bytes, bytes]:
         """The summaries of flows that may have begun before, by `undirected`."""
         return {
-            undirected(builder.key): builder.stride(self._latest_ns, self._carries).packed()
+            undirected(builder.key): builder.summary(self._latest_ns, self._carries).packed()
             for builder in self._builders()
             if not builder.failed
         }
@@ -73,13 +73,13 @@ class Survey(Dissector):
         return {undirected(builder.key) for builder in self._builders() if builder.alone}
 
     def _builders(self) -> Iterator[FlowSummaryBuilder]:
-        for direction in self._tracks.values():
+        for direction in self._directions.values():
             if direction and not direction.number:
-                yield direction.trail
+                yield direction.builder
 
     def _watched(self, source: Iterable[Segment | Tick]) -> Iterator[Segment | Tick]:
         """The segments that flow table, reassembly and sessions need."""
-        tracks, flows = self._tracks, self._talks.table
+        directions, flows = self._directions, self._connections.table
         for segment in source:
             if segment.ts_ns > self._latest_ns:
                 self._latest_ns = segment.ts_ns
@@ -87,19 +87,19 @@ class Survey(Dissector):
                 yield segment
                 continue
             key = segment.key
-            track = tracks[key] if key in tracks else self._met(segment)
-            if track is None:
+            direction = directions[key] if key in directions else self._met(segment)
+            if direction is None:
                 yield segment
                 continue
-            builder = track.trail
-            if builder.turn >= _SETTLED_PACKETS and not builder.alone:
+            builder = direction.builder
+            if builder.packet_index >= _SETTLED_PACKETS and not builder.alone:
                 self._settle(builder)
             if builder.alone:
-                builder.read(track, segment)
+                builder.read(direction, segment)
                 if segment.ts_ns > flows.next_expiry_ns:
                     yield Tick(segment.ts_ns, segment.ordinal)
                 continue
-            if not track.follow(segment):
+            if not direction.follow(segment):
                 self._spoil(builder)
             yield segment
 
@@ -108,30 +108,30 @@ class Survey(Dissector):
         connection = builder.stand_alone()
         if connection:
             # Its session stays: events for it may still wait to be worked off.
-            self._talks.table.drop(connection.flow)
-            del self._talks.alive[connection.flow]
+            self._connections.table.drop(connection.flow)
+            del self._connections.alive[connection.flow]
 
     def _met(self, segment: Segment) -> DirectionBuilder | None:
         """A new flow."""
-        key, tracks = segment.key, self._tracks
-        if len(tracks) >= 2 * _FLOWS:
+        key, directions = segment.key, self._directions
+        if len(directions) >= 2 * _FLOWS:
             return None
         back = reversed_key(key)
         if back == key:
-            tracks[key] = tracks[back] = None
+            directions[key] = directions[back] = None
             return None
-        tracks[key], tracks[back] = FlowSummaryBuilder(key, back, self._payloads).tracks
-        return tracks[key]
+        directions[key], directions[back] = FlowSummaryBuilder(key, back, self._payloads).directions
+        return directions[key]
 
-    def _spoil(self, trail: FlowSummaryBuilder) -> None:
-        for track in trail.tracks:
-            self._tracks[track.key] = None
+    def _spoil(self, builder: FlowSummaryBuilder) -> None:
+        for direction in builder.directions:
+            self._directions[direction.key] = None
 
-    def _heard(self, groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:
-        tracks = self._tracks
+    def _observed(self, groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:
+        directions = self._directions
         for group in groups:
             for connection, events in group.connections:
-                track = tracks.get(connection.flow.sides[0].key)
-                if track is not None and track.trail.steps is not None:
-                    track.trail.hear(connection, events)
+                direction = directions.get(connection.flow.sides[0].key)
+                if direction is not None and direction.builder.steps is not None:
+                    direction.builder.observe(connection, events)
             yield group

@@ -89,7 +89,7 @@ def calling(function: Callable[[_In], _Out], values: Sequence[_In]) -> Function:
 def surveying(
     work: Work, stretches: Sequence[Partition], fragments: Mapping[int, bytes]
 ) -> Function:
-    """For rows `id`: rows `stretch, flow, state, stride`, one for each flow of the stretch, and one without
+    """For rows `id`: rows `stretch, flow, state, summary`, one for each flow of the stretch, and one without
     a flow, whose state tells the rest."""
 
     def run(batches: Batches) -> Batches:
@@ -102,7 +102,7 @@ def surveying(
 
 
 def _survey(work: Work, stretches: Sequence[Partition], number: int, fragments: bytes) -> Batches:
-    names = ["stretch", "flow", "state", "stride"]
+    names = ["stretch", "flow", "state", "summary"]
     place = place_of(number, len(stretches))
     told = _told(lambda: survey(work, stretches[number], place, fragments))
     if isinstance(told, DissectError):
@@ -115,7 +115,7 @@ def _survey(work: Work, stretches: Sequence[Partition], number: int, fragments: 
 
 
 def linking() -> Function:
-    """For rows `share, stretch, flow, state, stride`, by flow and stretch: rows as `stitching` takes them."""
+    """For rows `share, stretch, flow, state, summary`, by flow and stretch: rows for `stitching`."""
 
     def run(batches: Batches) -> Batches:
         for share, group in groupby(_surveys(batches), key=itemgetter(0)):

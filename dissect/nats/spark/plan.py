@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-_SURVEYED = "stretch long, flow binary, state binary, stride binary"
+_SURVEYED = "stretch long, flow binary, state binary, summary binary"
 _STITCHED = "stretch long, flow binary, body binary, read boolean"
 _CHUNKS = "share long, stretch long, flow binary, following long, first boolean, told binary"
 
@@ -104,7 +104,7 @@ class Job:
         with self.stages.running("stitch", self.runner.spark):
             shares = self.runner.cores
             surveys = told.where("flow <> X''").selectExpr(
-                f"crc32(flow) % {shares} as share", "stretch", "flow", "state", "stride"
+                f"crc32(flow) % {shares} as share", "stretch", "flow", "state", "summary"
             )
             linked = gathered(surveys, shares, "share", "flow", "stretch")
             visits = self.runner.keep(linked.mapInArrow(tasks.linking(), _CHUNKS))

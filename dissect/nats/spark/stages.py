@@ -1,16 +1,16 @@
 """The stages of a dissection in many tasks, as plain functions: no Spark here.
 
-The captures are one timeline, cut into stretches (see `capture.stretches`). `survey` says which flows a
-stretch has. `stitch` goes over all stretches in order, for a share of the flows, and gives the state in which
-each flow comes to each stretch. `decode` goes on from there, and gives the rows of its stretch.
+The captures are one timeline, cut into stretches (see partitions.py). `survey` finds the flows of a stretch.
+`stitch` goes over all stretches in order, for a share of the flows, and finds the state in which each flow
+reaches each stretch. `decode` resumes from these states and makes the rows of its stretch.
 
-    survey      one a stretch                 -> Surveyed: latest time, fragments; Met: flows, states, strides
-    stitch      one a share of the flows      -> states: flow, number of a stretch, bytes
-    decode      one a stretch                 -> rows
+    survey      one task per stretch              -> SurveyResult; FlowSurvey: flow, state, summary
+    stitch      one task per share of the flows   -> State: flow, number of a stretch, state
+    decode      one task per stretch              -> rows
 
-A flow is named by `flows.undirected`. Each stage reads packets for itself; what goes from one to the next are
-names, states and times, and strides: what the packets of a flow in a stretch make of any state of it, where
-that is sure. Where it is not, the stitch reads the packets of these flows again.
+A flow is named by `tcp.flow.undirected`. Each stage reads the packets itself; only names, times, states and
+summaries go from one stage to the next. Where a summary does not prove the next state of a flow, the stitch
+reads the packets of that flow again.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class ChunkContext:
 
 class FlowSurvey(NamedTuple):
     """The survey of a flow in a stretch. `state` is its state at the end if it began there: empty if
-    the flow is over, None if the survey did not keep it. `stride` is what the packets make of any state, see
-    `Survey.strides`; empty if that is not known."""
+    the flow is over, None if the survey did not keep it. `summary` is what the packets make of any state, see
+    `Survey.summaries`; empty if that is not known."""
 
     flow: bytes
     state: bytes | None
-    stride: bytes
+    summary: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class SurveyResult:
 
 class FlowChunk(NamedTuple):
     """A flow has packets in the stretch `number`; the next one where it has is `following`. What the survey
-    says of them is the state at the end if it was the `first`, else the stride; None or an empty stride: the
-    packets have to be read."""
+    says of them is the state at the end if it was the `first`, else the summary. None, or an empty summary:
+    the packets have to be read."""
 
     number: int
     flow: bytes
@@ -133,7 +133,7 @@ def survey(
     layers.load(fragments)
     noted = _Noted(layers.take(work.packets(stretch)))
     states: dict[bytes, bytes] = {}
-    strides: dict[bytes, bytes] = {}
+    summaries: dict[bytes, bytes] = {}
     stateless: set[bytes] = set()
     if place is Place.LAST:
         _exhaust(noted)
@@ -144,12 +144,12 @@ def survey(
     else:
         found = Survey(work.tables, work.options)
         found.run(noted)
-        states, strides, stateless = found.states(), found.strides(), found.summarized()
+        states, summaries, stateless = found.states(), found.summaries(), found.summarized()
     told = SurveyResult(noted.latest_ns, fragments, layers.save(), layers.met_fragments)
     flows = set(map(undirected, noted.keys))
     return told, (
         FlowSurvey(
-            flow, None if flow in stateless else states.pop(flow, b""), strides.pop(flow, b"")
+            flow, None if flow in stateless else states.pop(flow, b""), summaries.pop(flow, b"")
         )
         for flow in flows
     )
@@ -212,7 +212,7 @@ def flow_chunks(surveys: Iterable[tuple[int, FlowSurvey]]) -> Iterator[FlowChunk
         first = True
         for number, survey in group:
             if before:
-                told = before[1].state if first else before[1].stride
+                told = before[1].state if first else before[1].summary
                 yield FlowChunk(before[0], flow, number, first, told)
                 first = False
             before = number, survey
@@ -252,7 +252,7 @@ def _reached(
     between = parts[state.origin + 1 : visit.number]
     if max((part.latest_ns for part in between), default=NO_TIME) > parts[visit.number].latest_ns:
         return None  # the flow may be over before
-    return Dissector(work.tables, work.options, quiet=True).leap(state.state, visit.told)
+    return Dissector(work.tables, work.options, quiet=True).advanced(state.state, visit.told)
 
 
 def _read_again(
