@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -80,3 +81,16 @@ def test_the_questions_of_the_readme_are_answered(monkeypatch: pytest.MonkeyPatc
         words[words.index("FILES") :] = ["samples/captures/core-2.15.1.pcap"]
         done = CliRunner().invoke(cli, words)
         assert done.exit_code == 0, done.output
+
+
+def test_the_plot_of_the_page_has_the_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "questions.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code, plot = block.rsplit(".plot(", 1)
+    assert plot.count("\n") == 1
+    *statements, series = code.splitlines()
+    names: dict[str, Any] = {}
+    exec("\n".join(statements), names)  # noqa: S102  # what the page tells users to run
+    counts = eval(series, names)  # noqa: S307  # its last line, without the drawing
+    assert counts.sum() == 342  # with the two that say that the sensors are done

@@ -43,6 +43,7 @@ SHOWN = {
     "commands": "what each command prints",
     "spark": "many tasks",
     "cli": "nats-dissect",
+    "api": "Python functions",
 }
 TERMINAL = ["sessions", "samples/captures/core-2.15.1.pcap"]
 WIDTH = 146
