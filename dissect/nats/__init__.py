@@ -1,6 +1,7 @@
 """Offline dissector for NATS: captures in, sessions, frames and what follows from them out."""
 
-from .api import anomalies, flows, frames, records, requests, sessions, subscriptions
+from .api import anomalies, flows, frames, records, requests, servers, sessions, subscriptions
+from .application.servers import ServerRecord
 from .capture import CaptureReport
 from .errors import CaptureError
 from .options import Options, Payload
@@ -23,6 +24,7 @@ __all__ = [
     "Options",
     "Payload",
     "RequestRecord",
+    "ServerRecord",
     "SessionRecord",
     "SubscriptionRecord",
     "TABLES",
@@ -31,6 +33,7 @@ __all__ = [
     "frames",
     "records",
     "requests",
+    "servers",
     "sessions",
     "subscriptions",
 ]

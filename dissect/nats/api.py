@@ -19,6 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from . import pipeline
+from .application.servers import ServerRecord
 from .capture import CaptureReport
 from .errors import MissingLibrary
 from .options import Options
@@ -142,3 +143,4 @@ subscriptions = rows_of(SubscriptionRecord)
 requests = rows_of(RequestRecord)
 flows = rows_of(FlowRecord)
 anomalies = rows_of(AnomalyRecord)
+servers = rows_of(ServerRecord)

@@ -121,4 +121,9 @@ class Table:
     columns: tuple[Column, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", columns_of(self.row, self.time))
+        if not self.name.isidentifier():
+            raise ValueError(f"table {self.name!r}: a name is one word of letters, digits and _")
+        columns = columns_of(self.row, self.time)
+        if self.time not in {column.name for column in columns}:
+            raise ValueError(f"table {self.name!r}: its record has no column {self.time!r}")
+        object.__setattr__(self, "columns", columns)

@@ -242,7 +242,10 @@ def columns_of(record: type[Record], time: str) -> tuple[Column, ...]:
         annotation, meaning = get_args(hints[name])
         some = [part for part in get_args(annotation) if part in _TYPES]
         optional = type(None) in get_args(annotation)
-        type_ = _TYPES[some[0] if optional else annotation]
+        plain = some[0] if optional and some else annotation
+        if plain not in _TYPES:
+            raise TypeError(f"{record.__name__}.{name}: no column can be of type {annotation}")
+        type_ = _TYPES[plain]
         found.append(Column(name, type_, meaning, optional, name))
         if name == time:
             found.append(Column("time", Type.TIME, f"`{time}` as a time in UTC", optional, name))

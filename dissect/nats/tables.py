@@ -23,6 +23,8 @@ from .records import (
     SubscriptionRecord,
 )
 
+# Commands that are no tables.
+_COMMANDS = frozenset({"follow", "info", "slice", "spark", "split", "sql"})
 _NAME_SHOWN = 24
 _ANSWERS = {"no_responders": "503 nobody", "no_reply": "none", "refused": "refused"}
 _ADDRESS = 21  # an IPv4 address with its port
@@ -281,7 +283,12 @@ def _declared() -> dict[str, Table]:
     for module in sorted(iter_modules(application.__path__), key=lambda item: item.name):
         layer = import_module(f"{application.__name__}.{module.name}")
         found += [value for value in vars(layer).values() if isinstance(value, Table)]
-    return {table.name: table for table in found}
+    tables: dict[str, Table] = {}
+    for table in found:
+        if table.name in tables or table.name in _COMMANDS:
+            raise ValueError(f"table {table.name!r}: the name is taken")
+        tables[table.name] = table
+    return tables
 
 
 TABLES = _declared()

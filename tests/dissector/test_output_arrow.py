@@ -62,7 +62,7 @@ def test_types_are_arrows_own() -> None:
 @pytest.mark.parametrize("name", ["core-2.15.1.pcap", "cluster-2.15.1.pcap", "lossy.pcap"])
 def test_records_come_back_as_they_were(table: str, name: str) -> None:
     rows = sample(table, name)
-    assert rows or table in {"anomalies", "requests", "subscriptions"}
+    assert rows or table in {"anomalies", "requests", "subscriptions"} or TABLES[table].layer
     back = batch(table, rows)
     back.validate(full=True)
     assert records_of(table, back) == rows

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import Annotated
+
 import pytest
 
-from dissect.nats import records
+from dissect.nats import records, tables
 from dissect.nats.records import FlowRecord, Record, RequestRecord, SubscriptionRecord
 from dissect.nats.tables import TABLES
 
 from tests.dissector.test_sessions_identity import blank
 from tests.support.paths import CAPTURES
+
+
+@dataclass(slots=True, kw_only=True)
+class Broken(Record):
+    first_ns: Annotated[int, "time"]
+    share: Annotated[complex, "no column"]
 
 
 def shown(table: str, row: Record) -> dict[str, str]:
@@ -19,7 +28,7 @@ def shown(table: str, row: Record) -> dict[str, str]:
 @pytest.mark.parametrize("table", [name for name, table in TABLES.items() if table.text])
 def test_every_row_of_the_samples_has_its_cells(table: str) -> None:
     rows = list(records([str(CAPTURES)], [table]))
-    assert rows
+    assert rows, "a table needs a sample capture that fills it: see samples/captures/README.md"
     for row in rows:
         assert shown(table, row)
 
@@ -94,3 +103,27 @@ def test_a_flow() -> None:
     cells = shown("flows", row)
     assert (cells["end"], cells["lost"], cells["packets"]) == ("open, midstream", "5 B", "3 / 0")
     assert (cells["lasted"], cells["repeated"], cells["disordered"]) == ("1.00 s", "", "")
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "says"),
+    [
+        ({"name": "a-b"}, ValueError, "a name is one word"),
+        ({"time": "when"}, ValueError, "has no column 'when'"),
+        ({"row": Broken}, TypeError, "Broken.share: no column can be of type"),
+    ],
+    ids=["name", "time", "type"],
+)
+def test_a_wrong_declaration_says_what_is_wrong(
+    changed: dict[str, object], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        replace(TABLES["flows"], **changed)  # type: ignore[arg-type]  # what is wrong
+
+
+@pytest.mark.parametrize("name", ["frames", "info"])
+def test_a_name_that_is_taken_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = replace(TABLES["flows"], name=name)
+    monkeypatch.setattr(tables, "_FROM_SESSIONS", (TABLES["frames"], taken))
+    with pytest.raises(ValueError, match=f"table '{name}': the name is taken"):
+        tables._declared()
