@@ -26,6 +26,7 @@ from .commands.arguments import (
 )
 from .commands.command_options import given
 from .commands.run import Command, print_info, print_rows, print_session, print_talk
+from .commands.slice import ids_and_captures, slice_captures, slice_options
 from .commands.split import split
 from .commands.sql import print_answer
 from .commands.topology import print_topology
@@ -142,6 +143,17 @@ def _sql(query: str, **values: object) -> None:
 def _split(captures: tuple[str, ...], folder: str, size_bytes: int) -> None:
     """Cut captures into plain pieces, each a capture of its own."""
     split(captures, folder, size_bytes)
+
+
+@cli.command("slice")
+@slice_options
+def _slice(arguments: tuple[str, ...], sessions: tuple[str, ...], **values: object) -> None:
+    """Write the packets of some sessions as a capture of their own.
+
+    An argument of 4 to 16 hexadecimal digits that names no file is the start of a session's ID.
+    """
+    ids, captures = ids_and_captures(arguments)
+    slice_captures([*ids, *sessions], given({"captures": tuple(captures), **values}))
 
 
 @cli.command("spark")

@@ -48,8 +48,8 @@ def read_pcapng(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Read
             at = _common_packets(section, data, at, last)
             if at > last:
                 break
-            kind, size = _type_and_size(section.order, data, at)
-            fault = _fault(data, at, kind, size)
+            kind, size = type_and_size(section.order, data, at)
+            fault = block_fault(data, at, kind, size)
             if fault:
                 yield from section.taken()
                 blocks.at = at
@@ -111,7 +111,7 @@ def _common_packets(section: Section, data: bytes, at: int, last: int) -> int:
     return at
 
 
-def _type_and_size(order: str, data: bytes, at: int) -> tuple[int, int]:
+def type_and_size(order: str, data: bytes, at: int) -> tuple[int, int]:
     """Of the block at `at`, of which `HEADER` bytes need not be there. A section says its own byte order."""
     if at + HEADER > len(data):
         return 0, HEADER
@@ -121,7 +121,7 @@ def _type_and_size(order: str, data: bytes, at: int) -> tuple[int, int]:
     return kind, size
 
 
-def _fault(data: bytes, at: int, kind: int, size: int) -> str:
+def block_fault(data: bytes, at: int, kind: int, size: int) -> str:
     """What is wrong with the block at `at`, so that there is no telling where the next one is."""
     if not HEADER <= size <= LARGEST_BLOCK or size % 4:
         return f"a block of {size} bytes is claimed"

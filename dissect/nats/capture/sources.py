@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from itertools import chain, islice
@@ -38,17 +38,21 @@ _REMEDY = "give pcap or pcapng, plain or compressed with gzip or zstd"
 
 
 def read_runs(
-    paths: Sequence[str], report: CaptureReport, max_expanded: int | None = None
+    paths: Sequence[str],
+    report: CaptureReport,
+    max_expanded: int | None = None,
+    name: Callable[[str], str] = capture_name,
 ) -> Generator[Packets, None, None]:
     """The packets of all inputs, one timeline (see merge.py), many at a time. Of a compressed file no more
-    than `max_expanded` bytes of contents are read; see `decompress.bounded`.
+    than `max_expanded` bytes of contents are read; see `decompress.bounded`. Packets carry the `name` of the
+    path of their file.
 
     A path is a file, a folder (its files that are captures; not its folders), a pattern, or `-` for
     standard input, whose packets come out as they arrive. A file that is named twice is read once.
     `report` fills up meanwhile. Raises CaptureError, before the first packet, where an input is
     missing, empty or no capture; and later, where too many captures overlap.
     """
-    sources = [_Source(path, max_expanded) for path in files_of(paths, report)]
+    sources = [_Source(path, max_expanded, name) for path in files_of(paths, report)]
     sizes = [source.report.size for source in sources]
     size = None if None in sizes else sum(filter(None, sizes))
     # What was read before belongs to other timelines of the same report.
@@ -118,10 +122,12 @@ def time_range(
 class _Source:
     """A capture file, or standard input."""
 
-    def __init__(self, path: str, max_expanded: int | None) -> None:
+    def __init__(
+        self, path: str, max_expanded: int | None, name: Callable[[str], str] = capture_name
+    ) -> None:
         self.path = path
         self._max_expanded = max_expanded
-        self.report = FileReport(path, capture_name(path), size=_size(path))
+        self.report = FileReport(path, name(path), size=_size(path))
         self._begun: Reading | None = None
         self._first: list[Packets] = []
 

@@ -84,7 +84,7 @@ def _bound(context: click.Context, option: click.Parameter, value: str | None) -
         raise click.BadParameter(str(error)) from None
 
 
-def _output(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+def output_name(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     if value == "":
         raise click.BadParameter("an empty text names no file; - is standard output")
     return value
@@ -120,7 +120,7 @@ _OUTPUT = (
         "--output",
         group="Output",
         metavar="FILE",
-        callback=_output,
+        callback=output_name,
         help="Write to this file instead of standard output.",
     ),
     _PROGRESS,
@@ -273,7 +273,7 @@ READING = (
         f"[default: {LARGEST_RATIO} times its size, at least {ALWAYS_EXPANDED >> 20} MiB]",
     ),
 )
-_INPUT = (*SELECTION, _SEPARATE, *DISSECTION, *READING)
+INPUT = (*SELECTION, _SEPARATE, *DISSECTION, *READING)
 
 
 def _meaning(name: str) -> str:
@@ -310,7 +310,7 @@ def row_options(command: Command) -> Command:
 
 def _row_options(formats: Sequence[str], command: Command) -> Command:
     options = (_format(formats), _COLUMNS, _WHERE, _SORT, _LIMIT, _CSV_SAFE, *_OUTPUT, _JOBS)
-    return with_captures((*options, *_INPUT), command)
+    return with_captures((*options, *INPUT), command)
 
 
 def server_options(command: Command) -> Command:
@@ -324,18 +324,18 @@ def server_options(command: Command) -> Command:
 def talk_options(command: Command) -> Command:
     """Captures, and the options of a command that prints some rows of a table, chosen by itself."""
     options = (_format(tuple(FORMATS)), _COLUMNS, _LIMIT, _CSV_SAFE, *_OUTPUT)
-    return with_captures((*options, *_INPUT), command)
+    return with_captures((*options, *INPUT), command)
 
 
 def query_options(command: Command) -> Command:
     """Captures, and the options of a command that prints rows of no table."""
     options = (_format(tuple(FORMATS)), _LIMIT, _CSV_SAFE, *_OUTPUT)
-    return with_captures((*options, *_INPUT), command)
+    return with_captures((*options, *INPUT), command)
 
 
 def fact_options(command: Command) -> Command:
     """Captures, and the options of a command that prints facts which are no rows of a table."""
-    return with_captures((_format(("text", "jsonl")), *_OUTPUT, *_INPUT), command)
+    return with_captures((_format(("text", "jsonl")), *_OUTPUT, *INPUT), command)
 
 
 def split_options(command: Command) -> Command:

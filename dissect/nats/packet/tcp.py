@@ -60,12 +60,14 @@ class Layers:
     in exactly one share, both directions of a flow are in the same one, and a flow in a tunnel or in
     fragments goes by its own addresses, not the tunnel's. The segments of other flows are counted in
     `other_shard`; they cost a look-up, and the first of each second gives a `Tick`. `passed_over` is the
-    same in all shares.
+    same in all shares. `datagrams` has the fragmented datagrams that the packet of the last `segment_of` was
+    a part of, the outermost first: a tunnel may be fragmented as well as what is in it.
     """
 
     def __init__(self, wanted: Callable[[int], bool] | None = None) -> None:
         self.passed_over: Counter[str] = Counter()
         self.other_shard = 0
+        self.datagrams: list[bytes] = []
         self._wanted = wanted
         self._verdicts: dict[bytes, bool] = {}
         self._packets = 0  # that were read
@@ -184,6 +186,8 @@ class Layers:
 
     def _decoded(self, packet: Packet) -> Segment | str | None:
         """The segment in a packet, or the reason why there is none; None for a fragment that waits."""
+        if self.datagrams:
+            self.datagrams = []
         data, end = packet.data, packet.wire_bytes
         at = find_ip(packet.linktype, data)
         for _ in range(_DEEPEST):
@@ -215,6 +219,7 @@ class Layers:
         """The datagram that a fragment completes, if it does."""
         addresses, proto, start, end, fragment = datagram
         assert fragment is not None
+        self.datagrams.append(fragment.datagram)
         whole = self._fragments.put(ts_ns, fragment, proto, data[start:end], end - start)
         if whole is None:
             return None

@@ -1,0 +1,158 @@
+"""The records of chosen packets -> a capture of their own.
+
+Where all of them are from pcap files with one link type and one kind of header, that is a pcap file with
+the same records, byte for byte, in the order of the timeline. Otherwise it is a pcapng file: the sections
+of each pcapng input with all their blocks except the other packets, so that comments, name resolution and
+secrets stay; packets of pcap files become enhanced packet blocks with the same times.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from ..errors import CaptureError
+from . import pcap, pcapng
+from .pcapng_section import ORDERS, SECTION
+from .report import CaptureReport, FileReport
+from .sources import read_file, read_runs, unpacked
+
+_OBSOLETE, _SIMPLE, _ENHANCED = 2, 3, 6
+_PACKETS = (_OBSOLETE, _SIMPLE, _ENHANCED)
+_UNKNOWN_LENGTH = b"\xff" * 8
+_LENGTH_AT = 16  # of a section, in its block
+_OPTIONS = struct.pack("<HHB3xHH", 9, 1, 9, 0, 0)  # if_tsresol: nanoseconds
+
+
+@dataclass(slots=True)
+class ChosenPackets:
+    """Chosen packets of the file at `path`: `flags` has a 1 at the number of each."""
+
+    path: str
+    first_ns: int
+    last_ns: int
+    count: int = 0
+    flags: bytearray = field(default_factory=bytearray)
+
+    def add(self, number: int, ts_ns: int) -> None:
+        """Chooses a packet, in any order."""
+        if number >= len(self.flags):
+            self.flags.extend(bytes(number + 1 - len(self.flags)))
+        self.count += 1 - self.flags[number]
+        self.flags[number] = 1
+        self.first_ns = min(self.first_ns, ts_ns)
+        self.last_ns = max(self.last_ns, ts_ns)
+
+    def has(self, number: int) -> bool:
+        """Whether a packet is chosen."""
+        return number < len(self.flags) and self.flags[number] == 1
+
+
+def write_slice(
+    timelines: Sequence[Sequence[str]],
+    chosen: Collection[ChosenPackets],
+    output: BinaryIO,
+    max_expanded: int | None = None,
+) -> None:
+    """Writes the chosen packets of these captures. Raises CaptureError where that would lose the order or the
+    times of packets; `output` is worthless then."""
+    heads = [_pcap_header(each.path, max_expanded) for each in chosen]
+    if all(heads) and len({(head[:4], head[20:]) for head in heads}) == 1:
+        _write_pcap(timelines, {each.path: each for each in chosen}, heads, output, max_expanded)
+        return
+    in_order = sorted(chosen, key=lambda each: each.first_ns)
+    for before, after in zip(in_order, in_order[1:]):
+        if after.first_ns <= before.last_ns:
+            reason = "its packets overlap in time with those of other captures, in other formats"
+            if not any(heads):
+                reason = "its packets overlap in time with those of other captures"
+            raise CaptureError(after.path, reason, "put them together with mergecap first")
+    for each in in_order:
+        if _pcap_header(each.path, max_expanded):
+            _write_as_pcapng(each, output, max_expanded)
+        else:
+            _copy_sections(each, output, max_expanded)
+
+
+def _pcap_header(path: str, max_expanded: int | None) -> bytes:
+    """The file header of a pcap file; empty for other formats."""
+    with unpacked(path, FileReport(path, ""), max_expanded) as blocks:
+        head = blocks.data[blocks.at : blocks.at + pcap.HEADER]
+    return head if head[:4] in pcap.MAGICS else b""
+
+
+def _write_pcap(
+    timelines: Sequence[Sequence[str]],
+    chosen: dict[str, ChosenPackets],
+    heads: Sequence[bytes],
+    output: BinaryIO,
+    max_expanded: int | None,
+) -> None:
+    """Copies records, headers included, out of the blocks in which the reader found them."""
+    order, _, header = pcap.MAGICS[heads[0][:4]]
+    # The largest snap length holds for all packets.
+    largest = max(heads, key=lambda head: int(struct.unpack_from(order + "I", head, 16)[0]))
+    output.write(heads[0][:16] + largest[16:20] + heads[0][20:])
+    for paths in timelines:
+        with closing(read_runs(paths, CaptureReport(), max_expanded, name=str)) as runs:
+            for run in runs:
+                if (wanted := chosen.get(run.capture)) is None:
+                    continue
+                for number, (_, start, end, _) in enumerate(run.places, run.first):
+                    if wanted.has(number):
+                        output.write(run.block[start - header : end])
+
+
+def _write_as_pcapng(chosen: ChosenPackets, output: BinaryIO, max_expanded: int | None) -> None:
+    """Packets of a pcap file as a section."""
+    head = _pcap_header(chosen.path, max_expanded)
+    snaplen, linktype = struct.unpack_from(pcap.MAGICS[head[:4]][0] + "II", head, 16)
+    output.write(_block(SECTION, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
+    output.write(_block(1, struct.pack("<HHI", linktype & 0xFFFF, 0, snaplen) + _OPTIONS))
+    with closing(
+        read_file(chosen.path, FileReport(chosen.path, ""), max_expanded=max_expanded)
+    ) as runs:
+        for run in runs:
+            for packet in run:
+                if chosen.has(packet.number):
+                    data, ts_ns = packet.data, packet.ts_ns
+                    sizes = len(data), packet.wire_bytes
+                    fixed = struct.pack("<5I", 0, ts_ns >> 32, ts_ns & 0xFFFFFFFF, *sizes)
+                    output.write(_block(_ENHANCED, fixed + data))
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    body += bytes(-len(body) % 4)
+    size = struct.pack("<I", len(body) + 12)
+    return struct.pack("<I", kind) + size + body + size
+
+
+def _copy_sections(chosen: ChosenPackets, output: BinaryIO, max_expanded: int | None) -> None:
+    """Copies the blocks of a pcapng file up to where it is damaged, without the packets not chosen."""
+    path = chosen.path
+    order, number = "<", 0
+    with unpacked(path, FileReport(path, ""), max_expanded) as blocks:
+        while blocks.fill(pcapng.HEADER):
+            kind, size = pcapng.type_and_size(order, blocks.data, blocks.at)
+            # First by what is there: a length that is a lie must not be waited for.
+            if pcapng.block_fault(blocks.data, blocks.at, kind, size) or not blocks.fill(size):
+                return
+            if pcapng.block_fault(blocks.data, blocks.at, kind, size):
+                return
+            block = blocks.data[blocks.at : blocks.at + size]
+            blocks.at += size
+            if kind == SECTION:
+                order = ORDERS[block[8:12]]
+                # It says how long the section is, which is shorter now.
+                block = block[:_LENGTH_AT] + _UNKNOWN_LENGTH + block[_LENGTH_AT + 8 :]
+            elif kind in _PACKETS:
+                number += 1
+                if not chosen.has(number):
+                    continue
+                if kind == _SIMPLE:
+                    reason = "it has simple packet blocks, whose times are those of packets before"
+                    raise CaptureError(path, reason, "convert it with editcap -F pcap first")
+            output.write(block)

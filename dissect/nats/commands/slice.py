@@ -1,0 +1,231 @@
+"""Captures -> the packets of some sessions, as a capture of their own: what `nats-dissect slice` does.
+
+The first pass finds the sessions, and when each connection between the same endpoints began: a later
+connection on the same ports is another session. The second pass finds their packets, the third copies them.
+
+Exit status: 0 done, also where no session matches (no file is written then); 2 where an input is no capture
+or an ID is unknown or not unique; 3 done, but a capture was cut short or damaged.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Collection, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import click
+
+from ..capture import CaptureReport, read_runs
+from ..capture.slices import ChosenPackets, write_slice
+from ..capture.time_range import packets_between
+from ..errors import DissectError
+from ..number_formats import count_text
+from ..options import Options
+from ..output.duckdb import Where
+from ..output.sink import Fault, say, sink_of, writing
+from ..packet import Layers
+from ..pipeline import records, timelines
+from ..records import FlowRecord, SessionRecord
+from ..tcp.flow import community_id
+from ..types import Segment
+from .arguments import INPUT, Command, Decorator, option, output_name
+from .command_options import CommandOptions
+from .session_detail import Unclear
+
+_DAMAGED = 3
+_SESSION = re.compile(r"[0-9a-fA-F]{4,16}")
+_ASKED_ROWS = 4096
+_MOST_WAITING = 1024  # fragmented datagrams, as many as `packet.fragments` keeps
+
+_community_id = lru_cache(maxsize=1 << 16)(community_id)
+
+
+class _Timeline(NamedTuple):
+    """Captures, and their connections: Community ID -> time of the first packet -> session id."""
+
+    paths: Sequence[str]
+    begins: dict[str, dict[int, str]]
+
+
+def ids_and_captures(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The arguments in two lists. A session ID is 4 to 16 hexadecimal digits that name no file or folder."""
+    ids = [text for text in arguments if _SESSION.fullmatch(text) and not os.path.exists(text)]
+    return ids, [text for text in arguments if text not in ids]
+
+
+def slice_options(command: Command) -> Command:
+    """Session IDs and captures, and where the packets of these sessions go."""
+    options = (
+        option(
+            "--session",
+            "sessions",
+            group="Selection",
+            metavar="ID",
+            multiple=True,
+            help="This session, as an ID among the captures; the start of it is enough. Repeatable.",
+        ),
+        option(
+            "--where",
+            group="Selection",
+            metavar="EXPR",
+            help="Only sessions for which this is true: a condition in SQL on the columns of `sessions`.",
+        ),
+        option(
+            "-o",
+            "--output",
+            group="Output",
+            required=True,
+            metavar="FILE",
+            callback=output_name,
+            help="Write to this file: pcap where all captures are, pcapng otherwise.",
+        ),
+    )
+    listed: Decorator = click.argument(
+        "arguments", nargs=-1, required=True, metavar="[ID...] CAPTURE..."
+    )
+    command = listed(command)
+    for each in reversed((*options, *INPUT)):
+        command = each(command)
+    return command
+
+
+def slice_captures(ids: Sequence[str], given: CommandOptions) -> None:
+    """Writes the packets of the sessions whose ids begin so, or of all of them, as far as `--where` and
+    `--kind` allow. Exits unless all is well."""
+    if not given.captures:
+        raise Fault(
+            "no capture is named; an argument of 4 to 16 hexadecimal digits is a session ID"
+        )
+    if given.live:
+        raise Fault("standard input cannot be read twice; write it to a file first")
+    sink = sink_of(given.path, given.captures, binary=True)
+    report = CaptureReport()
+    try:
+        lines, rows = _sessions(given, report)
+        wanted = _wanted(rows, [start.lower() for start in ids], given)
+        chosen = _packets(lines, wanted, given.options)
+    except DissectError as error:
+        raise Fault(str(error)) from None
+    total = sum(file.packets for file in report.files)
+    if wanted:
+        paths = [line.paths for line in lines]
+        with writing(sink) as output:
+            write_slice(paths, chosen, output.buffer, given.max_expanded)
+    _say_what_is_wrong(report)
+    count = sum(each.count for each in chosen)
+    text = f"{count_text(len(wanted), 'session')}, {count_text(count, 'packet')} of {total}"
+    say(f"{text} in {sink.name}" if wanted else "no session matches; nothing is written")
+    if report.damaged or report.unreadable:
+        sys.exit(_DAMAGED)
+
+
+def _sessions(
+    given: CommandOptions, report: CaptureReport
+) -> tuple[list[_Timeline], list[SessionRecord]]:
+    """The captures with the beginnings of all connections, and the sessions."""
+    options = given.options
+    # A connection of any kind can use a port again.
+    alone = replace(options, kinds=None, separate=False)
+    lines: list[_Timeline] = []
+    rows: list[SessionRecord] = []
+    for paths in timelines(given.captures, options, report):
+        line = _Timeline(paths, {})
+        lines.append(line)
+        with closing(records(paths, ("sessions", "flows"), alone, report)) as source:
+            for row in source:
+                if isinstance(row, FlowRecord):
+                    line.begins.setdefault(row.community_id, {})[row.first_ns] = row.session
+                elif isinstance(row, SessionRecord):
+                    rows.append(row)
+    return lines, rows
+
+
+def _wanted(
+    rows: Sequence[SessionRecord], starts: Sequence[str], given: CommandOptions
+) -> set[str]:
+    """The ids of the sessions to write. Raises Unclear where not exactly one begins with a start."""
+    ids = {row.session for row in rows}
+    for start in starts:
+        found = sorted(session for session in ids if session.startswith(start))
+        if len(found) != 1:
+            raise Unclear(start, found)
+    kinds = set(given.kinds)
+    left = [
+        row
+        for row in rows
+        if (not starts or row.session.startswith(tuple(starts)))
+        and (not kinds or row.kind in kinds)
+    ]
+    where = None if given.where is None else Where("sessions", given.where)
+    with closing(where) if where else nullcontext():
+        for at in range(0, len(left) if where else 0, _ASKED_ROWS):
+            some = left[at : at + _ASKED_ROWS]
+            kept = set(map(id, where.kept(some))) if where else set()
+            ids -= {row.session for row in some if id(row) not in kept}
+    return ids & {row.session for row in left}
+
+
+def _packets(
+    lines: Sequence[_Timeline], wanted: Collection[str], options: Options
+) -> list[ChosenPackets]:
+    """The packets of the wanted sessions, by file."""
+    chosen: dict[str, ChosenPackets] = {}
+    for paths, begins in lines:
+        ports = _Ports(begins, wanted)
+        layers = Layers()
+        # Fragmented datagrams that are not complete: path, number and time of each packet.
+        waiting: dict[bytes, list[tuple[str, int, int]]] = {}
+        runs = read_runs(paths, CaptureReport(), options.max_expanded, name=str)
+        with closing(runs):
+            between = packets_between(runs, options.from_time, options.until_time)
+            for packet in (packet for run in between for packet in run):
+                segment = layers.segment_of(packet)
+                marks = [(packet.capture, packet.number, packet.ts_ns)]
+                for datagram in layers.datagrams:
+                    marks = waiting.pop(datagram, []) + marks
+                if segment is None:
+                    if layers.datagrams:
+                        waiting[layers.datagrams[-1]] = marks
+                        if len(waiting) > _MOST_WAITING:
+                            del waiting[next(iter(waiting))]
+                elif ports.is_wanted(segment):
+                    for path, number, ts_ns in marks:
+                        each = chosen.setdefault(path, ChosenPackets(path, ts_ns, ts_ns))
+                        each.add(number, ts_ns)
+    return list(chosen.values())
+
+
+class _Ports:
+    """The connections between the same endpoints as those of wanted sessions, and which one has the ports
+    now."""
+
+    def __init__(self, begins: dict[str, dict[int, str]], wanted: Collection[str]) -> None:
+        self._begins = {
+            name: {first_ns: session in wanted for first_ns, session in connections.items()}
+            for name, connections in begins.items()
+            if any(session in wanted for session in connections.values())
+        }
+        self._current: dict[str, bool] = {}
+
+    def is_wanted(self, segment: Segment) -> bool:
+        """Whether a segment belongs to a wanted session; they come in the order of the timeline."""
+        name = _community_id(segment.key)
+        if name not in self._begins:
+            return False
+        # A connection begins once: a later packet at the same time is not another beginning.
+        begun = self._begins[name].pop(segment.ts_ns, None)
+        if begun is not None:
+            self._current[name] = begun
+        return self._current.get(name, False)
+
+
+def _say_what_is_wrong(report: CaptureReport) -> None:
+    for file in report.damaged:
+        say(f"{file.path}: {file.damage}")
+    for reason in report.unreadable:
+        say(reason)

@@ -1,0 +1,141 @@
+"""`nats-dissect slice`: the packets of a session give the rows that the session has in the whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dissect.nats import FrameRecord, SessionRecord
+from dissect.nats.cli import cli
+
+from tests.dissector.samples import PLACES, Values, rows, told
+from tests.support.paths import CAPTURES
+from tests.support.pcapwriter import Record, Talk, fragments, ip, link, pcap_file, tcp
+
+CORE = CAPTURES / "core-2.15.1.pcap"
+NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
+TABLES = ("sessions", "frames")
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["slice", *map(str, arguments)])
+
+
+def said(path: Path, session: str | None = None) -> list[list[Values]]:
+    """Rows without the places of packets: of all sessions, or of one."""
+    found = [
+        row
+        for row in rows([path], TABLES)
+        if isinstance(row, (SessionRecord, FrameRecord)) and session in (None, row.session)
+    ]
+    return [told(found, table, PLACES) for table in (SessionRecord, FrameRecord)]
+
+
+def sessions(path: Path) -> list[str]:
+    return [row.session for row in rows([path], ["sessions"]) if isinstance(row, SessionRecord)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_slice_says_of_each_session_what_the_capture_says(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for session in sessions(CAPTURES / name)[:12]:
+        done = run("-o", out, session, CAPTURES / name)
+        assert done.exit_code == 0, done.output
+        assert done.stderr.startswith("nats-dissect: 1 session, ")
+        assert done.stderr.endswith(f" in {out}\n")
+        assert said(out) == said(CAPTURES / name, session)
+
+
+def test_several_sessions_by_the_starts_of_their_ids(tmp_path: Path) -> None:
+    one, two, *_ = sessions(CORE)
+    done = run("-o", tmp_path / "out", one[:8], CORE, "--session", two.upper())
+    assert done.exit_code == 0 and done.stderr.startswith("nats-dissect: 2 sessions, ")
+    assert sorted(sessions(tmp_path / "out")) == sorted([one, two])
+
+
+def test_a_condition_picks_sessions(tmp_path: Path) -> None:
+    one, *others = sessions(CORE)
+    done = run("-o", tmp_path / "out", "--where", f"session <> '{one}'", CORE)
+    assert done.exit_code == 0
+    assert sessions(tmp_path / "out") == others != []
+
+
+def test_no_session_writes_no_file(tmp_path: Path) -> None:
+    done = run("-o", tmp_path / "out", "--where", "kind = 'gateway'", CORE)
+    assert done.exit_code == 0
+    assert done.stderr == "nats-dissect: no session matches; nothing is written\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments, line",
+    [
+        (["ffff0000", str(CORE)], "no session ffff0000 in the captures; `sessions` lists them"),
+        (["--session", "", str(CORE)], "sessions begin with"),
+        (["ffff0000"], "no capture is named"),
+        (["-"], "standard input cannot be read twice"),
+        (["--where", "nothing = 1", str(CORE)], "SQL: "),
+        (["nowhere.pcap"], "nowhere.pcap: no such file"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(arguments: list[str], line: str, tmp_path: Path) -> None:
+    done = run("-o", tmp_path / "out", *arguments)
+    assert done.exit_code == 2
+    assert line in done.stderr and done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_input_is_never_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "in.pcap"
+    path.write_bytes(CORE.read_bytes())
+    assert run("-o", path, path).exit_code == 2
+    assert path.read_bytes() == CORE.read_bytes()
+
+
+def test_a_file_whose_name_is_hexadecimal_is_a_capture(tmp_path: Path) -> None:
+    path = tmp_path / "cafe"
+    path.write_bytes(CORE.read_bytes())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        assert run("-o", "out", "cafe").exit_code == 0
+    assert said(tmp_path / "out") == said(CORE)
+
+
+def test_a_port_that_is_used_again_is_another_session(tmp_path: Path) -> None:
+    first = Talk().handshake().from_client(b"PUB a 1\r\nx\r\nPING\r\n").from_server(b"PONG\r\n")
+    first.close()
+    second = Talk(isn=(900000, 700000), now_ns=first.now_ns + 10**9).handshake()
+    second.from_client(b"PUB b 1\r\ny\r\nPING\r\n").from_server(b"PONG\r\n")
+    whole = tmp_path / "whole.pcap"
+    whole.write_bytes(pcap_file(first.records + second.records))
+    found = sessions(whole)
+    assert len(found) == 2
+    for session, talk in zip(found, (first, second)):
+        assert run("-o", tmp_path / "out", session, whole).exit_code == 0
+        assert (tmp_path / "out").read_bytes() == pcap_file(talk.records)
+
+
+def test_fragments_come_along(tmp_path: Path) -> None:
+    talk = Talk().handshake().from_client(b"PUB a 1\r\nx\r\nPING\r\n").from_server(b"PONG\r\n")
+    payload = b"PUB orders 64\r\n" + b"x" * 64 + b"\r\n"
+    client, server = talk.client, talk.server
+    segment = tcp((client[1], server[1]), 1019, 5007, 0x18, payload)
+    for part in fragments(client[0], server[0], segment, 40):
+        talk.records.append(Record(talk.now_ns, link(part)))
+        talk.now_ns += 1000
+    other = Record(talk.now_ns, link(ip("10.0.0.8", "10.0.0.9", b"no tcp", proto=17)))
+    whole = tmp_path / "whole.pcap"
+    whole.write_bytes(pcap_file([other, *talk.records]))
+    assert "PUB" in [row.op for row in rows([whole]) if isinstance(row, FrameRecord)]
+    assert run("-o", tmp_path / "out", whole).exit_code == 0
+    assert (tmp_path / "out").read_bytes() == pcap_file(talk.records)
+
+
+def test_a_damaged_capture_is_sliced_up_to_the_damage(tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(CORE.read_bytes()[:-5])
+    done = run("-o", tmp_path / "out", path)
+    assert done.exit_code == 3 and "cut short" in done.stderr
+    assert said(tmp_path / "out") == said(path)
