@@ -12,7 +12,22 @@ from dissect.nats.cli import cli
 
 from tests.dissector.samples import PLACES, Values, rows, told
 from tests.support.paths import CAPTURES
-from tests.support.pcapwriter import Record, Talk, fragments, ip, link, pcap_file, tcp
+from tests.support.pcapwriter import (
+    GRE,
+    Interface,
+    Record,
+    Talk,
+    block,
+    enhanced_packet,
+    fragments,
+    interface_block,
+    ip,
+    link,
+    option,
+    pcap_file,
+    section,
+    tcp,
+)
 
 CORE = CAPTURES / "core-2.15.1.pcap"
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
@@ -131,6 +146,44 @@ def test_fragments_come_along(tmp_path: Path) -> None:
     assert "PUB" in [row.op for row in rows([whole]) if isinstance(row, FrameRecord)]
     assert run("-o", tmp_path / "out", whole).exit_code == 0
     assert (tmp_path / "out").read_bytes() == pcap_file(talk.records)
+
+
+def test_comments_and_names_of_a_session_come_along(tmp_path: Path) -> None:
+    wanted = Talk().handshake().from_client(b"PUB a 1\r\nx\r\nPING\r\n").from_server(b"PONG\r\n")
+    other = Talk(("10.0.0.7", 40007), now_ns=wanted.now_ns).handshake()
+    other.from_client(b"PUB b 1\r\ny\r\nPING\r\n").from_server(b"PONG\r\n")
+    interface = Interface(tsresol=9)
+    comment = option(1, b"look here") + option(0, b"")
+    head = section() + interface_block(interface)
+    head += block(4, bytes.fromhex("01000800") + b"\x0a\0\0\1a.b\0" + bytes(4))
+    kept, rest = (
+        b"".join(enhanced_packet(record, interface, "<", comment) for record in talk.records)
+        for talk in (wanted, other)
+    )
+    whole = tmp_path / "whole.pcapng"
+    whole.write_bytes(head + kept + rest)
+    session, _ = sessions(whole)
+    assert run("-o", tmp_path / "out", session, whole).exit_code == 0
+    assert (tmp_path / "out").read_bytes() == head + kept
+    assert said(tmp_path / "out") == said(whole, session)
+
+
+def test_tunnels_whose_packets_are_fragmented_come_along(tmp_path: Path) -> None:
+    talk = Talk(linktype=101).handshake().from_client(b"PUB a 1\r\nx\r\nPING\r\n")
+    talk.from_server(b"PONG\r\n")
+    carried = [
+        Record(record.ts_ns, part)
+        for number, record in enumerate(talk.records)
+        for part in fragments(
+            "192.0.2.1", "192.0.2.2", b"\0\0\x08\0" + record.data, 32, GRE, number
+        )
+    ]
+    foreign = ip("192.0.2.1", "192.0.2.2", b"\0\0\x08\0" + b"x" * 60, GRE)
+    whole = tmp_path / "whole.pcap"
+    whole.write_bytes(pcap_file([*carried, Record(talk.now_ns, foreign)], 101))
+    assert len(sessions(whole)) == 1
+    assert run("-o", tmp_path / "out", whole).exit_code == 0
+    assert (tmp_path / "out").read_bytes() == pcap_file(carried, 101)
 
 
 def test_a_damaged_capture_is_sliced_up_to_the_damage(tmp_path: Path) -> None:

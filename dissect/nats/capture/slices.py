@@ -66,10 +66,10 @@ def write_slice(
     in_order = sorted(chosen, key=lambda each: each.first_ns)
     for before, after in zip(in_order, in_order[1:]):
         if after.first_ns <= before.last_ns:
-            reason = "its packets overlap in time with those of other captures, in other formats"
-            if not any(heads):
-                reason = "its packets overlap in time with those of other captures"
-            raise CaptureError(after.path, reason, "put them together with mergecap first")
+            reason = "its packets overlap in time with those of another capture of the slice"
+            raise CaptureError(
+                after.path, reason, "put them together with mergecap first, or slice one at a time"
+            )
     for each in in_order:
         if _pcap_header(each.path, max_expanded):
             _write_as_pcapng(each, output, max_expanded)
