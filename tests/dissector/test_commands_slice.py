@@ -55,7 +55,7 @@ def sessions(path: Path) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_slice_says_of_each_session_what_the_capture_says(name: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    for session in sessions(CAPTURES / name)[:12]:
+    for session in sessions(CAPTURES / name):
         done = run("-o", out, session, CAPTURES / name)
         assert done.exit_code == 0, done.output
         assert done.stderr.startswith("nats-dissect: 1 session, ")
