@@ -19,6 +19,7 @@ from .._connect import connect
 from ..client import Client
 from ..errors import (
     AuthorizationError,
+    ConnectError,
     ConnectionClosedError,
     CredentialsError,
     Error,
@@ -74,6 +75,7 @@ class Reporter:
         self.interrupted = False
         self._told: dict[str, object] = {}
         self._lost_at = 0.0
+        self._attempts: set[str] = set()  # why they failed, since the connection was lost
 
     @contextmanager
     def heeding_interrupts(self) -> Iterator[None]:
@@ -118,11 +120,22 @@ class Reporter:
         """For `on_error`. What ends the connection is told where it is lost."""
         if isinstance(error, PermissionsViolationError):
             self.error(error)
+        elif isinstance(error, ConnectError):
+            self._reported_attempt(error)
         elif not isinstance(error, (AuthorizationError, StaleConnectionError)):
             self.tell(error)
 
+    def _reported_attempt(self, error: ConnectError) -> None:
+        """Why an attempt to reconnect failed: each reason once per outage. That a server is not there yet is
+        what "reconnecting" says already."""
+        text = str(error)
+        if error.step not in ("dns", "tcp") and text not in self._attempts and not self.interrupted:
+            self._attempts.add(text)
+            self.tell(text)
+
     def disconnected(self, error: Error | None) -> None:
         """For `on_disconnect`."""
+        self._attempts.clear()
         self._lost_at = monotonic()
         if self.interrupted:
             return
