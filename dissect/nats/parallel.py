@@ -23,7 +23,7 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from heapq import merge
 from itertools import groupby
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from operator import itemgetter
@@ -200,6 +200,8 @@ def _crew(work: Work[_Row], jobs: int, report: CaptureReport) -> Iterator[_Crew[
 def _start(work: Work[_Row], number: int, jobs: int) -> _Worker:
     """A worker. An interrupt is the parent's business, and the worker never sees one, not even before it
     runs its first line: what is blocked stays blocked in a child."""
+    # Where it starts the tracker, `start` unblocks the interrupt (CPython: ResourceTracker.ensure_running).
+    resource_tracker.ensure_running()
     context = get_context("spawn")
     ours, its = context.Pipe(duplex=False)
     process = context.Process(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -160,6 +162,22 @@ def test_one_process_makes_the_rows_that_need_all_sessions() -> None:
         expected, whole = alone(CAPTURES / "cluster-2.15.1.pcap", table)
         found = list(sharded(work(CAPTURES / "cluster-2.15.1.pcap", table), 2, report))
         assert found == expected != [] and report == whole
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="signals are read in /proc")
+def test_the_first_worker_never_sees_an_interrupt() -> None:
+    """In a new interpreter, since the tracker of multiprocessing starts with the first worker."""
+    code = (
+        "import re, sys\nfrom dissect.nats import Options, parallel\n"
+        "work = parallel.Work(paths=(sys.argv[1],), table='flows', options=Options(), renderer=list)\n"
+        "worker = parallel._start(work, 0, 1)\n"
+        "status = open(f'/proc/{worker.process.pid}/status').read()\n"
+        "print(int(re.search(r'SigBlk:\\s*(\\w+)', status)[1], 16) >> 1 & 1)\n"
+        "worker.end()"
+    )
+    command = [sys.executable, "-c", code, str(CAPTURES / "core-2.15.1.pcap")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.stdout == "1\n", done.stderr
 
 
 def test_damage_is_reported_once(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import random
 import re
 import signal
 import socket
@@ -28,11 +30,8 @@ def three(request: pytest.FixtureRequest) -> Iterator[list[NatsServer]]:
     which: Which = request.param
     require_server(which)
     with contextlib.ExitStack() as stack:
+        ports = lasting_ports(3)
         # Each must find the others again after a restart: so their ports are chosen here.
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
-        ports = [one.getsockname()[1] for one in sockets]
-        for one in sockets:
-            one.close()
         routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
         servers = [
             stack.enter_context(
@@ -48,6 +47,17 @@ def three(request: pytest.FixtureRequest) -> Iterator[list[NatsServer]]:
         for server in servers:
             wait_routed(server, 2)
         yield servers
+
+
+def lasting_ports(count: int) -> list[int]:
+    """Free ports below those that the system hands out, so that nobody takes them while a server is away."""
+    found: list[int] = []
+    candidates = iter(random.Random(os.urandom(8)).sample(range(20_000, 30_000), 1000))
+    while len(found) < count:
+        port = next(candidates)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+    return found
 
 
 class Load:
