@@ -115,9 +115,11 @@ class Supervisor:
 
     def reconnect(self) -> None:
         """Gives the connection up for another one. For any thread."""
-        self.seat.forced = True
         if not self.seat.closing:
-            self.connected.clear()  # now: who calls `wait_connected` next waits for the new one
+            # Now: who calls `wait_connected` next waits for the new one. And first: a new one that is there
+            # already would never say so again.
+            self.connected.clear()
+        self.seat.forced = True
         self.loop.wake()
 
     # From here on: the I/O thread.
@@ -231,7 +233,7 @@ class Supervisor:
                 self.seat.channel.push()
                 self.seat.channel.turn(deadline)
             except Error as error:
-                if not self.connected.is_set:
+                if self.status in (Status.CONNECTING, Status.RECONNECTING):
                     raise
                 self.seat.lose(error)  # it was there, with all that waited for it
                 return

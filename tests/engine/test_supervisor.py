@@ -153,8 +153,9 @@ def test_a_message_that_was_sent_in_part_is_sent_again_as_a_whole() -> None:
         assert peer.expect(Pub).payload == b"next"
 
 
+@pytest.mark.parametrize("asked", [False, True], ids=["", "reconnect is called meanwhile"])
 def test_a_connection_lost_as_it_is_made_keeps_what_waited_for_it(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, asked: bool
 ) -> None:
     told = Told()
     broken = threading.Event()
@@ -172,6 +173,8 @@ def test_a_connection_lost_as_it_is_made_keeps_what_waited_for_it(
             """The first write after the handshake finds the server gone."""
             if b"meanwhile" in bytes(data) and not broken.is_set():
                 broken.set()
+                if asked:
+                    nc.reconnect()
                 raise ConnectionResetError(errno.ECONNRESET, "gone again")
             return write(loop, data)
 
