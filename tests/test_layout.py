@@ -46,6 +46,11 @@ OPTIONAL = {"cryptography", "opentelemetry", "typing_extensions"}
 MIRROR = {
     "natsync/protocol/": "tests/protocol/",
     "natsync/_engine/": "tests/engine/",
+    "natsync/jetstream/": "tests/jetstream/",
+    "natsync/kv/": "tests/kv/",
+    "natsync/object_store/": "tests/object_store/",
+    "natsync/micro/": "tests/micro/",
+    "natsync/streaming/": "tests/streaming/",
     "natsync/": "tests/client/",
     "dissect/nats/spark/": "tests/spark/",
     "dissect/nats/": "tests/dissector/",

@@ -1,0 +1,87 @@
+"""`Core`: the calls of a connection that JetStream, key-value, object store, services and NATS Streaming use.
+
+`Client` has them all. What stands on `Core` never reads a private field of a client, so a wrapper that passes
+these calls on (tracing, a test double) serves it just as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Protocol
+
+from .errors import Error
+from .message import Data, Handler, HeadersLike, Msg
+from .protocol import ServerInfo
+from .subscription import Replies, Subscription
+
+if TYPE_CHECKING:
+    from ._engine.supervisor import Status
+
+__all__ = ["Core"]
+
+
+class Core(Protocol):
+    """A connection, for any number of threads; see `Client` for what each call does and raises."""
+
+    def publish(
+        self,
+        subject: str,
+        data: Data = ...,
+        *,
+        reply: str | None = ...,
+        headers: HeadersLike | None = ...,
+    ) -> None: ...
+
+    def subscribe(
+        self,
+        subject: str,
+        *,
+        queue: str = ...,
+        handler: Handler | None = ...,
+        max_msgs: int | None = ...,
+        pending_msgs_limit: int = ...,
+        pending_bytes_limit: int = ...,
+        workers: int = ...,
+        on_close: Callable[[Error], None] | None = ...,
+    ) -> Subscription: ...
+
+    def request(
+        self,
+        subject: str,
+        data: Data = ...,
+        *,
+        timeout: float | None = ...,
+        headers: HeadersLike | None = ...,
+    ) -> Msg: ...
+
+    def request_async(
+        self,
+        subject: str,
+        data: Data = ...,
+        *,
+        timeout: float | None = ...,
+        headers: HeadersLike | None = ...,
+    ) -> Future[Msg]: ...
+
+    def request_many(
+        self,
+        subject: str,
+        data: Data = ...,
+        *,
+        timeout: float | None = ...,
+        max_msgs: int | None = ...,
+        stall: float | None = ...,
+        sentinel: Callable[[Msg], bool] | None = ...,
+        headers: HeadersLike | None = ...,
+    ) -> Replies: ...
+
+    def flush(self, timeout: float = ...) -> None: ...
+
+    def new_inbox(self) -> str: ...
+
+    @property
+    def status(self) -> Status: ...
+
+    @property
+    def server_info(self) -> ServerInfo: ...
