@@ -72,6 +72,7 @@ fuzz: NEEDS = .[test]
 fuzz: ## feed the codec any bytes, and the dissector damaged captures, for SECONDS=60 each
 	$(fresh)
 	$(RUN) python -m tests.protocol.fuzz $(SECONDS)
+	$(RUN) python -m tests.protocol.fuzz_streaming $(SECONDS)
 	$(RUN) python -m tests.dissector.fuzz $(SECONDS)
 
 soak: NEEDS = .[test]

@@ -4,6 +4,8 @@
 >>> decoder.feed(b"MSG orders.new 1 5\\r\\nhello\\r\\n")
 >>> decoder.read()
 [Msg(subject=b'orders.new', sid=b'1', reply=b'', payload=b'hello')]
+
+The messages of NATS Streaming, which are payloads of core NATS, are in `natsync.protocol.streaming`.
 """
 
 from .decoder import Decoder
