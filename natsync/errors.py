@@ -77,9 +77,10 @@ def fresh(error: _E) -> _E:
 
 
 @dataclass_transform(eq_default=False)
-class _Facts(Error):
-    """What the errors below share: annotated fields are the arguments, and survive pickling. Written once
-    here: as dataclasses, thirty errors take a tenth of the time of every import."""
+class Facts(Error):
+    """The base of errors made of facts: the annotated fields are the arguments and attributes, and survive
+    pickling. Plain classes on purpose: as dataclasses, thirty errors take a tenth of the time of every
+    import."""
 
     _names: ClassVar[tuple[str, ...]] = ()
 
@@ -105,7 +106,7 @@ class _Facts(Error):
         return f"{type(self).__name__}({told})"
 
 
-class OptionError(_Facts, ValueError):
+class OptionError(Facts, ValueError):
     """An option, or a server's URL, that makes no sense. `reason` never shows a password or token."""
 
     option: str
@@ -115,7 +116,7 @@ class OptionError(_Facts, ValueError):
         return f"option {self.option}: {self.reason}"
 
 
-class CredentialsError(_Facts):
+class CredentialsError(Facts):
     """Credentials that were to be had at connect time and were not: a file, a callable, a signature."""
 
     option: str
@@ -125,7 +126,7 @@ class CredentialsError(_Facts):
         return f"no credentials from option {self.option}: {self.reason}"
 
 
-class ConnectError(_Facts, ConnectionError):
+class ConnectError(Facts, ConnectionError):
     """No connection to `server` (host:port), and why. `step` is `auth`, `dns`, `tcp`, `tls`, `info` or
     `connect`."""
 
@@ -141,7 +142,7 @@ class ConnectTimeoutError(ConnectError, TimeoutError):
     """A step of connecting that did not end in time."""
 
 
-class SecureConnWantedError(_Facts, ConnectionError):
+class SecureConnWantedError(Facts, ConnectionError):
     """TLS was asked for, and the server does not have it."""
 
     server: str
@@ -150,7 +151,7 @@ class SecureConnWantedError(_Facts, ConnectionError):
         return f"secure connection not available: {self.server} has no TLS"
 
 
-class NoServersError(_Facts, ConnectionError):
+class NoServersError(Facts, ConnectionError):
     """None of several servers could be connected to; `errors` has one for each that was tried."""
 
     errors: tuple[Error, ...]
@@ -159,7 +160,7 @@ class NoServersError(_Facts, ConnectionError):
         return "no servers available for connection: " + "; ".join(map(str, self.errors))
 
 
-class ServerError(_Facts):
+class ServerError(Facts):
     """The server answered -ERR; `text` is what it said."""
 
     text: str
@@ -180,7 +181,7 @@ class PermissionsViolationError(ServerError):
     queue: str = ""
 
 
-class StaleConnectionError(_Facts, ConnectionError):
+class StaleConnectionError(Facts, ConnectionError):
     """One side stopped answering the other's PINGs."""
 
     text: str = "stale connection"
@@ -189,7 +190,7 @@ class StaleConnectionError(_Facts, ConnectionError):
         return self.text
 
 
-class ConnectionClosedError(_Facts, ConnectionError):
+class ConnectionClosedError(Facts, ConnectionError):
     """The connection is closed. `reason` is empty after `close()`, else it says why; so does the cause."""
 
     reason: str = ""
@@ -198,7 +199,7 @@ class ConnectionClosedError(_Facts, ConnectionError):
         return f"connection closed: {self.reason}" if self.reason else "connection closed"
 
 
-class ConnectionReconnectingError(_Facts, ConnectionError):
+class ConnectionReconnectingError(Facts, ConnectionError):
     """There is no connection at the moment; `reason` says why it was lost, or cannot be made again."""
 
     reason: str = ""
@@ -209,7 +210,7 @@ class ConnectionReconnectingError(_Facts, ConnectionError):
         )
 
 
-class ReentrantCallError(_Facts, RuntimeError):
+class ReentrantCallError(Facts, RuntimeError):
     """A call that waits, made by a signal handler or finalizer that interrupted the same client on the same
     thread while it was reading or writing. The wait could never end. Call again later, or on another thread.
     """
@@ -218,21 +219,21 @@ class ReentrantCallError(_Facts, RuntimeError):
         return "called while the same thread is in the middle of moving this connection's bytes"
 
 
-class ForkedError(_Facts):
+class ForkedError(Facts):
     """Something that belongs to the process that forked this one."""
 
     def __str__(self) -> str:
         return "made before a fork, it belongs to the parent process: connect after the fork"
 
 
-class ConnectionDrainingError(_Facts):
+class ConnectionDrainingError(Facts):
     """The connection is being drained: nothing new is accepted."""
 
     def __str__(self) -> str:
         return "connection draining"
 
 
-class DrainTimeoutError(_Facts, TimeoutError):
+class DrainTimeoutError(Facts, TimeoutError):
     """Draining did not end in `timeout` seconds; `left` says what was not done, by subject."""
 
     timeout: float
@@ -243,7 +244,7 @@ class DrainTimeoutError(_Facts, TimeoutError):
         return f"draining timed out after {self.timeout:g} s with {total} messages not handled"
 
 
-class _Timeout(_Facts, TimeoutError):
+class _Timeout(Facts, TimeoutError):
     """What the timeouts on one subject share; `timeout` is in seconds."""
 
     subject: str
@@ -267,7 +268,7 @@ class NextMsgTimeoutError(_Timeout):
         return f"no message on {self.subject} within {self.timeout:g} s"
 
 
-class FlushTimeoutError(_Facts, TimeoutError):
+class FlushTimeoutError(Facts, TimeoutError):
     """The server did not confirm in time that it has everything; it may have it."""
 
     timeout: float
@@ -276,7 +277,7 @@ class FlushTimeoutError(_Facts, TimeoutError):
         return f"flush not confirmed by the server within {self.timeout:g} s"
 
 
-class OutboundBufferLimitError(_Facts):
+class OutboundBufferLimitError(Facts):
     """The server takes no more data: the write buffer of `limit` bytes stayed full for `timeout` seconds;
     or, with a `timeout` of 0, there is no connection, for the reason `outage`, and the buffer for that time
     is full."""
@@ -292,7 +293,7 @@ class OutboundBufferLimitError(_Facts):
         return f"outbound buffer of {self.limit} bytes still full after {self.timeout:g} s"
 
 
-class NoRespondersError(_Facts):
+class NoRespondersError(Facts):
     """A request on a subject that nobody listens to."""
 
     subject: str
@@ -301,7 +302,7 @@ class NoRespondersError(_Facts):
         return f"no responders on {self.subject}"
 
 
-class MaxPayloadError(_Facts, ValueError):
+class MaxPayloadError(Facts, ValueError):
     """Headers and payload of `size` bytes together are over the server's `limit`; nothing was sent."""
 
     size: int
@@ -311,7 +312,7 @@ class MaxPayloadError(_Facts, ValueError):
         return f"message of {self.size} bytes is over the server's max_payload of {self.limit}"
 
 
-class MaxControlLineError(_Facts, ValueError):
+class MaxControlLineError(Facts, ValueError):
     """Subject, reply and queue make a protocol line of `size` bytes: too long for the server, which would
     end the connection. `limit` is 0 where it is the server's own, which it does not tell."""
 
@@ -325,14 +326,14 @@ class MaxControlLineError(_Facts, ValueError):
         )
 
 
-class HeadersNotSupportedError(_Facts):
+class HeadersNotSupportedError(Facts):
     """A message with headers, to a server older than 2.2 or configured without them."""
 
     def __str__(self) -> str:
         return "headers not supported by this server"
 
 
-class MsgNoReplyError(_Facts):
+class MsgNoReplyError(Facts):
     """`respond` on a message that asks for no reply."""
 
     subject: str
@@ -341,7 +342,7 @@ class MsgNoReplyError(_Facts):
         return f"message on {self.subject} does not have a reply subject"
 
 
-class BadSubscriptionError(_Facts):
+class BadSubscriptionError(Facts):
     """The subscription has ended: it was unsubscribed."""
 
     subject: str
@@ -357,7 +358,7 @@ class MaxMessagesError(BadSubscriptionError):
         return f"subscription to {self.subject} has had its last message"
 
 
-class SyncSubRequiredError(_Facts, RuntimeError):
+class SyncSubRequiredError(Facts, RuntimeError):
     """`next_msg` or iteration on a subscription whose messages go to a handler."""
 
     subject: str
@@ -366,7 +367,7 @@ class SyncSubRequiredError(_Facts, RuntimeError):
         return f"subscription to {self.subject} has a handler, which takes its messages"
 
 
-class SlowConsumerError(_Facts):
+class SlowConsumerError(Facts):
     """A subscription's pending limits were reached; `dropped` messages are lost so far, more may be."""
 
     subject: str
@@ -376,7 +377,7 @@ class SlowConsumerError(_Facts):
         return f"slow consumer on {self.subject}: {self.dropped} messages dropped"
 
 
-class HandlerError(_Facts):
+class HandlerError(Facts):
     """A handler or callback raised; the cause is what it raised. The connection goes on."""
 
     subject: str
