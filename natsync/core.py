@@ -7,7 +7,7 @@ these calls on (tracing, a test double) serves it just as well.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Protocol
 
 from .errors import Error
@@ -43,6 +43,7 @@ class Core(Protocol):
         pending_msgs_limit: int = ...,
         pending_bytes_limit: int = ...,
         workers: int = ...,
+        executor: Executor | None = ...,
         on_close: Callable[[Error], None] | None = ...,
     ) -> Subscription: ...
 

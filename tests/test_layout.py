@@ -35,7 +35,7 @@ FENCES = {
         )
         for file in (*files.split(), "waiter")
     }
-    | {"dissect/nats/spark/progress.py"},
+    | {"natsync/micro/endpoint.py", "natsync/micro/service.py", "dissect/nats/spark/progress.py"},
 }
 
 # What natsync may import beside the standard library, where it is needed: the extras nkeys, tls and otel,

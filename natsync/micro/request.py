@@ -1,0 +1,103 @@
+"""`Request`: what a handler of a service gets; and the headers that make a response an error (ADR-32)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..errors import OptionError
+from ..message import Data, Headers, HeadersLike, Msg
+from .errors import ServiceError
+
+__all__ = ["ERROR_CODE_HEADER", "ERROR_HEADER", "Request", "error_headers", "raise_for_error"]
+
+ERROR_HEADER = "Nats-Service-Error"
+ERROR_CODE_HEADER = "Nats-Service-Error-Code"
+
+
+def error_headers(code: int, description: str) -> dict[str, str]:
+    """The headers of a response that is an error. Blanks and line ends of `description` become one blank.
+
+    Raises OptionError for a negative code, or a description that is empty: readers take it for no error.
+    """
+    if not isinstance(code, int) or isinstance(code, bool) or code < 0:
+        raise OptionError("code", "must be a number of 0 or more")
+    line = " ".join(description.split())
+    if not line:
+        raise OptionError("description", "must not be empty")
+    return {ERROR_HEADER: line, ERROR_CODE_HEADER: str(code)}
+
+
+def raise_for_error(msg: Msg) -> Msg:
+    """The response `msg`, if it is no error; else raises it as ServiceError.
+
+    >>> raise_for_error(nc.request("math.divide", b"1 0"))
+    Traceback (most recent call last):
+    natsync.micro.ServiceError: service error 400: division by zero
+    """
+    description = msg.headers.get(ERROR_HEADER)
+    code = msg.headers.get(ERROR_CODE_HEADER)
+    if description is None and code is None:
+        return msg
+    description, code = description or "", code or ""
+    if code.isascii() and code.isdecimal() and len(code) < 20:
+        raise ServiceError(int(code), description, msg.data)
+    raise ServiceError(0, f"{code}: {description}", msg.data)
+
+
+class Request:
+    """A request to an endpoint: a message, with `respond_error`."""
+
+    __slots__ = ("_msg", "_failed", "answered_error")
+
+    def __init__(self, msg: Msg, failed: Callable[[str], None]) -> None:
+        self._msg = msg
+        self._failed = failed
+        self.answered_error = False
+        """Whether `respond_error` was called."""
+
+    @property
+    def subject(self) -> str:
+        """Where it was sent to: tells what the wildcards of an endpoint's subject stand for."""
+        return self._msg.subject
+
+    @property
+    def data(self) -> bytes:
+        """The payload."""
+        return self._msg.data
+
+    @property
+    def headers(self) -> Headers:
+        """The headers; empty where there are none."""
+        return self._msg.headers
+
+    @property
+    def reply(self) -> str:
+        """The subject that the response goes to; empty where none is wanted."""
+        return self._msg.reply
+
+    def respond(self, data: Data = b"", *, headers: HeadersLike | None = None) -> None:
+        """Answers, as often as you like. Raises `MsgNoReplyError` where no response is wanted, and what
+        `Client.publish` raises."""
+        self._msg.respond(data, headers=headers)
+
+    def respond_error(
+        self,
+        code: int,
+        description: str,
+        data: Data = b"",
+        *,
+        headers: HeadersLike | None = None,
+    ) -> None:
+        """Answers with an error, which the statistics of the endpoint count. Raises as `respond` does, and
+        OptionError for what `error_headers` refuses."""
+        error = error_headers(code, description)
+        every: dict[str, str | list[str] | tuple[str, ...]] = {}
+        for name, value in (headers or {}).items():
+            every[name] = value
+        every.update(error)
+        self._failed(f"{code}:{error[ERROR_HEADER]}")
+        self.respond(data, headers=every)
+        self.answered_error = True
+
+    def __repr__(self) -> str:
+        return f"Request(subject={self.subject!r}, {len(self.data)} bytes)"

@@ -1,0 +1,328 @@
+"""`Service`: endpoints under one name, which answer on `$SRV` what they are and how they do (ADR-32).
+
+Requests are handled on the threads of each endpoint's subscription, PING, INFO and STATS on at most two of
+the service's own, which start with the first of them. A service stops when it is told to, when its connection
+closes, and when the server refuses one of its subscriptions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime, timezone
+from functools import partial
+from time import monotonic
+from types import TracebackType
+
+from .._checks import check_call, check_seconds, check_text
+from ..core import Core
+from ..errors import DrainTimeoutError, Error, PermissionsViolationError
+from ..message import Msg
+from ..options import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT
+from ..subscription import Subscription
+from .endpoint import Endpoint, RequestHandler
+from .errors import ServiceStoppedError
+from .naming import (
+    Verb,
+    check_endpoint_subject,
+    check_group,
+    check_name,
+    check_queue_group,
+    check_version,
+    control_subject,
+    read_metadata,
+)
+from .responses import EndpointStats, ServiceInfo, ServicePing, ServiceStats, to_json
+
+__all__ = ["Group", "Service", "add_service"]
+
+QUEUE_GROUP = "q"
+DRAIN_TIMEOUT = 30.0
+_CONTROL_WORKERS = 2  # so that STATS, which runs user code, does not keep a PING waiting
+
+StatsHandler = Callable[[EndpointStats], object]
+
+
+def add_service(
+    nc: Core,
+    name: str,
+    version: str,
+    *,
+    description: str = "",
+    metadata: Mapping[str, str] | None = None,
+    queue_group: str | None = None,
+    stats_handler: StatsHandler | None = None,
+    on_stop: Callable[[Error | None], object] | None = None,
+) -> Service:
+    """Starts an instance of the service `name` on `nc`, and returns at once. Add endpoints to it.
+
+    `version` is a semantic version. Endpoints are in the queue group `q`, so that one instance gets each
+    request, unless `queue_group` names another; the empty string is none, and every instance gets each
+    request. `stats_handler` gets the statistics of an endpoint and returns their `data`, for JSON. `on_stop`
+    is called once when the service has stopped, with the error that stopped it, if there was one.
+
+    Raises OptionError, ProtocolError or TypeError for what ADR-32 refuses, ConnectionClosedError.
+    """
+    check_name(name)
+    check_version(version)
+    check_text(description=description)
+    check_queue_group(queue_group)
+    check_call(stats_handler=stats_handler, on_stop=on_stop)
+    about = ServiceInfo(
+        name, nc.new_inbox().rpartition(".")[2], version, description, read_metadata(metadata)
+    )
+    service = Service(nc, about, queue_group, stats_handler, on_stop)
+    service.start()
+    return service
+
+
+class Group:
+    """A prefix of endpoints' subjects, with a queue group of its own. Made by `add_group`."""
+
+    def __init__(self, service: Service, prefix: str, queue_group: str) -> None:
+        self._service = service
+        self.prefix = prefix
+        """What the subjects of its endpoints begin with; it may be empty."""
+        self.queue_group = queue_group
+        """The queue group of endpoints that name none."""
+
+    def add_group(self, name: str, *, queue_group: str | None = None) -> Group:
+        """A group below this one: its prefix is `PREFIX.name`. An empty name adds nothing."""
+        check_group(name)
+        check_queue_group(queue_group)
+        own = self.queue_group if queue_group is None else queue_group
+        return Group(self._service, ".".join(filter(None, (self.prefix, name))), own)
+
+    def add_endpoint(
+        self,
+        name: str,
+        handler: RequestHandler,
+        *,
+        subject: str | None = None,
+        queue_group: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        workers: int = 1,
+        executor: Executor | None = None,
+        pending_msgs_limit: int = PENDING_MSGS_LIMIT,
+        pending_bytes_limit: int = PENDING_BYTES_LIMIT,
+    ) -> Endpoint:
+        """Calls `handler` with each `Request` to `subject` (by default, `name`) below the group's prefix.
+
+        On a thread of its own, in order; `workers`, `executor` and the limits are those of
+        `Client.subscribe`. `metadata` may hold schemas or other text for readers of INFO.
+        Raises ServiceStoppedError, and what `add_service` raises.
+        """
+        check_name(name)
+        check_queue_group(queue_group)
+        check_call(handler=handler)
+        whole = ".".join(filter(None, (self.prefix, name if subject is None else subject)))
+        check_endpoint_subject(whole)
+        own = self.queue_group if queue_group is None else queue_group
+        endpoint = Endpoint(name, whole, own, read_metadata(metadata), handler)
+        subscribe = partial(
+            self._service.nc.subscribe,
+            whole,
+            queue=own,
+            handler=endpoint.handle,
+            workers=workers,
+            executor=executor,
+            pending_msgs_limit=pending_msgs_limit,
+            pending_bytes_limit=pending_bytes_limit,
+        )
+        self._service.listen(endpoint, subscribe)
+        return endpoint
+
+
+class Service(Group):
+    """An instance of a service. Made by `add_service`; a context manager that stops it. For any thread."""
+
+    def __init__(
+        self,
+        nc: Core,
+        about: ServiceInfo,
+        queue_group: str | None,
+        stats_handler: StatsHandler | None,
+        on_stop: Callable[[Error | None], object] | None,
+    ) -> None:
+        super().__init__(self, "", QUEUE_GROUP if queue_group is None else queue_group)
+        self.nc = nc
+        """The connection that it runs on."""
+        self._about = about
+        self._stats_handler = stats_handler
+        self._on_stop = on_stop
+        self._endpoints: list[Endpoint] = []
+        self._control: list[Subscription] = []
+        self._started = datetime.now(timezone.utc)
+        self._lock = threading.Lock()  # for the two lists, and the flag
+        self._stopping = False
+        self._stopped = threading.Event()
+        self._executor = ThreadPoolExecutor(_CONTROL_WORKERS, f"service-{about.name}")
+
+    def start(self) -> None:
+        """Listens on `$SRV`. `add_service` has done it."""
+        name, id = self.name, self.id
+        answers = {Verb.PING: self._ping, Verb.INFO: self._info, Verb.STATS: self._stats}
+        try:
+            for verb, answer in answers.items():
+                for subject in (
+                    control_subject(verb),
+                    control_subject(verb, name),
+                    control_subject(verb, name, id),
+                ):
+                    self._control.append(
+                        self.nc.subscribe(
+                            subject,
+                            handler=partial(self._answer, answer),
+                            executor=self._executor,
+                            on_close=self._subscription_closed,
+                        )
+                    )
+        except BaseException:
+            self._begin_to_stop()
+            for sub in self._control:
+                sub.unsubscribe()
+            self._executor.shutdown(wait=False)
+            raise
+
+    @property
+    def name(self) -> str:
+        """The name that all instances of the service share."""
+        return self._about.name
+
+    @property
+    def id(self) -> str:
+        """The id of this instance alone."""
+        return self._about.id
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it has stopped: no more requests come, and those that came are handled."""
+        return self._stopped.is_set()
+
+    def info(self) -> ServiceInfo:
+        """What it is: the answer to INFO."""
+        return replace(self._about, endpoints=tuple(one.info for one in self._endpoints.copy()))
+
+    def stats(self) -> ServiceStats:
+        """How its endpoints do: the answer to STATS. Raises what the stats handler raises."""
+        found = [endpoint.stats() for endpoint in self._endpoints.copy()]
+        if self._stats_handler:
+            found = [replace(stats, data=self._stats_handler(stats)) for stats in found]
+        return self._stats_of(found)
+
+    def reset(self) -> None:
+        """Sets all statistics to zero, and `started` to now."""
+        self._started = datetime.now(timezone.utc)
+        for endpoint in self._endpoints.copy():
+            endpoint.reset()
+
+    def stop(self, error: Error | None = None, *, timeout: float = DRAIN_TIMEOUT) -> None:
+        """Ends all its subscriptions, waits until the requests that came are handled, and calls `on_stop`
+        with `error`. The connection goes on.
+
+        Raises DrainTimeoutError, when it has stopped, with the requests that were not handled within
+        `timeout` seconds. Called by a handler, it does not wait for that one. Once it is stopping, another
+        call returns at once; `wait` waits.
+        """
+        check_seconds(timeout=timeout)
+        if not self._begin_to_stop():
+            return
+        until = monotonic() + timeout
+        left: dict[str, int] = {}
+        endpoints = [endpoint.subscription for endpoint in self._endpoints]
+        for sub in filter(None, [*endpoints, *self._control]):
+            try:
+                sub.drain(max(0.0, until - monotonic()))
+            except DrainTimeoutError as late:
+                left.update(late.left)
+            except Error as ended:  # the connection is closed, so that nothing is left to drain
+                error = error or ended
+        self._end(error)
+        if left:
+            raise DrainTimeoutError(timeout, left)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it has stopped, at most `timeout` seconds; returns whether it has. For a main thread
+        that has nothing else to do."""
+        check_seconds(timeout=0 if timeout is None else timeout)
+        return self._stopped.wait(timeout)
+
+    def listen(self, endpoint: Endpoint, subscribe: Callable[..., Subscription]) -> None:
+        """Takes in an endpoint of this service or one of its groups."""
+        with self._lock:
+            if self._stopping:
+                raise ServiceStoppedError(self.name)
+            endpoint.subscription = subscribe(on_close=partial(self._endpoint_closed, endpoint))
+            self._endpoints.append(endpoint)
+
+    def _begin_to_stop(self) -> bool:
+        """Whether the caller is the one who stops it."""
+        with self._lock:
+            first, self._stopping = not self._stopping, True
+        return first
+
+    def _end(self, error: Error | None) -> None:
+        self._executor.shutdown(wait=False)
+        self._stopped.set()
+        if self._on_stop:
+            self._on_stop(error)
+
+    def _endpoint_closed(self, endpoint: Endpoint, error: Error) -> None:
+        if not self._stopping:
+            endpoint.count_error(str(error))
+        self._subscription_closed(error)
+
+    def _subscription_closed(self, error: Error) -> None:
+        """A subscription has ended. Unless this was asked for, the server refused it or the connection is
+        closed, and the service stops: half a service would look like a whole one."""
+        if self._stopping:
+            return
+        if isinstance(error, PermissionsViolationError):
+            # Not on the callback thread, which a handler may wait for.
+            self._executor.submit(self.stop, error)
+        elif self._begin_to_stop():
+            self._end(error)
+
+    def _answer(self, answer: Callable[[], Iterator[bytes]], msg: Msg) -> None:
+        """Answers a request on `$SRV`. One that wants no response is nobody's error."""
+        for data in answer() if msg.reply else ():
+            msg.respond(data)
+
+    def _ping(self) -> Iterator[bytes]:
+        about = self._about
+        yield to_json(ServicePing(about.name, about.id, about.version, about.metadata))
+
+    def _info(self) -> Iterator[bytes]:
+        yield to_json(self.info())
+
+    def _stats(self) -> Iterator[bytes]:
+        """Where the stats handler fails, the answer lacks its data, and the error is reported."""
+        try:
+            answer = to_json(self.stats())
+        except Exception:
+            found = [endpoint.stats() for endpoint in self._endpoints.copy()]
+            yield to_json(self._stats_of(found))
+            raise
+        yield answer
+
+    def _stats_of(self, found: list[EndpointStats]) -> ServiceStats:
+        about = self._about
+        return ServiceStats(
+            about.name, about.id, about.version, self._started, about.metadata, tuple(found)
+        )
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"Service({self.name!r}, {self._about.version}, id={self.id!r})"

@@ -1,0 +1,272 @@
+"""Services: discovery, groups, queue groups, statistics, and how they stop (ADR-32)."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+
+import pytest
+
+import natsync
+from natsync import OptionError, PermissionsViolationError, ProtocolError
+from natsync.micro import (
+    EndpointStats,
+    Request,
+    Service,
+    ServiceClient,
+    ServiceStoppedError,
+    add_service,
+)
+
+from tests.support.servers import NatsServer, StartServer
+
+pytestmark = pytest.mark.server
+
+
+def echo(request: Request) -> None:
+    request.respond(request.data)
+
+
+def name_of(service: Service) -> str:
+    return json.loads(service.nc.request(f"$SRV.PING.{service.name}.{service.id}", timeout=5).data)[
+        "name"
+    ]
+
+
+def test_it_answers_on_all_nine_subjects(nc: natsync.Client) -> None:
+    with add_service(nc, "Echo", "1.0.0", description="says it again") as service:
+        service.add_endpoint("echo", echo)
+        for verb in ("PING", "INFO", "STATS"):
+            for subject in ("", ".Echo", f".Echo.{service.id}"):
+                answer = json.loads(nc.request(f"$SRV.{verb}{subject}", timeout=5).data)
+                assert answer["type"] == f"io.nats.micro.v1.{verb.lower()}_response"
+                assert (answer["name"], answer["id"]) == ("Echo", service.id)
+        with pytest.raises(natsync.NoRespondersError):
+            nc.request("$SRV.PING.echo", timeout=5)  # its case is that of the name
+        nc.publish("$SRV.PING")  # wants no response
+        assert name_of(service) == "Echo"
+
+
+def test_instances_have_ids_of_their_own_and_share_requests(nc: natsync.Client) -> None:
+    served: SimpleQueue[int] = SimpleQueue()
+
+    def serve(number: int) -> None:
+        service = add_service(nc, "work", "1.0.0")
+        service.add_endpoint("work", lambda request: (served.put(number), request.respond()))
+        service.add_endpoint("all", lambda request: request.respond(b"%d" % number), queue_group="")
+
+    serve(1)
+    serve(2)
+    ids = {ping.id for ping in ServiceClient(nc, stall=0.1).ping("work")}
+    assert len(ids) == 2
+    for _ in range(40):
+        nc.request("work", timeout=5)
+    numbers = [served.get() for _ in range(40)]
+    assert set(numbers) == {1, 2} and served.empty()  # each request went to one of them
+    answers = nc.request_many("all", timeout=5, stall=0.1)
+    assert {answer.data for answer in answers} == {b"1", b"2"}
+
+
+def test_groups_prefix_subjects_and_hand_down_queue_groups(nc: natsync.Client) -> None:
+    with add_service(nc, "shop", "1.0.0", queue_group="shop", metadata={"region": "eu"}) as service:
+        orders = service.add_group("orders", queue_group="clerks")
+        v2 = orders.add_group("v2")
+        service.add_endpoint("status", echo)
+        orders.add_endpoint("new", echo, metadata={"schema": '{"type": "object"}'})
+        v2.add_endpoint("list", echo, subject="list.*")
+        v2.add_group("").add_endpoint("one", echo, queue_group="solo")
+        v2.add_group("open", queue_group="").add_endpoint("one", echo)
+        found = [
+            (endpoint.name, endpoint.subject, endpoint.queue_group)
+            for endpoint in service.info().endpoints
+        ]
+        assert found == [
+            ("status", "status", "shop"),
+            ("new", "orders.new", "clerks"),
+            ("list", "orders.v2.list.*", "clerks"),
+            ("one", "orders.v2.one", "solo"),
+            ("one", "orders.v2.open.one", ""),
+        ]
+        info = ServiceClient(nc).info("shop", service.id)
+        assert info == [service.info()]
+        assert info[0].metadata == {"region": "eu"}
+        assert info[0].endpoints[1].metadata == {"schema": '{"type": "object"}'}
+        assert nc.request("orders.v2.list.7", b"x", timeout=5).data == b"x"
+
+
+@pytest.mark.parametrize(
+    "arguments, error",
+    [
+        ({"name": "my service"}, OptionError),
+        ({"version": "1.0"}, OptionError),
+        ({"queue_group": "a b"}, ProtocolError),
+        ({"metadata": {"a": 1}}, TypeError),
+        ({"description": b"x"}, TypeError),
+        ({"on_stop": 7}, TypeError),
+        ({"stats_handler": "data"}, TypeError),
+    ],
+)
+def test_what_makes_no_service_is_refused(
+    nc: natsync.Client, arguments: dict[str, object], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        given = {"name": "a", "version": "1.0.0", **arguments}
+        add_service(nc, **given)  # type: ignore[arg-type]  # wrong calls
+    assert ServiceClient(nc).ping() == []
+
+
+def test_what_makes_no_endpoint_is_refused(nc: natsync.Client) -> None:
+    with add_service(nc, "shop", "1.0.0") as service:
+        with pytest.raises(OptionError, match="option name"):
+            service.add_endpoint("a.b", echo)
+        with pytest.raises(ProtocolError, match="invalid subject"):
+            service.add_endpoint("a", echo, subject="a b")
+        with pytest.raises(ProtocolError, match="invalid group"):
+            service.add_group("all.>")
+        with pytest.raises(TypeError, match="handler must be callable"):
+            service.add_endpoint("a", b"echo")  # type: ignore[arg-type]  # a wrong call
+        with pytest.raises(OptionError, match="workers"):
+            service.add_endpoint("a", echo, workers=0)
+        assert service.info().endpoints == ()
+
+
+def test_statistics_and_their_reset(nc: natsync.Client) -> None:
+    def data(stats: EndpointStats) -> dict[str, int]:
+        return {"twice": 2 * stats.num_requests}
+
+    with add_service(nc, "echo", "1.0.0", stats_handler=data) as service:
+        service.add_endpoint("echo", echo)
+        for _ in range(3):
+            nc.request("echo", timeout=5)
+        (stats,) = ServiceClient(nc).stats("echo", service.id)
+        (endpoint,) = stats.endpoints
+        assert (endpoint.num_requests, endpoint.num_errors, endpoint.data) == (3, 0, {"twice": 6})
+        started = stats.started
+        service.reset()
+        (stats,) = ServiceClient(nc).stats("echo", service.id)
+        assert stats.endpoints[0].num_requests == 0 and stats.started > started
+
+
+def test_a_stats_handler_that_fails_costs_its_data_alone(
+    nc: natsync.Client, reports: SimpleQueue[natsync.Error]
+) -> None:
+    with add_service(nc, "echo", "1.0.0", stats_handler=lambda stats: {1, 2}) as service:
+        service.add_endpoint("echo", echo)
+        (stats,) = ServiceClient(nc).stats("echo", service.id)
+        assert stats.endpoints[0].data is None
+        assert isinstance(reports.get(timeout=5).__cause__, TypeError)  # a set is no JSON
+
+
+def test_stop_drains_what_has_come(nc: natsync.Client) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+    ended: list[natsync.Error | None] = []
+
+    def slow(request: Request) -> None:
+        entered.set()
+        go_on.wait(5)
+        request.respond(b"done")
+
+    service = add_service(nc, "slow", "1.0.0", on_stop=ended.append)
+    service.add_endpoint("slow", slow)
+    replies = [nc.request_async("slow", timeout=5) for _ in range(3)]
+    assert entered.wait(5)
+    nc.flush()
+    with ThreadPoolExecutor() as pool:
+        stopping = pool.submit(service.stop)
+        with pytest.raises(ServiceStoppedError, match="service slow has stopped"):
+            while True:  # until the other thread has begun
+                service.add_endpoint("late", slow)
+        service.stop()  # somebody else does
+        assert not service.stopped and not service.wait(0)
+        go_on.set()
+        stopping.result(5)
+    assert [reply.result().data for reply in replies] == [b"done"] * 3
+    assert service.stopped and service.wait() and ended == [None]
+    with pytest.raises(natsync.NoRespondersError):
+        nc.request("slow", timeout=5)
+    assert ServiceClient(nc).ping() == []
+
+
+def test_stop_says_what_was_not_handled_in_time(nc: natsync.Client) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def stuck(request: Request) -> None:
+        entered.set()
+        go_on.wait(5)
+
+    service = add_service(nc, "stuck", "1.0.0")
+    service.add_endpoint("stuck", stuck)
+    for _ in range(2):
+        nc.publish("stuck")
+    assert entered.wait(5)
+    with pytest.raises(natsync.DrainTimeoutError) as caught:
+        service.stop(timeout=0.05)
+    assert caught.value.left == {"stuck": 2} and service.stopped
+    go_on.set()
+
+
+def test_a_handler_may_stop_its_service(nc: natsync.Client) -> None:
+    service = add_service(nc, "once", "1.0.0")
+    service.add_endpoint("once", lambda request: (service.stop(), request.respond(b"bye")))
+    assert nc.request("once", timeout=5).data == b"bye"
+    assert service.wait(5)
+
+
+def test_it_stops_when_the_connection_closes(server: NatsServer) -> None:
+    ended: SimpleQueue[natsync.Error | None] = SimpleQueue()
+    nc = natsync.connect(server.url)
+    service = add_service(nc, "echo", "1.0.0", on_stop=ended.put)
+    service.add_endpoint("echo", echo)
+    nc.close()
+    assert isinstance(ended.get(timeout=5), natsync.ConnectionClosedError)
+    assert service.stopped
+    service.stop()
+    with pytest.raises(ServiceStoppedError):
+        service.add_endpoint("echo", echo)
+    with pytest.raises(natsync.ConnectionClosedError):
+        add_service(nc, "echo", "1.0.0")
+
+
+def test_it_stops_when_the_connection_is_drained(server: NatsServer) -> None:
+    ended: SimpleQueue[natsync.Error | None] = SimpleQueue()
+    nc = natsync.connect(server.url)
+    with add_service(nc, "echo", "1.0.0", on_stop=ended.put) as service:
+        nc.drain()
+        assert ended.get(timeout=5) is not None
+    assert service.stopped and ended.empty()
+
+
+PERMISSIONS = """
+authorization { users: [
+  {user: service, password: pw, permissions: {subscribe: ["$SRV.>", "allowed", "_INBOX.>"], publish: ">"}}
+  {user: other, password: pw}
+] }
+"""
+
+
+def test_it_stops_when_the_server_refuses_an_endpoint(start_server: StartServer) -> None:
+    server = start_server(PERMISSIONS)
+    ended: SimpleQueue[natsync.Error | None] = SimpleQueue()
+    with natsync.connect(server.url, user="service", password="pw") as nc:
+        service = add_service(nc, "half", "1.0.0", on_stop=ended.put)
+        service.add_endpoint("fine", echo, subject="allowed")
+        refused = service.add_endpoint("forbidden", echo)
+        error = ended.get(timeout=5)
+        assert isinstance(error, PermissionsViolationError) and error.subject == "forbidden"
+        assert refused.stats().num_errors == 1 and refused.stats().last_error == str(error)
+        assert service.stopped
+        assert ServiceClient(nc).ping() == []
+
+
+def test_several_services_share_a_connection_and_survive_a_reconnect(nc: natsync.Client) -> None:
+    one, two = add_service(nc, "one", "1.0.0"), add_service(nc, "two", "2.0.0")
+    one.add_endpoint("a", echo)
+    two.add_endpoint("b", echo)
+    one.stop()
+    nc.reconnect()
+    assert nc.wait_connected(5)
+    assert nc.request("b", b"x", timeout=5).data == b"x"
+    assert [ping.name for ping in ServiceClient(nc).ping("two")] == ["two"]
+    assert repr(two) == f"Service('two', 2.0.0, id='{two.id}')"
