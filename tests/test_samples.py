@@ -22,6 +22,8 @@ SAMPLES = {
     "drain": "1000 jobs done, closed\n",
     "futures": "0 1 4 9 16 25 36 49\nnorth south\nno responders on nobody.listens.here\n",
     "handler_context": "4\n",
+    "service": "42\n422 division by zero\nmath 1.0.0 ['math.divide']\n"
+    "2 requests, 1 error: 422:division by zero\n",
     "slow_consumer": "slow consumer on ticks\n90 dropped, first kept: 90\n",
 }
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..errors import Error
+from ..errors import Facts
 
 __all__ = ["InvalidResponseError", "ServiceError", "ServiceStoppedError"]
 
 
-class ServiceError(Error):
+class ServiceError(Facts):
     """A service answered a request with an error (ADR-32, "Error Handling").
 
     A handler raises it to answer so; `raise_for_error` raises it at the requester. `code` is a number, by
@@ -15,38 +15,32 @@ class ServiceError(Error):
     is text for people, `data` the payload of the answer.
     """
 
-    def __init__(self, code: int, description: str, data: bytes = b"") -> None:
-        super().__init__(code, description, data)
-        self.code = code
-        self.description = description
-        self.data = data
+    code: int
+    description: str
+    data: bytes = b""
 
     def __str__(self) -> str:
         return f"service error {self.code}: {self.description}"
 
 
-class ServiceStoppedError(Error):
+class ServiceStoppedError(Facts):
     """An endpoint was added to a service that has stopped. `service` is its name."""
 
-    def __init__(self, service: str) -> None:
-        super().__init__(service)
-        self.service = service
+    service: str
 
     def __str__(self) -> str:
         return f"service {self.service} has stopped"
 
 
-class InvalidResponseError(Error):
+class InvalidResponseError(Facts):
     """A response to a PING, INFO or STATS request on `subject` that is not what ADR-32 says, and why.
 
     `others` are the good responses to the same request.
     """
 
-    def __init__(self, subject: str, reason: str, others: tuple[object, ...] = ()) -> None:
-        super().__init__(subject, reason, others)
-        self.subject = subject
-        self.reason = reason
-        self.others = others
+    subject: str
+    reason: str
+    others: tuple[object, ...] = ()
 
     def __str__(self) -> str:
         return f"invalid response to {self.subject}: {self.reason}"
