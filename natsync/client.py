@@ -17,23 +17,12 @@ from ._checks import check_call, check_count, check_seconds, check_text
 from ._engine.connection import Connection, Stats, Status
 from ._engine.forks import Inherited
 from ._engine.nuid import nuid
-from ._engine.outbound_buffer import LARGE, Chunks, RequestBytes
+from ._engine.outbound_buffer import LARGE, Chunks
 from ._engine.pending_queue import Overflow, read_overflow
 from ._engine.sink import SubscriptionHost, SubscriptionSink
-from .errors import (
-    HandlerError,
-    NoRespondersError,
-    OptionError,
-    RequestTimeoutError,
-)
-from .message import (
-    Data,
-    Delivered,
-    Handler,
-    HeadersLike,
-    Msg,
-    is_no_responders,
-)
+from ._requests import Requests
+from .errors import HandlerError, OptionError
+from .message import Data, Handler, HeadersLike
 from .options import (
     CLOSE_TIMEOUT,
     FLUSH_TIMEOUT,
@@ -42,12 +31,11 @@ from .options import (
     check_max_msgs,
 )
 from .protocol import ServerInfo
-from .subscription import Replies, Subscription, check_limits
+from .subscription import Subscription, check_limits
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from ._engine.futures import ReplyFuture
     from .errors import Error
 
 __all__ = ["Client"]
@@ -56,7 +44,7 @@ _SIZE_LINES = [b"%d\r\n" % size for size in range(LARGE)]
 """The end of a PUB line for each size of a small payload: formatting it takes 0.1 us (CPython 3.11)."""
 
 
-class Client:
+class Client(Requests):
     """A connection to a NATS server, for any number of threads. Made by `connect`."""
 
     def __init__(self, connection: Connection, renew: Callable[[Connection], Connection]) -> None:
@@ -149,6 +137,7 @@ class Client:
         workers: int = 1,
         executor: Executor | None = None,
         on_close: Callable[[Error], None] | None = None,
+        on_outage: Callable[[Error | None], object] | None = None,
     ) -> Subscription:
         """A subscription to `subject`, in which `*` is any token and a last `>` any tokens.
 
@@ -158,10 +147,15 @@ class Client:
         over a pending limit (negative: no limit) are dropped, counted and reported, or what `overflow`
         says. `on_close` is told why it ended, on the callback thread.
 
+        `on_outage(error)` is called when the connection is lost, and `on_outage(None)` when this
+        subscription is sent to a server again: by the thread that takes the messages, after those that
+        came before and before those that come later. Without a handler that is in `next_msg` or
+        iteration, which then raise what it raises.
+
         What is published after this, on this client, reaches it.
         """
         check_text(subject=subject, queue=queue)
-        check_call(handler=handler, on_close=on_close)
+        check_call(handler=handler, on_close=on_close, on_outage=on_outage)
         check_count(workers=workers)
         check_max_msgs(max_msgs)
         check_limits(pending_msgs_limit, pending_bytes_limit)
@@ -180,6 +174,7 @@ class Client:
             read_overflow(overflow),
             max_msgs,
             on_close=(lambda error: post(partial(on_close, error))) if on_close else None,
+            on_outage=on_outage,
         )
         sub = Subscription(sink, handled=handler is not None)
         connection.subscribe(sink)
@@ -193,109 +188,6 @@ class Client:
                 sub.unsubscribe()
                 raise
         return sub
-
-    def request(
-        self,
-        subject: str,
-        data: Data = b"",
-        *,
-        timeout: float | None = None,
-        headers: HeadersLike | None = None,
-    ) -> Msg:
-        """The first reply to `data`, sent to `subject`. `timeout` is the connection's unless given.
-
-        Raises NoRespondersError at once where nobody listens, RequestTimeoutError where nobody answers,
-        PermissionsViolationError where this client may not ask, and what `publish` raises.
-        """
-        timeout = self._patience(timeout)
-        mux = self._connection.reply_mux()
-        token, waiter = mux.open(subject)
-        try:
-            ask = RequestBytes(
-                self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
-            )
-            self._put(ask, len(ask), False)
-            frame = waiter.wait(timeout)
-        finally:
-            mux.close(token)
-        if frame is None:
-            raise RequestTimeoutError(subject, timeout, self._router.outage)
-        return self._read_reply(subject, frame)
-
-    def request_async(
-        self,
-        subject: str,
-        data: Data = b"",
-        *,
-        timeout: float | None = None,
-        headers: HeadersLike | None = None,
-    ) -> ReplyFuture:
-        """Asks, and returns at once: a `concurrent.futures.Future` with the reply, as many at a time as you
-        like. Its `result` raises what `request` does; `cancel` gives the request up. What
-        `add_done_callback` is given runs on the callback thread.
-        """
-        timeout = self._patience(timeout)
-        connection = self._connection
-        mux = connection.reply_mux()
-        post = connection.dispatcher.post
-        token, future = mux.open_later(subject, timeout, self._read_reply, post)
-        try:
-            ask = RequestBytes(
-                self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
-            )
-            self._put(ask, len(ask))
-            connection.hasten(mux)
-        except BaseException:
-            future.cancel()
-            raise
-        return future
-
-    def request_many(
-        self,
-        subject: str,
-        data: Data = b"",
-        *,
-        timeout: float | None = None,
-        max_msgs: int | None = None,
-        stall: float | None = None,
-        sentinel: Callable[[Msg], bool] | None = None,
-        headers: HeadersLike | None = None,
-    ) -> Replies:
-        """The replies to `data`, from any number of responders, as they come (ADR-47).
-
-        It ends after `timeout` seconds in all, after `max_msgs` replies, when no more came for `stall`
-        seconds after one, or at the reply for which `sentinel` is true, which is not given; no reply in time
-        is no error, but gives nothing. Behind the replies that came it raises ConnectionReconnectingError
-        where the connection is lost, so that there may be more, and ConnectionClosedError; NoRespondersError
-        where nobody listens, PermissionsViolationError where this client may not ask. Iterate it, or
-        close it: that ends its subscription.
-        """
-        check_max_msgs(max_msgs)
-        check_call(sentinel=sentinel)
-        check_seconds(stall=0 if stall is None else stall)
-        until = monotonic() + self._patience(timeout)
-        sub = self.subscribe(self.new_inbox(), max_msgs=max_msgs)
-        sub._sink.asked = subject  # only now: a loss before this is none, as nothing is asked yet
-        try:
-            ask = RequestBytes(self._router.encoder.message(subject, data, sub.subject, headers))
-            self._put(ask, len(ask))
-        except BaseException:
-            sub.unsubscribe()
-            raise
-        return Replies(subject, sub, until, stall, sentinel)
-
-    def _patience(self, timeout: float | None) -> float:
-        if timeout is None:
-            return self._connection.options.request_timeout
-        if timeout.__class__ is not float or timeout != timeout:
-            check_seconds(timeout=timeout)
-        return timeout
-
-    def _read_reply(self, subject: str, frame: Delivered) -> Msg:
-        msg = Msg(frame, self.publish)
-        if not frame.payload and is_no_responders(msg):  # a quick look first
-            raise NoRespondersError(subject)
-        return msg
 
     def flush(self, timeout: float = FLUSH_TIMEOUT) -> None:
         """Returns when the server has dealt with everything that this client sent before.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from .errors import Error
 from .message import Data, Handler, HeadersLike, Msg
@@ -16,9 +16,13 @@ from .protocol import ServerInfo
 from .subscription import Replies, Subscription
 
 if TYPE_CHECKING:
+    from ._engine.reply_stream import ReplyStream
+    from ._engine.request_window import RequestWindow
     from ._engine.supervisor import Status
 
 __all__ = ["Core"]
+
+_T = TypeVar("_T")
 
 
 class Core(Protocol):
@@ -45,6 +49,7 @@ class Core(Protocol):
         workers: int = ...,
         executor: Executor | None = ...,
         on_close: Callable[[Error], None] | None = ...,
+        on_outage: Callable[[Error | None], object] | None = ...,
     ) -> Subscription: ...
 
     def request(
@@ -76,6 +81,10 @@ class Core(Protocol):
         sentinel: Callable[[Msg], bool] | None = ...,
         headers: HeadersLike | None = ...,
     ) -> Replies: ...
+
+    def open_replies(self, subject: str) -> ReplyStream: ...
+
+    def open_window(self, most: int, read: Callable[[Msg], _T]) -> RequestWindow[_T]: ...
 
     def flush(self, timeout: float = ...) -> None: ...
 

@@ -106,7 +106,7 @@ class TracedClient(Client):
         *,
         timeout: float | None = None,
         headers: HeadersLike | None = None,
-    ) -> ReplyFuture:
+    ) -> ReplyFuture[Msg]:
         """As `Client.request_async`, with a span that lasts until the future is done."""
         span = self._span("request", SpanKind.CLIENT, subject, data)
         try:
@@ -160,6 +160,7 @@ class TracedClient(Client):
         workers: int = 1,
         executor: Executor | None = None,
         on_close: Callable[[Error], None] | None = None,
+        on_outage: Callable[[Error | None], object] | None = None,
     ) -> Subscription:
         """As `Client.subscribe`, with a span around each call of `handler`. See `processing`, too."""
         return super().subscribe(
@@ -173,6 +174,7 @@ class TracedClient(Client):
             workers=workers,
             executor=executor,
             on_close=on_close,
+            on_outage=on_outage,
         )
 
     @cached_property

@@ -8,9 +8,9 @@ from enum import Enum
 from time import monotonic
 
 from ._checks import check_count, check_seconds
+from ._engine.reply_stream import ReplyStream
 from ._engine.sink import SubscriptionSink
 from .errors import (
-    MaxMessagesError,
     NextMsgTimeoutError,
     NoRespondersError,
     OptionError,
@@ -206,21 +206,21 @@ class Subscription:
 class Replies:
     """The replies to one request, from any number of responders, as they come: see `Client.request_many`.
 
-    An iterator. `close` ends the subscription that they come to, as do the end of the iteration, a `with`
-    block, and dropping it.
+    An iterator. Later replies are dropped after `close`, the end of the iteration or of a `with` block, and
+    when the iterator itself is dropped.
     """
 
     def __init__(
         self,
-        subject: str,
-        sub: Subscription,
+        stream: ReplyStream,
         until: float,
+        max_msgs: int | None,
         stall: float | None,
         sentinel: Callable[[Msg], bool] | None,
     ) -> None:
-        self._subject = subject
-        self._sub = sub
+        self._stream = stream
         self._until = until
+        self._left = max_msgs
         self._stall = stall
         self._sentinel = sentinel
         self._stalled_at = until
@@ -239,22 +239,25 @@ class Replies:
             raise
 
     def _next(self) -> Msg:
-        try:
-            msg = self._sub.next_msg(max(0.0, self._stalled_at - monotonic()))
-        except (NextMsgTimeoutError, MaxMessagesError):
-            raise StopIteration from None
+        msg = None
+        if self._left != 0:
+            msg = self._stream.next(max(0.0, self._stalled_at - monotonic()))
+        if msg is None:
+            raise StopIteration
         if is_no_responders(msg):
-            raise NoRespondersError(self._subject)
+            raise NoRespondersError(self._stream.subject)
         if self._sentinel and self._sentinel(msg):
             raise StopIteration
         if self._stall is not None:
             self._stalled_at = min(self._until, monotonic() + self._stall)
+        if self._left is not None:
+            self._left -= 1
         return msg
 
     def close(self) -> None:
-        """Ends it: no more replies come."""
+        """Ends the iteration; later replies are dropped."""
         self._over = True
-        self._sub.unsubscribe()
+        self._stream.close()
 
     def __enter__(self) -> Replies:
         return self

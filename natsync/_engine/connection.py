@@ -26,8 +26,8 @@ thread, and raises ReentrantCallError then (`Loop.prepare_to_block`).
 
 The lock is never held while user code runs or while anything waits, and no error leaves a block that
 holds it: Python 3.10 may let an interrupt in between the error and the release, which is lost then. The
-table and
-`status` are read and written without it: single dictionary operations and assignments, which are atomic.
+table and `status` are read and written without it: single dictionary operations and assignments, which are
+atomic.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ class Connection:
         self._supervisor = Supervisor(options, self.dispatcher, self.table, self.lock)
         self.outbound = self._supervisor.outbound
         self.drive = self._supervisor.drive
+        self.wake = self._supervisor.loop.wake
         self.router = self._supervisor.router
         self._said_goodbye = False
         self._is_half_closed = False
@@ -118,9 +119,8 @@ class Connection:
     def close(self, timeout: float) -> None:
         """Sends what was published, if the server takes it in time; then ends, and joins the threads.
 
-        Returns at once where another thread is closing, or has closed. After a call that was interrupted
-        the next one does what is left; and after one that interrupted this thread in the middle of driving,
-        which cannot wait: what it interrupted goes on with closing.
+        Returns at once if another thread is closing, or has closed. After a call that was interrupted, or
+        that could not wait because it interrupted this thread while it drove, the next call does the rest.
         """
         until = monotonic() + min(timeout, MAX_WAIT)
         mine = False
@@ -363,6 +363,8 @@ class Connection:
         self._supervisor.loop.abandon()
         for sub in self.table.subscriptions():
             sub.abandon()
+        if mux := self._supervisor.router.reply_mux:
+            mux.abandon(self.lock)
 
     def reconnect(self) -> None:
         """Gives the connection up for another one."""

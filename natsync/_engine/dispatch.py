@@ -60,6 +60,8 @@ class Dispatcher:
         """
         sub.has_handler = True
         around = self._around
+        if sub.pending.on_outage:
+            sub.pending.on_outage = self._guarded(sub.subject, sub.pending.on_outage)
 
         def call(msg: Msg, token: object) -> None:
             try:
@@ -69,9 +71,7 @@ class Dispatcher:
                     with around(msg):
                         handler(msg)
             except Exception as error:  # the rim: whatever user code raises is reported
-                report = HandlerError(sub.subject)
-                report.__cause__ = error
-                self.report(report)
+                self._failed(sub.subject, error)
             finally:
                 sub.handled(token)
 
@@ -83,6 +83,24 @@ class Dispatcher:
             return
         for _ in range(workers):
             self._start(f"handler-{sub.subject}", partial(sub.handle, call))
+
+    def _guarded(
+        self, subject: str, call: Callable[[Error | None], object]
+    ) -> Callable[[Error | None], None]:
+        """`call`, whose exceptions are reported."""
+
+        def guarded(outage: Error | None) -> None:
+            try:
+                call(outage)
+            except Exception as error:  # the rim, as above
+                self._failed(subject, error)
+
+        return guarded
+
+    def _failed(self, subject: str, cause: Exception) -> None:
+        report = HandlerError(subject)
+        report.__cause__ = cause
+        self.report(report)
 
     def report(self, error: Error) -> None:
         """Passes `error` to the error callback. A warning in the log is for programs without one."""

@@ -10,16 +10,19 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from time import monotonic
+from typing import Generic, TypeVar
 
 from ..errors import Error, fresh
-from ..message import Delivered, Msg
+from ..message import Delivered
 from ..options import MAX_WAIT
 from .waiter import Drive, Event
 
 __all__ = ["FutureContext", "ReplyFuture"]
 
 _PARTS = frozenset(vars(Future()))
+_PENDING = object()
 _WHOLE = object()
+_T = TypeVar("_T")
 _FINISHED = "FINISHED"  # of a Future whose callbacks are told, which is before `_over`
 
 if sys.version_info >= (3, 11):
@@ -31,27 +34,32 @@ else:
         """There are two of that name before Python 3.11, and callers may catch either."""
 
 
-class FutureContext:
-    """What all futures of a connection have in common: how to make a message of a reply, to move bytes, to
-    call what waits for the end, and to give a request up."""
+class FutureContext(Generic[_T]):
+    """What the futures of one kind of request have in common.
 
-    __slots__ = ("read", "drive", "post", "give_up")
+    `read` makes the result of a reply, or raises the error to end with. `post` runs a call on the callback
+    thread, `give_up` cancels a request. `left` is called with the token by the thread that ends a request.
+    """
+
+    __slots__ = ("read", "drive", "post", "give_up", "left")
 
     def __init__(
         self,
-        read: Callable[[str, Delivered], Msg],
+        read: Callable[[str, Delivered], _T],
         drive: Drive,
         post: Callable[[Callable[[], object]], bool],
         give_up: Callable[[bytes], bool],
+        left: Callable[[bytes], object] | None = None,
     ) -> None:
         self.read = read
         self.drive = drive
         self.post = post
         self.give_up = give_up
+        self.left = left
 
 
-class ReplyFuture(Future[Msg]):
-    """The reply to one request. `result` reads the connection itself where nobody else does; `cancel`
+class ReplyFuture(Future[_T]):
+    """The reply to one request. `result` reads from the connection itself if no other thread does; `cancel`
     gives the request up.
 
     What `Future` consists of is made when somebody asks for it, as `wait`, `as_completed` and callbacks do:
@@ -59,12 +67,12 @@ class ReplyFuture(Future[Msg]):
     which is atomic: to how the request ended, or to `_WHOLE`, which leaves that to the parts.
     """
 
-    _outcome: object = None
+    _outcome: object = _PENDING
     _flag: Event | None = None
     _over = False
     _ending = False
 
-    def __init__(self, context: FutureContext, subject: str, token: bytes) -> None:
+    def __init__(self, context: FutureContext[_T], subject: str, token: bytes) -> None:
         # Not that of Future: see above.
         self._subject = subject
         self._token = token
@@ -75,24 +83,26 @@ class ReplyFuture(Future[Msg]):
         has asked for them, and `setdefault` never changes one back."""
         if name not in _PARTS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        whole: Future[Msg] = Future()
+        whole: Future[object] = Future()
         mine = vars(self)
         outcome = mine.setdefault("_outcome", _WHOLE)
-        if isinstance(outcome, Msg):
-            whole.set_result(outcome)
-        elif isinstance(outcome, Error):
+        if isinstance(outcome, Exception):
             whole.set_exception(outcome)
+        elif outcome is not _WHOLE:
+            whole.set_result(outcome)
         for part, value in mine.setdefault("_parts", vars(whole)).items():
             mine.setdefault(part, value)
         return mine[name]
 
-    def result(self, timeout: float | None = None) -> Msg:
+    def result(self, timeout: float | None = None) -> _T:
         """The reply; raises what `Client.request` does, and TimeoutError where it is not there in `timeout`
         seconds (the request goes on then)."""
         if not self._over:
             self._wait(timeout)
         outcome = self._outcome
-        return outcome if isinstance(outcome, Msg) else super().result(0)
+        if outcome is _WHOLE or outcome is _PENDING or isinstance(outcome, Exception):
+            return super().result(0)
+        return outcome  # type: ignore[return-value]  # put there by `_end`
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the request failed with, if it did; waits as `result` does."""
@@ -116,13 +126,15 @@ class ReplyFuture(Future[Msg]):
             self._over = True
             if self._flag:
                 self._flag.set()
+            if self._context.left:
+                self._context.left(self._token)
         return cancelled
 
-    def add_done_callback(self, fn: Callable[[Future[Msg]], object]) -> None:
+    def add_done_callback(self, fn: Callable[[Future[_T]], object]) -> None:
         """Calls `fn` with this future, on the connection's callback thread, when it is done; at once, on this
         thread, after the client was closed."""
 
-        def call(future: Future[Msg]) -> None:
+        def call(future: Future[_T]) -> None:
             if not self._context.post(lambda: fn(self)):
                 fn(self)  # as any Future does: that thread has ended with the client
 
@@ -131,8 +143,10 @@ class ReplyFuture(Future[Msg]):
     def settle(self, frame: Delivered) -> None:
         """Sets what the reply says. For who drives."""
         try:
-            outcome: Msg | Error = self._context.read(self._subject, frame)
-        except Error as error:
+            outcome: _T | Exception = self._context.read(self._subject, frame)
+        except (
+            Exception
+        ) as error:  # the rim: what a reply holds ends its request, not the connection
             outcome = error
         self._end(outcome)
 
@@ -140,14 +154,16 @@ class ReplyFuture(Future[Msg]):
         """Sets why there will be no reply."""
         self._end(fresh(error))
 
-    def _end(self, outcome: Msg | Error) -> None:
+    def _end(self, outcome: _T | Exception) -> None:
         """Ends it, unless it has ended."""
         if vars(self).setdefault("_outcome", outcome) is _WHOLE and self._may_end():
-            if isinstance(outcome, Error):
+            if isinstance(outcome, Exception):
                 self.set_exception(outcome)
             else:
                 self.set_result(outcome)
         self._over = True
+        if self._context.left:
+            self._context.left(self._token)
         if self._flag:  # looked at behind that; `_wait` does it the other way round
             self._flag.set()
 

@@ -65,6 +65,11 @@ class PendingQueue:
         self._waiting: list[threading.Lock] = []
         self._idle: list[threading.Lock] = []
         self._frames: deque[Delivered] = deque()
+        self.on_outage: Callable[[Error | None], object] | None = None
+        """Called in `next`, between messages; see `mark`."""
+
+        # Outages and ends of them, each with how many messages were received before.
+        self._marks: deque[tuple[int, Error | None]] = deque()
         # What is being handled, by its id, and the thread that began it. Atomic: single operations.
         self._active: dict[int, int] = {}
 
@@ -108,15 +113,21 @@ class PendingQueue:
     def next(self, thread: int | None = None) -> Delivered | None:
         """The next message, if there is one now. With `thread` it is being handled, by a handler that this
         thread runs, until `finish` is told."""
-        with self._lock:
-            if not self._frames:
-                return None
-            frame = self._frames.popleft()
-            size = _size(frame)  # a call, in which a signal handler may change the total
-            self.size -= size
-            if thread is not None:
-                self._active[id(frame)] = thread
-            return frame
+        while True:
+            with self._lock:
+                if self._marks and self._is_mark_due():
+                    _, outage = self._marks.popleft()
+                elif not self._frames:
+                    return None
+                else:
+                    frame = self._frames.popleft()
+                    size = _size(frame)  # a call, in which a signal handler may change the total
+                    self.size -= size
+                    if thread is not None:
+                        self._active[id(frame)] = thread
+                    return frame
+            if self.on_outage:
+                self.on_outage(outage)
 
     def take(self, until: float, refusal: bool, thread: int | None = None) -> Delivered | None:
         """As `next`, but waits for it; None at the time `until`. Raises why there will be none; also that
@@ -136,13 +147,30 @@ class PendingQueue:
                 self._drive(changed, until)
             self._await(changed, until)
 
+    def mark(self, outage: Error | None) -> None:
+        """Makes `next` call `on_outage(outage)` after the messages received so far, and before later ones."""
+        if not self.on_outage:
+            return
+        with self._lock:
+            if not self.end:
+                self._marks.append((self.received, outage))
+                self._wake(1)
+
+    def _is_mark_due(self) -> bool:
+        return bool(self._marks) and self._marks[0][0] <= self.received - len(self._frames)
+
+    @property
+    def turns(self) -> int:
+        """The number of messages and marks to take."""
+        return len(self._frames) + len(self._marks)
+
     def limit(self, max_msgs: int) -> bool:
         """Says that it ends with so many messages in all; whether any of them are still to come."""
         with self._lock:
             self.max_msgs = max_msgs
             return self.received < max_msgs
 
-    def renew(self) -> None:
+    def resubscribed(self) -> None:
         """Another connection is told of it: what the server refused before may work now."""
         with self._lock:
             self.received_before = self.received
@@ -283,10 +311,10 @@ class PendingQueue:
         self._idle.clear()
 
     def _has_more(self) -> bool:
-        return bool(self._frames or self.end)
+        return bool(self._frames or self.end or self._marks)
 
     def _is_told(self) -> bool:
-        return bool(self._frames or self.end or self.refused)
+        return bool(self._frames or self.end or self.refused or self._marks)
 
 
 def _size(frame: Delivered) -> int:

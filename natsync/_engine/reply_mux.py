@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count
+from itertools import count, groupby
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ..errors import (
     ConnectionReconnectingError,
@@ -20,15 +20,18 @@ from ..errors import (
     RequestTimeoutError,
     fresh,
 )
-from ..message import Delivered, Msg, to_wire
+from ..message import Delivered, Msg, to_text, to_wire
 from .deadlines import Deadlines
 from .nuid import nuid
-from .waiter import Drive, Waiter
+from .reply_stream import ReplyStream, StreamHost
+from .waiter import Drive, StateLock, Waiter
 
 if TYPE_CHECKING:
     from .futures import ReplyFuture
 
 __all__ = ["ReplyMux"]
+
+_T = TypeVar("_T")
 
 
 class Answer(Protocol):
@@ -42,7 +45,6 @@ class ReplyMux:
     """The requests that wait for a reply. Any thread may call anything; single dictionary operations,
     which are atomic, take the place of a lock."""
 
-    asked = ""
     has_handler = False
     max_msgs = None
     received_before = 0
@@ -62,9 +64,12 @@ class ReplyMux:
         """Before the token in the reply subject of a request."""
         self._start = len(self.wire_prefix)
         self._waiting: dict[bytes, tuple[str, Answer]] = {}
+        self._streams: dict[bytes, ReplyStream] = {}
         self._at_hand: tuple[str, Answer] | None = None  # while it is given its reply
         self._deadlines = Deadlines()
-        self._future: Callable[[str, bytes], ReplyFuture] | None = None  # makes one
+        self.future: Callable[[str, bytes], ReplyFuture[Msg]] | None = None
+        """Makes the futures of `Client.request_async`, once `future_of` was asked for it."""
+
         self.is_timed = False
         """Whether there may be a `deadline`."""
 
@@ -83,23 +88,47 @@ class ReplyMux:
         self._enter(token, subject, waiter)
         return token, waiter
 
-    def open_later(
+    def future_of(
         self,
-        subject: str,
-        timeout: float,
-        read: Callable[[str, Delivered], Msg],
+        read: Callable[[str, Delivered], _T],
         post: Callable[[Callable[[], object]], bool],
-    ) -> tuple[bytes, ReplyFuture]:
-        """The same for who does not wait: what `read` makes of the subject and the reply will be in the
-        future, or that there was none within `timeout` seconds."""
-        if self._future is None:
-            self._future = _futures(read, self._drive, post, self.close)
-            self.is_timed = True
+        left: Callable[[bytes], object] | None = None,
+    ) -> Callable[[str, bytes], ReplyFuture[_T]]:
+        """Returns a function that makes futures; see `FutureContext` for the arguments."""
+        # Only now: concurrent.futures doubles what `import natsync` takes.
+        try:
+            from .futures import FutureContext, ReplyFuture
+        except ImportError:  # a signal handler has interrupted this import
+            raise ReentrantCallError from None
+        return partial(ReplyFuture, FutureContext(read, self._drive, post, self.close, left))
+
+    def open_later(
+        self, subject: str, timeout: float, future_of: Callable[[str, bytes], ReplyFuture[_T]]
+    ) -> tuple[bytes, ReplyFuture[_T]]:
+        """Returns the token of a request on `subject`, and a future that `future_of` makes for it: it fails
+        if there is no reply within `timeout` seconds."""
+        self.is_timed = True
         token = b"%x" % next(self._numbers)
-        future = self._future(subject, token)
+        future = future_of(subject, token)
         self._enter(token, subject, future)
         self._deadlines.add(token, timeout, monotonic())
         return token, future
+
+    def open_stream(self, subject: str, host: StreamHost) -> ReplyStream:
+        """Returns a stream for the replies to requests on `subject`; `host.forget` must be `close_stream`.
+
+        Raises the error that the server refused the inbox with.
+        """
+        token = b"%x" % next(self._numbers)
+        stream = ReplyStream(subject, to_text(self.wire_prefix + token), token, host)
+        if self._refused:
+            raise fresh(self._refused)
+        self._streams[token] = stream
+        return stream
+
+    def close_stream(self, token: bytes) -> None:
+        """Drops what still arrives for the stream with this token."""
+        self._streams.pop(token, None)
 
     def close(self, token: bytes) -> bool:
         """Gives up on the request with this token; whether it still waited."""
@@ -130,6 +159,8 @@ class ReplyMux:
     def deliver(self, frames: Sequence[Delivered]) -> int:
         """Hands replies to those who wait. Never drops one for being slow: returns 0."""
         self.received += len(frames)
+        if self._streams:
+            frames = self._deliver_streams(frames)
         waiting, start = self._waiting, self._start
         for frame in frames:
             token = frame.subject[start:]
@@ -141,8 +172,23 @@ class ReplyMux:
         self._at_hand = None
         return 0
 
+    def _deliver_streams(self, frames: Sequence[Delivered]) -> Sequence[Delivered]:
+        """Hands replies to their streams; returns the others."""
+        others: list[Delivered] = []
+        start = self._start
+        for token, run in groupby(frames, key=lambda frame: frame.subject[start:]):
+            stream = self._streams.get(token)
+            if stream is None:
+                others += run
+            elif stream.settle([*run]):
+                self.close_stream(token)
+        return others
+
     def deny(self, error: PermissionsViolationError) -> None:
         """Fails the requests that the server refused to publish."""
+        for token, stream in [*self._streams.copy().items()]:
+            if stream.subject == error.subject:
+                self._end_stream(token, error)
         for token, (subject, _) in self._waiting.copy().items():
             if subject == error.subject:
                 self._fail(token, error)
@@ -152,7 +198,7 @@ class ReplyMux:
         self._refused = error
         self._fail_all(error)
 
-    def lose(self, error: ConnectionReconnectingError) -> None:
+    def disconnected(self, error: ConnectionReconnectingError) -> None:
         """Fails every request that was sent on a connection that is lost: its reply cannot come. Also the one
         whose reply was at hand when an interrupt came."""
         at_hand, self._at_hand = self._at_hand, None
@@ -160,7 +206,7 @@ class ReplyMux:
             at_hand[1].fail(error)
         self._fail_all(error)
 
-    def renew(self) -> None:
+    def resubscribed(self) -> None:
         """Another connection is told of this inbox: what the server refused before may work now."""
         self._refused = None
 
@@ -183,19 +229,17 @@ class ReplyMux:
     def _fail_all(self, error: Error) -> None:
         for token in self._waiting.copy():
             self._fail(token, error)
+        for token in self._streams.copy():
+            self._end_stream(token, error)
 
+    def _end_stream(self, token: bytes, error: Error) -> None:
+        # Removed after that: an interrupt in between must not leave its reader waiting for ever.
+        stream = self._streams.get(token)
+        if stream:
+            stream.fail(error)
+            self.close_stream(token)
 
-def _futures(
-    read: Callable[[str, Delivered], Msg],
-    drive: Drive,
-    post: Callable[[Callable[[], object]], bool],
-    give_up: Callable[[bytes], bool],
-) -> Callable[[str, bytes], ReplyFuture]:
-    """What makes them."""
-    # Only now: concurrent.futures doubles what `import natsync` takes.
-    try:
-        from .futures import FutureContext, ReplyFuture
-    except ImportError:  # a signal handler has interrupted this import
-        raise ReentrantCallError from None
-
-    return partial(ReplyFuture, FutureContext(read, drive, post, give_up))
+    def abandon(self, lock: StateLock) -> None:
+        """Ends the streams in a forked child."""
+        for stream in self._streams.values():
+            stream.abandon(lock)

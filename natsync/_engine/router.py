@@ -129,9 +129,7 @@ class Router:
 
     def disconnected(self, error: ConnectionReconnectingError) -> None:
         """The connection is lost, and with it all replies to what was asked on it."""
-        self._table.lose(error)
-        if self.reply_mux:
-            self.reply_mux.lose(error)
+        self._table.disconnected(error)
 
     def limit_reached(self, sid: bytes) -> None:
         """The subscription has had all the messages it was limited to."""

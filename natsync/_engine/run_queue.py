@@ -58,7 +58,7 @@ class RunQueue:
 
     def _may_begin(self) -> bool:
         with self._sink.host.lock:
-            begins = self._runs < self._workers and self._beginning < len(self._sink.pending)
+            begins = self._runs < self._workers and self._beginning < self._sink.pending.turns
             self._runs += begins
             self._beginning += begins
         return begins

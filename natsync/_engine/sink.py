@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from ..errors import BadSubscriptionError, Error, ForkedError
+from ..errors import BadSubscriptionError, ConnectionReconnectingError, Error, ForkedError
 from ..message import Delivered, Msg, Publish, to_wire
 from ..options import MAX_WAIT
 from ..protocol import check_queue, check_subscribe
@@ -23,12 +23,10 @@ class Sink(Protocol):
     """A subscription, as the connection sees it. It ends after `max_msgs` messages, unless that is None.
 
     `received` counts its messages, `received_before` those of them that came on earlier connections.
-    `asked` is the subject of the request whose replies it waits for, if it was made for one request.
     `has_handler`: nobody asks it for messages, so that an error of the server ends it.
     """
 
     sid: bytes
-    asked: str
     has_handler: bool
 
     @property
@@ -49,7 +47,8 @@ class Sink(Protocol):
     def is_full(self) -> bool: ...
     def deliver(self, frames: Sequence[Delivered]) -> int: ...
     def refuse(self, error: Error) -> None: ...
-    def renew(self) -> None: ...
+    def disconnected(self, error: ConnectionReconnectingError) -> None: ...
+    def resubscribed(self) -> None: ...
     def end(self, error: Error, *, discard: bool = ..., quiet: bool = ...) -> None: ...
 
 
@@ -78,11 +77,11 @@ class SubscriptionSink:
         overflow: Overflow = Overflow.DROP_NEW,
         max_msgs: int | None = None,
         on_close: Callable[[Error], object] | None = None,
+        on_outage: Callable[[Error | None], object] | None = None,
     ) -> None:
         self.subject = subject
         self.queue = queue
         self.sid = b""
-        self.asked = ""
         self.has_handler = False
         self.arrived: Callable[[], None] | None = None
         """Called when messages have come, by the thread that brings them; it must not wait."""
@@ -95,6 +94,7 @@ class SubscriptionSink:
             check_queue(self.wire_queue)
         self.pending = PendingQueue(*limits, overflow, host.drive, host.lock)
         self.pending.max_msgs = max_msgs
+        self.pending.on_outage = on_outage
         self.host = host
         self.draining = False
         self._quiet = False
@@ -133,9 +133,19 @@ class SubscriptionSink:
         """Sets the number of messages to end after; returns whether any of them are still to come."""
         return self.pending.limit(max_msgs)
 
-    def renew(self) -> None:
+    def disconnected(self, error: ConnectionReconnectingError) -> None:
+        """Tells the thread that takes the messages, after those that have come, of a lost connection."""
+        self._mark(error)
+
+    def resubscribed(self) -> None:
         """Prepares for a SUB on another connection, which may grant what the last server refused."""
-        self.pending.renew()
+        self.pending.resubscribed()
+        self._mark(None)
+
+    def _mark(self, outage: Error | None) -> None:
+        self.pending.mark(outage)
+        if self.arrived:
+            self.arrived()
 
     def refuse(self, error: Error) -> None:
         """Raises `error` in waiting callers: the server refused the subscription."""

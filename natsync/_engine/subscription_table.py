@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from ..errors import Error, PermissionsViolationError
+from ..errors import ConnectionReconnectingError, PermissionsViolationError
 from ..protocol import Sub, Unsub, encode
 from .outbound_buffer import SubscriptionOps
 from .sink import Sink, SubscriptionSink
@@ -48,18 +48,16 @@ class SubscriptionTable:
         """What tells a new connection of all interest, limits included."""
         parts = []
         for sid, sink in self.all():
-            sink.renew()
+            sink.resubscribed()
             parts.append(subscribe(sid, sink))
         return b"".join(parts)
 
     def deny(self, error: PermissionsViolationError) -> None:
-        """Tells those whose subscription, or request, was refused; the server says no more than subject and
-        queue."""
+        """Tells those whose subscription was refused; the server says no more than subject and queue."""
+        if error.operation == "publish":
+            return
         for sid, sink in self.all():
-            if error.operation == "publish":
-                concerned = sink.asked == error.subject
-            else:
-                concerned = (sink.subject, sink.queue) == (error.subject, error.queue)
+            concerned = (sink.subject, sink.queue) == (error.subject, error.queue)
             if concerned and sink.has_handler:
                 sink.end(error, quiet=False)
                 self.remove(sid)
@@ -75,12 +73,10 @@ class SubscriptionTable:
             return None
         return self.remove(sid)
 
-    def lose(self, error: Error) -> None:
-        """The connection is lost: ends those who wait for replies to a request, which cannot come."""
-        for sid, sink in self.all():
-            if sink.asked:
-                sink.end(error)
-                self.remove(sid)
+    def disconnected(self, error: ConnectionReconnectingError) -> None:
+        """Tells all that the connection is lost."""
+        for _, sink in self.all():
+            sink.disconnected(error)
 
 
 def control_line_bytes(sink: Sink) -> int:

@@ -10,7 +10,16 @@ from typing import Generic, TypeVar
 from ..errors import Error, fresh
 from ..options import MAX_WAIT
 
-__all__ = ["Drive", "Event", "StateLock", "Waiter", "deadline_after", "release", "set_free"]
+__all__ = [
+    "Drive",
+    "Event",
+    "StateLock",
+    "Turns",
+    "Waiter",
+    "deadline_after",
+    "release",
+    "set_free",
+]
 
 _T = TypeVar("_T")
 
@@ -70,6 +79,41 @@ class Event:
             return self.is_set or turn.acquire(timeout=min(max(0.0, timeout), MAX_WAIT))
         finally:
             self._waiting.pop(turn, None)
+
+
+class Turns:
+    """Threads that wait, each for a condition of its own. Any thread may call anything."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: dict[threading.Lock, None] = {}  # in single operations, which are atomic
+
+    @property
+    def waiting(self) -> bool:
+        """Whether any thread waits."""
+        return bool(self._waiting)
+
+    def wake(self) -> None:
+        """Makes all that wait look at their conditions."""
+        for turn in self._waiting.copy():
+            release(turn)
+
+    def wait(self, done: Callable[[], bool], until: float) -> bool:
+        """Waits until `done()`, or the time `until`; returns whether it is done."""
+        while not done():
+            turn = threading.Lock()
+            turn.acquire()
+            try:
+                self._waiting[turn] = None
+                # Only now: who changes the condition after this look finds the lock.
+                if not done() and not turn.acquire(
+                    timeout=min(max(0.0, until - monotonic()), MAX_WAIT)
+                ):
+                    return done()
+            finally:
+                self._waiting.pop(turn, None)
+        return True
 
 
 class Waiter(Generic[_T]):

@@ -15,6 +15,7 @@ from time import perf_counter, process_time
 
 from .._engine.futures import ReplyFuture
 from ..client import Client
+from ..message import Msg
 from .pubsub import DONE, FAILED
 from .reporting import Reporter
 
@@ -65,7 +66,7 @@ def _request(nc: Client, args: argparse.Namespace, reporter: Reporter) -> Figure
     """`--at-once` requests are under way at any time; the latency is that of each."""
     data, subject = bytes(args.size), args.subject
     took: list[float] = []
-    under_way: deque[tuple[float, ReplyFuture]] = deque()
+    under_way: deque[tuple[float, ReplyFuture[Msg]]] = deque()
     clock = _Clock()
 
     def take() -> None:

@@ -13,7 +13,7 @@ import natsync
 from natsync import errors
 from natsync._engine.futures import FutureContext, ReplyFuture
 from natsync.message import Delivered
-from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub, Unsub
+from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub
 
 from tests.support.driving import idle, publish
 from tests.support.fake_server import Background, FakeServer
@@ -22,7 +22,7 @@ TIMEOUT = 10.0
 REPLY = Msg(b"a", b"1", b"", b"here")
 
 
-def lone_future(waiting: int = 1) -> ReplyFuture:
+def lone_future(waiting: int = 1) -> ReplyFuture[natsync.Msg]:
     """One of which the inbox knows, or not any more."""
     left = [True] * waiting
 
@@ -143,78 +143,6 @@ def test_what_cannot_be_sent_fails_at_the_caller() -> None:
         assert not nc._connection.reply_mux()._waiting
 
 
-def test_replies_of_several() -> None:
-    with FakeServer() as server, server.client() as (nc, peer):
-        replies = nc.request_many("x", timeout=TIMEOUT, max_msgs=2)
-        sid = peer.subscribed()
-        reply = peer.until(Pub).reply
-        peer.send(*[Msg(reply, sid, b"", b"%d" % number) for number in range(3)])
-        assert [msg.data for msg in replies] == [b"0", b"1"]
-
-        replies = nc.request_many("x", timeout=TIMEOUT, sentinel=lambda msg: not msg.data)
-        sid = peer.subscribed()
-        reply = peer.until(Pub).reply
-        peer.send(Msg(reply, sid, b"", b"a"), Msg(reply, sid), Msg(reply, sid, b"", b"b"))
-        assert [msg.data for msg in replies] == [b"a"]
-
-        replies = nc.request_many("x", timeout=60, stall=0.02)
-        sid = peer.subscribed()
-        peer.send(Msg(peer.until(Pub).reply, sid, b"", b"only"))
-        assert [msg.data for msg in replies] == [b"only"]
-
-        assert list(nc.request_many("x", timeout=0.02)) == []
-
-
-def test_several_of_nobody() -> None:
-    with FakeServer() as server, server.client() as (nc, peer):
-        replies = nc.request_many("x", timeout=TIMEOUT)
-        sid = peer.subscribed()
-        peer.send(HMsg(peer.until(Pub).reply, sid, b"", b"NATS/1.0 503\r\n\r\n"))
-        with pytest.raises(errors.NoRespondersError):
-            next(replies)
-
-
-def test_several_that_were_lost_are_told_behind_those_that_came() -> None:
-    with FakeServer() as server, server.client() as (nc, peer):
-        replies = nc.request_many("x", timeout=60)
-        sid = peer.subscribed()
-        peer.send(Msg(peer.until(Pub).reply, sid, b"", b"came"), Ping())
-        peer.expect(Pong)
-        peer.reset()
-        peer = server.accept()
-        peer.greet()
-        assert next(replies).data == b"came"
-        with pytest.raises(errors.ConnectionReconnectingError, match="reset"):
-            next(replies)
-        assert list(replies) == []
-        nc.publish("y")
-        assert peer.expect(Pub).subject == b"y"  # neither subscribed again nor asked again
-
-
-def test_several_that_were_asked_for_without_a_connection_come_when_there_is_one() -> None:
-    lost = threading.Event()
-    connect = partial(natsync.connect, on_disconnect=lambda error: lost.set())
-    with FakeServer() as server, server.client(connect) as (nc, peer):
-        peer.close()
-        assert lost.wait(TIMEOUT)
-        replies = nc.request_many("x", timeout=TIMEOUT, max_msgs=1)
-        peer = server.accept()
-        peer.greet()
-        sid = peer.subscribed()
-        peer.send(Msg(peer.until(Pub).reply, sid, b"", b"late"))
-        assert [msg.data for msg in replies] == [b"late"]
-
-
-def test_several_that_may_not_be_asked() -> None:
-    with FakeServer() as server, server.client() as (nc, peer):
-        replies = nc.request_many("x", timeout=60)
-        peer.until(Pub)
-        peer.send(Err(b'Permissions Violation for Publish to "x"'))
-        with pytest.raises(errors.PermissionsViolationError):
-            next(replies)
-        peer.expect(Unsub)
-
-
 def test_a_confirmed_publish_and_a_refused_one() -> None:
     with FakeServer() as server, server.client() as (nc, peer):
         call = server.connecting(lambda url: nc.publish_confirmed("x", b"1") or nc)
@@ -313,11 +241,3 @@ def test_a_callback_that_is_added_after_the_end_of_the_client_is_called() -> Non
         nc.close()
         future.add_done_callback(called.append)
         assert called == [future]
-
-
-def test_replies_that_nobody_iterates_over_end_with_close_or_when_dropped() -> None:
-    with FakeServer() as server, server.client() as (nc, peer):
-        for ends in (lambda replies: replies.close(), lambda replies: None):
-            ends(nc.request_many("x", timeout=TIMEOUT))
-            peer.until(Unsub)
-        assert nc._connection.table.subscriptions() == []

@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from natsync._engine.pending_queue import Overflow, PendingQueue
-from natsync.errors import BadSubscriptionError
+from natsync.errors import BadSubscriptionError, ConnectionReconnectingError
 from natsync.message import Delivered
 
 from tests.client.test_subscription import frames
@@ -96,3 +96,45 @@ def test_nothing_comes_after_the_end() -> None:
     assert pending.put(numbers(1)) == 0 and pending.received == 0
     with pytest.raises(BadSubscriptionError, match="a has ended"):
         pending.take(0, True)
+
+
+def test_outages_are_told_between_the_messages_before_and_after() -> None:
+    told: list[object] = []
+    pending = new_pending(most=-1)
+    pending.mark(None)  # nobody wants to know
+    pending.on_outage = told.append
+    lost = ConnectionReconnectingError("reset")
+    pending.put(numbers(1, 2))
+    pending.mark(lost)
+    pending.mark(None)
+    pending.put(numbers(3))
+    assert pending.turns == 5
+    while frame := pending.take(0, True):
+        told.append(frame.payload)
+    assert told == [b"1", b"2", lost, None, b"3"]
+    assert (pending.received, pending.delivered, pending.turns) == (3, 3, 0)
+
+
+def test_who_waits_is_told_of_an_outage_and_waits_on() -> None:
+    told = threading.Event()
+    pending = new_pending()
+    pending.on_outage = lambda error: told.set()
+    call = Background(lambda: pending.take(monotonic() + 10, True))
+    pending.mark(ConnectionReconnectingError("reset"))
+    assert told.wait(10) and not call.done
+    pending.put(numbers(1))
+    frame = call.result()
+    assert frame and frame.payload == b"1"
+
+
+def test_an_outage_after_dropped_messages_is_told_at_its_place() -> None:
+    told: list[object] = []
+    pending = new_pending(overflow=Overflow.DROP_OLD)
+    pending.on_outage = told.append
+    pending.put(numbers(1, 2))
+    pending.mark(None)
+    pending.put(numbers(3, 4, 5))
+    assert taken(pending) == [b"4", b"5"] and told == [None]
+    pending.close(BadSubscriptionError("a"), discard=False)
+    pending.mark(None)
+    assert pending.turns == 0

@@ -124,7 +124,7 @@ def test_a_reply_that_was_at_hand_when_an_interrupt_came_is_not_forgotten() -> N
     stubborn = inbox._waiting[token][1]
     with pytest.raises(KeyboardInterrupt):
         inbox.deliver([reply(inbox, token)])
-    inbox.lose(ConnectionReconnectingError("interrupted"))
+    inbox.disconnected(ConnectionReconnectingError("interrupted"))
     assert isinstance(stubborn, Waiter)
     with pytest.raises(ConnectionReconnectingError):
         stubborn.wait(0)

@@ -21,10 +21,10 @@ class Listening:
     received_before: int = 0
     refused: Error | None = None
     sid: bytes = b""
-    asked: str = ""
     has_handler: bool = False
     ended: Error | None = None
     is_full: bool = False
+    lost: Error | None = None
 
     @property
     def wire_subject(self) -> bytes:
@@ -40,7 +40,10 @@ class Listening:
     def refuse(self, error: Error) -> None:
         self.refused = error
 
-    def renew(self) -> None:
+    def disconnected(self, error: ConnectionReconnectingError) -> None:
+        self.lost = error
+
+    def resubscribed(self) -> None:
         self.received_before = self.received
 
     def end(self, error: Error, *, discard: bool = False, quiet: bool = True) -> None:
@@ -59,7 +62,7 @@ def test_sids_are_never_used_again() -> None:
 def test_limits_count_from_the_connection_at_hand() -> None:
     listening = Listening("a", max_msgs=10, received=4)
     assert subscribe(b"1", listening) == b"SUB a 1\r\nUNSUB 1 10\r\n"
-    listening.renew()
+    listening.resubscribed()
     assert limit(b"1", listening) == b"UNSUB 1 6\r\n"
     assert limit(b"1", Listening("a")) == b""
     assert unsubscribe(b"1") == b"UNSUB 1\r\n"
@@ -82,15 +85,20 @@ def test_a_refusal_is_told_by_subject_and_queue() -> None:
     assert (meant.refused, other.refused) == (error, None)
 
 
-def test_who_waits_for_replies_is_told_of_a_refused_request_and_of_a_loss() -> None:
+def test_all_are_told_that_the_connection_is_lost() -> None:
     table = SubscriptionTable()
-    asking, other = Listening("inbox", asked="a"), Listening("a")
-    table.add(asking)
-    table.add(other)
-    error = PermissionsViolationError("no", "publish", "a")
-    table.deny(error)
-    assert (asking.refused, other.refused) == (error, None)
+    first, second = Listening("a"), Listening("b")
+    table.add(first)
+    table.add(second)
     lost = ConnectionReconnectingError("reset")
-    table.lose(lost)
-    assert (asking.ended, other.ended) == (lost, None)
-    assert table.all() == [(b"2", other)]
+    table.disconnected(lost)
+    assert first.lost is second.lost is lost
+    assert [sink for _, sink in table.all()] == [first, second]
+
+
+def test_a_refused_publish_says_nothing_of_subscriptions() -> None:
+    table = SubscriptionTable()
+    listening = Listening("a")
+    table.add(listening)
+    table.deny(PermissionsViolationError("no", "publish", "a"))
+    assert listening.refused is None

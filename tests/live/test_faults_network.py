@@ -384,4 +384,4 @@ def test_replies_of_several_end_with_the_loss(proxy: Proxy, witness: natsync.Cli
         questions[0].respond(b"second")
         witness.flush()
         nc.flush()
-        assert list(replies) == [] and not nc._connection.table.all()
+        assert list(replies) == [] and not nc._connection.reply_mux()._streams

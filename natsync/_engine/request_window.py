@@ -1,0 +1,90 @@
+"""Request windows: many requests in flight from callers that do not wait for each, up to a limit.
+
+A future of a window costs no hand-over to the callback thread: its result is set, and its place in the window
+is freed, by the thread that reads the reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ..message import Data, HeadersLike
+from ..options import MAX_WAIT
+from .waiter import Drive, Turns, deadline_after
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+__all__ = ["RequestWindow"]
+
+_T = TypeVar("_T")
+
+Ask = Callable[[str, Data, "HeadersLike | None", "float | None"], "Future[_T]"]
+
+
+class RequestWindow(Generic[_T]):
+    """Requests in flight, at most `most` of them. Any thread may call anything.
+
+    Made by `Client.open_window`.
+    """
+
+    def __init__(self, most: int, drive: Drive) -> None:
+        self.most = most
+        self._drive = drive
+        self._open: dict[bytes, None] = {}  # tokens, in single operations, which are atomic
+        self._turns = Turns()
+        self._ask: Ask[_T] | None = None
+
+    def begin(self, ask: Ask[_T]) -> None:
+        """Sets the function that sends a request."""
+        self._ask = ask
+
+    @property
+    def in_flight(self) -> int:
+        """The number of requests that have neither a reply nor an error."""
+        return len(self._open)
+
+    def request(
+        self,
+        subject: str,
+        data: Data = b"",
+        *,
+        timeout: float | None = None,
+        headers: HeadersLike | None = None,
+    ) -> Future[_T]:
+        """Sends a request and returns its future, as `Client.request_async` does.
+
+        While the window is full it waits, until half of the requests in it have ended; each of them ends at
+        its own `timeout` at the latest.
+        """
+        assert self._ask
+        if len(self._open) >= self.most:
+            self._wait(self._has_room, MAX_WAIT)
+        return self._ask(subject, data, headers, timeout)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until no request is in flight; returns whether that is so within `timeout` seconds."""
+        return self._wait(self._is_empty, MAX_WAIT if timeout is None else timeout)
+
+    def entered(self, token: bytes) -> None:
+        """A request is about to be sent."""
+        self._open[token] = None
+
+    def left(self, token: bytes) -> None:
+        """A request has ended. For the thread that ends it."""
+        self._open.pop(token, None)
+        if self._turns.waiting and self._has_room():  # after the change; who waits does it before
+            self._turns.wake()
+
+    def _has_room(self) -> bool:
+        # Half: one caller that is woken for each reply would be woken as often as there are replies.
+        return len(self._open) <= self.most // 2
+
+    def _is_empty(self) -> bool:
+        return not self._open
+
+    def _wait(self, done: Callable[[], bool], timeout: float) -> bool:
+        until = deadline_after(timeout)
+        self._drive(done, until)
+        return self._turns.wait(done, until)

@@ -1,0 +1,210 @@
+"""The calls of a client that ask for replies: one, many, later, or a window of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING, TypeVar
+
+from ._checks import check_call, check_count, check_seconds, check_text
+from ._engine.connection import Connection
+from ._engine.outbound_buffer import RequestBytes
+from ._engine.reply_stream import ReplyStream, StreamHost
+from ._engine.request_window import RequestWindow
+from .errors import NoRespondersError, OptionError, RequestTimeoutError
+from .message import Data, Delivered, HeadersLike, Msg, is_no_responders
+from .options import check_max_msgs
+from .subscription import Replies
+
+if TYPE_CHECKING:
+    from ._engine.futures import ReplyFuture
+    from ._engine.router import Router
+    from ._engine.sink import SubscriptionHost
+
+__all__ = ["Requests"]
+
+_T = TypeVar("_T")
+
+
+class Requests:
+    """The part of `Client` that asks."""
+
+    _connection: Connection
+    _router: Router
+    _put: Callable[..., None]
+    _host: SubscriptionHost
+
+    def request(
+        self,
+        subject: str,
+        data: Data = b"",
+        *,
+        timeout: float | None = None,
+        headers: HeadersLike | None = None,
+    ) -> Msg:
+        """Sends `data` to `subject` and returns the first reply. `timeout` is in seconds, the
+        connection's `request_timeout` unless given.
+
+        Raises NoRespondersError at once if nobody listens on `subject`, RequestTimeoutError if nobody
+        answers, PermissionsViolationError if this client may not publish there,
+        ConnectionReconnectingError if the connection is lost meanwhile, and the errors of `publish`.
+        """
+        timeout = self._patience(timeout)
+        mux = self._connection.reply_mux()
+        token, waiter = mux.open(subject)
+        try:
+            ask = RequestBytes(
+                self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
+            )
+            self._put(ask, len(ask), False)
+            frame = waiter.wait(timeout)
+        finally:
+            mux.close(token)
+        if frame is None:
+            raise RequestTimeoutError(subject, timeout, self._router.outage)
+        return self._read_reply(subject, frame)
+
+    def request_async(
+        self,
+        subject: str,
+        data: Data = b"",
+        *,
+        timeout: float | None = None,
+        headers: HeadersLike | None = None,
+    ) -> ReplyFuture[Msg]:
+        """Sends a request and returns at once: a `concurrent.futures.Future` with the reply. Any number of
+        requests may be in flight.
+
+        `result` raises what `request` does; `cancel` gives the request up. Functions passed to
+        `add_done_callback` run on the callback thread.
+        """
+        timeout = self._patience(timeout)
+        connection = self._connection
+        mux = connection.reply_mux()
+        future_of = mux.future
+        if future_of is None:
+            future_of = mux.future_of(self._read_reply, connection.dispatcher.post)
+            mux.future = future_of
+        token, future = mux.open_later(subject, timeout, future_of)
+        try:
+            ask = RequestBytes(
+                self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
+            )
+            self._put(ask, len(ask))
+            connection.hasten(mux)
+        except BaseException:
+            future.cancel()
+            raise
+        return future
+
+    def open_window(self, most: int, read: Callable[[Msg], _T]) -> RequestWindow[_T]:
+        """Returns a window of at most `most` requests in flight, whose futures have `read(reply)` as
+        result.
+
+        The thread that reads the reply from the network calls `read`, which must not wait; an exception
+        that it raises becomes that of the future. It also gets the status 503 without a payload that a
+        server sends if nobody listens.
+        """
+        check_count(most=most)
+        check_call(read=read)
+        if most < 1:
+            raise OptionError("most", "must be at least 1")
+        connection = self._connection
+        mux = connection.reply_mux()
+        window: RequestWindow[_T] = RequestWindow(most, connection.drive)
+        future_of = mux.future_of(
+            lambda _, frame: read(Msg(frame, self._host.publish)),
+            connection.dispatcher.post,
+            window.left,
+        )
+
+        def ask(
+            subject: str, data: Data, headers: HeadersLike | None, timeout: float | None
+        ) -> ReplyFuture[_T]:
+            token, future = mux.open_later(subject, self._patience(timeout), future_of)
+            window.entered(token)
+            try:
+                wire = self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
+                wire = RequestBytes(wire)
+                self._put(wire, len(wire))
+                connection.hasten(mux)
+            except BaseException:
+                future.cancel()
+                raise
+            return future
+
+        window.begin(ask)
+        return window
+
+    def open_replies(self, subject: str) -> ReplyStream:
+        """Returns a stream of replies to requests on `subject`: its `request` sends one, its `next`
+        returns replies in the order in which they arrive.
+
+        It costs no SUB and UNSUB: replies come to the inbox that all requests share. JetStream delivers
+        messages on their own subjects, not on the inbox, so that a pull needs a subscription.
+        """
+        check_text(subject=subject)
+        connection = self._connection
+        mux = connection.reply_mux()
+
+        def send(subject: str, data: Data, token: bytes, headers: HeadersLike | None) -> None:
+            reply = mux.wire_prefix + token
+            wire = RequestBytes(self._router.encoder.request(subject, data, reply, headers))
+            self._put(wire, len(wire))
+
+        host = StreamHost(
+            send,
+            mux.close_stream,
+            self._host.publish,
+            connection.drive,
+            connection.lock,
+            connection.dispatcher.report,
+            connection.wake,
+        )
+        return mux.open_stream(subject, host)
+
+    def request_many(
+        self,
+        subject: str,
+        data: Data = b"",
+        *,
+        timeout: float | None = None,
+        max_msgs: int | None = None,
+        stall: float | None = None,
+        sentinel: Callable[[Msg], bool] | None = None,
+        headers: HeadersLike | None = None,
+    ) -> Replies:
+        """Sends `data` to `subject` and returns an iterator over the replies of any number of
+        responders (ADR-47).
+
+        It ends `timeout` seconds after the call, after `max_msgs` replies, `stall` seconds after the last
+        reply, or at a reply for which `sentinel` returns true, which it does not yield. No reply in time
+        is no error. After the replies that arrived, it raises ConnectionReconnectingError if the
+        connection was lost, since there may be more, or ConnectionClosedError. It raises
+        NoRespondersError if nobody listens, PermissionsViolationError if this client may not publish
+        there. Iterate over it, or close it.
+        """
+        check_max_msgs(max_msgs)
+        check_call(sentinel=sentinel)
+        check_seconds(stall=0 if stall is None else stall)
+        until = monotonic() + self._patience(timeout)
+        stream = self.open_replies(subject)
+        try:
+            stream.request(data, headers=headers)
+        except BaseException:
+            stream.close()
+            raise
+        return Replies(stream, until, max_msgs, stall, sentinel)
+
+    def _patience(self, timeout: float | None) -> float:
+        if timeout is None:
+            return self._connection.options.request_timeout
+        if timeout.__class__ is not float or timeout != timeout:
+            check_seconds(timeout=timeout)
+        return timeout
+
+    def _read_reply(self, subject: str, frame: Delivered) -> Msg:
+        msg = Msg(frame, self._host.publish)
+        if not frame.payload and is_no_responders(msg):  # a quick look first
+            raise NoRespondersError(subject)
+        return msg

@@ -1,0 +1,100 @@
+"""Replies of several responders, and the arguments of calls that ask."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import pytest
+
+import natsync
+from natsync import errors
+from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub
+
+from tests.support.fake_server import FakeServer
+
+TIMEOUT = 10.0
+
+
+def test_replies_of_several() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        replies = nc.request_many("x", timeout=TIMEOUT, max_msgs=2)
+        sid = peer.subscribed()
+        reply = peer.until(Pub).reply
+        peer.send(*[Msg(reply, sid, b"", b"%d" % number) for number in range(3)])
+        assert [msg.data for msg in replies] == [b"0", b"1"]
+
+        replies = nc.request_many("x", timeout=TIMEOUT, sentinel=lambda msg: not msg.data)
+        reply = peer.until(Pub).reply
+        peer.send(Msg(reply, sid, b"", b"a"), Msg(reply, sid), Msg(reply, sid, b"", b"b"))
+        assert [msg.data for msg in replies] == [b"a"]
+
+        replies = nc.request_many("x", timeout=60, stall=0.02)
+        peer.send(Msg(peer.until(Pub).reply, sid, b"", b"only"))
+        assert [msg.data for msg in replies] == [b"only"]
+
+        assert list(nc.request_many("x", timeout=0.02)) == []
+
+
+def test_several_of_nobody() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        replies = nc.request_many("x", timeout=TIMEOUT)
+        sid = peer.subscribed()
+        peer.send(HMsg(peer.until(Pub).reply, sid, b"", b"NATS/1.0 503\r\n\r\n"))
+        with pytest.raises(errors.NoRespondersError):
+            next(replies)
+
+
+def test_several_that_were_lost_are_told_behind_those_that_came() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        replies = nc.request_many("x", timeout=60)
+        sid = peer.subscribed()
+        peer.send(Msg(peer.until(Pub).reply, sid, b"", b"came"), Ping())
+        peer.expect(Pong)
+        peer.reset()
+        peer = server.accept()
+        peer.greet()
+        assert next(replies).data == b"came"
+        with pytest.raises(errors.ConnectionReconnectingError, match="reset"):
+            next(replies)
+        assert list(replies) == []
+        nc.publish("y")
+        assert peer.until(Pub).subject == b"y"  # not asked again
+
+
+def test_several_that_were_asked_for_without_a_connection_come_when_there_is_one() -> None:
+    lost = threading.Event()
+    connect = partial(natsync.connect, on_disconnect=lambda error: lost.set())
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        peer.close()
+        assert lost.wait(TIMEOUT)
+        replies = nc.request_many("x", timeout=TIMEOUT, max_msgs=1)
+        peer = server.accept()
+        peer.greet()
+        sid = peer.subscribed()
+        peer.send(Msg(peer.until(Pub).reply, sid, b"", b"late"))
+        assert [msg.data for msg in replies] == [b"late"]
+
+
+def test_several_that_may_not_be_asked() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        replies = nc.request_many("x", timeout=60)
+        peer.until(Pub)
+        peer.send(Err(b'Permissions Violation for Publish to "x"'))
+        with pytest.raises(errors.PermissionsViolationError):
+            next(replies)
+        assert list(replies) == []
+
+
+def test_replies_that_nobody_iterates_over_end_with_close_or_when_dropped() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        streams = nc._connection.reply_mux()._streams
+        replies = nc.request_many("x", timeout=TIMEOUT)
+        assert len(streams) == 1
+        replies.close()
+        assert not streams
+        nc.request_many("x", timeout=TIMEOUT)
+        assert not streams
+        with pytest.raises(errors.ProtocolError):
+            nc.request_many("a b")
+        assert not streams

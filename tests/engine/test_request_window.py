@@ -1,0 +1,92 @@
+"""Windows of requests: results without the callback thread, places that are freed by every end, waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import natsync
+from natsync import errors
+from natsync.protocol import HMsg, Msg, Pub
+
+from tests.support.fake_server import Background, FakeServer, Peer
+
+TIMEOUT = 10.0
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[natsync.Client, Peer]]:
+    with FakeServer() as server, server.client() as both:
+        yield both
+
+
+def number_of(msg: natsync.Msg) -> int:
+    return int(msg.data)
+
+
+def test_results_are_read_where_replies_are_and_no_thread_is_started(
+    served: tuple[natsync.Client, Peer],
+) -> None:
+    nc, peer = served
+    window = nc.open_window(10, number_of)
+    futures = [window.request("x", timeout=TIMEOUT) for _ in range(3)]
+    asked = [peer.until(Pub) for _ in futures]
+    assert window.in_flight == 3 and not window.wait(0)
+    peer.send(*[Msg(each.reply, b"1", b"", b"%d" % at) for at, each in enumerate(asked)])
+    assert window.wait(TIMEOUT) and window.in_flight == 0
+    assert [future.result(0) for future in futures] == [0, 1, 2]
+    assert not any("callbacks" in thread.name for thread in threading.enumerate())
+
+
+def test_what_reading_raises_is_the_futures_exception(served: tuple[natsync.Client, Peer]) -> None:
+    nc, peer = served
+    window = nc.open_window(10, number_of)
+    future = window.request("x", timeout=TIMEOUT)
+    peer.send(HMsg(peer.until(Pub).reply, b"1", b"", b"NATS/1.0 503\r\n\r\n"))
+    with pytest.raises(ValueError, match="invalid literal"):
+        future.result(TIMEOUT)
+    assert window.wait(0) and nc.status is natsync.Status.CONNECTED
+
+
+def test_every_end_frees_a_place(served: tuple[natsync.Client, Peer]) -> None:
+    nc, peer = served
+    window = nc.open_window(10, number_of)
+    cancelled = window.request("x")
+    late = window.request("x", timeout=0.01)
+    assert cancelled.cancel()
+    assert isinstance(late.exception(TIMEOUT), errors.RequestTimeoutError)
+    with pytest.raises(errors.ProtocolError):
+        window.request("a b")
+    assert window.in_flight == 0
+    lost = window.request("x", timeout=TIMEOUT)
+    assert lost.running() is False  # which makes the parts of a Future
+    peer.until(Pub)
+    peer.reset()
+    assert isinstance(lost.exception(TIMEOUT), errors.ConnectionReconnectingError)
+    assert window.in_flight == 0
+
+
+def test_a_full_window_waits_until_half_has_ended(served: tuple[natsync.Client, Peer]) -> None:
+    nc, peer = served
+    window = nc.open_window(4, number_of)
+    for _ in range(4):
+        window.request("x", timeout=TIMEOUT)
+    asked = [peer.until(Pub) for _ in range(4)]
+    call = Background(lambda: window.request("x", timeout=TIMEOUT))
+    empty = Background(lambda: window.wait(TIMEOUT))
+    peer.send(Msg(asked[0].reply, b"1", b"", b"1"))
+    peer.send(Msg(asked[1].reply, b"1", b"", b"1"))
+    fifth = peer.until(Pub)
+    assert call.result().done() is False and not empty.done
+    peer.send(*[Msg(each.reply, b"1", b"", b"1") for each in (*asked[2:], fifth)])
+    assert empty.result()
+
+
+def test_arguments(served: tuple[natsync.Client, Peer]) -> None:
+    nc, _ = served
+    with pytest.raises(errors.OptionError, match="at least 1"):
+        nc.open_window(0, number_of)
+    with pytest.raises(TypeError, match="most must be int"):
+        nc.open_window("1", number_of)  # type: ignore[arg-type]  # what is tested
