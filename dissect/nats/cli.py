@@ -16,23 +16,23 @@ from .commands.arguments import (
     DOT,
     FullHelpGroup,
     GroupedCommand,
+    conversation_options,
     fact_options,
     payload_option,
     query_options,
     row_options,
     server_options,
     split_options,
-    talk_options,
 )
-from .commands.command_options import given
-from .commands.run import Command, print_info, print_rows, print_session, print_talk
+from .commands.command_options import command_options
+from .commands.run import Command, print_conversation, print_info, print_rows, print_session
 from .commands.slice import ids_and_captures, slice_captures, slice_options
 from .commands.split import split
 from .commands.sql import print_answer
 from .commands.topology import print_topology
 from .declaration import Table
 from .output.sink import INTERRUPTED, StandardOutput, unwritable
-from .parallel import calm_collector
+from .parallel import tune_garbage_collector
 from .spark.arguments import job_given, job_options
 from .tables import TABLES
 
@@ -65,7 +65,7 @@ cli.command_class = GroupedCommand
     "--session", metavar="ID", help="Show one session in full; the start of its id is enough."
 )
 def _sessions(session: str | None, **values: object) -> None:
-    run = Command("sessions", given(values))
+    run = Command("sessions", command_options(values))
     if session is None:
         print_rows(run)
     else:
@@ -76,7 +76,7 @@ def _sessions(session: str | None, **values: object) -> None:
 @row_options
 @payload_option("none")
 def _frames(**values: object) -> None:
-    print_rows(Command("frames", given(values)))
+    print_rows(Command("frames", command_options(values)))
 
 
 @cli.command("servers", help=TABLES["servers"].summary)
@@ -85,7 +85,7 @@ def _servers(graph: bool, **values: object) -> None:
     dot = values["format"] == DOT
     if dot:
         values["format"] = "text"
-    run = Command("servers", given(values))
+    run = Command("servers", command_options(values))
     if graph or dot:
         print_topology(run, dot)
     else:
@@ -98,7 +98,7 @@ def _table_command(table: Table) -> None:
     @cli.command(table.name, help=table.summary)
     @row_options
     def _rows(**values: object) -> None:
-        print_rows(Command(table.name, given(values)))
+        print_rows(Command(table.name, command_options(values)))
 
 
 for _table in TABLES.values():
@@ -108,7 +108,7 @@ for _table in TABLES.values():
 
 @cli.command("follow")
 @click.argument("session", metavar="ID")
-@talk_options
+@conversation_options
 @payload_option("text")
 @click.option("--full", is_flag=True, help="Show long payloads whole.")
 def _follow(session: str, full: bool, **values: object) -> None:
@@ -116,14 +116,14 @@ def _follow(session: str, full: bool, **values: object) -> None:
 
     The start of the session's ID is enough.
     """
-    print_talk(Command("frames", given(values)), session, full)
+    print_conversation(Command("frames", command_options(values)), session, full)
 
 
 @cli.command("info")
 @fact_options
 def _info(**values: object) -> None:
     """Summarize the files: packets, time span, link types, losses, protocols."""
-    print_info(Command("info", given(values)))
+    print_info(Command("info", command_options(values)))
 
 
 @cli.command("sql")
@@ -135,7 +135,7 @@ def _sql(query: str, **values: object) -> None:
 
     The tables are named like the commands that list them: SELECT kind, count(*) FROM sessions GROUP BY kind.
     """
-    print_answer(query, given(values))
+    print_answer(query, command_options(values))
 
 
 @cli.command("split")
@@ -153,7 +153,7 @@ def _slice(arguments: tuple[str, ...], sessions: tuple[str, ...], **values: obje
     An argument of 4 to 16 hexadecimal digits that names no file is the start of a session's ID.
     """
     ids, captures = ids_and_captures(arguments)
-    slice_captures([*ids, *sessions], given({"captures": tuple(captures), **values}))
+    slice_captures([*ids, *sessions], command_options({"captures": tuple(captures), **values}))
 
 
 @cli.command("spark")
@@ -172,7 +172,7 @@ def _terminated(number: int, frame: object) -> None:
 
 def main() -> None:
     """The console script."""
-    calm_collector()
+    tune_garbage_collector()
     # An exception, so that temporary folders and unfinished files are removed.
     signal.signal(signal.SIGTERM, _terminated)
     try:

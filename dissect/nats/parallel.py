@@ -1,7 +1,7 @@
 """One table of one timeline of captures, made by several processes: the same rows in the same order.
 
 Every worker process reads all packets, and takes apart those of its share of the flows. It hands on, in
-batches over a pipe, what became complete with which packet; a beat now and then says how far it is. The
+batches over a pipe, what became complete with which packet; a progress now and then says how far it is. The
 parent merges the workers by `SortKey`, which is the same however the work is spread, and puts the rows in
 order as one process would. A worker that is ahead waits for room in its pipe.
 
@@ -42,19 +42,19 @@ from .tables import TABLES
 
 _Row = TypeVar("_Row")
 
-# A beat is a fraction of a second of work. A batch ends with it, or when it is full.
-_BEAT_PACKETS = 4096
+# A progress is a fraction of a second of work. A batch ends with it, or when it is full.
+_PROGRESS_PACKETS = 4096
 _BATCH_ROWS = 2048
 _BATCH_BYTES = 1 << 20
 # How many batches of a worker the parent takes before their turn has come.
 _AHEAD = 8
 
 Entry = tuple[tuple[int, int, str], int, list[Placed[_Row]]]
-"""What was released at once: the Release, the bytes of payloads, the rows; a beat has none. Plain tuples: in
-a pipe, named ones are twice as big and slow."""
+"""What was released at once: the Release, the bytes of payloads, the rows; a progress has none. Plain
+tuples: in a pipe, named ones are twice as big and slow."""
 
 
-class Batch(NamedTuple):
+class EntryBatch(NamedTuple):
     """Entries in their order, and the report so far, of whose files the first ones are left out."""
 
     entries: list[Entry[object]]
@@ -71,7 +71,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work(Generic[_Row]):
+class TableJob(Generic[_Row]):
     """What is to be done. `renderer` is called in the worker for the function that makes of a record what is
     to come out; `where` is a condition in SQL. All of it is pickled."""
 
@@ -90,18 +90,18 @@ def cores() -> int:
 
 
 def sharded(
-    work: Work[_Row], jobs: int, report: CaptureReport | None = None
+    job: TableJob[_Row], jobs: int, report: CaptureReport | None = None
 ) -> Generator[_Row, None, None]:
     """The rows of the table, in the order in which one process gives them.
 
     `report` fills up meanwhile. What one process raises comes out here as well, and WorkerError where a
     worker died. Who stops early calls `close`, which ends the workers.
     """
-    layer = TABLES[work.table].layer
+    layer = TABLES[job.table].layer
     if layer and layer.across:  # its rows need the frames of all sessions
         jobs = 1
-    with _crew(work, jobs, CaptureReport() if report is None else report) as crew:
-        yield from merged(map(crew.entries, crew.workers), work.table)
+    with _pool(job, jobs, CaptureReport() if report is None else report) as pool:
+        yield from merged(map(pool.entries, pool.workers), job.table)
 
 
 def merged(streams: Iterable[Iterator[Entry[_Row]]], table: str) -> Iterator[_Row]:
@@ -114,7 +114,7 @@ def merged(streams: Iterable[Iterator[Entry[_Row]]], table: str) -> Iterator[_Ro
             rows += some
             size += payloads
         yield from line.put(rows, size)
-    yield from line.rest()
+    yield from line.flush()
 
 
 class _Worker:
@@ -124,7 +124,7 @@ class _Worker:
     def __init__(self, process: SpawnProcess, connection: Connection) -> None:
         self.process = process
         self.connection = connection
-        self.batches: deque[Batch] = deque()
+        self.batches: deque[EntryBatch] = deque()
         self.over = False
 
     def receive(self) -> None:
@@ -135,7 +135,7 @@ class _Worker:
             raise WorkerError(self._death()) from None
         if isinstance(sent, DissectError):
             raise sent
-        assert isinstance(sent, Batch)
+        assert isinstance(sent, EntryBatch)
         self.batches.append(sent)
         self.over = sent.last
 
@@ -155,7 +155,7 @@ class _Worker:
         return f"was ended by signal {-code}{lack}"
 
 
-class _Crew(Generic[_Row]):
+class _Pool(Generic[_Row]):
     """All workers. The report is the first one's: each of them reads everything."""
 
     def __init__(self, workers: Sequence[_Worker], report: CaptureReport) -> None:
@@ -186,18 +186,18 @@ class _Crew(Generic[_Row]):
 
 
 @contextmanager
-def _crew(work: Work[_Row], jobs: int, report: CaptureReport) -> Iterator[_Crew[_Row]]:
+def _pool(job: TableJob[_Row], jobs: int, report: CaptureReport) -> Iterator[_Pool[_Row]]:
     workers: list[_Worker] = []
     try:
         for number in range(jobs):
-            workers.append(_start(work, number, jobs))
-        yield _Crew(workers, report)
+            workers.append(_start(job, number, jobs))
+        yield _Pool(workers, report)
     finally:
         for worker in workers:
             worker.end()
 
 
-def _start(work: Work[_Row], number: int, jobs: int) -> _Worker:
+def _start(job: TableJob[_Row], number: int, jobs: int) -> _Worker:
     """A worker. An interrupt is the parent's business, and the worker never sees one, not even before it
     runs its first line: what is blocked stays blocked in a child."""
     # Where it starts the tracker, `start` unblocks the interrupt (CPython: ResourceTracker.ensure_running).
@@ -205,7 +205,7 @@ def _start(work: Work[_Row], number: int, jobs: int) -> _Worker:
     context = get_context("spawn")
     ours, its = context.Pipe(duplex=False)
     process = context.Process(
-        target=_work, args=(its, work, number, jobs), name=f"shard {number}", daemon=True
+        target=_work, args=(its, job, number, jobs), name=f"shard {number}", daemon=True
     )
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -219,20 +219,20 @@ def _start(work: Work[_Row], number: int, jobs: int) -> _Worker:
     return _Worker(process, ours)
 
 
-def calm_collector() -> None:
+def tune_garbage_collector() -> None:
     """What is imported stays, and rows are no cycles: looking for garbage as often as Python does by
     default costs one part in twenty."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
 
 
-def _work(connection: Connection, work: Work[_Row], number: int, jobs: int) -> None:
+def _work(connection: Connection, job: TableJob[_Row], number: int, jobs: int) -> None:
     """The life of a worker process."""
-    calm_collector()
+    tune_garbage_collector()
     try:
         try:
-            with nullcontext() if work.where is None else closing(_where(work)) as where:
-                Sender(connection.send, work, where.kept if where else None).run(number, jobs)
+            with nullcontext() if job.where is None else closing(_where(job)) as where:
+                Sender(connection.send, job, where.kept if where else None).run(number, jobs)
         except DissectError as error:
             connection.send(error)
         except Exception as error:  # the rim of this process: its parent tells the user
@@ -241,9 +241,9 @@ def _work(connection: Connection, work: Work[_Row], number: int, jobs: int) -> N
         pass  # the parent has enough
 
 
-def _where(work: Work[_Row]) -> Where:
-    assert work.where is not None
-    return Where(work.table, work.where)
+def _where(job: TableJob[_Row]) -> Where:
+    assert job.where is not None
+    return Where(job.table, job.where)
 
 
 def _key(release: SortKey) -> tuple[int, int, str]:
@@ -255,28 +255,28 @@ class Sender(Generic[_Row]):
     """What a worker does: it gives batches to `send`."""
 
     def __init__(
-        self, send: Callable[[Batch], None], work: Work[_Row], keep: RowFilter | None = None
+        self, send: Callable[[EntryBatch], None], job: TableJob[_Row], keep: RowFilter | None = None
     ) -> None:
         self._put = send
-        self._work = work
+        self._work = job
         self._keep = keep
-        self._render = work.renderer()
+        self._render = job.renderer()
         self._report = CaptureReport()
         self._files = 0  # how many files were finished when it last said so
         self._waiting: list[Rows] = []
         self._rows = self._bytes = 0
-        self._next = 0  # how many packets make the next beat
+        self._next = 0  # how many packets make the next progress
 
     def run(self, number: int, jobs: int) -> None:
         """Does a share of the work."""
-        work = self._work
+        job = self._work
         for rows in released(
-            work.paths,
-            [work.table],
-            work.options,
+            job.paths,
+            [job.table],
+            job.options,
             self._report,
             share=(number, jobs),
-            beat=self._beat,
+            on_progress=self._on_progress,
         ):
             self._waiting.append(rows)
             self._rows += len(rows.records)
@@ -285,10 +285,10 @@ class Sender(Generic[_Row]):
                 self._send(self._entries())
         self._send(self._entries(), last=True)
 
-    def _beat(self, packets: int) -> None:
+    def _on_progress(self, packets: int) -> None:
         """So many packets were read, and whatever they release is here."""
         if packets >= self._next:
-            self._next = packets + _BEAT_PACKETS
+            self._next = packets + _PROGRESS_PACKETS
             self._send([*self._entries(), (_key(SortKey(packets)), 0, [])])
 
     def _entries(self) -> list[Entry[object]]:
@@ -310,5 +310,5 @@ class Sender(Generic[_Row]):
 
     def _send(self, entries: list[Entry[object]], last: bool = False) -> None:
         first, files = self._files, self._report.files
-        self._put(Batch(entries, replace(self._report, files=files[first:]), first, last))
+        self._put(EntryBatch(entries, replace(self._report, files=files[first:]), first, last))
         self._files = next((at for at, file in enumerate(files) if not file.finished), len(files))

@@ -18,7 +18,7 @@ from .engine.connections import packet_events
 from .engine.session_tables import Rows, build_tables
 from .engine.time_order import TimeOrder, payload_bytes, placed
 from .options import Options
-from .packet import Layers
+from .packet import PacketParser
 from .records import Record
 from .tables import TABLES, needs_payloads
 from .types import Packets, Segment, Tick
@@ -26,7 +26,7 @@ from .types import Packets, Segment, Tick
 RowFilter = Callable[[list[Record]], list[Record]]
 """Picks records out of a list, in their order: `sql.Where(...).kept`."""
 
-Beat = Callable[[int], None]
+OnProgress = Callable[[int], None]
 """Is told now and then how many packets were read, when all that they release was taken."""
 
 Share = tuple[int, int]
@@ -40,8 +40,8 @@ _ASKED_BYTES = 16 << 20
 def segments(
     paths: Sequence[str],
     report: CaptureReport | None = None,
-    layers: Layers | None = None,
-    beat: Beat | None = None,
+    parser: PacketParser | None = None,
+    on_progress: OnProgress | None = None,
     options: Options = _DEFAULTS,
 ) -> Iterator[Segment | Tick]:
     """The TCP segments in the captures, in order of their times, between the times of the options."""
@@ -49,9 +49,9 @@ def segments(
     runs: Iterable[Packets] = read_runs(paths, report, options.max_expanded)
     if options.from_time is not None or options.until_time is not None:
         runs = packets_between(runs, options.from_time, options.until_time)
-    if beat:
-        runs = _told(runs, beat)
-    return (layers or Layers()).segments(runs)
+    if on_progress:
+        runs = _with_progress(runs, on_progress)
+    return (parser or PacketParser()).segments(runs)
 
 
 def timelines(
@@ -61,12 +61,14 @@ def timelines(
     return [[path] for path in files_of(paths, report)] if options.separate else [paths]
 
 
-def _told(runs: Iterable[Packets], beat: Beat) -> Generator[Packets, None, None]:
+def _with_progress(
+    runs: Iterable[Packets], on_progress: OnProgress
+) -> Generator[Packets, None, None]:
     packets = 0
     for run in runs:
         yield run
         packets += len(run.places)
-        beat(packets)
+        on_progress(packets)
 
 
 def released(
@@ -75,17 +77,17 @@ def released(
     options: Options = _DEFAULTS,
     report: CaptureReport | None = None,
     share: Share | None = None,
-    beat: Beat | None = None,
+    on_progress: OnProgress | None = None,
     together: bool = False,
 ) -> Iterator[Rows]:
     """The records of several tables in one pass, as they become complete: of all flows, or of a share.
     With `together` they come a little later, which takes less time."""
-    layers = Layers()
+    parser = PacketParser()
     if share is not None:
         number, processes = share
-        layers = Layers(lambda flow: flow % processes == number)
+        parser = PacketParser(lambda flow: flow % processes == number)
         options = options.share(processes)
-    source = segments(paths, report, layers, beat, options)
+    source = segments(paths, report, parser, on_progress, options)
     events = packet_events(source, options, needs_payloads(tables))
     return build_tables(events, tables, options, together)
 
@@ -153,4 +155,4 @@ def _records(
             if given:
                 yield from given
     for line in lines.values():
-        yield from line.rest()
+        yield from line.flush()

@@ -3,7 +3,7 @@
     python -m tests.bench.in_spark MASTER CHUNK_BYTES ROUNDS FOLDER CAPTURE...
 
 Prints one line of JSON: what `Figures` has for each scan and each job. A scan reads every packet of the job's
-own stretches and counts the TCP segments, no more. Both were run on a small capture before.
+own partitions and counts the TCP segments, no more. Both were run on a small capture before.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dissect.nats.capture import CaptureReport
-from dissect.nats.packet import Layers
-from dissect.nats.partition.partitions import Partition, read_stretch
+from dissect.nats.packet import PacketParser
+from dissect.nats.partition.partitions import Partition, read_partition
 from dissect.nats.spark.api import JobOptions, dissect
-from dissect.nats.spark.executor import Runner
 from dissect.nats.spark.submit import session
+from dissect.nats.spark.task_runner import TaskRunner
 
+from tests.support.partitioned import planned
 from tests.support.paths import CAPTURES, ROOT
-from tests.support.stretched import planned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,10 +76,10 @@ def in_spark(
     return [Figures(**each) for each in json.loads(done.stdout.splitlines()[-1])]
 
 
-def count_segments(stretch: Partition) -> int:
-    """How many TCP segments a stretch has."""
-    packets = read_stretch(stretch, CaptureReport())
-    return sum(1 for _ in Layers().take(packets))
+def count_segments(partition: Partition) -> int:
+    """How many TCP segments a partition has."""
+    packets = read_partition(partition, CaptureReport())
+    return sum(1 for _ in PacketParser().feed(packets))
 
 
 class _Workers:
@@ -142,12 +142,12 @@ def _shuffled(spark: SparkSession) -> int:
     return sum(executors.apply(at).totalShuffleWrite() for at in range(executors.size()))
 
 
-def _scan(spark: SparkSession, capture: str, stretches: Sequence[Partition]) -> Figures:
-    runner = Runner(spark)
-    size = sum(stretch.bytes for stretch in stretches) // len(stretches)
-    counts = runner.call(count_segments, stretches, size)
+def _scan(spark: SparkSession, capture: str, partitions: Sequence[Partition]) -> Figures:
+    runner = TaskRunner(spark)
+    size = sum(partition.bytes for partition in partitions) // len(partitions)
+    counts = runner.call(count_segments, partitions, size)
     segments = sum(count for count in counts if isinstance(count, int))
-    return Figures(capture, "scan", 0.0, 0, segments, chunks=len(stretches))
+    return Figures(capture, "scan", 0.0, 0, segments, chunks=len(partitions))
 
 
 def _job(spark: SparkSession, capture: str, chunk_bytes: int, out: Path) -> Figures:
@@ -162,9 +162,9 @@ def measured(
     spark: SparkSession, capture: str, chunk_bytes: int, workers: _Workers, folder: Path
 ) -> Iterator[Figures]:
     """A scan, and a job."""
-    stretches = planned([capture], chunk_bytes)
+    partitions = planned([capture], chunk_bytes)
     out = folder / "tables"
-    yield _timed(lambda: _scan(spark, capture, stretches))
+    yield _timed(lambda: _scan(spark, capture, partitions))
     before = _shuffled(spark)
     figures = _timed(lambda: _job(spark, capture, chunk_bytes, out))
     figures.shuffled_bytes = _shuffled(spark) - before

@@ -1,4 +1,5 @@
-"""What tests of extents and stretches need: captures that are hard to cut, and the single read as witness."""
+"""What tests of byte ranges and partitions need: captures that are hard to cut, and the single read as
+witness."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from dissect.nats.capture import CaptureReport, FileReport, read_packets
-from dissect.nats.partition.byte_ranges import captures, cut, read_extent
-from dissect.nats.partition.partitions import Partition, in_order, read_stretch, stretches
+from dissect.nats.partition.byte_ranges import captures, cut, read_byte_range
+from dissect.nats.partition.partitions import Partition, in_order, partitions_of, read_partition
 from dissect.nats.partition.record_index import Chain, RecordIndex, joined, settle, walk_chain
 from dissect.nats.types import Packet
 
@@ -45,7 +46,7 @@ def packets_of(walked: Sequence[RecordIndex]) -> list[Packet]:
     return [
         packet
         for each in walked
-        for run in read_extent(each.extent, each.extent.report())
+        for run in read_byte_range(each.byte_range, each.byte_range.report())
         for packet in run
     ]
 
@@ -58,25 +59,27 @@ def whole(paths: Sequence[str | Path]) -> tuple[list[Packet], list[FileReport]]:
 
 
 def same_when_cut(path: Path, size: int) -> int:
-    """Checks that a file's extents are the file; gives how many were walked again."""
+    """Checks that a file's byte ranges are the file; gives how many were walked again."""
     packets, reports = whole([path])
     (walked,), wrong = settled([path], size)
     assert packets_of(walked) == packets
     assert [joined(walked)] == reports
     for each, following in zip(walked, walked[1:]):
         assert (each.landed, each.ended.context) == (
-            following.extent.start,
-            following.extent.context,
+            following.byte_range.start,
+            following.byte_range.context,
         )
     return wrong
 
 
 def same_in_stretches(paths: Sequence[Path], size: int) -> list[Partition]:
-    """Checks that the stretches of files are their timeline."""
+    """Checks that the partitions of files are their timeline."""
     packets, reports = whole(paths)
     walked, _ = settled(paths, size)
-    made = stretches(walked)
-    found = [packet for one in made for run in read_stretch(one, CaptureReport()) for packet in run]
+    made = partitions_of(walked)
+    found = [
+        packet for one in made for run in read_partition(one, CaptureReport()) for packet in run
+    ]
     assert found == packets
     assert [joined(each) for each in in_order(walked)] == reports
     return made

@@ -16,7 +16,7 @@ from dissect.nats.capture.files import (
     is_uri,
     matches,
     opened,
-    told,
+    size_and_mtime,
 )
 from dissect.nats.errors import CaptureError, MissingLibrary
 
@@ -65,7 +65,7 @@ def test_a_file_is_read_from_any_byte_on(elsewhere: bool, folder: Path) -> None:
     path = folder / "0.pcap"
     name = path.as_uri() if elsewhere else str(path)
     data = path.read_bytes()
-    assert told(name) == (len(data), path.stat().st_mtime_ns)
+    assert size_and_mtime(name) == (len(data), path.stat().st_mtime_ns)
     for start in (0, 1, len(data) - 3, len(data), len(data) + 9):
         with opened(name, start) as file:
             parts = []
@@ -88,11 +88,11 @@ def test_a_folder_has_files(elsewhere: bool, folder: Path) -> None:
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_what_is_not_there_is_told(elsewhere: bool, folder: Path) -> None:
     name = folder.as_uri() if elsewhere else str(folder)
-    for look in (told, opened):
+    for look in (size_and_mtime, opened):
         with pytest.raises(CaptureError, match="no such file"):
             look(f"{name}/nothing")
     with pytest.raises(CaptureError, match="this is no file"):
-        told(name)
+        size_and_mtime(name)
     with pytest.raises(CaptureError, match="no file has such a name"):
         list(read_packets([f"{name}/*.cap"], CaptureReport()))
     assert contents(f"{name}/nothing") is None
@@ -100,7 +100,7 @@ def test_what_is_not_there_is_told(elsewhere: bool, folder: Path) -> None:
 
 def test_a_uri_that_nobody_understands_is_told() -> None:
     name = "what://is/this"
-    for look in (told, opened, contents):
+    for look in (size_and_mtime, opened, contents):
         with pytest.raises(CaptureError, match="cannot be reached") as caught:
             look(name)
         assert caught.value.path == name and "\n" not in str(caught.value)
@@ -109,7 +109,7 @@ def test_a_uri_that_nobody_understands_is_told() -> None:
 def test_without_pyarrow_a_uri_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "pyarrow.fs", raising=False)
-    for look in (told, opened, contents):
+    for look in (size_and_mtime, opened, contents):
         with pytest.raises(MissingLibrary, match=r"pip install 'natsync\[spark\]'"):
             look("file:///a")
 

@@ -12,7 +12,7 @@ from dissect.nats.commands.arguments import (
     payload_option,
     row_options,
 )
-from dissect.nats.commands.command_options import CommandOptions, given
+from dissect.nats.commands.command_options import CommandOptions, command_options
 from dissect.nats.options import Options, Payload
 from natsync.protocol import Kind
 
@@ -25,7 +25,7 @@ def asked(*args: str) -> CommandOptions:
     @row_options
     @payload_option("none")
     def command(**values: object) -> None:
-        seen.append(given(values))
+        seen.append(command_options(values))
 
     done = CliRunner().invoke(command, list(args))
     assert done.exit_code == 0, done.output
@@ -33,7 +33,7 @@ def asked(*args: str) -> CommandOptions:
 
 
 def test_by_default_all_is_as_the_library_has_it() -> None:
-    assert asked("a.pcap").options == Options()
+    assert asked("a.pcap").dissection == Options()
     assert (asked("a.pcap").live, asked("-").live) == (False, True)
     assert asked("a.pcap", "-o", "-").path is None
 
@@ -51,7 +51,7 @@ def test_what_is_given_reaches_the_dissector() -> None:
         "--idle-seconds=1.5",
         "--max-expanded=3MB",
         "a.pcap",
-    ).options
+    ).dissection
     assert options.hints == {4222: Kind.CLIENT, 1: Kind.ROUTE}
     assert (options.redact, options.payload) == (False, Payload.TEXT)
     assert options.stream_limits.held_bytes == 5000

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dissect.nats.capture.time_range import TimeBound
-from dissect.nats.commands.command_options import CommandOptions, given
+from dissect.nats.commands.command_options import CommandOptions, command_options
 from dissect.nats.options import Options, Payload
 from natsync.protocol import Kind
 
 
 def test_without_options_everything_is_as_from_python() -> None:
-    assert CommandOptions(captures=("a",)).options == Options()
+    assert CommandOptions(captures=("a",)).dissection == Options()
 
 
 def test_options_of_the_dissection() -> None:
-    made = given(
+    made = command_options(
         {
             "captures": ("-",),
             "kinds": ("route",),
@@ -30,7 +30,7 @@ def test_options_of_the_dissection() -> None:
         until_time=TimeBound(5, True),
         separate=True,
     )
-    assert made.options == expected and made.live and made.is_filtered
+    assert made.dissection == expected and made.live and made.is_filtered
 
 
 def test_standard_output_has_no_path() -> None:

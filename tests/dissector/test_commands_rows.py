@@ -52,10 +52,10 @@ def test_rows_for_which_it_is_true() -> None:
 
 
 def test_shared_rows_come_rendered_with_their_messages() -> None:
-    given = CommandOptions(captures=(CORE,), format="jsonl", where="subscriptions > 0")
+    options = CommandOptions(captures=(CORE,), format="jsonl", where="subscriptions > 0")
     layout = Layout(("client_name",))
-    everything = rows_of("sessions", given, CaptureReport())
-    shared = list(shared_rows("sessions", given, layout, 2, CaptureReport()))
+    everything = rows_of("sessions", options, CaptureReport())
+    shared = list(shared_rows("sessions", options, layout, 2, CaptureReport()))
     assert [messages for _, messages, _ in shared] == list(map(messages_of, everything))
     assert {row for row, _, _ in shared} >= {'{"client_name":"warehouse"}\n'}
 

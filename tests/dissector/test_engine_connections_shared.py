@@ -10,7 +10,7 @@ import pytest
 
 from dissect.nats import Options
 from dissect.nats.engine.connections import PacketEvents, SortKey, packet_events
-from dissect.nats.packet import Layers
+from dissect.nats.packet import PacketParser
 from dissect.nats.pipeline import segments
 from dissect.nats.tcp.flow import FlowLimits
 
@@ -33,8 +33,8 @@ def told(group: PacketEvents) -> Told:
 
 
 def groups(path: Path, options: Options, mine: int = 0, readers: int = 1) -> list[Told]:
-    layers = Layers(lambda flow: flow % readers == mine)
-    return [told(group) for group in packet_events(segments([str(path)], layers=layers), options)]
+    parser = PacketParser(lambda flow: flow % readers == mine)
+    return [told(group) for group in packet_events(segments([str(path)], parser=parser), options)]
 
 
 def check(path: Path, options: Options) -> list[Told]:

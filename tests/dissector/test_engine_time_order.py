@@ -25,34 +25,34 @@ def test_late_rows_take_their_place() -> None:
     line = _Line(4)
     assert line.put_all([row(1), row(3)]) == []
     assert times(line.put_all([row(2), row(4)])) == [1, 2]
-    assert times(line.rest()) == [3, 4]
+    assert times(line.flush()) == [3, 4]
 
 
 def test_too_late_is_late() -> None:
     line = _Line(2)
     assert times(line.put_all([row(5), row(6)])) == [5]
     assert times(line.put_all([row(1)])) == [1]
-    assert times(line.rest()) == [6]
+    assert times(line.flush()) == [6]
 
 
 def test_without_reach_rows_go_as_they_come() -> None:
     line = _Line(0)
     assert times(line.put_all([row(2), row(1)])) == [2, 1]
-    assert line.rest() == []
+    assert line.flush() == []
 
 
 def test_what_came_free_together_may_come_in_any_order() -> None:
     one, other = _Line(3), _Line(3)
     rows = [row(9), row(7), row(8), row(6)]
     assert one.put_all(rows) == other.put_all(rows[::-1])
-    assert one.rest() == other.rest()
+    assert one.flush() == other.flush()
 
 
 def test_rows_with_big_payloads_are_kept_back_less() -> None:
     line = TimeOrder[str](1000)
     assert line.put([((1,), "a"), ((2,), "b")], 1 << 20) == []
     assert line.put([((3,), "c"), ((4,), "d")], 32 << 20) == ["a", "b"]
-    assert line.rest() == ["c", "d"]
+    assert line.flush() == ["c", "d"]
 
 
 def test_the_bytes_of_payloads_are_counted() -> None:

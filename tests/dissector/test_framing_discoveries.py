@@ -24,7 +24,7 @@ def started(direction: Direction) -> FrameStream:
 
 def test_a_handshake_comes_before_the_frames_after_it() -> None:
     stream, out = started(Direction.RESPONDER), list[Event]()
-    assert stream.take(Chunk(1, 1, "t.pcap", 0, INFO + b"PING\r\n"), out) is Unread.MORE
+    assert stream.feed(Chunk(1, 1, "t.pcap", 0, INFO + b"PING\r\n"), out) is Unread.MORE
     found = stream.proceed(out)
     assert isinstance(found, Handshake) and found.frame.op == "INFO"
     assert stream.frames == 1
@@ -38,7 +38,7 @@ def test_a_handshake_comes_before_the_frames_after_it() -> None:
 def test_a_layer_begins_before_its_bytes_are_taken_for_a_frame() -> None:
     stream, out = started(Direction.RESPONDER), list[Event]()
     record = b"\x16\x03\x03\x00\x01x"
-    stream.take(Chunk(1, 1, "t.pcap", 0, INFO + record), out)
+    stream.feed(Chunk(1, 1, "t.pcap", 0, INFO + record), out)
     stream.proceed(out)
     assert stream.proceed(out) == LayerBegins(tls.LAYER)
     assert stream.withdraw() == [Chunk(1, 1, "t.pcap", len(INFO), record)]
@@ -47,7 +47,7 @@ def test_a_layer_begins_before_its_bytes_are_taken_for_a_frame() -> None:
 
 def test_a_proof_comes_before_the_frames_that_prove() -> None:
     stream, out = FrameStream(Direction.ORIGINATOR, Quota(), True), list[Event]()
-    stream.take(Chunk(1, 1, "t.pcap", 0, PUB * 3), out)
+    stream.feed(Chunk(1, 1, "t.pcap", 0, PUB * 3), out)
     found = stream.proceed(out)
     assert isinstance(found, Proven) and found.chain.frames == 3
     assert stream.frames == 0

@@ -23,5 +23,5 @@ def test_a_frame_is_complete_when_all_before_it_was_there() -> None:
         Chunk(early, 8, "t.pcap", offset + 6, b"PING\r\n"),
     ]
     said.ends[ORIGINATOR] += 12
-    said.events += said.framing.take(ORIGINATOR, chunks)
+    said.events += said.framing.feed(ORIGINATOR, chunks)
     assert [batch.ts_ns for batch in said.batches(ORIGINATOR)][-2:] == [late, late]

@@ -47,8 +47,8 @@ def test_a_gateway_sends_messages_one_way() -> None:
     assert sends_messages(messages, interest) is messages
     assert sends_messages(interest, messages) is messages
     assert sends_messages(messages, heard(b"PONG\r\n")) is None
-    assert messages.hear(["RS+"])
-    assert not messages.hear(["RS+", "RMSG"])
+    assert messages.observe(["RS+"])
+    assert not messages.observe(["RS+", "RMSG"])
     assert sends_messages(messages, interest) is None
 
 

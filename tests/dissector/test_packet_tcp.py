@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissect.nats.capture import CaptureReport, read_packets, read_runs
-from dissect.nats.packet import Layers, flow_hash
+from dissect.nats.packet import PacketParser, flow_hash
 from dissect.nats.types import TICK_NS, Packet, Packets, Segment, Tick
 
 from tests.support.paths import CAPTURES
@@ -51,14 +51,14 @@ def packet(data: bytes, linktype: int = ETHERNET, wire_bytes: int | None = None)
 
 
 def segment_of(packet: Packet) -> Segment | None:
-    return Layers().segment_of(packet)
+    return PacketParser().segment_of(packet)
 
 
 def reason(packet: Packet) -> str:
     """Why a packet gives no segment."""
-    layers = Layers()
-    assert layers.segment_of(packet) is None
-    ((name, count),) = layers.passed_over.items()
+    parser = PacketParser()
+    assert parser.segment_of(packet) is None
+    ((name, count),) = parser.passed_over.items()
     assert count == 1
     return name
 
@@ -180,24 +180,24 @@ def test_a_header_length_that_cannot_be_gives_nothing(hosts: tuple[str, str], of
 
 
 def test_what_is_not_tcp_is_counted_by_what_it_is() -> None:
-    layers = Layers()
+    parser = PacketParser()
     for made in (
         packet(link(ip(*FOUR, b"x" * 20, proto=UDP))),
         packet(link(ip(*SIX, b"x" * 20, proto=UDP))),
         packet(bytes(12) + b"\x08\x06" + bytes(28)),
         packet(b"anything", 147),
     ):
-        assert layers.segment_of(made) is None
-    assert layers.passed_over == {"udp": 2, "arp": 1, "link type 147": 1}
+        assert parser.segment_of(made) is None
+    assert parser.passed_over == {"udp": 2, "arp": 1, "link type 147": 1}
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=120), st.sampled_from([0, 1, 9, 12, 50, 101, 108, 113, 228, 276, 999]))
 def test_any_bytes_give_a_segment_or_a_reason(data: bytes, linktype: int) -> None:
-    layers = Layers()
-    segment = layers.segment_of(packet(data, linktype))
-    layers.finish()
-    assert (segment is None) == (sum(layers.passed_over.values()) == 1)
+    parser = PacketParser()
+    segment = parser.segment_of(packet(data, linktype))
+    parser.finish()
+    assert (segment is None) == (sum(parser.passed_over.values()) == 1)
     if segment is not None:
         assert len(segment.payload) <= segment.length
 
@@ -210,10 +210,10 @@ def test_flipped_bytes_give_a_segment_or_a_reason(
     good = bytearray(link(ip(*hosts, tcp(PORTS, 1, 2, ACK, b"x" * 30)), linktype))
     for _ in range(data.draw(st.integers(1, 4))):
         good[data.draw(st.integers(0, len(good) - 1))] = data.draw(st.integers(0, 255))
-    layers = Layers()
-    segment = layers.segment_of(packet(bytes(good), linktype))
-    layers.finish()  # a fragment that waits is passed over at the end
-    assert (segment is None) == (sum(layers.passed_over.values()) == 1)
+    parser = PacketParser()
+    segment = parser.segment_of(packet(bytes(good), linktype))
+    parser.finish()  # a fragment that waits is passed over at the end
+    assert (segment is None) == (sum(parser.passed_over.values()) == 1)
 
 
 # Runs of packets
@@ -231,7 +231,7 @@ def run_of(*packets: Packet, first: int = 1) -> Packets:
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_a_run_gives_the_segments_of_its_packets(path: Path) -> None:
-    one_by_one, together = Layers(), Layers()
+    one_by_one, together = PacketParser(), PacketParser()
     packets = list(read_packets([str(path)], CaptureReport()))
     wanted = [one_by_one.segment_of(each) for each in packets]
     found = list(together.segments(read_runs([str(path)], CaptureReport())))
@@ -255,7 +255,7 @@ def test_the_short_way_and_the_long_way_agree(
         good[place % len(good)] = value
     kept = min([len(good), *(len(good) - cut for _, _, cut in flips)])
     made = packet(bytes(good[:kept]), linktype, len(good))
-    one, other = Layers(), Layers()
+    one, other = PacketParser(), PacketParser()
     segment = one.segment_of(made)
     one.finish()
     found = list(other.segments([run_of(made, first=7)]))
@@ -263,9 +263,9 @@ def test_the_short_way_and_the_long_way_agree(
     assert other.passed_over == one.passed_over
 
 
-def segments_in(layers: Layers, runs: Iterable[Packets]) -> Iterator[Segment]:
+def segments_in(parser: PacketParser, runs: Iterable[Packets]) -> Iterator[Segment]:
     """The segments without the ticks."""
-    return (each for each in layers.segments(runs) if isinstance(each, Segment))
+    return (each for each in parser.segments(runs) if isinstance(each, Segment))
 
 
 def test_packets_are_counted_up_to_the_segment() -> None:
@@ -273,7 +273,7 @@ def test_packets_are_counted_up_to_the_segment() -> None:
     good = packet(link(ip(*FOUR, tcp(PORTS, 1, 2, ACK))))
     long = packet(link(ip(*FOUR, tcp(PORTS, 1, 2, ACK), options=bytes(4))))
     runs = [run_of(udp, good, udp), run_of(udp, good, first=9), run_of(udp, long, first=3)]
-    found = list(segments_in(Layers(), runs))
+    found = list(segments_in(PacketParser(), runs))
     assert [(s.ordinal, s.number) for s in found] == [(2, 2), (5, 10), (7, 4)]
 
 
@@ -303,17 +303,17 @@ def traffic() -> list[Packet]:
 
 @pytest.mark.parametrize("shares", [1, 2, 5])
 def test_every_segment_is_in_one_share(shares: int) -> None:
-    whole = Layers()
+    whole = PacketParser()
     expected = list(segments_in(whole, [run_of(*traffic())]))
     assert len(expected) == 40 * (2 * 4 + 2)
     found: list[Segment] = []
     for own in range(shares):
-        layers = Layers(lambda value: value % shares == own)
-        mine = list(segments_in(layers, [run_of(*traffic())]))
+        parser = PacketParser(lambda value: value % shares == own)
+        mine = list(segments_in(parser, [run_of(*traffic())]))
         keys = {segment.key for segment in mine}
         assert {key[4:8] + key[:4] + key[10:] + key[8:10] for key in keys if len(key) == 12} <= keys
-        assert layers.passed_over == whole.passed_over
-        assert len(mine) + layers.other_shard == len(expected)
+        assert parser.passed_over == whole.passed_over
+        assert len(mine) + parser.other_shard == len(expected)
         found += mine
     assert sorted(found, key=lambda segment: segment.number) == expected
 
@@ -334,21 +334,21 @@ def test_another_shard_gives_a_tick_where_a_packet_falls_in_another_second() -> 
         for at in times
         for options in (b"", bytes(4))
     ]
-    found = list(Layers(lambda value: False).segments([run_of(*made[:6]), run_of(*made[6:])]))
+    found = list(PacketParser(lambda value: False).segments([run_of(*made[:6]), run_of(*made[6:])]))
     assert found == [Tick(begin + times[at], 2 * at + 1) for at in (0, 3, 5, 7)]
 
 
 def test_segments_of_the_shard_count_as_packets_before() -> None:
     """A packet of another shard gives no tick in the second of this shard's latest segment."""
-    layers = Layers(lambda value: value % 2 == 0)
+    parser = PacketParser(lambda value: value % 2 == 0)
     made = [replace(each, ts_ns=START_NS + at * TICK_NS // 3) for at, each in enumerate(traffic())]
     second, expected = -1, []
-    whole = Layers()
+    whole = PacketParser()
     for segment in segments_in(whole, [run_of(*made)]):
         is_new, second = segment.ts_ns // TICK_NS != second, segment.ts_ns // TICK_NS
         if flow_hash(segment.key) % 2 and is_new:
             expected.append(Tick(segment.ts_ns, segment.ordinal))
-    ticks = [each for each in layers.segments([run_of(*made)]) if isinstance(each, Tick)]
+    ticks = [each for each in parser.segments([run_of(*made)]) if isinstance(each, Tick)]
     assert ticks == expected and len(ticks) > 20
 
 
@@ -360,9 +360,9 @@ def test_keys_without_end_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> Non
         asked.append(value)
         return value % 2 == 0
 
-    layers = Layers(wanted)
+    parser = PacketParser(wanted)
     made = [packet(link(ip(*hosts_of(number), tcp(PORTS, 1, 2, ACK)))) for number in range(25)]
-    found = list(segments_in(layers, [run_of(*made * 2)]))
+    found = list(segments_in(parser, [run_of(*made * 2)]))
     assert {flow_hash(segment.key) % 2 for segment in found} == {0}
     assert 25 <= len(asked) <= 50
-    assert len(found) + layers.other_shard == 50
+    assert len(found) + parser.other_shard == 50

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissect.nats.packet import Layers
+from dissect.nats.packet import PacketParser
 from dissect.nats.packet.tunnels import CARRIERS, Inside, look_inside
 from dissect.nats.types import Packet, Segment
 
@@ -50,16 +50,16 @@ def geneve(packet: bytes, kind: int, words: int) -> bytes:
 
 def segment_of(data: bytes, linktype: int = RAW, wire_bytes: int | None = None) -> Segment | None:
     size = len(data) if wire_bytes is None else wire_bytes
-    return Layers().segment_of(Packet(START_NS, 7, "t", linktype, data, size))
+    return PacketParser().segment_of(Packet(START_NS, 7, "t", linktype, data, size))
 
 
 PLAIN, PLAIN_SIX = segment_of(INNER), segment_of(INNER_SIX)
 
 
 def reason(data: bytes) -> str:
-    layers = Layers()
-    assert layers.segment_of(Packet(START_NS, 7, "t", RAW, data, len(data))) is None
-    (name,) = layers.passed_over
+    parser = PacketParser()
+    assert parser.segment_of(Packet(START_NS, 7, "t", RAW, data, len(data))) is None
+    (name,) = parser.passed_over
     return name
 
 
@@ -115,20 +115,20 @@ def test_a_snap_length_cuts_the_inner_packet(proto: int, body: bytes) -> None:
 @every_tunnel
 @pytest.mark.parametrize("outer", [OUTER, OUTER_SIX])
 def test_a_tunnel_may_come_in_fragments(outer: tuple[str, str], proto: int, body: bytes) -> None:
-    layers = Layers()
+    parser = PacketParser()
     whole = fragments(*outer, body, 64, proto)
     found = [
-        layers.segment_of(Packet(START_NS, 7, "t", RAW, each, len(each)))
+        parser.segment_of(Packet(START_NS, 7, "t", RAW, each, len(each)))
         for each in reversed(whole)
     ]
     assert found == [None] * (len(whole) - 1) + [PLAIN]
-    assert layers.passed_over == {"ip fragment, joined with others": len(whole) - 1}
+    assert parser.passed_over == {"ip fragment, joined with others": len(whole) - 1}
 
 
 def test_fragments_may_come_through_a_tunnel() -> None:
-    layers = Layers()
+    parser = PacketParser()
     parts = [ip(*OUTER, gre(each, 0x0800), GRE) for each in fragments(*HOSTS, BODY, 128)]
-    found = [layers.segment_of(Packet(START_NS, 7, "t", RAW, each, len(each))) for each in parts]
+    found = [parser.segment_of(Packet(START_NS, 7, "t", RAW, each, len(each))) for each in parts]
     assert found == [None] * (len(parts) - 1) + [PLAIN]
 
 

@@ -21,7 +21,7 @@ from dissect.nats.errors import CaptureError, MissingLibrary, QueryError, Worker
 from dissect.nats.options import Options
 from dissect.nats.output.formats import FORMATS
 from dissect.nats.output.writer import Layout, Rendered
-from dissect.nats.parallel import Batch, Entry, Sender, Work, cores, merged, sharded
+from dissect.nats.parallel import Entry, EntryBatch, Sender, TableJob, cores, merged, sharded
 from dissect.nats.pipeline import records
 from dissect.nats.records import Record
 from dissect.nats.tables import TABLES
@@ -64,8 +64,8 @@ def renderer(function: Callable[[Record], Rendered]) -> Callable[[Record], Rende
     return function
 
 
-def work(path: Path | str, table: str, where: str | None = None) -> Work[Rendered]:
-    return Work(
+def work(path: Path | str, table: str, where: str | None = None) -> TableJob[Rendered]:
+    return TableJob(
         paths=(str(path),),
         table=table,
         options=Options(),
@@ -90,7 +90,7 @@ def apart(path: Path | str, table: str, jobs: int) -> tuple[list[Rendered], list
     streams: list[Iterator[Entry[Rendered]]] = []
     reports = []
     for number in range(jobs):
-        batches: list[Batch] = []
+        batches: list[EntryBatch] = []
         Sender(batches.append, work(path, table)).run(number, jobs)
         assert [batch.last for batch in batches] == [False] * (len(batches) - 1) + [True]
         report = CaptureReport()
@@ -108,7 +108,7 @@ def test_every_table_of_every_sample_is_the_same(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shards, "_BATCH_ROWS", 5)
-    monkeypatch.setattr(shards, "_BEAT_PACKETS", 3)
+    monkeypatch.setattr(shards, "_PROGRESS_PACKETS", 3)
     for table in SHARED:
         expected, report = alone(CAPTURES / name, table)
         for jobs in (2, 3):
@@ -169,7 +169,7 @@ def test_the_first_worker_never_sees_an_interrupt() -> None:
     """In a new interpreter, since the tracker of multiprocessing starts with the first worker."""
     code = (
         "import re, sys\nfrom dissect.nats import Options, parallel\n"
-        "work = parallel.Work(paths=(sys.argv[1],), table='flows', options=Options(), renderer=list)\n"
+        "work = parallel.TableJob(paths=(sys.argv[1],), table='flows', options=Options(), renderer=list)\n"
         "worker = parallel._start(work, 0, 1)\n"
         "status = open(f'/proc/{worker.process.pid}/status').read()\n"
         "print(int(re.search(r'SigBlk:\\s*(\\w+)', status)[1], 16) >> 1 & 1)\n"
@@ -215,7 +215,7 @@ def test_errors_come_out_as_from_one_process(tmp_path: Path) -> None:
     ],
 )
 def test_a_worker_that_dies_is_said(function: Callable[[Record], Rendered], reason: str) -> None:
-    job: Work[Rendered] = Work(
+    job: TableJob[Rendered] = TableJob(
         paths=(str(CAPTURES / "core-2.15.1.pcap"),),
         table="frames",
         options=Options(),

@@ -10,7 +10,7 @@ import pytest
 from dissect.nats.partition.chunk_summary import Bytes, ChunkSummary, Deltas, FrameBatch, FrameRun
 from dissect.nats.types import Chunk, Segment
 
-from .leaping import (
+from .advancing import (
     INFO,
     NAME,
     OPTIONS,
@@ -80,7 +80,7 @@ def test_a_request_and_its_reply_in_two_stretches() -> None:
     assert leap(talk.segments, start)
     talk.say(1, msg(b"r.1", 2))
     go_on(talk)
-    # Nobody can tell from the stretch that it is one.
+    # Nobody can tell from the partition that it is one.
     assert not leap(talk.segments, start)
 
 
@@ -346,7 +346,7 @@ def test_a_dissection_leaps_itself() -> None:
     start = talk.here
     go_on(talk)
     dissection = quiet(TABLES, OPTIONS)
-    list(dissection.take(talk.segments[:start]))
+    list(dissection.feed(talk.segments[:start]))
     left = dissection._table_builder.budget.left
     summary = surveyed(talk.segments[start:])[NAME]
     assert dissection.advance(NAME, summary)
@@ -354,5 +354,5 @@ def test_a_dissection_leaps_itself() -> None:
     assert not dissection.advance(NAME, summary)  # it is behind it
     assert not dissection.advance(b"?", summary)
     other = quiet(TABLES, OPTIONS)
-    list(other.take(talk.segments))
+    list(other.feed(talk.segments))
     assert not difference(opened(dissection.save()[NAME]), opened(other.save()[NAME]))

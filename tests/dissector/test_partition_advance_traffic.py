@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dissect.nats import Options
 from dissect.nats.options import Payload
 
-from .leaping import INFO, Talk, check, even, generated, msg, pub, sample
+from .advancing import INFO, Talk, check, even, generated, msg, pub, sample
 from .samples import PCAPS
 from tests.bench.generate import Plan
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dissect.nats.capture import CaptureReport
 from dissect.nats.errors import CaptureError
-from dissect.nats.partition.byte_ranges import SMALLEST, captures, cut, read_extent, window
+from dissect.nats.partition.byte_ranges import SMALLEST, captures, cut, read_byte_range, window
 
 from tests.dissector.cutting import HOSTILE, SIZES, packets, same_when_cut, settled, whole
 from tests.support.paths import CAPTURES
@@ -74,21 +74,23 @@ def test_any_capture_is_its_extents(
 def test_extents_are_ranges_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(pcap_file(packets(100)))
-    extents = cut(str(path), SMALLEST)
+    byte_ranges = cut(str(path), SMALLEST)
     size = path.stat().st_size
-    assert [extent.start for extent in extents] == list(range(0, size, SMALLEST))
-    assert [extent.number for extent in extents] == list(range(len(extents)))
-    assert sum(extent.bytes for extent in extents) == size
-    assert [extent.guessed for extent in extents] == [False] + [True] * (len(extents) - 1)
-    assert pickle.loads(pickle.dumps(extents)) == extents
-    assert all(len(pickle.dumps(extent)) < 1000 for extent in extents)
+    assert [byte_range.start for byte_range in byte_ranges] == list(range(0, size, SMALLEST))
+    assert [byte_range.number for byte_range in byte_ranges] == list(range(len(byte_ranges)))
+    assert sum(byte_range.bytes for byte_range in byte_ranges) == size
+    assert [byte_range.guessed for byte_range in byte_ranges] == [False] + [True] * (
+        len(byte_ranges) - 1
+    )
+    assert pickle.loads(pickle.dumps(byte_ranges)) == byte_ranges
+    assert all(len(pickle.dumps(byte_range)) < 1000 for byte_range in byte_ranges)
 
 
 def test_a_compressed_file_is_one_extent(tmp_path: Path) -> None:
     path = tmp_path / "capture.gz"
     path.write_bytes(gzip.compress(pcap_file(packets(200)), mtime=0))
-    (extent,) = cut(str(path), SMALLEST)
-    assert extent.packed and extent.stop is None
+    (byte_range,) = cut(str(path), SMALLEST)
+    assert byte_range.packed and byte_range.stop is None
     assert same_when_cut(path, SMALLEST) == 0
     path.write_bytes(path.read_bytes()[:-3000])
     same_when_cut(path, SMALLEST)
@@ -117,18 +119,18 @@ def test_a_file_that_changes_is_told(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(pcap_file(packets(100)))
     (walked,), _ = settled([path], SMALLEST)
-    extent = walked[1].extent
+    byte_range = walked[1].byte_range
     with path.open("ab") as file:
         file.write(pcap_file(packets(1))[24:])
     with pytest.raises(CaptureError, match="changed while it was read; wait until"):
-        list(read_extent(extent, extent.report()))
+        list(read_byte_range(byte_range, byte_range.report()))
 
 
 def test_a_file_that_changes_while_it_is_read_is_told(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(pcap_file(packets(100)))
-    (extent,) = cut(str(path), 1 << 20)
-    reading = read_extent(extent, extent.report())
+    (byte_range,) = cut(str(path), 1 << 20)
+    reading = read_byte_range(byte_range, byte_range.report())
     assert next(reading).places
     os.utime(path, ns=(START_NS, START_NS))
     with pytest.raises(CaptureError, match="changed while it was read"):
@@ -139,8 +141,8 @@ def test_a_report_tells_what_was_read_of_an_extent(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(pcap_file(packets(100))[:-1])
     (walked,), _ = settled([path], SMALLEST)
-    report = walked[-1].extent.report()
-    count = sum(len(run.places) for run in read_extent(walked[-1].extent, report))
+    report = walked[-1].byte_range.report()
+    count = sum(len(run.places) for run in read_byte_range(walked[-1].byte_range, report))
     assert (report.packets, report.finished) == (count, True)
     _, (single,) = whole([path])
     assert report.damage == single.damage and "in packet 100, at byte" in str(report.damage)
@@ -150,6 +152,6 @@ def test_a_report_tells_what_was_read_of_an_extent(tmp_path: Path) -> None:
 def test_a_window_ends_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(pcap_file(packets(100)))
-    extent = cut(str(path), SMALLEST)[1]
-    assert window(extent, 10) == path.read_bytes()[SMALLEST : SMALLEST + 10]
-    assert window(extent, 1 << 30) == path.read_bytes()[SMALLEST:]
+    byte_range = cut(str(path), SMALLEST)[1]
+    assert window(byte_range, 10) == path.read_bytes()[SMALLEST : SMALLEST + 10]
+    assert window(byte_range, 1 << 30) == path.read_bytes()[SMALLEST:]

@@ -16,7 +16,7 @@ from dissect.nats.engine.time_order import place_of
 from dissect.nats.partition.checkpoint import Dissector
 from dissect.nats.pipeline import records, segments
 from dissect.nats.records import Record
-from dissect.nats.sessions import Budget
+from dissect.nats.sessions import EntryQuota
 from dissect.nats.tables import FROM_ENGINE
 from dissect.nats.tcp.flow import undirected
 from dissect.nats.types import Segment
@@ -49,7 +49,7 @@ def _in_parts(name: str, sizes: Sequence[int]) -> list[Record]:
     dissection = Dissector(_TABLES, _OPTIONS)
     turn = 0
     while part := list(islice(source, sizes[turn % len(sizes)])):
-        found += _rows(dissection.take(part))
+        found += _rows(dissection.feed(part))
         states = dissection.save()
         dissection = Dissector(_TABLES, _OPTIONS)
         dissection.load(states.values())
@@ -73,7 +73,7 @@ def test_flows_may_go_on_in_different_places() -> None:
     path = str(CAPTURES / "core-2.15.1.pcap")
     every = list(segments([path]))
     first = Dissector(_TABLES, _OPTIONS)
-    found = list(_rows(first.take(every[:300])))
+    found = list(_rows(first.feed(every[:300])))
     states = first.save()
     assert len(states) > 2
     chosen = set(sorted(states)[::2])
@@ -82,7 +82,7 @@ def test_flows_may_go_on_in_different_places() -> None:
         dissection.load(states[key] for key in keys)
         # Flows that begin later belong to the second one.
         rest = [s for s in every[300:] if (_ends(s) in chosen) == (keys is chosen)]
-        found += _rows(dissection.take(rest))
+        found += _rows(dissection.feed(rest))
         found += _rows(dissection.finish())
     assert _ordered(found) == _whole("core-2.15.1.pcap")
 
@@ -96,7 +96,7 @@ def test_going_on_with_the_first_is_the_same_as_with_a_copy() -> None:
     dissection = Dissector(_TABLES, _OPTIONS)
     found = []
     for segment in segments([path]):
-        found += _rows(dissection.take([segment]))
+        found += _rows(dissection.feed([segment]))
         dissection.save()
     assert _ordered([*found, *_rows(dissection.finish())]) == _whole("core-2.15.1.pcap")
 
@@ -109,13 +109,13 @@ def test_a_quiet_one_has_the_same_states(name: str, tables: list[str]) -> None:
     quiet = Dissector(tables, _OPTIONS, quiet=True)
     for start in range(0, len(every), 40):
         part = every[start : start + 40]
-        list(loud.take(part))
-        assert not list(quiet.take(part))
+        list(loud.feed(part))
+        assert not list(quiet.feed(part))
         states = quiet.save()
         for flow, state in loud.save().items():
             assert not difference(loud._unpacked(state), loud._unpacked(states[flow]))
     assert not list(quiet.finish())
-    assert quiet._table_builder.budget.left == Budget().left
+    assert quiet._table_builder.budget.left == EntryQuota().left
 
 
 def test_flows_that_are_dropped_give_back_what_they_held() -> None:
@@ -123,13 +123,13 @@ def test_flows_that_are_dropped_give_back_what_they_held() -> None:
     dissection = Dissector(_TABLES, _OPTIONS)
     used = 0
     for at, segment in enumerate(every):
-        list(dissection.take([segment]))
+        list(dissection.feed([segment]))
         used = max(used, dissection._connections.quota.used_bytes)
         if at % 9 == 0:
             states = dissection.save()
             dissection.drop(states)
             assert not dissection.save()
-            assert dissection._table_builder.budget.left == Budget().left
+            assert dissection._table_builder.budget.left == EntryQuota().left
             assert not dissection._connections.quota.used_bytes
             dissection.load(states.values())
     assert used
@@ -141,7 +141,7 @@ def test_what_was_handed_on_is_not_in_a_state() -> None:
     seen = 0
     for segment in segments([path]):
         seen += len(segment.payload)
-        list(dissection.take([segment]))
+        list(dissection.feed([segment]))
     kept = sum(len(zlib.decompress(state)) for state in dissection.save().values())
     assert seen > 150_000
     assert kept < 60_000

@@ -16,7 +16,7 @@ from dissect.nats.capture import CaptureReport
 from dissect.nats.errors import CaptureError
 from dissect.nats.partition import partitions as module
 from dissect.nats.partition.byte_ranges import SMALLEST
-from dissect.nats.partition.partitions import read_stretch, stretches
+from dissect.nats.partition.partitions import partitions_of, read_partition
 
 from tests.dissector.cutting import (
     HOSTILE,
@@ -47,8 +47,8 @@ def test_files_that_do_not_overlap_are_read_extent_by_extent(tmp_path: Path) -> 
     paths = written(tmp_path, records[200:], records[:100], records[100:200])
     for size in SIZES:
         made = same_in_stretches(paths, size)
-        assert all(len(one.extents) == 1 and one.begin_ns is None for one in made)
-    assert [one.extents[0].capture for one in made] == ["001", "002", "000"]
+        assert all(len(one.byte_ranges) == 1 and one.begin_ns is None for one in made)
+    assert [one.byte_ranges[0].capture for one in made] == ["001", "002", "000"]
 
 
 def test_only_what_overlaps_is_read_together(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_only_what_overlaps_is_read_together(tmp_path: Path) -> None:
     paths = written(tmp_path, records[:310], shifted(records[295:600], 1), records[600:])
     made = same_in_stretches(paths, SMALLEST)
     assert [one.number for one in made] == list(range(len(made)))
-    together = [one for one in made if len(one.extents) > 1]
+    together = [one for one in made if len(one.byte_ranges) > 1]
     assert 0 < len(together) < 4 < len(made) / 4
 
 
@@ -68,7 +68,7 @@ def test_two_taps_are_one_timeline(late: bool, tmp_path: Path) -> None:
     for size in SIZES:
         made = same_in_stretches(paths, size)
     made = same_in_stretches(paths, SMALLEST)
-    largest = max(sum(extent.bytes for extent in one.extents) for one in made)
+    largest = max(sum(byte_range.bytes for byte_range in one.byte_ranges) for one in made)
     assert len(made) > 20 and largest < 12 * SMALLEST
     assert all(one.bytes < 12 * SMALLEST for one in made)
     assert pickle.loads(pickle.dumps(made)) == made
@@ -111,9 +111,9 @@ def test_any_captures_are_one_timeline(
 def test_a_stretch_reports_what_it_read(tmp_path: Path) -> None:
     paths = written(tmp_path, packets(100), packets(100, 2))
     walked, _ = settled(paths, 1 << 20)
-    (one,) = stretches(walked)
+    (one,) = partitions_of(walked)
     report = CaptureReport()
-    count = sum(len(run.places) for run in read_stretch(one, report))
+    count = sum(len(run.places) for run in read_partition(one, report))
     assert count == sum(file.packets for file in report.files) == 200
     assert [file.capture for file in report.files] == ["000", "001"]
 
@@ -124,15 +124,15 @@ def test_more_captures_than_can_be_open_are_refused(
     monkeypatch.setattr(module, "MOST_OPEN", 4)
     apart = written(tmp_path, *(shifted(packets(20, seed), 19 * seed) for seed in range(9)))
     walked, _ = settled(apart, SMALLEST)
-    assert len(stretches(walked)) > 1
+    assert len(partitions_of(walked)) > 1
     together = written(tmp_path, *(packets(20, seed) for seed in range(5)))
     walked, _ = settled(together, SMALLEST)
     with pytest.raises(CaptureError, match="captures overlap in time; put some of them together"):
-        stretches(walked)
+        partitions_of(walked)
 
 
 def test_captures_without_packets_have_no_stretch(tmp_path: Path) -> None:
     paths = written(tmp_path, [], packets(3), [])
-    assert [one.extents[0].capture for one in same_in_stretches(paths, SMALLEST)] == ["001"]
+    assert [one.byte_ranges[0].capture for one in same_in_stretches(paths, SMALLEST)] == ["001"]
     assert same_in_stretches(written(tmp_path, []), SMALLEST) == []
     assert whole([tmp_path / "000"])[0] == []

@@ -1,4 +1,4 @@
-"""Walks over extents, and the proof that they begin where records do."""
+"""Walks over byte ranges, and the proof that they begin where records do."""
 
 from __future__ import annotations
 
@@ -67,24 +67,26 @@ def test_a_walk_tells_that_times_go_back(tmp_path: Path) -> None:
 
 def test_good_guesses_are_proven_at_once(tmp_path: Path) -> None:
     path = written(tmp_path, pcap_file(packets(3000)))
-    walked = [walk(extent) for extent in cut(str(path), 1 << 18)]
+    walked = [walk(byte_range) for byte_range in cut(str(path), 1 << 18)]
     proven, again = prove(walked)
     assert again == [] and len(proven) == len(walked) > 3
-    assert [each.extent.first for each in proven] == [
+    assert [each.byte_range.first for each in proven] == [
         1 + sum(each.packets for each in proven[:count]) for count in range(len(proven))
     ]
-    assert not any(each.extent.guessed for each in proven)
+    assert not any(each.byte_range.guessed for each in proven)
 
 
 def test_a_wrong_start_is_walked_again(tmp_path: Path) -> None:
     path = written(tmp_path, pcap_file(packets(3000)))
-    walked = [walk(extent) for extent in cut(str(path), 1 << 18)]
+    walked = [walk(byte_range) for byte_range in cut(str(path), 1 << 18)]
     right = walked[2]
-    moved = replace(right.extent, start=right.extent.start + 4)
+    moved = replace(right.byte_range, start=right.byte_range.start + 4)
     walked[2] = walk(moved)
     proven, again = prove(walked)
     assert len(proven) == 2
-    assert [(extent.number, extent.start) for extent in again] == [(2, right.extent.start)]
+    assert [(byte_range.number, byte_range.start) for byte_range in again] == [
+        (2, right.byte_range.start)
+    ]
     walked[2] = walk(again[0])
     proven, again = prove(walked)
     assert again == [] and packets_of(proven) == whole([path])[0]
@@ -92,27 +94,27 @@ def test_a_wrong_start_is_walked_again(tmp_path: Path) -> None:
 
 def test_a_later_extent_with_the_right_start_waits_for_no_other(tmp_path: Path) -> None:
     path = written(tmp_path, pcap_file(packets(3000)))
-    walked = [walk(extent) for extent in cut(str(path), 1 << 18)]
+    walked = [walk(byte_range) for byte_range in cut(str(path), 1 << 18)]
     for number in (1, 4):
-        extent = walked[number].extent
+        byte_range = walked[number].byte_range
         end = walked[number].landed
         walked[number] = replace(
             walked[number],
-            extent=replace(extent, start=extent.start + 16),
+            byte_range=replace(byte_range, start=byte_range.start + 16),
             ended=walked[number].ended,
         )
         assert walked[number].landed == end
     _, again = prove(walked)
-    assert [extent.number for extent in again] == [1, 4]
+    assert [byte_range.number for byte_range in again] == [1, 4]
 
 
 def test_behind_damage_there_is_nothing(tmp_path: Path) -> None:
     path = written(tmp_path, HOSTILE["damaged pcap"])
-    walked = [walk(extent) for extent in cut(str(path), SMALLEST)]
+    walked = [walk(byte_range) for byte_range in cut(str(path), SMALLEST)]
     proven, again = prove(walked)
     while again:
-        for extent in again:
-            walked[extent.number] = walk(extent)
+        for byte_range in again:
+            walked[byte_range.number] = walk(byte_range)
         proven, again = prove(walked)
     assert proven[-1].report.fault and len(proven) < len(walked)
     assert joined(proven).damage == whole([path])[1][0].damage
@@ -126,10 +128,10 @@ def test_sections_of_either_byte_order_take_few_rounds(tmp_path: Path) -> None:
         rounds.append(len(chains))
         return map(walk_chain, chains)
 
-    extents = cut(str(path), SMALLEST)
-    (walked,), wrong = settle([extents], walks)
+    byte_ranges = cut(str(path), SMALLEST)
+    (walked,), wrong = settle([byte_ranges], walks)
     assert packets_of(walked) == whole([path])[0]
-    assert wrong >= sum(rounds[1:]) > 0 and len(rounds) < 8 < len(extents)
+    assert wrong >= sum(rounds[1:]) > 0 and len(rounds) < 8 < len(byte_ranges)
 
 
 def test_the_context_of_late_interfaces_takes_one_more_round(tmp_path: Path) -> None:
@@ -144,10 +146,10 @@ def test_the_context_of_late_interfaces_takes_one_more_round(tmp_path: Path) -> 
         rounds.append(len(chains))
         return map(walk_chain, chains)
 
-    extents = cut(str(path), SMALLEST)
-    (walked,), wrong = settle([extents], walks)
+    byte_ranges = cut(str(path), SMALLEST)
+    (walked,), wrong = settle([byte_ranges], walks)
     assert packets_of(walked) == whole([path])[0]
-    assert len(rounds) == 2 and wrong == rounds[1] > len(extents) // 2
+    assert len(rounds) == 2 and wrong == rounds[1] > len(byte_ranges) // 2
 
 
 def test_a_capture_that_always_fools_the_guess_needs_few_rounds(tmp_path: Path) -> None:
@@ -160,10 +162,10 @@ def test_a_capture_that_always_fools_the_guess_needs_few_rounds(tmp_path: Path) 
         rounds += 1
         return map(walk_chain, chains)
 
-    extents = cut(str(path), SMALLEST)
-    (walked,), wrong = settle([extents], walks)
+    byte_ranges = cut(str(path), SMALLEST)
+    (walked,), wrong = settle([byte_ranges], walks)
     assert packets_of(walked) == whole([path])[0]
-    assert 0 < wrong and rounds < 15 < len(extents)
+    assert 0 < wrong and rounds < 15 < len(byte_ranges)
 
 
 @pytest.mark.parametrize("name", ["simple", "huge", "pcap in pcap"])

@@ -1,4 +1,4 @@
-"""What a survey says of a stretch: exact states of what begins there, summaries for the rest."""
+"""What a survey says of a partition: exact states of what begins there, summaries for the rest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dissect.nats.pipeline import segments
 from dissect.nats.tables import FROM_ENGINE
 from dissect.nats.types import Segment
 
-from .leaping import NAME, PUB, packets, summary_of
+from .advancing import NAME, PUB, packets, summary_of
 from tests.support.graphs import difference
 from tests.support.paths import CAPTURES
 
@@ -31,7 +31,7 @@ def test_states_are_those_of_a_dissection(name: str) -> None:
     every = list(segments([str(CAPTURES / name)]))[:60]
     states = _survey(every).states()
     dissection = Dissector(list(FROM_ENGINE), Options())
-    list(dissection.take(every))
+    list(dissection.feed(every))
     expected = dissection.save()
     assert list(states) == list(expected)
     for key, state in expected.items():

@@ -295,6 +295,8 @@ def test_live_rows_are_narrowed_as_they_come() -> None:
 def test_shares_are_the_whole() -> None:
     path = str(CAPTURES / "core-2.15.1.pcap")
     beats: list[int] = []
-    parts = [list(released([path], ["flows"], share=(k, 3), beat=beats.append)) for k in range(3)]
+    parts = [
+        list(released([path], ["flows"], share=(k, 3), on_progress=beats.append)) for k in range(3)
+    ]
     assert sorted(row for part in parts for row in part) == list(released([path], ["flows"]))
     assert max(beats) == TRUTH["core-2.15.1.pcap"]["packets"]

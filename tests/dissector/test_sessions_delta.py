@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissect.nats.framing.events import Batch
-from dissect.nats.sessions import Budget, Session, SessionDelta
+from dissect.nats.sessions import EntryQuota, Session, SessionDelta
 from dissect.nats.sessions.delta import is_sound
 from dissect.nats.types import Chunk, Direction
 from natsync.protocol import Context, Decoder, Frame, Kind, Role
@@ -36,7 +36,9 @@ def _batch(wire: bytes, way: Direction, number: int = 1, kind: Kind = Kind.CLIEN
     return Batch(way, number, chunk, chunk, _frames(wire, way, kind), None)
 
 
-def _session(before: Sequence[tuple[Direction, bytes]], budget: Budget | None = None) -> Session:
+def _session(
+    before: Sequence[tuple[Direction, bytes]], budget: EntryQuota | None = None
+) -> Session:
     session = Session("s", _TABLES, budget=budget)
     for way, wire in before:
         session.add(_batch(wire, way))
@@ -70,7 +72,7 @@ def test_a_sum_is_worth_its_frames(said: list[tuple[Direction, bytes]]) -> None:
     for number, (way, wire) in enumerate(said, 2):
         batch = _batch(wire, way, number)
         one.add(batch)
-        assert sums.setdefault(way, SessionDelta()).take(batch, ())
+        assert sums.setdefault(way, SessionDelta()).add(batch, ())
     for way, amount in sums.items():
         assert other.add_sum(way, amount)
     assert _same(one, other)
@@ -87,7 +89,7 @@ def test_what_servers_carry() -> None:
     for number, wire in enumerate(wires * 3, 2):
         batch = _batch(wire, _ORIGINATOR, number, Kind.ROUTE)
         one.add(batch)
-        assert amount.take(batch, ())
+        assert amount.add(batch, ())
     assert other.add_sum(_ORIGINATOR, amount)
     assert _same(one, other)
 
@@ -110,13 +112,13 @@ def test_what_servers_carry() -> None:
 def test_what_is_not_plain_is_not_taken(way: Direction, wire: bytes) -> None:
     amount = SessionDelta()
     plain = b"PUB a 1\r\nx\r\n" if way is _ORIGINATOR else b"MSG a 1 1\r\nx\r\n"
-    assert not amount.take(_batch(plain + wire, way), {b"asked"})
+    assert not amount.add(_batch(plain + wire, way), {b"asked"})
     assert not amount.counts
 
 
 def _sum(wire: bytes, way: Direction) -> SessionDelta:
     amount = SessionDelta()
-    assert amount.take(_batch(wire, way, 2), ())
+    assert amount.add(_batch(wire, way, 2), ())
     return amount
 
 
@@ -150,8 +152,8 @@ def test_a_reply_to_an_older_request() -> None:
 
 def test_sids_that_are_unknown_need_room() -> None:
     wire = b"MSG a 1 0\r\n\r\nMSG a 2 0\r\n\r\n"
-    assert not _session([], Budget(1)).add_sum(_RESPONDER, _sum(wire, _RESPONDER))
-    assert _session([], Budget(2)).add_sum(_RESPONDER, _sum(wire, _RESPONDER))
+    assert not _session([], EntryQuota(1)).add_sum(_RESPONDER, _sum(wire, _RESPONDER))
+    assert _session([], EntryQuota(2)).add_sum(_RESPONDER, _sum(wire, _RESPONDER))
 
 
 def test_subjects_that_are_sound() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissect.nats.sessions.interest import Interest
-from dissect.nats.sessions.quota import Budget
+from dissect.nats.sessions.quota import EntryQuota
 from dissect.nats.sessions.subscriptions import Subscription
 from natsync.protocol import LMsg, LSub, LUnsub, RMsg, RSub, RUnsub, matches
 
@@ -18,7 +18,7 @@ class Told(Interest):
     def __init__(self, entries: int = 1000) -> None:
         self.over: list[Subscription] = []
         self.given_up: list[int] = []
-        self.budget = Budget(entries)
+        self.budget = EntryQuota(entries)
         self.entries = entries
         super().__init__(self.budget, self.over.append, self.given_up.append)
 

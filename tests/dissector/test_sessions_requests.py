@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissect.nats.records import RequestRecord
-from dissect.nats.sessions.quota import Budget
+from dissect.nats.sessions.quota import EntryQuota
 from dissect.nats.sessions.requests import RequestRows, Requests
 from dissect.nats.sessions.subscriptions import Subscription
 from natsync.protocol import HMsg, HPub, Msg, Pub
@@ -16,7 +16,7 @@ class Told:
 
     def __init__(self, entries: int = 1 << 18) -> None:
         self.out: list[RequestRecord] = []
-        self.budgets = Budget(entries), Budget(entries)
+        self.budgets = EntryQuota(entries), EntryQuota(entries)
         rows = RequestRows("s", self.out.append)
         self.both = Requests(self.budgets[0], rows), Requests(self.budgets[1])
         self.ts_ns = 0

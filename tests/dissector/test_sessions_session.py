@@ -8,7 +8,7 @@ from time import process_time
 from dissect.nats.anomalies import Anomaly
 from dissect.nats.framing.events import Batch, Note
 from dissect.nats.records import RequestRecord, SessionRecord, SubscriptionRecord
-from dissect.nats.sessions import Budget, Session
+from dissect.nats.sessions import EntryQuota, Session
 from dissect.nats.types import Chunk, Direction
 from natsync.protocol import (
     Connect,
@@ -58,7 +58,7 @@ def told(
     return record
 
 
-def odd(*said: Said, budget: Budget | None = None) -> list[tuple[str, int, str]]:
+def odd(*said: Said, budget: EntryQuota | None = None) -> list[tuple[str, int, str]]:
     """Name, packet and text of what the session finds odd."""
     session = Session(budget=budget)
     tell(session, *said)
@@ -283,7 +283,7 @@ def test_more_answers_than_questions() -> None:
 
 def test_what_is_given_up_is_said() -> None:
     subs: list[Said] = [(ORIGINATOR, Sub(b"a", b"%d" % number)) for number in range(3)]
-    assert odd(*subs, budget=Budget(2)) == [
+    assert odd(*subs, budget=EntryQuota(2)) == [
         ("forgotten", 3, "1 subscriptions given up: there were too many")
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.sessions.quota import Budget
+from dissect.nats.sessions.quota import EntryQuota
 from dissect.nats.sessions.subscriptions import Subscription, Subscriptions, subscription_row
 from dissect.nats.types import Direction
 from natsync.protocol import Sub, Unsub
@@ -18,7 +18,7 @@ class Told(Subscriptions):
     def __init__(self, entries: int = 1000) -> None:
         self.over: list[Subscription] = []
         self.given_up: list[int] = []
-        self.budget = Budget(entries)
+        self.budget = EntryQuota(entries)
         super().__init__(self.budget, self.over.append, self.given_up.append)
 
     def deliver(self, sid: bytes, ts_ns: int = 0) -> None:

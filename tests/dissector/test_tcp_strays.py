@@ -14,8 +14,8 @@ from dissect.nats.tcp.flow_table import Delivery, FlowTable
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Gap, Oddity, Segment
 
+from tests.support.partitioned import in_one, in_stretches
 from tests.support.pcapwriter import Record, ip, link, pcap_file, tcp
-from tests.support.stretched import in_one, in_stretches
 
 A, B = b"\n\0\0\1\n\0\0\2\x13\x88\x10\x7e", b"\n\0\0\2\n\0\0\1\x10\x7e\x13\x88"
 ACK = 16

@@ -15,17 +15,17 @@ from dissect.nats import Options
 from dissect.nats.cli import cli
 from dissect.nats.engine.connections import packet_events
 from dissect.nats.options import Payload
-from dissect.nats.parallel import Work, sharded
+from dissect.nats.parallel import TableJob, sharded
 from dissect.nats.pipeline import records, segments
 from dissect.nats.records import FlowRecord, FrameRecord, Record, SessionRecord
 from dissect.nats.types import Direction
 
-from tests.dissector.leaping import check, even
+from tests.dissector.advancing import check, even
 from tests.support import xor_layer
 from tests.support.conversations import CONNECT, INFO
+from tests.support.partitioned import in_one, in_stretches
 from tests.support.pcapwriter import Record as Packet
 from tests.support.pcapwriter import Talk, pcap_file
-from tests.support.stretched import in_one, in_stretches
 
 KEY = b"\x11\x82\x33\xc4\x55\xa6\x77\x98"
 GREETING = xor_layer.GREETING + KEY
@@ -133,7 +133,7 @@ def test_several_processes_give_the_same_rows(
 ) -> None:
     path = capture(tmp_path / "a.pcap", harm)
     expected = [repr(row) for row in records([path], ["frames"], OPTIONS)]
-    work = Work(paths=(path,), table="frames", options=OPTIONS, renderer=renderer)
+    work = TableJob(paths=(path,), table="frames", options=OPTIONS, renderer=renderer)
     with closing(sharded(work, 2)) as rows:
         assert list(rows) == expected
     assert len(expected) > 800

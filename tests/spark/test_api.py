@@ -19,8 +19,8 @@ from dissect.nats.spark import api
 from dissect.nats.spark.api import JobOptions, Summary, dissect, plan, read
 
 from tests.support.damage import pcap_bytes, read_pcap
+from tests.support.partitioned import TABLES, in_one, ordered
 from tests.support.paths import CAPTURES
-from tests.support.stretched import TABLES, in_one, ordered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,11 +8,11 @@ from click.testing import CliRunner, Result
 
 from dissect.nats.commands.arguments import GroupedCommand, payload_option
 from dissect.nats.options import Payload
-from dissect.nats.spark.arguments import JobGiven, job_given, job_options
+from dissect.nats.spark.arguments import JobArguments, job_given, job_options
 from dissect.nats.tables import TABLES
 from natsync.protocol import Kind
 
-seen: list[JobGiven] = []
+seen: list[JobArguments] = []
 
 
 @click.command(cls=GroupedCommand)
@@ -26,7 +26,7 @@ def run(*args: str) -> Result:
     return CliRunner().invoke(command, list(args))
 
 
-def asked(*args: str) -> JobGiven:
+def asked(*args: str) -> JobArguments:
     done = run(*args, "--out", "tables")
     assert done.exit_code == 0, done.output
     return seen.pop()
@@ -59,8 +59,8 @@ def test_what_is_said_is_heard() -> None:
     assert made.conf == {"spark.executor.memory": "4g", "spark.x": "a=b"}
     assert made.from_time == (1_700_000_000 * 10**9, False)
     assert made.until_time == (1_700_000_001 * 10**9, False)
-    assert made.options.hints == {4222: Kind.CLIENT}
-    assert (made.options.payload, made.options.redact) == (Payload.SHA256, False)
+    assert made.dissection.hints == {4222: Kind.CLIENT}
+    assert (made.dissection.payload, made.dissection.redact) == (Payload.SHA256, False)
     assert (made.master, made.summary) == ("spark://a:7077", "-")
 
 

@@ -15,10 +15,10 @@ from dissect.nats.output.arrow import records_of
 from dissect.nats.partition.partitions import Partition
 from dissect.nats.spark import arrow_tasks as tasks
 from dissect.nats.spark.output import Writer
-from dissect.nats.spark.stages import ChunkContext, Work, parts
+from dissect.nats.spark.stages import ChunkContext, JobSpec, chunk_contexts
 
+from tests.support.partitioned import WORK, chunks_of, in_one, ordered, planned, surveyed
 from tests.support.paths import CAPTURES
-from tests.support.stretched import WORK, in_one, ordered, planned, surveyed, visits_of
 
 SAMPLE = str(CAPTURES / "core-2.15.1.pcap")
 
@@ -82,37 +82,40 @@ def test_a_survey_of_what_changed_says_so(tmp_path: Path) -> None:
         body(state)
 
 
-def prepared(size: int, *tables: str) -> tuple[Work, list[ChunkContext], Iterator[pa.RecordBatch]]:
+def prepared(
+    size: int, *tables: str
+) -> tuple[JobSpec, list[ChunkContext], Iterator[pa.RecordBatch]]:
     """What a decode is given, made by the tasks before it."""
     found: list[Partition] = planned([SAMPLE], size)
-    work = Work(frozenset(tables), Options())
-    facts, flows = surveyed(found, work)
-    known = parts(found, facts)
-    visits = visits_of(flows)
+    spec = JobSpec(frozenset(tables), Options())
+    facts, flows = surveyed(found, spec)
+    known = chunk_contexts(found, facts)
+    chunks = chunks_of(flows)
     given = rows(
-        sorted((0, *visit) for visit in visits), *"share stretch flow following first told".split()
+        sorted((0, *chunk) for chunk in chunks),
+        *"share partition flow following first told".split(),
     )
     inputs: list[tuple[object, ...]] = [(at, tasks.RUN, b"", b"") for at in range(len(found))]
-    for number, flow, state, _ in told(tasks.stitching(work, known)(given)):
+    for number, flow, state, _ in told(tasks.stitching(spec, known)(given)):
         inputs.append((number, tasks.STATE, flow, state))
-    inputs += [(visit.number, tasks.LEAVING, visit.flow, b"") for visit in visits]
+    inputs += [(chunk.number, tasks.CONTINUING, chunk.flow, b"") for chunk in chunks]
     inputs.sort(key=lambda row: row[:2])
-    return work, known, rows(inputs, "stretch", "kind", "flow", "body")
+    return spec, known, rows(inputs, "partition", "kind", "flow", "body")
 
 
 def test_reading_gives_the_rows_of_a_table() -> None:
-    work, known, inputs = prepared(8192, "frames")
-    batches = tasks.reading(work, known, "frames")(inputs)
+    spec, known, inputs = prepared(8192, "frames")
+    batches = tasks.reading(spec, known, "frames")(inputs)
     got = [row for batch in batches for row in records_of("frames", batch)]
     assert ordered(got) == in_one([SAMPLE], ["frames"])
 
 
 def test_writing_tells_what_was_written(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    work, known, inputs = prepared(8192, "frames", "sessions")
+    spec, known, inputs = prepared(8192, "frames", "sessions")
     whole = tasks.Decoded()
     for _, _, text in told(
-        tasks.writing(work, known, ["frames"], partial(Writer, str(tmp_path), "run"))(inputs)
+        tasks.writing(spec, known, ["frames"], partial(Writer, str(tmp_path), "run"))(inputs)
     ):
         decoded = body(text)
         assert isinstance(decoded, tasks.Decoded)

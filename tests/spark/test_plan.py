@@ -9,14 +9,14 @@ import pytest
 
 from dissect.nats.options import Options
 from dissect.nats.spark import arrow_tasks as tasks
-from dissect.nats.spark.executor import Runner
 from dissect.nats.spark.plan import Job
-from dissect.nats.spark.stages import Work
+from dissect.nats.spark.stages import JobSpec
+from dissect.nats.spark.task_runner import TaskRunner
 from dissect.nats.spark.types import spark_schema
 
 from tests.spark.test_stages import fragmented
+from tests.support.partitioned import in_one, planned
 from tests.support.paths import CAPTURES
-from tests.support.stretched import in_one, planned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,13 +26,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 def job(spark: SparkSession, path: str, size: int) -> Job:
     found = planned([path], size)
-    work = Work(frozenset({"frames"}), Options())
-    return Job(Runner(spark), work, found, Path(path).stat().st_size)
+    spec = JobSpec(frozenset({"frames"}), Options())
+    return Job(TaskRunner(spark), spec, found, Path(path).stat().st_size)
 
 
 def frames(made: Job) -> int:
     rows = made.decoded(
-        lambda parts: tasks.reading(made.work, parts, "frames"), spark_schema("frames")
+        lambda contexts: tasks.reading(made.spec, contexts, "frames"), spark_schema("frames")
     )
     return rows.count()
 
@@ -50,7 +50,7 @@ def test_several_are_surveyed_and_stitched(spark: SparkSession) -> None:
     assert frames(made) == len(in_one([path], ["frames"]))
     assert set(made.stages.seconds) == {"survey", "stitch"}
     assert made.moved_bytes > 0 and made.surveyed_again == 0
-    assert 0 < made.read_again < made.visits
+    assert 0 < made.read_again < made.continued
 
 
 def test_where_fragments_wait_it_is_surveyed_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from dissect.nats.records import Record
 from dissect.nats.spark.api import JobOptions, dissect
 from dissect.nats.spark.sink import NewWriter, Written
 
+from tests.support.partitioned import in_one
 from tests.support.paths import CAPTURES
-from tests.support.stretched import in_one
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,21 +10,21 @@ import pytest
 
 from dissect.nats.partition import survey
 from dissect.nats.records import FlowRecord
-from dissect.nats.spark.stages import NO_TIME, needs_resurvey, parts, share_of
+from dissect.nats.spark.stages import NO_TIME, chunk_contexts, needs_resurvey, share_of
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.damage import Pcap, harm, pcap_bytes, read_pcap, snap, start_at
-from tests.support.paths import CAPTURES
-from tests.support.pcapwriter import Record, Talk, fragments, link, pcap_file
-from tests.support.stretched import (
+from tests.support.partitioned import (
     WORK,
+    chunks_of,
     in_one,
     in_stretches,
     planned,
     stitched,
     surveyed,
-    visits_of,
 )
+from tests.support.paths import CAPTURES
+from tests.support.pcapwriter import Record, Talk, fragments, link, pcap_file
 
 NAMES = sorted(path.name for path in CAPTURES.iterdir() if path.suffix in (".pcap", ".pcapng"))
 HOUR_NS = 3600 * 10**9
@@ -69,7 +69,7 @@ def test_a_flow_that_was_silent_before_is_read_again(tmp_path: Path) -> None:
     found = planned([path], 60_000)
     told, flows = surveyed(found)
     assert any(met.state is None for some in flows for met in some)
-    states = stitched(WORK, parts(found, told), visits_of(flows))
+    states = stitched(WORK, chunk_contexts(found, told), chunks_of(flows))
     assert any(state.read for state in states)
     is_the_same([path], 60_000)
 
@@ -116,7 +116,7 @@ def test_a_message_larger_than_some_stretches(tmp_path: Path) -> None:
 
 
 def filler(now_ns: int, count: int = 60) -> list[Record]:
-    """Another connection, which fills stretches."""
+    """Another connection, which fills partitions."""
     talk = Talk(client=("10.9.9.9", 555), now_ns=now_ns).handshake().from_server(INFO)
     for number in range(count):
         talk.from_client(b"PUB filler.%d 200\r\n%b\r\n" % (number, b"x" * 200))
@@ -204,7 +204,7 @@ def test_overlapping_captures(tmp_path: Path) -> None:
 def test_what_a_stretch_has_to_know_of_others() -> None:
     found = planned([str(CAPTURES / "core-2.15.1.pcap")], 8192)
     told, _ = surveyed(found)
-    known = parts(found, told)
+    known = chunk_contexts(found, told)
     assert [part.last for part in known] == [False] * (len(known) - 1) + [True]
     assert [part.latest_ns for part in known] == [one.latest_ns for one in told]
     assert known[-1].later_ns == NO_TIME
@@ -214,16 +214,16 @@ def test_what_a_stretch_has_to_know_of_others() -> None:
 
 def test_a_flow_is_visited_in_order_and_by_one_share() -> None:
     _, flows = surveyed(planned([str(CAPTURES / "core-2.15.1.pcap")], 4096))
-    visits = visits_of(flows)
-    assert visits
-    assert all(visit.number < visit.following for visit in visits)
-    assert {share_of(visit.flow, 2) for visit in visits} == {0, 1}
+    chunks = chunks_of(flows)
+    assert chunks
+    assert all(chunk.number < chunk.following for chunk in chunks)
+    assert {share_of(chunk.flow, 2) for chunk in chunks} == {0, 1}
 
 
 def test_most_of_a_long_clean_flow_is_not_read_again() -> None:
     found = planned([str(CAPTURES / "bulk-2.15.1.pcap")], 32768)
     told, flows = surveyed(found)
-    visits = visits_of(flows)
-    states = stitched(WORK, parts(found, told), visits)
-    assert len(states) == len(visits) > 5
+    chunks = chunks_of(flows)
+    states = stitched(WORK, chunk_contexts(found, told), chunks)
+    assert len(states) == len(chunks) > 5
     assert sum(state.read for state in states) < len(states) / 3

@@ -8,7 +8,7 @@ import pytest
 
 from dissect.nats.errors import DissectError, MissingLibrary, SparkError
 from dissect.nats.output.arrow import pyarrow
-from dissect.nats.spark.state_store import Store
+from dissect.nats.spark.state_store import StateStore
 
 from tests.support.requirements import missing
 
@@ -20,7 +20,7 @@ except MissingLibrary as lack:
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_files_by_name(scheme: str, tmp_path: Path) -> None:
-    store = Store(f"{scheme}{tmp_path}/a/b")
+    store = StateStore(f"{scheme}{tmp_path}/a/b")
     assert (store.names(), store.read("x")) == ([], None)
     for name, content in {"y": b"1", "x": b"2"}.items():
         store.write(name, content)
@@ -32,12 +32,12 @@ def test_files_by_name(scheme: str, tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    store = Store(str(tmp_path / "file"))
+    store = StateStore(str(tmp_path / "file"))
     with pytest.raises(
         SparkError, match="the folder of states cannot be written: .*; name one that"
     ):
         store.write("x", b"")
     with pytest.raises(SparkError, match="cannot be written"):
-        Store(str(tmp_path)).delete("nothing")
+        StateStore(str(tmp_path)).delete("nothing")
     with pytest.raises(DissectError, match="cannot be reached"):
-        Store("nosuch://x/y")
+        StateStore("nosuch://x/y")

@@ -80,7 +80,7 @@ class Said:
         return self
 
     def _feed(self, sender: Direction, item: Chunk | Gap) -> None:
-        self._keep(self.framing.take(sender.other if self.swapped else sender, [item]))
+        self._keep(self.framing.feed(sender.other if self.swapped else sender, [item]))
 
     def _keep(self, events: list[Event] | RolesSwapped) -> None:
         if isinstance(events, RolesSwapped):

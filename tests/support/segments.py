@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.packet import Layers
+from dissect.nats.packet import PacketParser
 from dissect.nats.tcp.reassembly import Limits, Stream
 from dissect.nats.types import Chunk, Gap, Item, Oddity, Packet, Segment
 
@@ -19,12 +19,12 @@ MASK = 0xFFFFFFFF
 
 def segments_of(records: Iterable[Record]) -> list[Segment]:
     """What Ethernet packets carry."""
-    layers = Layers()
+    parser = PacketParser()
     packets = (
         Packet(record.ts_ns, number, "t.pcap", ETHERNET, record.data, record.length)
         for number, record in enumerate(records, 1)
     )
-    found = [layers.segment_of(packet) for packet in packets]
+    found = [parser.segment_of(packet) for packet in packets]
     return [segment for segment in found if segment is not None]
 
 

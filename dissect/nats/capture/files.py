@@ -48,7 +48,7 @@ def identity(path: str) -> str:
     return path if is_uri(path) else os.path.realpath(path)
 
 
-def told(path: str) -> tuple[int, int]:
+def size_and_mtime(path: str) -> tuple[int, int]:
     """The size of a file in bytes and when it changed (ns). CaptureError if there is none, or if it is
     anything else than a file."""
     if is_uri(path):

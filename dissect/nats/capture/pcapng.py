@@ -64,7 +64,7 @@ def read_pcapng(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Read
                 earlier = section.ended(0, earlier)
                 section = Section(ORDERS[data[at + 8 : at + 12]], report)
                 section.begin(data)
-            section.take(kind, at + 8, end - 4)
+            section.add_block(kind, at + 8, end - 4)
             at = end
         yield from section.taken()
         blocks.at = at

@@ -108,7 +108,7 @@ class Section:
             earlier.leans or self._leans,
         )
 
-    def take(self, kind: int, start: int, end: int) -> None:
+    def add_block(self, kind: int, start: int, end: int) -> None:
         """A whole block, whose body is `start` to `end`."""
         if kind == _ENHANCED or kind == _PACKET:
             self._packet(kind, start, end)

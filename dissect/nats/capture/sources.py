@@ -19,7 +19,16 @@ from ..errors import CaptureError, MissingLibrary
 from ..types import Packet, Packets
 from . import decompress as unpack
 from . import pcap, pcapng
-from .files import OVERLAP, capture_name, contents, identity, is_uri, matches, opened, told
+from .files import (
+    OVERLAP,
+    capture_name,
+    contents,
+    identity,
+    is_uri,
+    matches,
+    opened,
+    size_and_mtime,
+)
 from .merge import MOST_OPEN, merge
 from .reader import NOWHERE, Blocks, Pieces, Reading, pieces_of
 from .report import CaptureReport, FileReport
@@ -160,7 +169,7 @@ def _size(path: str) -> int | None:
     if path == STDIN:
         return None
     try:
-        return told(path)[0]
+        return size_and_mtime(path)[0]
     except CaptureError:
         return None
 

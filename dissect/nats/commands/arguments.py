@@ -321,7 +321,7 @@ def server_options(command: Command) -> Command:
     return _row_options((*FORMATS, DOT), graph(command))
 
 
-def talk_options(command: Command) -> Command:
+def conversation_options(command: Command) -> Command:
     """Captures, and the options of a command that prints some rows of a table, chosen by itself."""
     options = (_format(tuple(FORMATS)), _COLUMNS, _LIMIT, _CSV_SAFE, *_OUTPUT)
     return with_captures((*options, *INPUT), command)

@@ -60,7 +60,7 @@ class CommandOptions:
         return any((self.where is not None, self.kinds, self.from_time, self.until_time))
 
     @property
-    def options(self) -> Options:
+    def dissection(self) -> Options:
         """How to dissect."""
         return Options(
             hints=self.hints,
@@ -83,6 +83,6 @@ class CommandOptions:
         )
 
 
-def given(values: dict[str, object]) -> CommandOptions:
+def command_options(values: dict[str, object]) -> CommandOptions:
     """What click made of the command line, as one value."""
     return CommandOptions(**values)  # type: ignore[arg-type]  # the options above declare the same types

@@ -14,7 +14,7 @@ from ..engine.connections import packet_events
 from ..engine.session_tables import build_tables
 from ..number_formats import count_text, duration_text, size_text, time_text
 from ..options import Options
-from ..packet import Layers
+from ..packet import PacketParser
 from ..pipeline import segments, timelines
 from ..records import AnomalyRecord, FlowRecord, SessionRecord, printable, text_of
 
@@ -39,14 +39,14 @@ class Traffic:
 
 def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Traffic:
     """Reads captures to their ends; `report` tells of the files then."""
-    found, layers = Traffic(), Layers()
+    found, parser = Traffic(), PacketParser()
     tables = ("flows", "sessions", "anomalies")
     for timeline in timelines(paths, options, report):
-        source = segments(timeline, report, layers=layers, options=options)
+        source = segments(timeline, report, parser=parser, options=options)
         for _, records in build_tables(packet_events(source, options), tables, options):
             for record in records:
                 _count(found, record)
-    found.no_tcp = layers.passed_over
+    found.no_tcp = parser.passed_over
     return found
 
 

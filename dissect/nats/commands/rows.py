@@ -11,7 +11,7 @@ from ..capture import CaptureReport
 from ..output.duckdb import Where
 from ..output.formats import FORMATS
 from ..output.writer import Layout
-from ..parallel import Work, sharded
+from ..parallel import TableJob, sharded
 from ..pipeline import records, timelines
 from ..records import Record, SessionRecord
 from .command_options import CommandOptions
@@ -19,40 +19,40 @@ from .sorting import RenderedRow, SortOrder
 
 
 def rows_of(
-    table: str, given: CommandOptions, report: CaptureReport
+    table: str, options: CommandOptions, report: CaptureReport
 ) -> Generator[Record, None, None]:
     """The rows for which the `--where` condition is true; all rows without one."""
-    where = None if given.where is None else Where(table, given.where)
+    where = None if options.where is None else Where(table, options.where)
     with closing(where) if where else nullcontext():
         keep = where.kept if where else None
-        source = records(given.captures, [table], given.options, report, given.live, keep)
+        source = records(options.captures, [table], options.dissection, report, options.live, keep)
         with closing(source):
             yield from source
 
 
 def shared_rows(
     table: str,
-    given: CommandOptions,
+    options: CommandOptions,
     layout: Layout,
     jobs: int,
     report: CaptureReport,
     order: SortOrder | None = None,
 ) -> Generator[RenderedRow, None, None]:
     """The same rows, rendered by `jobs` processes."""
-    work = Work(
-        paths=given.captures,
+    job = TableJob(
+        paths=options.captures,
         table=table,
-        options=given.options,
-        renderer=partial(renderer, table, given.format, layout, order),
-        where=given.where,
+        options=options.dissection,
+        renderer=partial(renderer, table, options.format, layout, order),
+        where=options.where,
     )
-    if not given.separate:
-        yield from sharded(work, jobs, report)
+    if not options.separate:
+        yield from sharded(job, jobs, report)
         return
-    for timeline in timelines(given.captures, given.options, report):
+    for timeline in timelines(options.captures, options.dissection, report):
         alone = CaptureReport()
-        options = replace(work.options, separate=False)
-        yield from sharded(replace(work, paths=tuple(timeline), options=options), jobs, alone)
+        dissection = replace(job.options, separate=False)
+        yield from sharded(replace(job, paths=tuple(timeline), options=dissection), jobs, alone)
         report.files += alone.files
 
 

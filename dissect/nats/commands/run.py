@@ -52,28 +52,28 @@ class Chunk(NamedTuple):
 class Command:
     """One command: its options, its table, its output, and the report of the captures it reads."""
 
-    def __init__(self, table: str, given: CommandOptions) -> None:
+    def __init__(self, table: str, options: CommandOptions) -> None:
         self.table = table
-        self.given = given
+        self.options = options
         self.report = CaptureReport()
-        self.sink = sink_of(given.path, given.captures, FORMATS[given.format].binary)
+        self.sink = sink_of(options.path, options.captures, FORMATS[options.format].binary)
 
     @property
     def layout(self) -> Layout:
         """The user's choices for any format. Raises Fault for columns that the table does not have."""
-        given = self.given
+        options = self.options
         try:
-            columns = chosen_columns(self.table, given.columns) if self.table in TABLES else None
+            columns = chosen_columns(self.table, options.columns) if self.table in TABLES else None
         except ValueError as error:
             raise Fault(f"--columns: {error}") from None
-        terminal = terminal_of(sys.stdout) if given.path is None and sys.stdout else PLAIN
-        return Layout(columns, terminal, given.live, given.csv_safe)
+        terminal = terminal_of(sys.stdout) if options.path is None and sys.stdout else PLAIN
+        return Layout(columns, terminal, options.live, options.csv_safe)
 
     @property
     def format(self) -> OutputFormat:
         """How the table's rows are rendered and written."""
         try:
-            return FORMATS[self.given.format].table(self.table, self.layout)
+            return FORMATS[self.options.format].table(self.table, self.layout)
         except DissectError as error:
             raise Fault(str(error)) from None
 
@@ -81,13 +81,13 @@ class Command:
     def order(self) -> SortOrder | None:
         """The order of the rows, where the user wants another one than that of time."""
         try:
-            return None if self.given.sort is None else sort_order(self.table, self.given.sort)
+            return None if self.options.sort is None else sort_order(self.table, self.options.sort)
         except ValueError as error:
             raise Fault(f"--sort: {error}") from None
 
     def bar(self) -> ContextManager[Callable[[], None]]:
         """The progress bar; the function it gives takes it away."""
-        wanted = self.given.progress
+        wanted = self.options.progress
         if wanted or (wanted is None and sys.stderr is not None and sys.stderr.isatty()):
             from ..output.progress import QUIET, bar
 
@@ -97,37 +97,39 @@ class Command:
 
 def print_rows(run: Command) -> None:
     """Prints the rows of the command's table."""
-    given, form, order = run.given, run.format, run.order
-    jobs = given.jobs or cores()
-    if jobs > 1 and given.live:
+    options, form, order = run.options, run.format, run.order
+    jobs = options.jobs or cores()
+    if jobs > 1 and options.live:
         say("packets from standard input are read by one process: --jobs does nothing")
         jobs = 1
     if jobs > 1:
-        with closing(shared_rows(run.table, given, run.layout, jobs, run.report, order)) as shared:
-            print_chunks(run, form, rendered_chunks(shared, given, order))
+        with closing(
+            shared_rows(run.table, options, run.layout, jobs, run.report, order)
+        ) as shared:
+            print_chunks(run, form, rendered_chunks(shared, options, order))
         return
-    with closing(rows_of(run.table, given, run.report)) as rows:
+    with closing(rows_of(run.table, options, run.report)) as rows:
         if order is None:
-            print_chunks(run, form, chunks_of(rows, form.render, given))
+            print_chunks(run, form, chunks_of(rows, form.render, options))
         else:
-            render = renderer(run.table, given.format, run.layout, order)
-            print_chunks(run, form, rendered_chunks(map(render, rows), given, order))
+            render = renderer(run.table, options.format, run.layout, order)
+            print_chunks(run, form, rendered_chunks(map(render, rows), options, order))
 
 
-def chunks_of(rows: Iterator[Record], render: Render, given: CommandOptions) -> Iterator[Chunk]:
+def chunks_of(rows: Iterator[Record], render: Render, options: CommandOptions) -> Iterator[Chunk]:
     """Rows, rendered. While packets arrive, each row is a chunk of its own."""
-    size = 1 if given.live else max(1, min(_CHUNK_ROWS, given.limit or _CHUNK_ROWS))
+    size = 1 if options.live else max(1, min(_CHUNK_ROWS, options.limit or _CHUNK_ROWS))
     while some := list(islice(rows, size)):
         yield Chunk(list(map(render, some)), sum(map(messages_of, some)))
 
 
 def rendered_chunks(
-    rows: Iterator[RenderedRow], given: CommandOptions, order: SortOrder | None
+    rows: Iterator[RenderedRow], options: CommandOptions, order: SortOrder | None
 ) -> Iterator[Chunk]:
     """Rows that are rendered already, in the order that the user wants."""
     if order is not None:
         rows = sorted_rows(rows, order.descending)
-    while some := list(islice(rows, max(1, min(_CHUNK_ROWS, given.limit or _CHUNK_ROWS)))):
+    while some := list(islice(rows, max(1, min(_CHUNK_ROWS, options.limit or _CHUNK_ROWS)))):
         yield Chunk([row for row, _, _ in some], sum(messages for _, messages, _ in some))
 
 
@@ -136,7 +138,7 @@ def print_chunks(
 ) -> None:
     """Writes chunks, then reports on the inputs, and exits unless all is well. With `silent`, no totals are
     printed."""
-    limit, live = run.given.limit, run.given.live
+    limit, live = run.options.limit, run.options.live
     count = messages = 0
     with writing(run.sink) as output, ends_input(live) as interrupted, run.bar() as clear:
         first = list(islice(chunks, 1))
@@ -155,19 +157,19 @@ def print_chunks(
         writer.close()
     _say_what_is_wrong(run.report, interrupted.yes)
     stopped = limit is not None and count >= limit
-    if not silent and not stopped and (run.given.format == "text" or not count):
-        text = totals(run.table, count, messages, run.report, run.given.is_filtered)
+    if not silent and not stopped and (run.options.format == "text" or not count):
+        text = totals(run.table, count, messages, run.report, run.options.is_filtered)
         say(text if count or interrupted.yes else text + _other_protocols(run))
     _exit(run.report, interrupted.yes)
 
 
 def _other_protocols(run: Command) -> str:
     """The protocols of the TCP connections, where no row of NATS was found. Files are read once more."""
-    given = run.given
-    if given.live or given.is_filtered or run.table not in ("sessions", "frames"):
+    options = run.options
+    if options.live or options.is_filtered or run.table not in ("sessions", "frames"):
         return ""
     try:
-        protocols = Counter(flow.protocol for flow in flows(given.captures, given.options))
+        protocols = Counter(flow.protocol for flow in flows(options.captures, options.dissection))
     except DissectError:  # a file that has changed since; the rows were read before
         return ""
     if not protocols:
@@ -195,44 +197,46 @@ def _exit(report: CaptureReport, interrupted: bool) -> None:
 
 def print_session(run: Command, start: str) -> None:
     """Prints the session whose id begins with `start`: its row, or, as text, all of it with a timeline."""
-    given, form = run.given, run.format
-    if given.format == "text" and given.columns is None:
+    options, form = run.options, run.format
+    if options.format == "text" and options.columns is None:
         print_chunks(run, OutputFormat(form.render, LineWriter), _story(run, start), silent=True)
         return
-    with closing(rows_of(run.table, given, run.report)) as rows:
+    with closing(rows_of(run.table, options, run.report)) as rows:
         chosen = only((row for row in rows if isinstance(row, SessionRecord)), start)
-        chunks = _settled(chunks_of(chosen, form.render, given), start)
+        chunks = _settled(chunks_of(chosen, form.render, options), start)
         print_chunks(run, form, chunks, silent=True)
 
 
-def print_talk(run: Command, start: str, full: bool) -> None:
+def print_conversation(run: Command, start: str, full: bool) -> None:
     """Prints the conversation of the session whose id begins with `start`."""
-    given, form = run.given, run.format
-    with closing(moments(given.captures, start, given.options, run.report)) as told:
-        if given.format == "text" and given.columns is None:
+    options, form = run.options, run.format
+    with closing(moments(options.captures, start, options.dissection, run.report)) as told:
+        if options.format == "text" and options.columns is None:
             text = Conversation(run.layout.terminal.colour, full).text
             form = OutputFormat(form.render, LineWriter)
             chunks: Iterator[Chunk] = (Chunk([text(moment)]) for moment in told)
         else:
             frames = (moment for moment in told if isinstance(moment, FrameRecord))
-            chunks = chunks_of(frames, form.render, given)
+            chunks = chunks_of(frames, form.render, options)
         print_chunks(run, form, _settled(chunks, start), silent=True)
 
 
 def print_info(run: Command) -> None:
     """Prints the facts of the captures."""
-    text = json_text if run.given.format == "jsonl" else info_text
+    text = json_text if run.options.format == "jsonl" else info_text
     print_chunks(run, OutputFormat(str, LineWriter), _info(run, text), silent=True)
 
 
 def _info(run: Command, text: Callable[[CaptureReport, Traffic], Iterator[str]]) -> Iterator[Chunk]:
-    given = run.given
-    yield Chunk([*text(run.report, traffic(given.captures, given.options, run.report))])
+    options = run.options
+    yield Chunk([*text(run.report, traffic(options.captures, options.dissection, run.report))])
 
 
 def _story(run: Command, start: str) -> Iterator[Chunk]:
-    given = run.given
-    yield Chunk([story_text(*session_story(given.captures, start, given.options, run.report))])
+    options = run.options
+    yield Chunk(
+        [story_text(*session_story(options.captures, start, options.dissection, run.report))]
+    )
 
 
 def _settled(chunks: Iterator[Chunk], start: str) -> Iterator[Chunk]:

@@ -28,7 +28,7 @@ from ..number_formats import count_text
 from ..options import Options
 from ..output.duckdb import Where
 from ..output.sink import Fault, say, sink_of, writing
-from ..packet import Layers
+from ..packet import PacketParser
 from ..pipeline import records, timelines
 from ..records import FlowRecord, SessionRecord
 from ..tcp.flow import community_id
@@ -94,28 +94,28 @@ def slice_options(command: Command) -> Command:
     return command
 
 
-def slice_captures(ids: Sequence[str], given: CommandOptions) -> None:
+def slice_captures(ids: Sequence[str], options: CommandOptions) -> None:
     """Writes the packets of the sessions whose ids begin so, or of all of them, as far as `--where` and
     `--kind` allow. Exits unless all is well."""
-    if not given.captures:
+    if not options.captures:
         raise Fault(
             "no capture is named; an argument of 4 to 16 hexadecimal digits is a session ID"
         )
-    if given.live:
+    if options.live:
         raise Fault("standard input cannot be read twice; write it to a file first")
-    sink = sink_of(given.path, given.captures, binary=True)
+    sink = sink_of(options.path, options.captures, binary=True)
     report = CaptureReport()
     try:
-        lines, rows = _sessions(given, report)
-        wanted = _wanted(rows, [start.lower() for start in ids], given)
-        chosen = _packets(lines, wanted, given.options)
+        lines, rows = _sessions(options, report)
+        wanted = _wanted(rows, [start.lower() for start in ids], options)
+        chosen = _packets(lines, wanted, options.dissection)
     except DissectError as error:
         raise Fault(str(error)) from None
     total = sum(file.packets for file in report.files)
     if wanted:
         paths = [line.paths for line in lines]
         with writing(sink) as output:
-            write_slice(paths, chosen, output.buffer, given.max_expanded)
+            write_slice(paths, chosen, output.buffer, options.max_expanded)
     _say_what_is_wrong(report)
     count = sum(each.count for each in chosen)
     text = f"{count_text(len(wanted), 'session')}, {count_text(count, 'packet')} of {total}"
@@ -125,15 +125,15 @@ def slice_captures(ids: Sequence[str], given: CommandOptions) -> None:
 
 
 def _sessions(
-    given: CommandOptions, report: CaptureReport
+    options: CommandOptions, report: CaptureReport
 ) -> tuple[list[_Timeline], list[SessionRecord]]:
     """The captures with the beginnings of all connections, and the sessions."""
-    options = given.options
+    dissection = options.dissection
     # A connection of any kind can use a port again.
-    alone = replace(options, kinds=None, separate=False)
+    alone = replace(dissection, kinds=None, separate=False)
     lines: list[_Timeline] = []
     rows: list[SessionRecord] = []
-    for paths in timelines(given.captures, options, report):
+    for paths in timelines(options.captures, dissection, report):
         line = _Timeline(paths, {})
         lines.append(line)
         with closing(records(paths, ("sessions", "flows"), alone, report)) as source:
@@ -146,7 +146,7 @@ def _sessions(
 
 
 def _wanted(
-    rows: Sequence[SessionRecord], starts: Sequence[str], given: CommandOptions
+    rows: Sequence[SessionRecord], starts: Sequence[str], options: CommandOptions
 ) -> set[str]:
     """The ids of the sessions to write. Raises Unclear where not exactly one begins with a start."""
     ids = {row.session for row in rows}
@@ -154,14 +154,14 @@ def _wanted(
         found = sorted(session for session in ids if session.startswith(start))
         if len(found) != 1:
             raise Unclear(start, found)
-    kinds = set(given.kinds)
+    kinds = set(options.kinds)
     left = [
         row
         for row in rows
         if (not starts or row.session.startswith(tuple(starts)))
         and (not kinds or row.kind in kinds)
     ]
-    where = None if given.where is None else Where("sessions", given.where)
+    where = None if options.where is None else Where("sessions", options.where)
     with closing(where) if where else nullcontext():
         for at in range(0, len(left) if where else 0, _ASKED_ROWS):
             some = left[at : at + _ASKED_ROWS]
@@ -177,20 +177,20 @@ def _packets(
     chosen: dict[str, ChosenPackets] = {}
     for paths, begins in lines:
         ports = _Ports(begins, wanted)
-        layers = Layers()
+        parser = PacketParser()
         # Fragmented datagrams that are not complete: path, number and time of each packet.
         waiting: dict[bytes, list[tuple[str, int, int]]] = {}
         runs = read_runs(paths, CaptureReport(), options.max_expanded, name=str)
         with closing(runs):
             between = packets_between(runs, options.from_time, options.until_time)
             for packet in (packet for run in between for packet in run):
-                segment = layers.segment_of(packet)
+                segment = parser.segment_of(packet)
                 marks = [(packet.capture, packet.number, packet.ts_ns)]
-                for datagram in layers.datagrams:
+                for datagram in parser.datagrams:
                     marks = waiting.pop(datagram, []) + marks
                 if segment is None:
-                    if layers.datagrams:
-                        waiting[layers.datagrams[-1]] = marks
+                    if parser.datagrams:
+                        waiting[parser.datagrams[-1]] = marks
                         if len(waiting) > _MOST_WAITING:
                             del waiting[next(iter(waiting))]
                 elif ports.is_wanted(segment):

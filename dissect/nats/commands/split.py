@@ -14,7 +14,7 @@ from math import inf
 from typing import NamedTuple
 
 from ..capture import CaptureReport, FileReport
-from ..capture.files import capture_name, told
+from ..capture.files import capture_name, size_and_mtime
 from ..errors import CaptureError, DissectError
 from ..number_formats import count_text
 from ..output.sink import Fault, say, unwritable
@@ -58,7 +58,7 @@ def split(paths: Sequence[str], folder: str, size_bytes: int) -> None:
 
 
 def _cut(path: str, size_bytes: int) -> _Cut:
-    when = told(path)
+    when = size_and_mtime(path)
     report = FileReport(path, capture_name(path))
     return _Cut(report, pieces(path, size_bytes, report), when)
 
@@ -81,7 +81,7 @@ def _write(cut: _Cut, folder: str, number: int) -> int:
             number += 1
             with open(path, "xb") as file:
                 file.writelines(data for _, data in parts)
-        if told(report.path) != cut.when:
+        if size_and_mtime(report.path) != cut.when:
             remedy = "wait until it is complete, or give a copy of it"
             raise CaptureError(report.path, "the file changed while it was read", remedy)
     except DissectError as error:

@@ -21,9 +21,9 @@ from .run import Chunk, Command, print_chunks
 _CHUNK_ROWS = 1024
 
 
-def print_answer(query: str, given: CommandOptions) -> None:
+def print_answer(query: str, options: CommandOptions) -> None:
     """Prints the rows of a query over the captures."""
-    run = Command("sql", given)
+    run = Command("sql", options)
     rows = _Answer(query, run)
     with closing(rows.chunks()) as chunks:
         print_chunks(run, OutputFormat(str, rows.writer), chunks, silent=True)
@@ -39,11 +39,13 @@ class _Answer:
 
     def chunks(self) -> Generator[Chunk, None, None]:
         """The rows, rendered."""
-        given = self._run.given
-        source = partial(records, given.captures, options=given.options, report=self._run.report)
+        options = self._run.options
+        source = partial(
+            records, options.captures, options=options.dissection, report=self._run.report
+        )
         with answer(self._query, source) as (schema, batches):
-            self._format = FORMATS[given.format].query(schema, self._run.layout)
-            left = given.limit
+            self._format = FORMATS[options.format].query(schema, self._run.layout)
+            left = options.limit
             for batch in batches:
                 if left is not None:
                     batch = batch.slice(0, left)

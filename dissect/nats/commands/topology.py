@@ -27,7 +27,7 @@ def print_topology(run: Command, dot: bool) -> None:
     """Prints the servers that the captures show and their links."""
 
     def chunks() -> Iterator[Chunk]:
-        servers = [*rows_of(run.table, run.given, run.report)]
+        servers = [*rows_of(run.table, run.options, run.report)]
         yield Chunk([*(dot_text(servers) if dot else graph_text(servers))])
 
     print_chunks(run, OutputFormat(str, LineWriter), chunks(), silent=True)

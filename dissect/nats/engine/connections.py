@@ -31,7 +31,7 @@ from ..tcp.reassembly import Stream
 from ..transport.detect import Verdict
 from ..types import NEVER_NS, Direction, Segment, Tick
 
-_BEHIND = NEVER_NS
+_AFTER_ALL = NEVER_NS
 
 
 @dataclass(slots=True, eq=False)
@@ -59,7 +59,7 @@ class SortKey(NamedTuple):
     """
 
     packet: int
-    first_ns: int = _BEHIND
+    first_ns: int = _AFTER_ALL
     session: str = ""
 
 
@@ -78,7 +78,7 @@ def packet_events(
     """What every segment or tick releases. Frames have their payloads where `options` show them, or with
     `payloads`."""
     table = ConnectionTable(options, payloads)
-    yield from table.take(source)
+    yield from table.feed(source)
     yield from table.finish()
 
 
@@ -95,7 +95,7 @@ class ConnectionTable:
         self._options = options
         self._payloads = payloads or options.payload is not Payload.NONE
 
-    def take(self, source: Iterable[Segment | Tick]) -> Iterator[PacketEvents]:
+    def feed(self, source: Iterable[Segment | Tick]) -> Iterator[PacketEvents]:
         """What every segment or tick releases."""
         alive, add, tick = self.alive, self.table.add, self.table.tick
         for segment in source:
@@ -107,19 +107,19 @@ class ConnectionTable:
             if connection is None or len(deliveries) > 1:
                 yield from self._groups(deliveries, segment.ordinal)
                 continue
-            events = connection.framing.take(direction, items)
+            events = connection.framing.feed(direction, items)
             if isinstance(events, RolesSwapped):
                 events = self._swap_roles(connection, events)
             if events:
                 yield PacketEvents(SortKey(segment.ordinal), [(connection, events)])
 
-    def adopt(self, connection: Connection) -> None:
+    def restore(self, connection: Connection) -> None:
         """Go on with a connection from elsewhere, whose flow the table has."""
         self.alive[connection.flow] = connection
 
     def finish(self) -> Iterator[PacketEvents]:
         """What is left, when no more segments come."""
-        yield from self._groups(self.table.finish(), _BEHIND)
+        yield from self._groups(self.table.finish(), _AFTER_ALL)
 
     def _groups(self, deliveries: Iterable[Delivery], packet: int) -> Iterator[PacketEvents]:
         """What the deliveries complete: every flow that is over by itself, then the rest."""
@@ -145,7 +145,7 @@ class ConnectionTable:
             framing = connection.framing
             over = flow.over and direction is Direction.RESPONDER
             way = direction.other if flow in swapped else direction
-            results = [framing.take(way, items)] if items else []
+            results = [framing.feed(way, items)] if items else []
             if over:
                 results.append(framing.finish())
                 connection.over = True

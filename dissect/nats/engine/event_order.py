@@ -28,7 +28,7 @@ class EventOrder:
         """Whether the next events pass at once."""
         return not (self._held or self._waits())
 
-    def take(self, events: list[Event]) -> list[Event]:
+    def add(self, events: list[Event]) -> list[Event]:
         """Adds events; returns those whose turn has come, in order of time."""
         if self._held or self._waits():
             events = self._released(events)

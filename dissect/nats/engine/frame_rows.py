@@ -70,7 +70,7 @@ class RowMaker:
             made[0].anomalies = [batch.flaw.value, *(made[0].anomalies or [])]
         return made
 
-    def pass_over(self, batch: Batch) -> None:
+    def skip(self, batch: Batch) -> None:
         """As `rows`, where nobody wants them: the next ones are the same."""
         self.count(len(batch.frames))
         for frame in batch.frames:
@@ -132,9 +132,9 @@ class FrameRows:
             _mark(rows, notes)
         return rows
 
-    def pass_over(self, batch: Batch) -> None:
+    def skip(self, batch: Batch) -> None:
         """As `rows`, where nobody wants them."""
-        self._maker.pass_over(batch)
+        self._maker.skip(batch)
 
     def count(self, frames: int) -> None:
         """As `pass_over`, for so many frames."""
@@ -174,7 +174,7 @@ def _fill_headers(row: FrameRecord, block: bytes) -> None:
     row.headers = headers or None
 
 
-_GIVEN = ("session", "number", "ts_ns", "packet", "sender", "kind", "account")
+_CONTEXT = ("session", "number", "ts_ns", "packet", "sender", "kind", "account")
 _TEXTS = {"subject", "reply", "sid", "queue", "account", "origin"}
 _DECODED = "decode('utf-8', 'backslashreplace')"
 _KNOWN_TEXTS = 4096
@@ -211,7 +211,7 @@ _AS_THEY_ARE = {"total_bytes", "offset", "payload_bytes", "max_msgs"}
 def _value(column: str, names: set[str]) -> str:
     """The expression for a column, of a frame that has fields with these names."""
     if column in names and column in _TEXTS:
-        absent = column if column in _GIVEN else ""
+        absent = column if column in _CONTEXT else ""
         return f"texts[frame.{column}] if frame.{column} else {absent or None}"
     if column in _VALUES:
         field, value = _VALUES[column]
@@ -220,7 +220,7 @@ def _value(column: str, names: set[str]) -> str:
         return f"frame.{column}"
     if column == "account":  # what has none, such as a PING, belongs to none
         return "None"
-    return _OTHERS.get(column, column if column in _GIVEN else "None")
+    return _OTHERS.get(column, column if column in _CONTEXT else "None")
 
 
 class _Makers(dict[type[Frame], tuple[Callable[..., FrameRecord], bool]]):
@@ -240,7 +240,7 @@ def _maker(names: set[str]) -> Callable[..., FrameRecord]:
     """
     lines = [f"row.{item.name} = {_value(item.name, names)}" for item in fields(FrameRecord)]
     used = ", ".join(f"{name}={name}" for name in _USED)
-    head = f"def make(frame, {', '.join(_GIVEN)}, row_class, {used}):"
+    head = f"def make(frame, {', '.join(_CONTEXT)}, row_class, {used}):"
     scope: dict[str, Callable[..., FrameRecord]] = {}
     source = "\n ".join([head, "account = account or None", "row = new(row_class)", *lines])
     # Compiled first: CPython ends by SIGINT, whatever handles it, if it meets a string that runs.

@@ -19,7 +19,7 @@ from .connections import Connection
 from .frame_rows import FrameRows
 
 
-class Layers:
+class LayerStates:
     """The layers that make some of these tables. `states` has those of layers across sessions, None for a
     layer that has one for each session."""
 
@@ -45,7 +45,7 @@ class Layers:
 class LayerRows:
     """The layers at work on one session."""
 
-    def __init__(self, connection: Connection, options: Options, layers: Layers) -> None:
+    def __init__(self, connection: Connection, options: Options, layers: LayerStates) -> None:
         bare = replace(options, payload=Payload.NONE)
         self._frames = FrameRows(connection, bare, LayerFrame)
         self._layers = layers
@@ -73,9 +73,9 @@ class LayerRows:
         """The rows that are left when the session is over."""
         return self._layers.chosen(row for state in self._own for row in state.finish())
 
-    def pass_over(self, batch: Batch) -> None:
+    def skip(self, batch: Batch) -> None:
         """Counts a batch whose rows nobody wants."""
-        self._frames.pass_over(batch)
+        self._frames.skip(batch)
 
     def count(self, frames: int) -> None:
         """Counts frames whose rows nobody wants."""

@@ -17,18 +17,18 @@ from ..records import (
     SessionRecord,
     SubscriptionRecord,
 )
-from ..sessions import Budget, Session, SessionDelta
+from ..sessions import EntryQuota, Session, SessionDelta
 from ..tables import TABLES
 from ..tcp.flow import End
 from ..types import NEVER_NS, Direction
 from .connections import Connection, PacketEvents, SortKey
 from .event_order import EventOrder
 from .frame_rows import FrameRows, kind_name
-from .layer_rows import LayerRows, Layers
+from .layer_rows import LayerRows, LayerStates
 
 # So many groups are worked off together, since then what is done with each is still in the processor's
 # caches for the next: a third less time for it. Large frames end the waiting.
-_TOGETHER = 256
+_GROUP_EVENTS = 256
 _TOGETHER_BYTES = 1 << 20
 
 _AT_THE_END = frozenset(name for name, table in TABLES.items() if table.at_end)
@@ -50,7 +50,7 @@ def build_tables(
     """The records that each group completes. `tables` are names out of `tables.TABLES`. With `together`
     they may come some groups later."""
     builder = TableBuilder(tables, options)
-    yield from builder.take(source, together)
+    yield from builder.feed(source, together)
     yield from builder.finish()
 
 
@@ -62,36 +62,38 @@ class TableBuilder:
 
     def __init__(self, tables: Collection[str], options: Options, quiet: bool = False) -> None:
         self.alive: dict[Connection, SessionTables] = {}
-        self.budget = Budget()
+        self.budget = EntryQuota()
         self._tables = frozenset(tables)
         self._options = options
-        self._layers = Layers(self._tables)
-        self._worked_off = _passed_over if quiet else partial(_worked_off, kinds=options.kinds)
+        self._layers = LayerStates(self._tables)
+        self._records_of = _discarded if quiet else partial(_records_of, kinds=options.kinds)
 
-    def adopt(self, connection: Connection, tables: SessionTables) -> None:
+    def restore(self, connection: Connection, tables: SessionTables) -> None:
         """Go on with what is kept of a connection from elsewhere."""
         self.alive[connection] = tables
-        tables.charge_anew()
+        tables.recharge()
 
-    def take(self, source: Iterable[PacketEvents], together: bool = False) -> Iterator[Rows]:
+    def feed(self, source: Iterable[PacketEvents], together: bool = False) -> Iterator[Rows]:
         """The records that each group completes, at the latest when the groups end."""
         alive, tables, options, budget = self.alive, self._tables, self._options, self.budget
         layers = self._layers
-        most = _TOGETHER if together or _AT_THE_END.issuperset(tables) else 1
+        most = _GROUP_EVENTS if together or _AT_THE_END.issuperset(tables) else 1
         waiting: list[tuple[SortKey, list[_Part]]] = []
         held_bytes = 0
         for release, connections in source:
             parts = []
             over = False
             for connection, events in connections:
-                told = alive.get(connection)
-                if told is None:
-                    told = alive[connection] = SessionTables(
+                session_tables = alive.get(connection)
+                if session_tables is None:
+                    session_tables = alive[connection] = SessionTables(
                         connection, tables, options, budget, layers
                     )
-                events = told.due(events)
+                events = session_tables.due(events)
                 framing = connection.framing
-                parts.append((told, events, framing.kind, framing.account, connection.over))
+                parts.append(
+                    (session_tables, events, framing.kind, framing.account, connection.over)
+                )
                 for event in events:
                     if event.__class__ is Batch:
                         held_bytes += event.frames[0].total_bytes
@@ -100,10 +102,10 @@ class TableBuilder:
                     del alive[connection]
             waiting.append((release, parts))
             if over or len(waiting) >= most or held_bytes > _TOGETHER_BYTES:
-                yield from self._worked_off(waiting)
+                yield from self._records_of(waiting)
                 waiting = []
                 held_bytes = 0
-        yield from self._worked_off(waiting)
+        yield from self._records_of(waiting)
 
     def finish(self) -> Iterator[Rows]:
         """The records of layers across sessions, when no more groups come."""
@@ -112,34 +114,34 @@ class TableBuilder:
             yield Rows(SortKey(NEVER_NS), records)
 
 
-def _passed_over(groups: Iterable[tuple[SortKey, list[_Part]]]) -> list[Rows]:
+def _discarded(groups: Iterable[tuple[SortKey, list[_Part]]]) -> list[Rows]:
     """As `_worked_off`, where nobody wants the records."""
     for _, parts in groups:
-        for told, events, _, _, over in parts:
+        for session_tables, events, _, _, over in parts:
             if events:
-                told.pass_over(events)
+                session_tables.update(events)
             if over:
-                told.drop()
+                session_tables.drop()
     return []
 
 
-def _worked_off(
+def _records_of(
     groups: Iterable[tuple[SortKey, list[_Part]]], kinds: Container[Kind | None] | None
 ) -> list[Rows]:
     """The records of some groups, as far as they are of these kinds of connections."""
     rows = []
     for release, parts in groups:
         records: list[Record] = []
-        for told, events, kind, account, over in parts:
+        for session_tables, events, kind, account, over in parts:
             if kinds is not None and kind not in kinds:
-                told.pass_over(events)
+                session_tables.update(events)
                 if over:
-                    told.drop()
+                    session_tables.drop()
                 continue
             if events:
-                told.take(events, kind, account, records)
+                session_tables.add(events, kind, account, records)
             if over:
-                told.close(records)
+                session_tables.close(records)
         if records:
             rows.append(Rows(release, records))
     return rows
@@ -153,8 +155,8 @@ class SessionTables:
         connection: Connection,
         tables: Collection[str],
         options: Options,
-        budget: Budget,
-        layers: Layers,
+        budget: EntryQuota,
+        layers: LayerStates,
     ) -> None:
         self._connection = connection
         self._tables = tables
@@ -167,18 +169,18 @@ class SessionTables:
         self._layers = LayerRows(connection, options, layers) if wanted and layers.states else None
         self._wants_anomalies = "anomalies" in tables
 
-    def charge_anew(self) -> None:
+    def recharge(self) -> None:
         """The budget is another one, which knows nothing of what is kept here."""
         if self._session:
-            self._session.charge_anew()
+            self._session.recharge()
 
     def due(self, events: list[Event]) -> list[Event]:
         """What may be told now, in order of time, with these events behind those that wait."""
         if self._session is None:
             return []
-        return self._order.take(events)
+        return self._order.add(events)
 
-    def take(
+    def add(
         self, events: list[Event], kind: Kind | None, account: str, records: list[Record]
     ) -> None:
         """Takes what is due. `kind` and `account` are what was known of the connection then. The records that
@@ -214,7 +216,7 @@ class SessionTables:
             self._layers.count(sum(amount.counts.values()))
         return self._session is None or self._session.add_sum(way, amount)
 
-    def pass_over(self, events: Iterable[Event]) -> None:
+    def update(self, events: Iterable[Event]) -> None:
         """As `take`, where nobody wants the records."""
         session = self._session
         if session is None:
@@ -223,9 +225,9 @@ class SessionTables:
             if event.__class__ is Batch:
                 session.add(event)
                 if self._frames:
-                    self._frames.pass_over(event)
+                    self._frames.skip(event)
                 if self._layers:
-                    self._layers.pass_over(event)
+                    self._layers.skip(event)
             elif isinstance(event, Note):
                 session.note(event)
         session.notes.clear()

@@ -71,7 +71,7 @@ class TimeOrder(Generic[_Row]):
         self._payload_bytes = 0
         return self._given(len(self._rows) // 2)
 
-    def rest(self) -> list[_Row]:
+    def flush(self) -> list[_Row]:
         """Nothing more comes."""
         return self._given(len(self._rows))
 

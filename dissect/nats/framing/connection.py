@@ -135,7 +135,7 @@ class ConnectionFraming:
         """Whether these operations say no more about the kind than is known."""
         return self._kind.adds_no_evidence(stream, ops)
 
-    def take(self, direction: Direction, items: Sequence[Item]) -> list[Event] | RolesSwapped:
+    def feed(self, direction: Direction, items: Sequence[Item]) -> list[Event] | RolesSwapped:
         """The events that the next items of one direction complete. If these show that the responder opened
         the connection, they come as `RolesSwapped`, with the new directions; `direction` of later calls
         must be a new one as well."""
@@ -147,7 +147,7 @@ class ConnectionFraming:
         if stream.resync or stream.state is _STARTING or self._layered or self._early:
             return self._take_rare(stream, items)
         for item in items:
-            found = stream.take(item, out)
+            found = stream.feed(item, out)
             if found is not None:
                 self._proceed(stream, found)
         self._delivered = True
@@ -199,7 +199,7 @@ class ConnectionFraming:
                 if layer and layer.implies_nats:
                     stream.become_opaque(layer, self._out)
         if self.verdict is not _OTHER:
-            found = stream.take(item, self._out)
+            found = stream.feed(item, self._out)
             if found is not None:
                 self._proceed(stream, found)
 

@@ -84,7 +84,7 @@ class ConnectionKind:
     def add_events(self, stream: FrameStream, events: Iterable[Event]) -> bool:
         """Takes frames that were read: later ones may say more than those that were the proof."""
         news = [frame.op for event in events if isinstance(event, Batch) for frame in event.frames]
-        if self._evidence[stream].hear(news) and self.kind is Kind.ROUTE:
+        if self._evidence[stream].observe(news) and self.kind is Kind.ROUTE:
             context, swapped = self._gateway_context(stream)
             if context:
                 self._infer(context)

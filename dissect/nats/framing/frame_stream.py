@@ -159,7 +159,7 @@ class FrameStream:
         self.counts.skipped += size
         self.counts.opaque += size
 
-    def take(self, item: Item, out: list[Event]) -> Discovery | None:
+    def feed(self, item: Item, out: list[Event]) -> Discovery | None:
         """Takes the next item; what it completes is appended to `out`. None: all was read."""
         decoder = self.decoder
         if decoder is None or item.__class__ is not Chunk:
@@ -252,7 +252,7 @@ class FrameStream:
         self.end = item.offset + (len(item.data) if isinstance(item, Chunk) else item.length)
         if self.decoder:
             if isinstance(item, Chunk):
-                return self.take(item, out)
+                return self.feed(item, out)
             return self._take_gap(item, self.decoder, out)
         if self.resync:
             if not self.resync.push(item):

@@ -36,7 +36,7 @@ class Evidence:
         self.ops |= chain.ops
         self.dotted = self.dotted or chain.dotted
 
-    def hear(self, ops: Iterable[str]) -> bool:
+    def observe(self, ops: Iterable[str]) -> bool:
         """Takes operations that were read; whether one is new."""
         before = len(self.ops)
         self.ops.update(ops)

@@ -1,5 +1,5 @@
 """Link, IP and TCP headers, fragments and tunnels: packets -> segments."""
 
-from .tcp import Layers, flow_hash
+from .tcp import PacketParser, flow_hash
 
-__all__ = ["Layers", "flow_hash"]
+__all__ = ["PacketParser", "flow_hash"]

@@ -51,17 +51,17 @@ def flow_hash(key: bytes) -> int:
     return crc32(source + target if source < target else target + source)
 
 
-class Layers:
+class PacketParser:
     """Takes packets apart. `passed_over` counts those that gave no segment, by reason: "udp", "arp", "ip
     fragment" (of a datagram that never was complete), "header cut off", "link type 147" ...
 
     With `wanted` only some flows give segments: it is asked with a flow's `flow_hash`, and must always give
-    the same answer. So `Layers(lambda value: value % n == k)` is share k of n: every segment of a capture is
-    in exactly one share, both directions of a flow are in the same one, and a flow in a tunnel or in
-    fragments goes by its own addresses, not the tunnel's. The segments of other flows are counted in
+    the same answer. So `PacketParser(lambda value: value % n == k)` is share k of n: every segment of a
+    capture is in exactly one share, both directions of a flow are in the same one, and a flow in a tunnel
+    or in fragments goes by its own addresses, not the tunnel's. The segments of other flows are counted in
     `other_shard`; they cost a look-up, and the first of each second gives a `Tick`. `passed_over` is the
-    same in all shares. `datagrams` has the fragmented datagrams that the packet of the last `segment_of` was
-    a part of, the outermost first: a tunnel may be fragmented as well as what is in it.
+    same in all shares. `datagrams` has the fragmented datagrams that the packet of the last `segment_of`
+    was a part of, the outermost first: a tunnel may be fragmented as well as what is in it.
     """
 
     def __init__(self, wanted: Callable[[int], bool] | None = None) -> None:
@@ -80,10 +80,10 @@ class Layers:
         A run is taken apart as a whole before its first segment is handed on: what each stage does is then
         still in the processor's caches for the next packet, which makes all of it a tenth faster.
         """
-        yield from self.take(runs)
+        yield from self.feed(runs)
         self.finish()
 
-    def take(self, runs: Iterable[Packets]) -> Iterator[Segment | Tick]:
+    def feed(self, runs: Iterable[Packets]) -> Iterator[Segment | Tick]:
         """As `segments`, where more packets follow: fragments go on waiting for others."""
         for run in runs:
             yield from self._segments_in(run)

@@ -40,7 +40,7 @@ def advance(
     flow: Flow,
     deadlines: list[int],
     connection: Connection | None,
-    fold: SessionTables | None,
+    session_tables: SessionTables | None,
     summary: ChunkSummary,
 ) -> bool:
     """Brings the state of a flow behind the packets of a summary. False, if that is not sure: then the state
@@ -55,7 +55,7 @@ def advance(
             if not all(map(side.stream.near, (direction.ack_seq - 1, direction.ack_seq + 1))):
                 return False
     if any(direction.size for direction in summary.directions):
-        if connection is None or not _says(connection, fold, sides, summary):
+        if connection is None or not _says(connection, session_tables, sides, summary):
             return False
     for side, peer, direction in zip(sides, sides[::-1], summary.directions):
         _count(side, peer, direction)
@@ -83,14 +83,14 @@ def _count(side: Side, peer: Side, direction: DirectionSummary) -> None:
     side.packets += direction.packets
     side.bytes += direction.size
     if direction.chunk:
-        side.stream.pass_over(_moved(direction.chunk, side.stream.offset))
+        side.stream.advance(_moved(direction.chunk, side.stream.offset))
     if direction.last:
         peer.stream.ack = direction.last
 
 
 def _says(
     connection: Connection,
-    fold: SessionTables | None,
+    session_tables: SessionTables | None,
     sides: tuple[Side, Side],
     summary: ChunkSummary,
 ) -> bool:
@@ -114,26 +114,28 @@ def _says(
         for stream, (_, size) in zip(streams, spoken):
             stream.count_opaque(size)
         return True
-    if fold is None or summary.steps is None:  # there is none before it is known that this is NATS
+    if (
+        session_tables is None or summary.steps is None
+    ):  # there is none before it is known that this is NATS
         return False
-    jumping = _Jump(connection, fold, sides)
-    return all(jumping.take(step) for step in summary.steps)
+    steps = Advance(connection, session_tables, sides)
+    return all(steps.apply(step) for step in summary.steps)
 
 
-class _Jump:
+class Advance:
     """Takes the steps of a summary, until one is not sure."""
 
     def __init__(
-        self, connection: Connection, fold: SessionTables, sides: tuple[Side, Side]
+        self, connection: Connection, session_tables: SessionTables, sides: tuple[Side, Side]
     ) -> None:
         self._framing = connection.framing
-        self._fold = fold
+        self._session_tables = session_tables
         self._sides = sides
         self._bases = [side.stream.offset for side in sides]
         self._contexts: list[Context | None] = [None, None]  # in which frames are skipped now
         self._before_ns = [0, 0]  # the latest packet before the skip
 
-    def take(self, step: Step) -> bool:
+    def apply(self, step: Step) -> bool:
         """Whether that was sure."""
         if isinstance(step, Deltas):
             return all(self._add(way, amount) for way, amount in enumerate(step.sums) if amount)
@@ -143,21 +145,21 @@ class _Jump:
         return self._skip(step) if isinstance(step, FrameRun) else self._feed(step)
 
     def _feed(self, step: Bytes) -> bool:
-        way, framing, fold = step.way, self._framing, self._fold
+        way, framing, session_tables = step.way, self._framing, self._session_tables
         self._contexts[way] = None
         stream = framing.stream(self._way(way))
         reader = stream.decoder
         chunk = _moved(step.chunk, self._bases[way])
-        events = framing.take(stream.direction, [chunk])
+        events = framing.feed(stream.direction, [chunk])
         if isinstance(events, RolesSwapped):
             return False
         if events:
-            fold.pass_over(fold.due(events))
+            session_tables.update(session_tables.due(events))
         if step.silent and events:
             return False
         # Who seeks a frame goes by where packets begin and end.
         if step.silent or not step.whole:
-            if reader is None or stream.decoder is not reader or not fold.is_clear:
+            if reader is None or stream.decoder is not reader or not session_tables.is_clear:
                 return False
         return all(map(self._holds, (0, 1)))
 
@@ -172,7 +174,7 @@ class _Jump:
 
     @property
     def _is_plain(self) -> bool:
-        return self._framing.is_steady and self._fold.is_clear
+        return self._framing.is_steady and self._session_tables.is_clear
 
     def _skip(self, step: FrameRun) -> bool:
         way = step.way
@@ -196,14 +198,14 @@ class _Jump:
         last = _moved(batch.last, base)
         first = last if batch.first is batch.last else _moved(batch.first, base)
         ts_ns = max(self._before_ns[way], batch.ts_ns)
-        self._fold.pass_over([Batch(self._way(way), ts_ns, first, last, frames, None)])
+        self._session_tables.update([Batch(self._way(way), ts_ns, first, last, frames, None)])
 
     def _add(self, way: int, amount: SessionDelta) -> bool:
         if amount.ok:
             ts_ns = max(self._before_ns[way], amount.ok.ts_ns)
             offset = amount.ok.offset + self._bases[way]
             amount.ok = amount.ok._replace(direction=self._way(way), ts_ns=ts_ns, offset=offset)
-        return self._fold.add_sum(self._way(way), amount)
+        return self._session_tables.add_sum(self._way(way), amount)
 
     def _way(self, way: int) -> Direction:
         return self._sides[way].direction

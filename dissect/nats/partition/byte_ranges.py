@@ -1,7 +1,7 @@
 """A capture file, cut into byte ranges that can be read each on its own: `ByteRange`s.
 
 `cut` says where the ranges are; where the first record of each begins is found out and proven by walk.py.
-Compressed files cannot be read from their middle: they are one extent.
+Compressed files cannot be read from their middle: they are one byte range.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from ..capture.files import capture_name, opened, told
+from ..capture.files import capture_name, opened, size_and_mtime
 from ..capture.pcapng_section import interfaces_in
 from ..capture.reader import NOWHERE, Ended, Pieces, Reading
 from ..capture.report import CaptureReport, FileReport
@@ -18,7 +18,7 @@ from ..capture.sources import STDIN, files_of, is_packed, read_file, read_part
 from ..errors import CaptureError
 from ..types import Packets
 
-# Of an extent: there are few such files, and below it the guesses cost more than they bring.
+# Of an byte range: there are few such files, and below it the guesses cost more than they bring.
 SMALLEST = 4096
 
 # What a file's head is looked at for its format, and for what its packets need to be understood.
@@ -31,10 +31,11 @@ class ByteRange:
     """The records of one capture file that begin from byte `start` to before byte `stop`.
 
     `path` is how the file is reached and `capture` what rows call it; `stop` None is its end. `number`
-    counts the extents of a file from 0. `first` is the number of the first packet in its file and
-    `before_ns` the largest time before it, `context` what makes a capture of the extent's bytes if it is put
-    before them. While `guessed`, no record need begin at `start`, and these three are not known. `size` and
-    `changed_ns` are the file's when it was cut. `packed`: the file is compressed, and this is all of it.
+    counts the byte ranges of a file from 0. `first` is the number of the first packet in its file and
+    `before_ns` the largest time before it, `context` what makes a capture of the byte range's bytes if it
+    is put before them. While `guessed`, no record need begin at `start`, and these three are not known.
+    `size` and `changed_ns` are the file's when it was cut. `packed`: the file is compressed, and this is
+    all of it.
     """
 
     path: str
@@ -56,7 +57,7 @@ class ByteRange:
         return max((self.size if self.stop is None else self.stop) - self.start, 0)
 
     def report(self) -> FileReport:
-        """What to hand to `read_extent`."""
+        """What to hand to `read_byte_range`."""
         return FileReport(self.path, self.capture, size=self.size)
 
 
@@ -69,9 +70,9 @@ def captures(paths: Sequence[str], report: CaptureReport) -> list[str]:
 
 
 def cut(path: str, size_bytes: int) -> list[ByteRange]:
-    """A capture file in extents of about this size; all but the first are guesses. CaptureError if the file
-    cannot be read, or is no capture."""
-    size, changed_ns = told(path)
+    """A capture file in byte ranges of about this size; all but the first are guesses. CaptureError if the
+    file cannot be read, or is no capture."""
+    size, changed_ns = size_and_mtime(path)
     name = capture_name(path)
     with opened(path) as file:
         packed = is_packed(_read(file, 8))
@@ -98,40 +99,40 @@ def cut(path: str, size_bytes: int) -> list[ByteRange]:
     ]
 
 
-def read_extent(extent: ByteRange, report: FileReport) -> Generator[Packets, None, None]:
-    """The packets of an extent, as reading the whole file gives them. CaptureError if the file is not what
-    it was when it was cut."""
-    report.before = extent.first - 1
-    yield from records(extent, report)
+def read_byte_range(byte_range: ByteRange, report: FileReport) -> Generator[Packets, None, None]:
+    """The packets of an byte range, as reading the whole file gives them. CaptureError if the file is not
+    what it was when it was cut."""
+    report.before = byte_range.first - 1
+    yield from records(byte_range, report)
     report.finished = True
 
 
-def records(extent: ByteRange, report: FileReport) -> Reading:
-    """`read_extent`, which also says where it ended."""
-    report.last_ns = extent.before_ns
-    stop = NOWHERE if extent.stop is None else extent.stop
-    check_unchanged(extent)
-    if extent.start >= stop:
-        return Ended(extent.start, extent.context, 0, interfaces_in(extent.context))
-    if extent.start:
-        reading = read_part(extent.path, report, extent.context, extent.start, stop)
+def records(byte_range: ByteRange, report: FileReport) -> Reading:
+    """`read_byte_range`, which also says where it ended."""
+    report.last_ns = byte_range.before_ns
+    stop = NOWHERE if byte_range.stop is None else byte_range.stop
+    check_unchanged(byte_range)
+    if byte_range.start >= stop:
+        return Ended(byte_range.start, byte_range.context, 0, interfaces_in(byte_range.context))
+    if byte_range.start:
+        reading = read_part(byte_range.path, report, byte_range.context, byte_range.start, stop)
     else:
-        reading = read_file(extent.path, report, stop)
+        reading = read_file(byte_range.path, report, stop)
     with closing(reading):
         ended = yield from reading
-    check_unchanged(extent)
+    check_unchanged(byte_range)
     return ended
 
 
-def check_unchanged(extent: ByteRange) -> None:
+def check_unchanged(byte_range: ByteRange) -> None:
     """CaptureError if the file is not what it was when it was cut."""
-    if told(extent.path) != (extent.size, extent.changed_ns):
-        raise CaptureError(extent.path, "the file changed while it was read", _GROWING)
+    if size_and_mtime(byte_range.path) != (byte_range.size, byte_range.changed_ns):
+        raise CaptureError(byte_range.path, "the file changed while it was read", _GROWING)
 
 
-def window(extent: ByteRange, size: int) -> bytes:
-    """So many bytes of the file from the extent's start on, or all that there are."""
-    with opened(extent.path, extent.start) as file:
+def window(byte_range: ByteRange, size: int) -> bytes:
+    """So many bytes of the file from the byte range's start on, or all that there are."""
+    with opened(byte_range.path, byte_range.start) as file:
         return _read(file, size)
 
 

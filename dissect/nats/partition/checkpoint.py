@@ -54,17 +54,17 @@ class Dissector:
         }
         self._names = {id(value): name for name, value in self._shared.items()}
 
-    def take(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
-        """The records that these segments complete; see `folds.fold` for `together`."""
-        return self._table_builder.take(self._connections.take(source), together)
+    def feed(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
+        """The records that these segments complete; see `folds.session_tables` for `together`."""
+        return self._table_builder.feed(self._connections.feed(source), together)
 
     def finish(self) -> Iterator[Rows]:
         """The records of all that is left, when no more segments come."""
-        return self._table_builder.take(self._connections.finish())
+        return self._table_builder.feed(self._connections.finish())
 
     def pass_time(self, ts_ns: int) -> Iterator[Rows]:
         """The records of the flows that are over when a packet of another one comes at this time."""
-        return self.take([Tick(ts_ns)])
+        return self.feed([Tick(ts_ns)])
 
     def save(self, wanted: Container[bytes] | None = None) -> dict[bytes, bytes]:
         """The state of each flow that is alive, or of those `wanted`, by `flows.undirected`. The dissection
@@ -81,21 +81,23 @@ class Dissector:
             if name in names:
                 self._connections.table.drop(flow)
                 connection = self._connections.alive.pop(flow, None)
-                fold = self._table_builder.alive.pop(connection, None) if connection else None
+                session_tables = (
+                    self._table_builder.alive.pop(connection, None) if connection else None
+                )
                 if connection:
                     connection.framing.release_quota()
-                if fold:
-                    fold.drop()
+                if session_tables:
+                    session_tables.drop()
 
     def load(self, states: Iterable[bytes]) -> None:
         """Restores saved flows; none may exist here already."""
         for state in states:
-            flow, deadlines, connection, fold = self._unpacked(state)
-            self._connections.table.adopt(flow, deadlines)
+            flow, deadlines, connection, session_tables = self._unpacked(state)
+            self._connections.table.restore(flow, deadlines)
             if connection:
-                self._connections.adopt(connection)
-            if connection and fold:
-                self._table_builder.adopt(connection, fold)
+                self._connections.restore(connection)
+            if connection and session_tables:
+                self._table_builder.restore(connection, session_tables)
 
     def advanced(self, state: bytes, summary: bytes) -> bytes | None:
         """The state of a flow after the packets of a summary (`Survey.summaries`), or None if the summary
@@ -104,8 +106,8 @@ class Dissector:
         alone.load([state])
         flow, deadlines = next(iter(alone._connections.table.deadlines().items()))
         connection = alone._connections.alive.get(flow)
-        fold = alone._table_builder.alive.get(connection) if connection else None
-        if not advance(flow, deadlines, connection, fold, unpacked(summary)):
+        session_tables = alone._table_builder.alive.get(connection) if connection else None
+        if not advance(flow, deadlines, connection, session_tables, unpacked(summary)):
             return None
         return alone._packed(flow, deadlines)
 
@@ -125,9 +127,9 @@ class Dissector:
 
     def _packed(self, flow: Flow, deadlines: list[int]) -> bytes:
         connection = self._connections.alive.get(flow)
-        fold = self._table_builder.alive.get(connection) if connection else None
+        session_tables = self._table_builder.alive.get(connection) if connection else None
         output = BytesIO()
-        _Pickler(output, self._names).dump((flow, deadlines, connection, fold))
+        _Pickler(output, self._names).dump((flow, deadlines, connection, session_tables))
         return zlib.compress(output.getvalue(), 1)
 
     def _unpacked(self, state: bytes) -> _State:

@@ -87,8 +87,8 @@ Step = Bytes | FrameRun | FrameBatch | Deltas
 
 @dataclass(slots=True)
 class ChunkSummary:
-    """`latest_ns` is the time of the latest packet of any flow in the stretch, `last_ns` of this one. Without
-    `steps` it is only for what is counted and not looked at, such as TLS."""
+    """`latest_ns` is the time of the latest packet of any flow in the partition, `last_ns` of this one.
+    Without `steps` it is only for what is counted and not looked at, such as TLS."""
 
     latest_ns: int
     last_ns: int

@@ -1,9 +1,9 @@
-"""Proven extents of all files -> stretches of one timeline, each to be read on its own, in order.
+"""Proven byte ranges of all files -> partitions of one timeline, each to be read on its own, in order.
 
 A record's turn in the timeline (see merge.py) is the largest time up to it in its file: what goes back in
 time waits for nobody. Ordered by that, and by file where it is equal, the records of all files are in
 the order in which they are merged. So where files overlap, the timeline can be cut at any time; elsewhere
-a stretch is one extent.
+a partition is one byte range.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..capture.merge import MOST_OPEN, merge
 from ..capture.report import CaptureReport
 from ..capture.sources import too_many
 from ..types import Packets
-from .byte_ranges import ByteRange, captures, cut, read_extent
+from .byte_ranges import ByteRange, captures, cut, read_byte_range
 from .record_index import RecordIndex, WalkAll, settle
 
 # A time, and the place of a file among all.
@@ -31,28 +31,28 @@ _Turn = tuple[int, int]
 class Partition:
     """Part of the timeline of all files, `number` from 0.
 
-    Its `extents` are in the order of their files, and in each file's order. Their records belong to it
-    whose turn is from `begin_ns` on and before `until_ns`; None: all. `opens_ns` says for each extent no
+    Its `byte_ranges` are in the order of their files, and in each file's order. Their records belong to it
+    whose turn is from `begin_ns` on and before `until_ns`; None: all. `opens_ns` says for each byte range no
     later than when it must be looked at, None: at once.
     """
 
     number: int
-    extents: tuple[ByteRange, ...]
+    byte_ranges: tuple[ByteRange, ...]
     begin_ns: int | None = None
     until_ns: int | None = None
     opens_ns: tuple[int | None, ...] = ()
 
     @property
     def bytes(self) -> int:
-        """The sizes of its extents."""
-        return sum(extent.bytes for extent in self.extents)
+        """The sizes of its byte ranges."""
+        return sum(byte_range.bytes for byte_range in self.byte_ranges)
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """An extent that has packets, and the turns of its first and its last one."""
+    """An byte range that has packets, and the turns of its first and its last one."""
 
-    extent: ByteRange
+    byte_range: ByteRange
     begins: _Turn
     ends: _Turn
 
@@ -60,18 +60,19 @@ class _Piece:
 def index_captures(
     paths: Sequence[str], size_bytes: int, report: CaptureReport, walk_all: WalkAll
 ) -> tuple[list[list[RecordIndex]], int]:
-    """The captures that the inputs stand for, each cut into proven extents of about this size; and how many
-    extents did not begin where they were guessed to. `walk_all` is as in `record_index.settle`."""
+    """The captures that the inputs stand for, each cut into proven byte ranges of about this size; and how
+    many byte ranges did not begin where they were guessed to. `walk_all` is as in `record_index.settle`.
+    """
     return settle([cut(path, size_bytes) for path in captures(paths, report)], walk_all)
 
 
-def stretches(files: Sequence[Sequence[RecordIndex]]) -> list[Partition]:
-    """The proven extents of files (as the user named them) as stretches: read one after the other they are
-    exactly the timeline. CaptureError where too many captures overlap."""
+def partitions_of(files: Sequence[Sequence[RecordIndex]]) -> list[Partition]:
+    """The proven byte ranges of files (as the user named them) as partitions: read one after the other they
+    are exactly the timeline. CaptureError where too many captures overlap."""
     made: list[Partition] = []
     group: list[_Piece] = []
     last: _Turn | None = None
-    for piece in sorted(_pieces(files), key=lambda piece: (piece.begins, piece.extent.number)):
+    for piece in sorted(_pieces(files), key=lambda piece: (piece.begins, piece.byte_range.number)):
         if last is not None and piece.begins >= last:
             made += _cut(group, len(made))
             group, last = [], None
@@ -87,30 +88,31 @@ def in_order(files: Sequence[Sequence[RecordIndex]]) -> list[Sequence[RecordInde
     return sorted(files, key=lambda walked: min((_first(each) for each in walked), default=inf))
 
 
-def read_stretch(stretch: Partition, report: CaptureReport) -> Generator[Packets, None, None]:
-    """The packets of a stretch, in order. `report` has each extent as a file of its own, with all that was
-    read of it: also the records around the stretch. CaptureError if a file is not what it was."""
-    if len(stretch.extents) == 1:
-        yield from _window(stretch, stretch.extents, report)
+def read_partition(partition: Partition, report: CaptureReport) -> Generator[Packets, None, None]:
+    """The packets of a partition, in order. `report` has each byte range as a file of its own, with all
+    that was read of it: also the records around the partition. CaptureError if a file is not what it
+    was."""
+    if len(partition.byte_ranges) == 1:
+        yield from _window(partition, partition.byte_ranges, report)
         return
     # Each is opened no later than any behind it, since `merge` knows their places by that.
     rows = [
-        (opens, [extent for extent, _ in row])
+        (opens, [byte_range for byte_range, _ in row])
         for opens, row in (
-            (-inf if row[0][1] is None else row[0][1], row) for row in _by_file(stretch)
+            (-inf if row[0][1] is None else row[0][1], row) for row in _by_file(partition)
         )
     ]
     sources = []
     earliest = inf
-    for opens, extents in reversed(rows):
+    for opens, byte_ranges in reversed(rows):
         earliest = min(earliest, opens)
-        sources.append((earliest, partial(_window, stretch, extents, report)))
-    yield from merge(sources[::-1], too_many(stretch.extents[0].path))
+        sources.append((earliest, partial(_window, partition, byte_ranges, report)))
+    yield from merge(sources[::-1], too_many(partition.byte_ranges[0].path))
 
 
-def _by_file(stretch: Partition) -> list[list[tuple[ByteRange, int | None]]]:
-    opens = stretch.opens_ns or (None,) * len(stretch.extents)
-    pairs = zip(stretch.extents, opens, strict=True)
+def _by_file(partition: Partition) -> list[list[tuple[ByteRange, int | None]]]:
+    opens = partition.opens_ns or (None,) * len(partition.byte_ranges)
+    pairs = zip(partition.byte_ranges, opens, strict=True)
     return [list(row) for _, row in groupby(pairs, key=lambda pair: pair[0].path)]
 
 
@@ -120,7 +122,7 @@ def _first(walked: RecordIndex) -> float:
 
 def _pieces(files: Sequence[Sequence[RecordIndex]]) -> list[_Piece]:
     return [
-        _Piece(each.extent, (_begins_ns(each), place), (each.last_ns or 0, place))
+        _Piece(each.byte_range, (_begins_ns(each), place), (each.last_ns or 0, place))
         for place, walked in enumerate(in_order(files))
         for each in walked
         if each.first_ns is not None
@@ -129,24 +131,24 @@ def _pieces(files: Sequence[Sequence[RecordIndex]]) -> list[_Piece]:
 
 def _begins_ns(walked: RecordIndex) -> int:
     """The turn of its first packet."""
-    before_ns, first_ns = walked.extent.before_ns, walked.first_ns or 0
+    before_ns, first_ns = walked.byte_range.before_ns, walked.first_ns or 0
     return first_ns if before_ns is None else max(before_ns, first_ns)
 
 
 def _cut(group: list[_Piece], number: int) -> list[Partition]:
-    """A row of pieces in which each overlaps one before it, as stretches: cut where pieces begin, so that
+    """A row of pieces in which each overlaps one before it, as partitions: cut where pieces begin, so that
     about the size of a piece begins in each."""
     if len(group) == 1:
-        return [Partition(number, (group[0].extent,))]
+        return [Partition(number, (group[0].byte_range,))]
     _check_open(group)
-    largest = max(piece.extent.bytes for piece in group)
+    largest = max(piece.byte_range.bytes for piece in group)
     cuts: list[int] = []
     begin_ns, size = group[0].begins[0], 0
     for piece in group:
         if size >= largest and piece.begins[0] > begin_ns:
             begin_ns, size = piece.begins[0], 0
             cuts.append(begin_ns)
-        size += piece.extent.bytes
+        size += piece.byte_range.bytes
     bounds = zip([None, *cuts], [*cuts, None], strict=True)
     return [
         _within(group, number + count, begin_ns, until_ns)
@@ -163,14 +165,14 @@ def _within(group: list[_Piece], number: int, begin: int | None, until: int | No
             if (begin is None or piece.ends[0] >= begin)
             and (until is None or piece.begins[0] < until)
         ),
-        key=lambda piece: (piece.begins[1], piece.extent.number),
+        key=lambda piece: (piece.begins[1], piece.byte_range.number),
     )
     opens = (
         None if begin is not None and piece.begins[0] < begin else piece.begins[0]
         for piece in inside
     )
-    extents = tuple(piece.extent for piece in inside)
-    return Partition(number, extents, begin, until, tuple(opens))
+    byte_ranges = tuple(piece.byte_range for piece in inside)
+    return Partition(number, byte_ranges, begin, until, tuple(opens))
 
 
 def _check_open(group: list[_Piece]) -> None:
@@ -181,19 +183,19 @@ def _check_open(group: list[_Piece]) -> None:
             heappop(ends)
         heappush(ends, piece.ends)
         if len(ends) > MOST_OPEN:
-            raise too_many(group[0].extent.path)
+            raise too_many(group[0].byte_range.path)
 
 
 def _window(
-    stretch: Partition, extents: Sequence[ByteRange], report: CaptureReport
+    partition: Partition, byte_ranges: Sequence[ByteRange], report: CaptureReport
 ) -> Generator[Packets, None, None]:
-    """The packets of one file that belong to a stretch."""
-    begin = -inf if stretch.begin_ns is None else stretch.begin_ns
-    until = inf if stretch.until_ns is None else stretch.until_ns
-    for extent in extents:
-        turn = -inf if extent.before_ns is None else extent.before_ns
-        report.files.append(extent.report())
-        with closing(read_extent(extent, report.files[-1])) as runs:
+    """The packets of one file that belong to a partition."""
+    begin = -inf if partition.begin_ns is None else partition.begin_ns
+    until = inf if partition.until_ns is None else partition.until_ns
+    for byte_range in byte_ranges:
+        turn = -inf if byte_range.before_ns is None else byte_range.before_ns
+        report.files.append(byte_range.report())
+        with closing(read_byte_range(byte_range, report.files[-1])) as runs:
             for run in runs:
                 latest = max(turn, max(run.places)[0])
                 if turn >= begin and latest < until:

@@ -1,7 +1,7 @@
-"""What is in an extent, by its record headers, and the proof that extents begin where records do.
+"""What is in an byte range, by its record headers, and the proof that byte ranges begin where records do.
 
-A walk that begins at a true record meets true records only, so it lands exactly where the next extent's
-first record is. The first extent of a file begins at a known place: so neighbours are compared from there
+A walk that begins at a true record meets true records only, so it lands exactly where the next byte range's
+first record is. The first byte range of a file begins at a known place: so neighbours are compared from there
 on, and what began at a wrong place, or with the wrong context, is walked again.
 """
 
@@ -27,14 +27,14 @@ _PARALLEL_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class RecordIndex:
-    """What a walk over an extent met.
+    """What a walk over an byte range met.
 
-    `extent` begins where the first record was found. `report` is the file's, as far as it is about this
-    extent. `smallest_ns` is the smallest time in the extent. `rising`: no time is before an earlier packet's.
-    `ended` is where it ended: before the next record, or where `report.fault` is.
+    `byte_range` begins where the first record was found. `report` is the file's, as far as it is about this
+    byte range. `smallest_ns` is the smallest time in the byte range. `rising`: no time is before an earlier
+    packet's. `ended` is where it ended: before the next record, or where `report.fault` is.
     """
 
-    extent: ByteRange
+    byte_range: ByteRange
     report: FileReport
     ended: Ended
     smallest_ns: int | None = None
@@ -42,7 +42,7 @@ class RecordIndex:
 
     @property
     def landed(self) -> int:
-        """Where the first record behind the extent begins, or where reading broke off."""
+        """Where the first record behind the byte range begins, or where reading broke off."""
         return self.ended.landed
 
     @property
@@ -58,28 +58,28 @@ class RecordIndex:
     @property
     def last_ns(self) -> int | None:
         """The largest time of its packets and of those before them in the file."""
-        times = (self.report.last_ns, self.extent.before_ns)
+        times = (self.report.last_ns, self.byte_range.before_ns)
         return max((time for time in times if time is not None), default=None)
 
 
-def walk(extent: ByteRange) -> RecordIndex:
-    """Looks at the records of an extent; finds the first one if its start is a guess. CaptureError if the
+def walk(byte_range: ByteRange) -> RecordIndex:
+    """Looks at the records of an byte range; finds the first one if its start is a guess. CaptureError if the
     file changed, or cannot be read."""
-    if extent.guessed:
-        extent = _found(extent)
-    if extent.stop is not None and extent.start >= extent.stop:
-        return _nothing(extent)
-    report = extent.report()
+    if byte_range.guessed:
+        byte_range = _found(byte_range)
+    if byte_range.stop is not None and byte_range.start >= byte_range.stop:
+        return _nothing(byte_range)
+    report = byte_range.report()
     smallest: int | None = None
     largest: int | None = None
     rising = True
-    with closing(records(extent, report)) as reading:
+    with closing(records(byte_range, report)) as reading:
         while True:
             try:
                 run = next(reading)
             except StopIteration as end:
                 report.last_ns = largest
-                return RecordIndex(extent, report, end.value, smallest, rising)
+                return RecordIndex(byte_range, report, end.value, smallest, rising)
             times = [place[0] for place in run.places]
             ordered = sorted(times)
             rising = rising and ordered == times and (largest is None or largest <= times[0])
@@ -88,41 +88,42 @@ def walk(extent: ByteRange) -> RecordIndex:
 
 
 def walk_chain(chain: Chain) -> list[RecordIndex]:
-    """Walks extents that follow each other, each from where the one before landed. The first of them must be
-    proven to begin rightly. Behind damage there are none."""
+    """Walks byte ranges that follow each other, each from where the one before landed. The first of them
+    must be proven to begin rightly. Behind damage there are none."""
     walked: list[RecordIndex] = []
-    for extent in chain:
+    for byte_range in chain:
         if walked:
-            extent = _follow(walked[-1], extent)
-        walked.append(walk(extent))
+            byte_range = _follow(walked[-1], byte_range)
+        walked.append(walk(byte_range))
         if walked[-1].report.fault:
             break
     return walked
 
 
 def prove(walked: Sequence[RecordIndex]) -> tuple[list[RecordIndex], list[ByteRange]]:
-    """Of the extents of one file in order, those from its start on that are proven, with the numbers of their
-    first packets and the largest times before them; and those that must be walked again. It is done when
-    there are none of these: then extents that are not among the first are behind damage."""
+    """Of the byte ranges of one file in order, those from its start on that are proven, with the numbers of
+    their first packets and the largest times before them; and those that must be walked again. It is done
+    when there are none of these: then byte ranges that are not among the first are behind damage.
+    """
     proven: list[RecordIndex] = []
     again: list[ByteRange] = []
     before: RecordIndex | None = None
-    settled = True  # whether the last extent began where it should
+    settled = True  # whether the last byte range began where it should
     for each in walked:
-        extent = each.extent if before is None else _follow(before, each.extent)
-        if extent.stop is not None and extent.start >= extent.stop:
-            each = _nothing(extent)
-        elif _same(extent, each):
+        byte_range = each.byte_range if before is None else _follow(before, each.byte_range)
+        if byte_range.stop is not None and byte_range.start >= byte_range.stop:
+            each = _nothing(byte_range)
+        elif _same(byte_range, each):
             settled = True
-        elif extent.start != each.extent.start:
+        elif byte_range.start != each.byte_range.start:
             if settled:
-                again.append(extent)
+                again.append(byte_range)
             settled = False
             if each.report.fault:
                 break
         else:
-            again.append(extent)
-        before = _placed(each, extent)
+            again.append(byte_range)
+        before = _placed(each, byte_range)
         if not again:
             proven.append(before)
             if each.report.fault:
@@ -136,20 +137,20 @@ WalkAll = Callable[[Sequence[Chain]], Iterable[Sequence[RecordIndex]]]
 def settle(
     files: Iterable[Sequence[ByteRange]], walk_all: WalkAll
 ) -> tuple[list[list[RecordIndex]], int]:
-    """The proven extents of files, and how many had to be walked again. `walk_all` walks chains, all at the
-    same time if it can, in any order: it is asked until all is proven."""
-    left = [list(extents) for extents in files]
-    chains: list[Chain] = [(extent,) for extents in left for extent in extents]
-    known: dict[str, dict[int, RecordIndex]] = {extents[0].path: {} for extents in left}
+    """The proven byte ranges of files, and how many had to be walked again. `walk_all` walks chains, all at
+    the same time if it can, in any order: it is asked until all is proven."""
+    left = [list(byte_ranges) for byte_ranges in files]
+    chains: list[Chain] = [(byte_range,) for byte_ranges in left for byte_range in byte_ranges]
+    known: dict[str, dict[int, RecordIndex]] = {byte_ranges[0].path: {} for byte_ranges in left}
     done: dict[str, list[RecordIndex]] = {}
     wrong = rounds = 0
     while chains:
         for row in walk_all(chains):
-            known[row[0].extent.path].update({each.extent.number: each for each in row})
+            known[row[0].byte_range.path].update({each.byte_range.number: each for each in row})
         chains = []
         rounds += 1
-        for extents in left:
-            path = extents[0].path
+        for byte_ranges in left:
+            path = byte_ranges[0].path
             if path in done:
                 continue
             proven, again = prove([each for _, each in sorted(known[path].items())])
@@ -158,22 +159,24 @@ def settle(
                 done[path] = proven
                 del known[path]
             elif rounds <= _PARALLEL_ROUNDS:
-                chains += [(extent,) for extent in again]
+                chains += [(byte_range,) for byte_range in again]
             else:
                 number = again[0].number
                 row_size = 1 << rounds
-                chains.append((again[0], *extents[number + 1 : number + row_size]))
-    return [done[extents[0].path] for extents in left], wrong
+                chains.append((again[0], *byte_ranges[number + 1 : number + row_size]))
+    return [done[byte_ranges[0].path] for byte_ranges in left], wrong
 
 
 def joined(walked: Sequence[RecordIndex]) -> FileReport:
-    """The report that one reading of the whole file gives, from its proven extents."""
-    extent = walked[0].extent
-    whole = FileReport(extent.path, extent.capture, walked[0].report.format, extent.size)
+    """The report that one reading of the whole file gives, from its proven byte ranges."""
+    byte_range = walked[0].byte_range
+    whole = FileReport(
+        byte_range.path, byte_range.capture, walked[0].report.format, byte_range.size
+    )
     described = 0
     for each in walked:
         part = each.report
-        carried = interfaces_in(each.extent.context)
+        carried = interfaces_in(each.byte_range.context)
         _join_interfaces(whole.interfaces, part.interfaces, described - carried)
         described += each.ended.described - carried
         if part.first_ns is not None:
@@ -184,60 +187,64 @@ def joined(walked: Sequence[RecordIndex]) -> FileReport:
             getattr(whole, name).update(getattr(part, name))
         if part.fault:
             whole.break_off(*part.fault)
-    whole.position = extent.size
+    whole.position = byte_range.size
     whole.finished = True
     return whole
 
 
-def _found(extent: ByteRange) -> ByteRange:
-    """The extent, from its first record on if one is seen."""
-    size = 2 * guess.span(extent.context) + 64
-    data = window(extent, size)
-    at = guess.first_record(extent.context, data, extent.start + len(data) == extent.size)
-    return replace(extent, start=extent.start + (at or 0), guessed=False)
+def _found(byte_range: ByteRange) -> ByteRange:
+    """The byte range, from its first record on if one is seen."""
+    size = 2 * guess.span(byte_range.context) + 64
+    data = window(byte_range, size)
+    at = guess.first_record(
+        byte_range.context, data, byte_range.start + len(data) == byte_range.size
+    )
+    return replace(byte_range, start=byte_range.start + (at or 0), guessed=False)
 
 
-def _nothing(extent: ByteRange) -> RecordIndex:
-    """An extent in which no record begins."""
-    ended = Ended(extent.start, extent.context, 0, interfaces_in(extent.context))
-    return RecordIndex(extent, extent.report(), ended)
+def _nothing(byte_range: ByteRange) -> RecordIndex:
+    """An byte range in which no record begins."""
+    ended = Ended(byte_range.start, byte_range.context, 0, interfaces_in(byte_range.context))
+    return RecordIndex(byte_range, byte_range.report(), ended)
 
 
-def _follow(before: RecordIndex, extent: ByteRange) -> ByteRange:
-    """The extent as it must be behind another one."""
+def _follow(before: RecordIndex, byte_range: ByteRange) -> ByteRange:
+    """The byte range as it must be behind another one."""
     return replace(
-        extent,
+        byte_range,
         start=before.landed,
         context=before.ended.context,
-        first=before.extent.first + before.packets,
+        first=before.byte_range.first + before.packets,
         before_ns=before.last_ns,
         guessed=False,
     )
 
 
-def _same(extent: ByteRange, walked: RecordIndex) -> bool:
-    """Whether it was walked as the extent that it is."""
-    was = walked.extent
-    times = not walked.ended.leans or (was.before_ns or 0) == (extent.before_ns or 0)
-    return (was.start, was.context) == (extent.start, extent.context) and times
+def _same(byte_range: ByteRange, walked: RecordIndex) -> bool:
+    """Whether it was walked as the byte range that it is."""
+    was = walked.byte_range
+    times = not walked.ended.leans or (was.before_ns or 0) == (byte_range.before_ns or 0)
+    return (was.start, was.context) == (byte_range.start, byte_range.context) and times
 
 
-def _placed(walked: RecordIndex, extent: ByteRange) -> RecordIndex:
-    """A walk, with what its extent has from those before: what it said of itself is put behind that."""
-    ended, report, was = walked.ended, walked.report, walked.extent
-    if was.context != extent.context and not _begins_section(walked):
+def _placed(walked: RecordIndex, byte_range: ByteRange) -> RecordIndex:
+    """A walk, with what its byte range has from those before: what it said of itself is put behind that."""
+    ended, report, was = walked.ended, walked.report, walked.byte_range
+    if was.context != byte_range.context and not _begins_section(walked):
         added = ended.context[len(was.context) :]
-        ended = replace(ended, context=extent.context + added)
-    if report.before != extent.first - 1:
-        report = replace(report, before=extent.first - 1)
+        ended = replace(ended, context=byte_range.context + added)
+    if report.before != byte_range.first - 1:
+        report = replace(report, before=byte_range.first - 1)
         if report.fault:
             report.break_off(*report.fault)
-    return replace(walked, extent=replace(extent, start=was.start), ended=ended, report=report)
+    return replace(
+        walked, byte_range=replace(byte_range, start=was.start), ended=ended, report=report
+    )
 
 
 def _begins_section(walked: RecordIndex) -> bool:
-    """Whether a section begins in the extent itself: behind the reader's own and that of the context."""
-    return walked.ended.sections > 2 or not pcapng.is_section(walked.extent.context)
+    """Whether a section begins in the byte range itself: behind the reader's own and that of the context."""
+    return walked.ended.sections > 2 or not pcapng.is_section(walked.byte_range.context)
 
 
 def _join_interfaces(whole: list[InterfaceReport], part: list[InterfaceReport], at: int) -> None:

@@ -333,7 +333,7 @@ class FlowSummaryBuilder:
         skip.ts_ns = batch.ts_ns
         deltas = self.deltas or Deltas([None, None])
         amount = deltas.sums[direction.number] or SessionDelta()
-        if amount.take(batch, self._asked):
+        if amount.add(batch, self._asked):
             if self.deltas is None:
                 self.deltas = deltas
                 self.steps.append((self.packet_index, deltas))

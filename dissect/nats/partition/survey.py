@@ -45,14 +45,14 @@ class Survey(Dissector):
         self._directions: dict[bytes, DirectionBuilder | None] = {}  # by the keys of segments
         self._latest_ns = 0
 
-    def take(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
+    def feed(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
         """Takes segments; there are no records."""
-        groups = self._connections.take(self._watched(source))
-        return self._table_builder.take(self._observed(groups), together)
+        groups = self._connections.feed(self._watched(source))
+        return self._table_builder.feed(self._observed(groups), together)
 
     def run(self, source: Iterable[Segment | Tick]) -> None:
         """Takes segments."""
-        for _ in self.take(source):
+        for _ in self.feed(source):
             pass
 
     def states(self) -> dict[bytes, bytes]:

@@ -45,7 +45,7 @@ class SessionDelta:
         self.carried: dict[tuple[bytes, bytes, tuple[bytes, ...]], list[int]] = {}
         self.ok: FramePosition | None = None
 
-    def take(self, batch: Batch, asked: Container[bytes]) -> bool:
+    def add(self, batch: Batch, asked: Container[bytes]) -> bool:
         """Takes a batch whose frames are all plain; whether they were. `asked` are reply subjects."""
         for frame in batch.frames:
             test = _TESTS.get(frame.__class__)

@@ -11,7 +11,7 @@ from ..records import Counts
 from ..types import Direction
 from .interest import Interest
 from .ping_ack import Pings
-from .quota import Budget
+from .quota import EntryQuota
 from .subscriptions import Emit, Forgot, Subscriptions
 
 
@@ -21,7 +21,9 @@ class Side:
     __slots__ = "direction other counts bytes pings subscriptions interest last_error".split()
     other: Side
 
-    def __init__(self, direction: Direction, budget: Budget, emit: Emit, forgot: Forgot) -> None:
+    def __init__(
+        self, direction: Direction, budget: EntryQuota, emit: Emit, forgot: Forgot
+    ) -> None:
         self.direction = direction
         self.counts: defaultdict[type[Frame], int] = defaultdict(int)
         self.bytes = 0

@@ -16,7 +16,7 @@ from itertools import islice
 
 from natsync.protocol import LMsg, LSub, LUnsub, RHMsg, RMsg, RSub, RUnsub
 
-from .quota import Budget
+from .quota import EntryQuota
 from .subscriptions import Emit, Forgot, Subscription
 
 # Beyond these a message is not laid against all interest: no real link has as many.
@@ -32,7 +32,7 @@ class Interest:
     """That of one side. `emit` gets each once when it is over. `opened` and `forgot` as with
     `Subscriptions`."""
 
-    def __init__(self, budget: Budget, emit: Emit, forgot: Forgot) -> None:
+    def __init__(self, budget: EntryQuota, emit: Emit, forgot: Forgot) -> None:
         self.opened = 0
         self._budget = budget
         self._emit = emit
@@ -67,7 +67,7 @@ class Interest:
             sub = self._subs.pop((frame.account, origin, frame.subject, frame.queue), None)
             if sub:
                 sub.end("unsub", ts_ns)
-                self._budget.give(1)
+                self._budget.release(1)
                 self._emit(sub)
                 return
 
@@ -83,7 +83,7 @@ class Interest:
                         sub.delivered += count
                         sub.bytes += size
 
-    def charge_anew(self) -> None:
+    def recharge(self) -> None:
         """The budget is another one, which knows nothing of these."""
         self._budget.charge(len(self._subs))
 
@@ -93,7 +93,7 @@ class Interest:
             if ts_ns is not None:
                 sub.end("session", ts_ns)
             self._emit(sub)
-        self._budget.give(len(self._subs))
+        self._budget.release(len(self._subs))
         self._subs.clear()
         del self._emit, self._forgot  # the session's, which would not be freed at once in a cycle
 
@@ -127,13 +127,13 @@ class Interest:
 
     def _has_room(self) -> bool:
         """Takes a place; where none is left, the older half of this side is given up."""
-        if self._budget.take(1):
+        if self._budget.acquire(1):
             return True
         oldest = list(islice(self._subs.items(), (len(self._subs) + 1) // 2))
         for key, sub in oldest:
             del self._subs[key]
             self._emit(sub)
-        self._budget.give(len(oldest))
+        self._budget.release(len(oldest))
         if oldest:
             self._forgot(len(oldest))
-        return self._budget.take(1)
+        return self._budget.acquire(1)

@@ -6,7 +6,7 @@ from __future__ import annotations
 _ENTRIES = 1 << 18
 
 
-class Budget:
+class EntryQuota:
     """Places for subscriptions and open requests, taken and given back by number.
 
     Real servers have hundreds of thousands; a capture that was made to fill the memory has more.
@@ -17,7 +17,7 @@ class Budget:
     def __init__(self, entries: int = _ENTRIES) -> None:
         self.left = entries
 
-    def take(self, entries: int) -> bool:
+    def acquire(self, entries: int) -> bool:
         """Whether there were as many."""
         if entries > self.left:
             return False
@@ -28,6 +28,6 @@ class Budget:
         """They are taken, whether there are as many or not."""
         self.left -= entries
 
-    def give(self, entries: int) -> None:
+    def release(self, entries: int) -> None:
         """They are free again."""
         self.left += entries

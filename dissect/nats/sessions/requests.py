@@ -27,7 +27,7 @@ from natsync.protocol import (
 
 from ..records import RequestRecord, text_of
 from .headers import status_of
-from .quota import Budget
+from .quota import EntryQuota
 from .subscriptions import Subscription
 
 # How many of the latest requests may still get replies, and up to twice as many.
@@ -95,7 +95,7 @@ def _api_outcome(payload: bytes) -> tuple[str, int | None]:
 class Requests:
     """Counts; with `rows`, also a record of each."""
 
-    def __init__(self, budget: Budget, rows: RequestRows | None = None) -> None:
+    def __init__(self, budget: EntryQuota, rows: RequestRows | None = None) -> None:
         self.sent = 0
         self.replies = 0
         self.no_responders = 0
@@ -161,7 +161,7 @@ class Requests:
         if self._rows and violation and violation.operation == "publish":
             self._rows.refuse(text_of(violation.subject))
 
-    def charge_anew(self) -> None:
+    def recharge(self) -> None:
         """The budget is another one, which knows nothing of the open requests."""
         self._budget.charge(2 * self._room)
 
@@ -173,13 +173,13 @@ class Requests:
             self._rows = (
                 None  # it refers to the session, which would not be freed at once in a cycle
             )
-        self._budget.give(2 * self._room)
+        self._budget.release(2 * self._room)
         self._room = 0
         self._newer, self._older = {}, {}
 
     def _more_room(self) -> dict[bytes, bytes]:
         """The newer requests, with room for one more: where there is none, the older ones go."""
-        if self._room < _OPEN and self._budget.take(2 * _STEP):
+        if self._room < _OPEN and self._budget.acquire(2 * _STEP):
             self._room += _STEP
         else:
             if self._rows:

@@ -54,7 +54,7 @@ from .endpoint import Side
 from .headers import flaw_of
 from .identity import Identity
 from .ping_ack import Acknowledgements
-from .quota import Budget
+from .quota import EntryQuota
 from .requests import RequestRows, Requests
 from .subscriptions import Subscription, subscription_row
 
@@ -83,14 +83,14 @@ class Session:
         session: str = "",
         tables: Collection[str] = (),
         redact: bool = True,
-        budget: Budget | None = None,
+        budget: EntryQuota | None = None,
     ) -> None:
         self.rows: list[Record] = []
         self.notes: list[Note] = []
         self._session = session
         self._redact = redact
         self._wants_subscriptions = "subscriptions" in tables
-        budget = budget or Budget()
+        budget = budget or EntryQuota()
         self._originator = self._side(Direction.ORIGINATOR, budget)
         self._responder = self._side(Direction.RESPONDER, budget)
         self._originator.other, self._responder.other = self._responder, self._originator
@@ -154,12 +154,12 @@ class Session:
         self._originator.pings.lose()
         self._responder.pings.lose()
 
-    def charge_anew(self) -> None:
+    def recharge(self) -> None:
         """The budget is another one, which knows nothing of what is remembered here."""
-        self._requests.charge_anew()
+        self._requests.recharge()
         for side in (self._originator, self._responder):
-            side.subscriptions.charge_anew()
-            side.interest.charge_anew()
+            side.subscriptions.recharge()
+            side.interest.recharge()
 
     def finish(self, ended_ns: int | None, handshake: bool) -> None:
         """Nothing more comes. `ended_ns` is when the connection ended, None if that was not captured;
@@ -214,7 +214,7 @@ class Session:
     def _emit(self, row: RequestRecord) -> None:
         self.rows.append(row)
 
-    def _side(self, way: Direction, budget: Budget) -> Side:
+    def _side(self, way: Direction, budget: EntryQuota) -> Side:
         return Side(way, budget, partial(self._emit_subscription, way), self._forgot)
 
     def _emit_subscription(self, way: Direction, sub: Subscription) -> None:

@@ -17,7 +17,7 @@ from natsync.protocol import ProtocolError, Sub, Unsub, check_subscribe, read_vi
 
 from ..records import SubscriptionRecord, text_of
 from ..types import Direction
-from .quota import Budget
+from .quota import EntryQuota
 
 # How many that have ended may still get messages, and for how long after.
 _ENDING = 1024
@@ -69,7 +69,7 @@ class Subscriptions:
     """Those of one side. `emit` gets each once when nothing more can happen to it. `opened` counts
     them. `forgot` is told how many were given up because there was no room."""
 
-    def __init__(self, budget: Budget, emit: Emit, forgot: Forgot) -> None:
+    def __init__(self, budget: EntryQuota, emit: Emit, forgot: Forgot) -> None:
         self.by_sid: dict[bytes, Subscription] = {}
         self.opened = 0
         self._budget = budget
@@ -153,7 +153,7 @@ class Subscriptions:
         if found and not found.close:
             self.ended(found, "refused", ts_ns)
 
-    def charge_anew(self) -> None:
+    def recharge(self) -> None:
         """The budget is another one, which knows nothing of these."""
         self._budget.charge(len(self.by_sid))
 
@@ -163,7 +163,7 @@ class Subscriptions:
             if sub.close is None and ts_ns is not None:
                 sub.end("session", ts_ns)
             self._emit(sub)
-        self._budget.give(len(self.by_sid))
+        self._budget.release(len(self.by_sid))
         self.by_sid.clear()
         self._ending.clear()
         del self._emit, self._forgot  # the session's, which would not be freed at once in a cycle
@@ -173,9 +173,9 @@ class Subscriptions:
 
     def _add(self, sub: Subscription) -> Subscription:
         self.opened += 1
-        if not self._budget.take(1):
+        if not self._budget.acquire(1):
             self._forget()
-            if not self._budget.take(1):
+            if not self._budget.acquire(1):
                 self._forgot(1)
                 self._emit(sub)
                 return sub
@@ -193,7 +193,7 @@ class Subscriptions:
     def _release(self, sub: Subscription) -> None:
         if self.by_sid.get(sub.sid) is sub:
             del self.by_sid[sub.sid]
-            self._budget.give(1)
+            self._budget.release(1)
             self._emit(sub)
 
 

@@ -1,7 +1,7 @@
 """The tables of captures of any size: written to a sink (`dissect`), or as DataFrames (`plan`, `read`).
 
-First the captures are cut into extents, and a walk over their record headers proves where each begins. They
-are put on one timeline, in stretches, which `plan.Job` dissects.
+First the captures are cut into byte ranges, and a walk over their record headers proves where each begins.
+They are put on one timeline, in partitions, which `plan.Job` dissects.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from weakref import WeakKeyDictionary
 from natsync.protocol import Kind
 
 from ..capture import CaptureReport
-from ..capture.files import told as size_and_time
+from ..capture.files import size_and_mtime
 from ..capture.time_range import TimeRange
 from ..declaration import Layer
 from ..errors import SparkError
 from ..options import Options
 from ..partition.byte_ranges import captures
-from ..partition.partitions import Partition, index_captures, stretches
+from ..partition.partitions import Partition, index_captures, partitions_of
 from ..partition.record_index import Chain, RecordIndex, joined, walk_chain
 from ..tables import FROM_ENGINE, TABLES, frames_for
 from . import application
 from . import arrow_tasks as tasks
-from .executor import TOLD, Runner
 from .output import Folder
 from .plan import Job
 from .progress import Stages, wants_progress
 from .settings import KINDS, PAYLOADS
 from .sink import TableSink
 from .spark_errors import fault_of
-from .stages import ChunkContext, Work
+from .stages import ChunkContext, JobSpec
+from .task_runner import TOLD, TaskRunner
 from .worker_python import set_worker_python
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ class JobOptions:
 class Summary:
     """What a job did. `rows` are those of each table, `seconds` those of each stage.
 
-    `wrong_starts` is how many extents did not begin where they were guessed to; `surveyed_again` how many
-    stretches were surveyed twice, since fragments of IP packets wait when they begin. `visits` is how often
-    a flow had packets in a stretch and in a later one: of these `read_again` had to be read once more, as
-    what they make of its state was not sure. `moved_bytes` went from task to task. `damaged` says of files
-    what is wrong with them, `unreadable` which could not be read, `passed_over` which are no captures,
-    `no_tcp` why packets were; `warnings` what makes the work slow."""
+    `wrong_starts` is how many byte ranges did not begin where they were guessed to; `surveyed_again` how
+    many partitions were surveyed twice, since fragments of IP packets wait when they begin. `continued` is
+    how often a flow had packets in a partition and in a later one: of these `read_again` had to be read
+    once more, as what they make of its state was not sure. `moved_bytes` went from task to task. `damaged`
+    says of files what is wrong with them, `unreadable` which could not be read, `passed_over` which are no
+    captures, `no_tcp` why packets were; `warnings` what makes the work slow."""
 
     files: int = 0
     chunks: int = 0
@@ -75,7 +75,7 @@ class Summary:
     rows: dict[str, int] = field(default_factory=dict)
     missing_bytes: int = 0
     skipped_bytes: int = 0
-    visits: int = 0
+    continued: int = 0
     read_again: int = 0
     moved_bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
@@ -110,17 +110,17 @@ def dissect(
     set_worker_python(spark)
     summary = Summary()
     stages = Stages(progress, summary.seconds)
-    with closing(Runner(spark)) as runner:
+    with closing(TaskRunner(spark)) as runner:
         layers = {table: layer for table in tables if (layer := application.layer_of(table))}
         direct = tuple(table for table in tables if table not in layers)
         job = _planned(runner, paths, {*direct, "sessions"}, options, summary, stages)
         run = sink.begin(uuid4().hex)
         decoded = tasks.Decoded()
         if job:
-            work, writer = job.work, sink.writer(run)
+            spec, writer = job.spec, sink.writer(run)
 
-            def function(parts: Sequence[ChunkContext]) -> tasks.Function:
-                return tasks.writing(work, parts, direct, writer)
+            def function(contexts: Sequence[ChunkContext]) -> tasks.Function:
+                return tasks.writing(spec, contexts, direct, writer)
 
             told = job.decoded(function)
             with stages.running("decode", spark):
@@ -144,7 +144,7 @@ class Plan:
     `summary` says what was found; rows, losses and damage inside packets are not known yet.
     """
 
-    def __init__(self, runner: Runner, job: Job | None, summary: Summary) -> None:
+    def __init__(self, runner: TaskRunner, job: Job | None, summary: Summary) -> None:
         self.summary = summary
         self._runner = runner
         self._job = job
@@ -167,7 +167,7 @@ class Plan:
                     self._layer_jobs[name] = _layer_job(job, name)
                 frames = _frames(self._layer_jobs[name], layer)
                 return frames.mapInArrow(application.layer_rows(name), schema)
-            return job.decoded(lambda parts: tasks.reading(job.work, parts, name), schema)
+            return job.decoded(lambda contexts: tasks.reading(job.spec, contexts, name), schema)
 
     def close(self) -> None:
         """Frees what the plan keeps on Spark's local disks. Its DataFrames are of no use afterwards."""
@@ -181,7 +181,7 @@ def plan(spark: SparkSession, paths: str | Sequence[str], **options: object) -> 
     notebook). Raises DissectError."""
     wanted = _job_options(options)
     set_worker_python(spark)
-    runner, summary = Runner(spark), Summary()
+    runner, summary = TaskRunner(spark), Summary()
     progress = options.get("progress")
     stages = Stages(wants_progress(None if progress is None else bool(progress)), summary.seconds)
     names = [paths] if isinstance(paths, str) else paths
@@ -203,7 +203,7 @@ def read(
     and options are the same. Raises DissectError."""
     _check_table(table)
     names = [paths] if isinstance(paths, str) else paths
-    files = [(path, *size_and_time(path)) for path in captures(names, CaptureReport())]
+    files = [(path, *size_and_mtime(path)) for path in captures(names, CaptureReport())]
     key = files, _job_options(options)
     known, made = _latest.get(spark, (None, None))
     if made is None or known != key:
@@ -231,19 +231,21 @@ def _check_table(name: str) -> None:
 
 def _layer_job(job: Job, table: str) -> Job:
     """The same captures, surveyed for the frames that a layer wants: its payloads are in the states."""
-    work = replace(job.work, tables=frozenset([frames_for(table)]))
-    return Job(job.runner, work, job.stretches, job.bytes)
+    spec = replace(job.spec, tables=frozenset([frames_for(table)]))
+    return Job(job.runner, spec, job.partitions, job.bytes)
 
 
 def _frames(job: Job, layer: Layer) -> DataFrame:
     """The frames that a layer wants, in the order in which it takes them."""
-    work = job.work
-    found = job.decoded(lambda parts: application.wanted_frames(work, parts), application.FRAMES)
+    spec = job.spec
+    found = job.decoded(
+        lambda contexts: application.wanted_frames(spec, contexts), application.FRAMES
+    )
     return application.in_order(found, layer)
 
 
 def _planned(
-    runner: Runner,
+    runner: TaskRunner,
     paths: Sequence[str],
     tables: Collection[str],
     options: JobOptions,
@@ -260,38 +262,38 @@ def _planned(
 
         walked, summary.wrong_starts = index_captures(paths, size, report, walk_all)
     summary.files = len(walked)
-    summary.bytes = sum(file[0].extent.size for file in walked)
+    summary.bytes = sum(file[0].byte_range.size for file in walked)
     report.files = [joined(each) for each in walked]
     summary.packets = sum(file.packets for file in report.files)
     summary.damaged = [f"{file.path}: {file.damage}" for file in report.files if file.damage]
     summary.unreadable, summary.passed_over = report.unreadable, report.passed_over
     summary.warnings = [
-        f"{file[0].extent.path} is compressed: one task reads all of it; see nats-dissect split"
+        f"{file[0].byte_range.path} is compressed: one task reads all of it; see nats-dissect split"
         for file in walked
-        if file[0].extent.packed
+        if file[0].byte_range.packed
     ]
-    found = _inside(stretches(walked), walked, options.window)
+    found = _inside(partitions_of(walked), walked, options.window)
     summary.chunks = len(found)
     if not found:
         return None
-    work = Work(frozenset(tables), options.options, options.window)
-    return Job(runner, work, found, sum(each.bytes for each in found), stages)
+    spec = JobSpec(frozenset(tables), options.options, options.window)
+    return Job(runner, spec, found, sum(each.bytes for each in found), stages)
 
 
 def _inside(
     found: Sequence[Partition], walked: Iterable[Sequence[RecordIndex]], window: TimeRange
 ) -> list[Partition]:
-    """The stretches that may have packets in the window."""
+    """The partitions that may have packets in the window."""
     times = {
-        (each.extent.path, each.extent.number): (each.smallest_ns, each.last_ns)
+        (each.byte_range.path, each.byte_range.number): (each.smallest_ns, each.last_ns)
         for file in walked
         for each in file
         if each.smallest_ns is not None and each.last_ns is not None
     }
     return [
-        stretch
-        for stretch in found
-        if any(window.meets(*times[each.path, each.number]) for each in stretch.extents)
+        partition
+        for partition in found
+        if any(window.meets(*times[each.path, each.number]) for each in partition.byte_ranges)
     ]
 
 
@@ -300,7 +302,7 @@ def _fill(summary: Summary, job: Job | None, decoded: tasks.Decoded, tables: Seq
     summary.no_tcp = dict(sorted(decoded.passed_over.items()))
     summary.missing_bytes, summary.skipped_bytes = decoded.missing_bytes, decoded.skipped_bytes
     if job:
-        for name in ("surveyed_again", "visits", "read_again", "moved_bytes"):
+        for name in ("surveyed_again", "continued", "read_again", "moved_bytes"):
             setattr(summary, name, getattr(job, name))
 
 

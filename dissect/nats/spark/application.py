@@ -23,7 +23,7 @@ from ..tables import TABLES
 from .arrow import batches as batches_of
 from .arrow_tasks import Batches, Decoded, Function, calm, inputs, told_row
 from .sink import NewWriter
-from .stages import ChunkContext, Work, decode
+from .stages import ChunkContext, JobSpec, decode
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,14 +38,14 @@ def layer_of(table: str) -> Layer | None:
     return TABLES[table].layer
 
 
-def wanted_frames(work: Work, parts: Sequence[ChunkContext]) -> Function:
-    """For rows `stretch, kind, flow, body`, in order: the frames that layers want, as `FRAMES`."""
+def wanted_frames(spec: JobSpec, contexts: Sequence[ChunkContext]) -> Function:
+    """For rows `partition, kind, flow, body`, in order: the frames that layers want, as `FRAMES`."""
 
     def run(batches: Batches) -> Batches:
         calm()
-        for number, states, leaving in inputs(batches):
+        for number, states, continuing in inputs(batches):
             waiting: list[LayerFrame] = []
-            for rows in decode(work, parts, number, states, leaving, Counter()):
+            for rows in decode(spec, contexts, number, states, continuing, Counter()):
                 waiting += (row for row in rows.records if isinstance(row, LayerFrame))
                 if len(waiting) >= _PICKLED:
                     yield _batch(waiting)

@@ -14,7 +14,7 @@ from ..tables import TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobGiven(CommandOptions):
+class JobArguments(CommandOptions):
     """Captures and options of the job, as the user gave them."""
 
     out: str
@@ -117,6 +117,6 @@ def job_options(command: Command) -> Command:
     return with_captures((*_TABLES, *SELECTION, *_SPARK, *DISSECTION, *LIMITS), command)
 
 
-def job_given(values: dict[str, object]) -> JobGiven:
+def job_given(values: dict[str, object]) -> JobArguments:
     """What click made of the command line of a job, as one value."""
-    return JobGiven(**values)  # type: ignore[arg-type]  # the options above declare the same types
+    return JobArguments(**values)  # type: ignore[arg-type]  # the options above declare the same types

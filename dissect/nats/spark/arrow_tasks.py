@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..engine.session_tables import Rows
 from ..errors import DissectError
 from ..output.arrow import pyarrow
-from ..parallel import calm_collector
+from ..parallel import tune_garbage_collector
 from ..partition.partitions import Partition
 from ..records import Record, SessionRecord
 from ..tables import TABLES
@@ -29,8 +29,8 @@ from .stages import (
     ChunkContext,
     FlowChunk,
     FlowSurvey,
+    JobSpec,
     State,
-    Work,
     decode,
     flow_chunks,
     place_of,
@@ -48,16 +48,16 @@ _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 # What a row of the decode's input is.
-RUN, STATE, LEAVING = range(3)
+RUN, STATE, CONTINUING = range(3)
 # So many rows of states are one batch: each has kilobytes.
 _STATES = 256
-# In front of a state: the number of the stretch that it comes from.
+# In front of a state: the number of the partition that it comes from.
 _ORIGIN = struct.Struct(">q")
 
 
 @dataclass(slots=True)
 class Decoded:
-    """What the decode of some stretches did: counts by table, of what was passed over by reason, and bytes
+    """What the decode of some partitions did: counts by table, of what was passed over by reason, and bytes
     that sessions missed and skipped."""
 
     written: list[Written] = field(default_factory=list)
@@ -87,24 +87,26 @@ def calling(function: Callable[[_In], _Out], values: Sequence[_In]) -> Function:
 
 
 def surveying(
-    work: Work, stretches: Sequence[Partition], fragments: Mapping[int, bytes]
+    spec: JobSpec, partitions: Sequence[Partition], fragments: Mapping[int, bytes]
 ) -> Function:
-    """For rows `id`: rows `stretch, flow, state, summary`, one for each flow of the stretch, and one without
-    a flow, whose state tells the rest."""
+    """For rows `id`: rows `partition, flow, state, summary`, one for each flow of the partition, and one
+    without a flow, whose state tells the rest."""
 
     def run(batches: Batches) -> Batches:
         calm()
         for rows in batches:
             for number in rows.column(0).to_pylist():
-                yield from _survey(work, stretches, number, fragments.get(number, b""))
+                yield from _survey(spec, partitions, number, fragments.get(number, b""))
 
     return run
 
 
-def _survey(work: Work, stretches: Sequence[Partition], number: int, fragments: bytes) -> Batches:
-    names = ["stretch", "flow", "state", "summary"]
-    place = place_of(number, len(stretches))
-    told = _told(lambda: survey(work, stretches[number], place, fragments))
+def _survey(
+    spec: JobSpec, partitions: Sequence[Partition], number: int, fragments: bytes
+) -> Batches:
+    names = ["partition", "flow", "state", "summary"]
+    place = place_of(number, len(partitions))
+    told = _told(lambda: survey(spec, partitions[number], place, fragments))
     if isinstance(told, DissectError):
         yield _batch([(number, b"", pickle.dumps(told), b"")], names)
         return
@@ -115,13 +117,13 @@ def _survey(work: Work, stretches: Sequence[Partition], number: int, fragments: 
 
 
 def linking() -> Function:
-    """For rows `share, stretch, flow, state, summary`, by flow and stretch: rows for `stitching`."""
+    """For rows `share, partition, flow, state, summary`, by flow and partition: rows for `stitching`."""
 
     def run(batches: Batches) -> Batches:
         for share, group in groupby(_surveys(batches), key=itemgetter(0)):
             chunks = flow_chunks((number, found) for _, number, found in group)
             while some := [(share, *chunk) for chunk in islice(chunks, _STATES)]:
-                yield _batch(some, ["share", "stretch", "flow", "following", "first", "told"])
+                yield _batch(some, ["share", "partition", "flow", "following", "first", "told"])
 
     return run
 
@@ -132,37 +134,37 @@ def _surveys(batches: Batches) -> Iterator[tuple[int, int, FlowSurvey]]:
             yield share, number, FlowSurvey(*found)
 
 
-def stitching(work: Work, parts: Sequence[ChunkContext]) -> Function:
-    """For rows `share, stretch, flow, following, first, told`, in order: rows `stretch, flow, body, read` of
-    states."""
+def stitching(spec: JobSpec, contexts: Sequence[ChunkContext]) -> Function:
+    """For rows `share, partition, flow, following, first, told`, in order: rows `partition, flow, body,
+    read` of states."""
 
     def run(batches: Batches) -> Batches:
         calm()
-        for _, group in groupby(_visits(batches), key=itemgetter(0)):
-            states = stitch(work, parts, (visit for _, visit in group))
+        for _, group in groupby(_flow_chunks(batches), key=itemgetter(0)):
+            states = stitch(spec, contexts, (chunk for _, chunk in group))
             while some := list(map(_row, islice(states, _STATES))):
-                yield _batch(some, ["stretch", "flow", "body", "read"])
+                yield _batch(some, ["partition", "flow", "body", "read"])
 
     return run
 
 
-def _visits(batches: Batches) -> Iterator[tuple[int, FlowChunk]]:
+def _flow_chunks(batches: Batches) -> Iterator[tuple[int, FlowChunk]]:
     for rows in batches:
         columns = (rows.column(name).to_pylist() for name in rows.schema.names)
-        for share, *visit in zip(*columns):
-            yield share, FlowChunk(*visit)
+        for share, *chunk in zip(*columns):
+            yield share, FlowChunk(*chunk)
 
 
 def writing(
-    work: Work, parts: Sequence[ChunkContext], wanted: Sequence[str], new_writer: NewWriter
+    spec: JobSpec, contexts: Sequence[ChunkContext], wanted: Sequence[str], new_writer: NewWriter
 ) -> Function:
-    """For rows `stretch, kind, flow, body`, in order: writes the tables, and tells what of it."""
+    """For rows `partition, kind, flow, body`, in order: writes the tables, and tells what of it."""
 
-    def one(number: int, states: list[State], leaving: set[bytes]) -> Decoded:
+    def one(number: int, states: list[State], continuing: set[bytes]) -> Decoded:
         done = Decoded()
         writer = new_writer(number, wanted)
-        for rows in decode(work, parts, number, states, leaving, done.passed_over):
-            for table, records in _by_table(rows, work.tables):
+        for rows in decode(spec, contexts, number, states, continuing, done.passed_over):
+            for table, records in _by_table(rows, spec.tables):
                 done.rows[table] += len(records)
                 if table in wanted:
                     writer.add(table, records)
@@ -174,19 +176,19 @@ def writing(
 
     def do(batches: Batches) -> Batches:
         calm()
-        for number, states, leaving in inputs(batches):
-            yield told_row(number, _told(lambda: one(number, states, leaving)))
+        for number, states, continuing in inputs(batches):
+            yield told_row(number, _told(lambda: one(number, states, continuing)))
 
     return do
 
 
-def reading(work: Work, parts: Sequence[ChunkContext], table: str) -> Function:
-    """For rows `stretch, kind, flow, body`, in order: the rows of a table."""
+def reading(spec: JobSpec, contexts: Sequence[ChunkContext], table: str) -> Function:
+    """For rows `partition, kind, flow, body`, in order: the rows of a table."""
 
     def run(batches: Batches) -> Batches:
         calm()
-        for number, states, leaving in inputs(batches):
-            rows = decode(work, parts, number, states, leaving, Counter())
+        for number, states, continuing in inputs(batches):
+            rows = decode(spec, contexts, number, states, continuing, Counter())
             yield from batches_of(table, _only(table, rows))
 
     return run
@@ -203,7 +205,7 @@ def body_of(row: bytes) -> object:
 def calm() -> None:
     """Makes this worker's process look for garbage as rarely as those of `shards` do, once."""
     if not gc.get_freeze_count():
-        calm_collector()
+        tune_garbage_collector()
 
 
 def _told(function: Callable[[], _Out]) -> _Out | DissectError:
@@ -217,13 +219,13 @@ def inputs(batches: Batches) -> Iterator[tuple[int, list[State], set[bytes]]]:
     """Stretches with the states to go on from and the flows that leave."""
     for number, group in groupby(_rows(batches), key=lambda row: row[0]):
         states: list[State] = []
-        leaving: set[bytes] = set()
+        continuing: set[bytes] = set()
         for _, kind, flow, body in group:
             if kind == STATE:
                 states.append(_state(number, flow, body))
-            elif kind == LEAVING:
-                leaving.add(flow)
-        yield number, states, leaving
+            elif kind == CONTINUING:
+                continuing.add(flow)
+        yield number, states, continuing
 
 
 def _row(state: State) -> tuple[int, bytes, bytes, bool]:
@@ -266,14 +268,14 @@ def _count_losses(records: Iterable[Record], done: Decoded) -> None:
 
 
 def told_row(number: int, told: object) -> pa.RecordBatch:
-    """A row `stretch, flow, body` with what a task has to say, which `body_of` reads."""
-    return _batch([(number, b"", pickle.dumps(told))], ["stretch", "flow", "body"])
+    """A row `partition, flow, body` with what a task has to say, which `body_of` reads."""
+    return _batch([(number, b"", pickle.dumps(told))], ["partition", "flow", "body"])
 
 
 def _batch(rows: Sequence[tuple[int | bytes | None, ...]], names: Sequence[str]) -> pa.RecordBatch:
     """Rows of the columns with these names; at least one."""
     arrow = pyarrow()
-    types = dict.fromkeys(("share", "stretch", "following"), arrow.int64())
+    types = dict.fromkeys(("share", "partition", "following"), arrow.int64())
     types |= dict.fromkeys(("first", "read"), arrow.bool_())
     columns = zip(names, zip(*rows))
     arrays = [arrow.array(cells, types.get(name, arrow.binary())) for name, cells in columns]

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ..capture import CaptureReport
-from ..capture.files import is_uri, told
+from ..capture.files import is_uri, size_and_mtime
 from ..capture.sources import time_range
 from ..number_formats import count_text, duration_text, size_text
 from ..output.sink import say, sink_of, writing
 from ..partition.byte_ranges import captures
 from ..tables import TABLES
 from .api import JobOptions, Summary, dissect
-from .arguments import JobGiven
+from .arguments import JobArguments
 from .output import Folder
 from .progress import wants_progress
 from .settings import absolute
@@ -28,23 +28,23 @@ from .submit import check_libraries, session
 _DAMAGED = 3
 
 
-def run_job(given: JobGiven) -> None:
+def run_job(arguments: JobArguments) -> None:
     """Does the job, says on stderr what was done, and exits unless all is well."""
-    sink = sink_of(None if given.summary == "-" else given.summary, given.captures)
-    paths, out = [absolute(path) for path in given.captures], absolute(given.out)
+    sink = sink_of(None if arguments.summary == "-" else arguments.summary, arguments.captures)
+    paths, out = [absolute(path) for path in arguments.captures], absolute(arguments.out)
     with writing(sink):
         _check(paths, out)
-        with session(given.master, given.conf) as spark:
+        with session(arguments.master, arguments.conf) as spark:
             options = JobOptions(
-                options=replace(given.options, from_time=None, until_time=None),
-                chunk_bytes=given.chunk_bytes,
-                window=time_range(paths, given.from_time, given.until_time),
+                options=replace(arguments.dissection, from_time=None, until_time=None),
+                chunk_bytes=arguments.chunk_bytes,
+                window=time_range(paths, arguments.from_time, arguments.until_time),
             )
-            progress = wants_progress(given.progress)
-            summary = dissect(spark, paths, given.tables, options, out, progress)
-        if given.summary is not None:
+            progress = wants_progress(arguments.progress)
+            summary = dissect(spark, paths, arguments.tables, options, out, progress)
+        if arguments.summary is not None:
             sink.writer(lambda output: output.write(json.dumps(summary.values(), indent=2) + "\n"))
-    for line in lines(summary, given.out):
+    for line in lines(summary, arguments.out):
         say(line)
     if summary.is_damaged:
         sys.exit(_DAMAGED)
@@ -54,7 +54,7 @@ def _check(paths: Sequence[str], out: str) -> None:
     """What can be said at once about inputs here and the output; Spark takes seconds to start."""
     check_libraries()
     for path in captures([path for path in paths if not is_uri(path)], CaptureReport()):
-        told(path)
+        size_and_mtime(path)
     Folder(out).check()
 
 
@@ -72,10 +72,10 @@ def lines(summary: Summary, out: str) -> Iterator[str]:
         f"read {read} of {count_text(summary.files, 'file')} in {count_text(summary.chunks, 'chunk')};"
         f" starts guessed wrong: {summary.wrong_starts}"
     )
-    if summary.visits:
+    if summary.continued:
         again = count_text(summary.read_again, "time")
         yield (
-            f"flows went on into another chunk {count_text(summary.visits, 'time')}, and were read again"
+            f"flows went on into another chunk {count_text(summary.continued, 'time')}, and were read again"
             f" {again}; {size_text(summary.moved_bytes)} moved between tasks"
         )
     if summary.no_tcp:

@@ -12,10 +12,10 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 
 from ..capture import FileReport
-from ..capture.files import contents, matches, told
+from ..capture.files import contents, matches, size_and_mtime
 from ..capture.sources import read_file
 from ..errors import CaptureError, SparkError
-from .state_store import Store
+from .state_store import StateStore
 
 _ABOUT = "about.json"
 _ENTRY = "entry-{:09}.json"
@@ -43,10 +43,10 @@ class Entry:
     grown: tuple[Taken, ...] = ()
 
 
-class Journal:
+class FileLog:
     """The entries of a stream, numbered from 1. `about` is what its rows depend on."""
 
-    def __init__(self, store: Store, about: str) -> None:
+    def __init__(self, store: StateStore, about: str) -> None:
         self._store = store
         self._about = about
         self._entries: list[Entry] = []
@@ -69,7 +69,7 @@ class Journal:
             self._learn(Entry(files, grown))
         return self._entries
 
-    def take(self, paths: Sequence[str], now_ns: int, settle_ns: int) -> Entry | None:
+    def record(self, paths: Sequence[str], now_ns: int, settle_ns: int) -> Entry | None:
         """Adds an entry, if there is something new in the folders or among the files that `paths` name."""
         self.entries()
         sizes = dict(_listed(paths))
@@ -132,4 +132,4 @@ def _listed(paths: Sequence[str]) -> Iterator[tuple[str, tuple[int, int]]]:
             found = matches(path)
         for file in [path] if found is None else found:
             with suppress(CaptureError):  # gone meanwhile, or not there yet
-                yield file, told(file)
+                yield file, size_and_mtime(file)

@@ -125,7 +125,7 @@ class Folder:
 
 
 class Writer:
-    """What one task writes, of one stretch: files of each table by day, rows in order of time as far as
+    """What one task writes, of one partition: files of each table by day, rows in order of time as far as
     the table's window allows. `written` says which, after `close`."""
 
     def __init__(self, out: str, run: str, number: int, tables: Iterable[str]) -> None:
@@ -144,7 +144,7 @@ class Writer:
     def close(self) -> None:
         """There are no more."""
         for table, line in self._lines.items():
-            self._put(table, line.rest())
+            self._put(table, line.flush())
         self._close_all()
 
     def _put(self, table: str, records: Sequence[Record]) -> None:

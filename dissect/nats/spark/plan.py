@@ -1,8 +1,8 @@
-"""One dissection in Spark, from stretches to rows.
+"""One dissection in Spark, from partitions to rows.
 
-    survey    one task a stretch         which flows it has
-    stitch    one a share of the flows   the state in which each flow comes to each stretch
-    decode    one a stretch              the rows
+    survey    one task a partition         which flows it has
+    stitch    one a share of the flows   the state in which each flow comes to each partition
+    decode    one a partition              the rows
 
 Between them go names of flows and their states, never payloads. What each does is in `stages`; rows are
 those of the single-machine dissector, since its stages make them.
@@ -16,31 +16,31 @@ from typing import TYPE_CHECKING
 
 from ..partition.partitions import Partition
 from . import arrow_tasks as tasks
-from .executor import TOLD, Runner, gathered
 from .progress import Stages
-from .stages import ChunkContext, SurveyResult, Work, needs_resurvey, parts
+from .stages import ChunkContext, JobSpec, SurveyResult, chunk_contexts, needs_resurvey
+from .task_runner import TOLD, TaskRunner, gathered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 
-_SURVEYED = "stretch long, flow binary, state binary, summary binary"
-_STITCHED = "stretch long, flow binary, body binary, read boolean"
-_CHUNKS = "share long, stretch long, flow binary, following long, first boolean, told binary"
+_SURVEYED = "partition long, flow binary, state binary, summary binary"
+_STITCHED = "partition long, flow binary, body binary, read boolean"
+_CHUNKS = "share long, partition long, flow binary, following long, first boolean, told binary"
 
 
 @dataclass(slots=True)
 class Job:
-    """One dissection: what is wanted of which stretches. The counts are those of `api.Summary`."""
+    """One dissection: what is wanted of which partitions. The counts are those of `api.Summary`."""
 
-    runner: Runner
-    work: Work
-    stretches: Sequence[Partition]
+    runner: TaskRunner
+    spec: JobSpec
+    partitions: Sequence[Partition]
     bytes: int
     stages: Stages = field(default_factory=Stages)
     surveyed_again: int = 0
-    visits: int = 0
+    continued: int = 0
     read_again: int = 0
     moved_bytes: int = 0
     _prepared: tuple[DataFrame, list[ChunkContext]] | None = None
@@ -50,53 +50,53 @@ class Job:
         function: Callable[[Sequence[ChunkContext]], tasks.Function],
         schema: StructType | str = TOLD,
     ) -> DataFrame:
-        """The decode of all stretches. The first call surveys and stitches; later ones reuse that."""
+        """The decode of all partitions. The first call surveys and stitches; later ones reuse that."""
         inputs, found = self._prepared = self._prepared or self._prepare()
         inputs = gathered(
-            inputs, self.runner.tasks(len(self.stretches), self._size()), "stretch", "kind"
+            inputs, self.runner.tasks(len(self.partitions), self._size()), "partition", "kind"
         )
         return inputs.mapInArrow(function(found), schema)
 
     def _prepare(self) -> tuple[DataFrame, list[ChunkContext]]:
-        if len(self.stretches) == 1:
-            return self._runs(), [ChunkContext(self.stretches[0])]
+        if len(self.partitions) == 1:
+            return self._runs(), [ChunkContext(self.partitions[0])]
         flows, found = self._survey()
         return self._stitch(flows, found), found
 
     def _size(self) -> int:
-        return self.bytes // max(1, len(self.stretches))
+        return self.bytes // max(1, len(self.partitions))
 
     def _runs(self) -> DataFrame:
-        """A row for each stretch, so that each is decoded."""
-        numbers = self.runner.spark.range(len(self.stretches))
+        """A row for each partition, so that each is decoded."""
+        numbers = self.runner.spark.range(len(self.partitions))
         return numbers.selectExpr(
-            "id as stretch", f"{tasks.RUN} as kind", "X'' as flow", "X'' as body"
+            "id as partition", f"{tasks.RUN} as kind", "X'' as flow", "X'' as body"
         )
 
     def _survey(self) -> tuple[DataFrame, list[ChunkContext]]:
-        """What each stretch has, and what each needs to know of the others."""
+        """What each partition has, and what each needs to know of the others."""
         with self.stages.running("survey", self.runner.spark):
-            count, size = len(self.stretches), self._size()
-            function = tasks.surveying(self.work, self.stretches, {})
+            count, size = len(self.partitions), self._size()
+            function = tasks.surveying(self.spec, self.partitions, {})
             told = self.runner.keep(self.runner.each(count, size, function, _SURVEYED))
             facts = self._facts(told)
             fragments: dict[int, bytes] = {}
             while again := needs_resurvey([facts[number] for number in range(count)]):
                 self.surveyed_again += len(again)
                 fragments.update(again)
-                function = tasks.surveying(self.work, self.stretches, again)
+                function = tasks.surveying(self.spec, self.partitions, again)
                 numbers = self.runner.numbers(list(again), size, function, _SURVEYED)
                 anew = self.runner.keep(numbers)
                 facts.update(self._facts(anew))
-                told = told.where(~told.stretch.isin(list(again))).unionByName(anew)
-        return told, parts(self.stretches, [facts[number] for number in range(count)])
+                told = told.where(~told.partition.isin(list(again))).unionByName(anew)
+        return told, chunk_contexts(self.partitions, [facts[number] for number in range(count)])
 
     def _facts(self, told: DataFrame) -> dict[int, SurveyResult]:
         facts: dict[int, SurveyResult] = {}
         for row in told.where("flow = X''").collect():
             fact = tasks.body_of(row.state)
             assert isinstance(fact, SurveyResult)
-            facts[int(row.stretch)] = fact
+            facts[int(row.partition)] = fact
         return facts
 
     def _stitch(self, told: DataFrame, found: list[ChunkContext]) -> DataFrame:
@@ -104,27 +104,27 @@ class Job:
         with self.stages.running("stitch", self.runner.spark):
             shares = self.runner.cores
             surveys = told.where("flow <> X''").selectExpr(
-                f"crc32(flow) % {shares} as share", "stretch", "flow", "state", "summary"
+                f"crc32(flow) % {shares} as share", "partition", "flow", "state", "summary"
             )
-            linked = gathered(surveys, shares, "share", "flow", "stretch")
-            visits = self.runner.keep(linked.mapInArrow(tasks.linking(), _CHUNKS))
-            rows = visits.sortWithinPartitions("share", "stretch")
-            states = self.runner.keep(rows.mapInArrow(tasks.stitching(self.work, found), _STITCHED))
-            self._count(visits, states)
-        leaving = visits.selectExpr("stretch", "flow", "X'' as body")
+            linked = gathered(surveys, shares, "share", "flow", "partition")
+            chunks = self.runner.keep(linked.mapInArrow(tasks.linking(), _CHUNKS))
+            rows = chunks.sortWithinPartitions("share", "partition")
+            states = self.runner.keep(rows.mapInArrow(tasks.stitching(self.spec, found), _STITCHED))
+            self._count(chunks, states)
+        continuing = chunks.selectExpr("partition", "flow", "X'' as body")
         return (
             self._runs()
             .unionByName(_kind(states, tasks.STATE))
-            .unionByName(_kind(leaving, tasks.LEAVING))
+            .unionByName(_kind(continuing, tasks.CONTINUING))
         )
 
-    def _count(self, visits: DataFrame, states: DataFrame) -> None:
+    def _count(self, chunks: DataFrame, states: DataFrame) -> None:
         size = "coalesce(sum(length(flow) + length({})), 0) as bytes"
-        (came,) = visits.selectExpr("count(*) as rows", size.format("told")).collect()
+        (came,) = chunks.selectExpr("count(*) as rows", size.format("told")).collect()
         (went,) = states.selectExpr("count_if(read) as read", size.format("body")).collect()
-        self.visits, self.read_again = int(came.rows), int(went.read)
+        self.continued, self.read_again = int(came.rows), int(went.read)
         self.moved_bytes = int(came.bytes) + int(went.bytes)
 
 
 def _kind(frame: DataFrame, kind: int) -> DataFrame:
-    return frame.selectExpr("stretch", f"{kind} as kind", "flow", "body")
+    return frame.selectExpr("partition", f"{kind} as kind", "flow", "body")

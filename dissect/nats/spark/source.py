@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ..capture import CaptureReport
-from ..capture.files import told
+from ..capture.files import size_and_mtime
 from ..errors import SparkError
 from ..partition.byte_ranges import captures
 from ..pipeline import released
@@ -90,7 +90,9 @@ class ShareReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """One a share. Raises CaptureError where an input is missing or no capture."""
-        size = sum(told(path)[0] for path in captures(self._wanted.paths, CaptureReport()))
+        size = sum(
+            size_and_mtime(path)[0] for path in captures(self._wanted.paths, CaptureReport())
+        )
         shares = self._wanted.shares or min(1 + size // _SHARE_BYTES, _MOST_SHARES)
         layer = TABLES[self._wanted.table].layer
         if layer and layer.across:  # its rows need the frames of all sessions

@@ -1,12 +1,13 @@
 """The stages of a dissection in many tasks, as plain functions: no Spark here.
 
-The captures are one timeline, cut into stretches (see partitions.py). `survey` finds the flows of a stretch.
-`stitch` goes over all stretches in order, for a share of the flows, and finds the state in which each flow
-reaches each stretch. `decode` resumes from these states and makes the rows of its stretch.
+The captures are one timeline, cut into partitions (see partitions.py). `survey` finds the flows of a
+partition. `stitch` goes over all partitions in order, for a share of the flows, and finds the state in
+which each flow reaches each partition. `decode` resumes from these states and makes the rows of its
+partition.
 
-    survey      one task per stretch              -> SurveyResult; FlowSurvey: flow, state, summary
-    stitch      one task per share of the flows   -> State: flow, number of a stretch, state
-    decode      one task per stretch              -> rows
+    survey      one task per partition              -> SurveyResult; FlowSurvey: flow, state, summary
+    stitch      one task per share of the flows   -> State: flow, number of a partition, state
+    decode      one task per partition              -> rows
 
 A flow is named by `tcp.flow.undirected`. Each stage reads the packets itself; only names, times, states and
 summaries go from one stage to the next. Where a summary does not prove the next state of a flow, the stitch
@@ -28,9 +29,9 @@ from ..capture import CaptureReport
 from ..capture.time_range import TimeRange
 from ..engine.session_tables import Rows
 from ..options import Options
-from ..packet import Layers
+from ..packet import PacketParser
 from ..partition.checkpoint import Dissector
-from ..partition.partitions import Partition, read_stretch
+from ..partition.partitions import Partition, read_partition
 from ..partition.survey import Survey
 from ..tcp.flow import undirected
 from ..types import Packets, Segment, Tick
@@ -40,24 +41,24 @@ NO_TIME = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What is wanted of every stretch: tables, of the packets in a span of time."""
+class JobSpec:
+    """What is wanted of every partition: tables, of the packets in a span of time."""
 
     tables: frozenset[str]
     options: Options
     window: TimeRange = TimeRange()
 
-    def packets(self, stretch: Partition) -> Iterator[Packets]:
-        """The packets of a stretch that are wanted."""
-        return self.window.of(read_stretch(stretch, CaptureReport()))
+    def packets(self, partition: Partition) -> Iterator[Packets]:
+        """The packets of a partition that are wanted."""
+        return self.window.of(read_partition(partition, CaptureReport()))
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkContext:
-    """A stretch, and the `fragments` that wait when it begins. `latest_ns` is the latest time of a TCP packet
-    in it, `later_ns` that of all behind it. `last`: there are none."""
+    """A partition, and the `fragments` that wait when it begins. `latest_ns` is the latest time of a TCP
+    packet in it, `later_ns` that of all behind it. `last`: there are none."""
 
-    stretch: Partition
+    partition: Partition
     fragments: bytes = b""
     latest_ns: int = NO_TIME
     later_ns: int = NO_TIME
@@ -65,7 +66,7 @@ class ChunkContext:
 
 
 class FlowSurvey(NamedTuple):
-    """The survey of a flow in a stretch. `state` is its state at the end if it began there: empty if
+    """The survey of a flow in a partition. `state` is its state at the end if it began there: empty if
     the flow is over, None if the survey did not keep it. `summary` is what the packets make of any state, see
     `Survey.summaries`; empty if that is not known."""
 
@@ -76,7 +77,7 @@ class FlowSurvey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SurveyResult:
-    """What a stretch has. `fragments` are those that wait at its end, where `given` waited when it began;
+    """What a partition has. `fragments` are those that wait at its end, where `given` waited when it began;
     `latest_ns` is the latest time of a TCP packet. If it `met` no fragment, what waits does not matter.
     """
 
@@ -87,7 +88,7 @@ class SurveyResult:
 
 
 class FlowChunk(NamedTuple):
-    """A flow has packets in the stretch `number`; the next one where it has is `following`. What the survey
+    """A flow has packets in the partition `number`; the next one where it has is `following`. What the survey
     says of them is the state at the end if it was the `first`, else the summary. None, or an empty summary:
     the packets have to be read."""
 
@@ -99,7 +100,7 @@ class FlowChunk(NamedTuple):
 
 
 class State(NamedTuple):
-    """The state in which a flow comes to the stretch `number`, from that with the number `origin`, as
+    """The state in which a flow comes to the partition `number`, from that with the number `origin`, as
     `Dissector.save` gives it. `read`: its packets in `origin` had to be read again for it."""
 
     number: int
@@ -110,8 +111,8 @@ class State(NamedTuple):
 
 
 class Place(Enum):
-    """Where a stretch is among all. Before the first one no flow has a state, behind the last one none needs
-    one; so less has to be found out of these."""
+    """Where a partition is among all. Before the first one no flow has a state, behind the last one none
+    needs one; so less has to be found out of these."""
 
     FIRST = auto()
     BETWEEN = auto()
@@ -119,33 +120,33 @@ class Place(Enum):
 
 
 def place_of(number: int, count: int) -> Place:
-    """That of the stretch with this number."""
+    """That of the partition with this number."""
     if number == count - 1:
         return Place.LAST
     return Place.BETWEEN if number else Place.FIRST
 
 
 def survey(
-    work: Work, stretch: Partition, place: Place, fragments: bytes
+    spec: JobSpec, partition: Partition, place: Place, fragments: bytes
 ) -> tuple[SurveyResult, Iterator[FlowSurvey]]:
-    """What a stretch has, where `fragments` wait when it begins."""
-    layers = Layers()
-    layers.load(fragments)
-    noted = _Noted(layers.take(work.packets(stretch)))
+    """What a partition has, where `fragments` wait when it begins."""
+    parser = PacketParser()
+    parser.load(fragments)
+    noted = _Noted(parser.feed(spec.packets(partition)))
     states: dict[bytes, bytes] = {}
     summaries: dict[bytes, bytes] = {}
     stateless: set[bytes] = set()
     if place is Place.LAST:
         _exhaust(noted)
     elif place is Place.FIRST:
-        dissection = Dissector(work.tables, work.options, quiet=True)
-        _exhaust(dissection.take(noted))
+        dissection = Dissector(spec.tables, spec.options, quiet=True)
+        _exhaust(dissection.feed(noted))
         states = dissection.save()
     else:
-        found = Survey(work.tables, work.options)
+        found = Survey(spec.tables, spec.options)
         found.run(noted)
         states, summaries, stateless = found.states(), found.summaries(), found.summarized()
-    told = SurveyResult(noted.latest_ns, fragments, layers.save(), layers.met_fragments)
+    told = SurveyResult(noted.latest_ns, fragments, parser.save(), parser.met_fragments)
     flows = set(map(undirected, noted.keys))
     return told, (
         FlowSurvey(
@@ -173,13 +174,15 @@ class _Noted:
             yield segment
 
 
-def parts(stretches: Sequence[Partition], surveyed: Sequence[SurveyResult]) -> list[ChunkContext]:
-    """What each stretch needs of the others."""
+def chunk_contexts(
+    partitions: Sequence[Partition], surveyed: Sequence[SurveyResult]
+) -> list[ChunkContext]:
+    """What each partition needs of the others."""
     found: list[ChunkContext] = []
     fragments = b""
-    for stretch, told in zip(stretches, surveyed):
-        last = stretch is stretches[-1]
-        found.append(ChunkContext(stretch, fragments, told.latest_ns, NO_TIME, last))
+    for partition, told in zip(partitions, surveyed):
+        last = partition is partitions[-1]
+        found.append(ChunkContext(partition, fragments, told.latest_ns, NO_TIME, last))
         fragments = told.fragments if told.met else fragments
     later_ns = NO_TIME
     for at in reversed(range(len(found))):
@@ -189,7 +192,7 @@ def parts(stretches: Sequence[Partition], surveyed: Sequence[SurveyResult]) -> l
 
 
 def needs_resurvey(surveyed: Sequence[SurveyResult]) -> dict[int, bytes]:
-    """The stretches that are to be surveyed again, since fragments wait when they begin; and which."""
+    """The partitions that are to be surveyed again, since fragments wait when they begin; and which."""
     again: dict[int, bytes] = {}
     fragments = b""
     for number, told in enumerate(surveyed):
@@ -206,7 +209,7 @@ def share_of(flow: bytes, shares: int) -> int:
 
 
 def flow_chunks(surveys: Iterable[tuple[int, FlowSurvey]]) -> Iterator[FlowChunk]:
-    """The chunks after which a flow goes on, from the surveys of its stretches: by flow, then in order."""
+    """The chunks after which a flow goes on, from the surveys of its partitions: by flow, then in order."""
     for flow, group in groupby(surveys, key=lambda each: each[1].flow):
         before: tuple[int, FlowSurvey] | None = None
         first = True
@@ -219,102 +222,107 @@ def flow_chunks(surveys: Iterable[tuple[int, FlowSurvey]]) -> Iterator[FlowChunk
 
 
 def stitch(
-    work: Work, parts: Sequence[ChunkContext], visits: Iterable[FlowChunk]
+    spec: JobSpec, contexts: Sequence[ChunkContext], chunks: Iterable[FlowChunk]
 ) -> Iterator[State]:
-    """The states of flows, whose visits are all given, in order of the stretches."""
+    """The states of flows, whose chunks are all given, in order of the partitions."""
     states: dict[bytes, State] = {}
-    for number, group in groupby(visits, key=attrgetter("number")):
+    for number, group in groupby(chunks, key=attrgetter("number")):
         left: dict[bytes, int] = {}
-        for visit in group:
-            reached = _reached(work, parts, states.get(visit.flow), visit)
+        for chunk in group:
+            reached = _reached(spec, contexts, states.get(chunk.flow), chunk)
             if reached is None:
-                left[visit.flow] = visit.following
+                left[chunk.flow] = chunk.following
             elif reached:
-                states[visit.flow] = State(visit.following, number, visit.flow, reached)
-                yield states[visit.flow]
+                states[chunk.flow] = State(chunk.following, number, chunk.flow, reached)
+                yield states[chunk.flow]
         if left:
             coming = [states.pop(flow) for flow in left if flow in states]
-            for flow, state in _read_again(work, parts, number, coming, left).items():
+            for flow, state in _read_again(spec, contexts, number, coming, left).items():
                 states[flow] = State(left[flow], number, flow, state, True)
                 yield states[flow]
 
 
 def _reached(
-    work: Work, parts: Sequence[ChunkContext], state: State | None, visit: FlowChunk
+    spec: JobSpec, contexts: Sequence[ChunkContext], state: State | None, chunk: FlowChunk
 ) -> bytes | None:
-    """The state behind a visit, empty if the flow is over; None if its packets have to be read."""
-    if visit.told is None:
+    """The state behind a chunk, empty if the flow is over; None if its packets have to be read."""
+    if chunk.told is None:
         return None
-    if visit.first:
-        return visit.told
-    if state is None or not visit.told:
+    if chunk.first:
+        return chunk.told
+    if state is None or not chunk.told:
         return None
-    between = parts[state.origin + 1 : visit.number]
-    if max((part.latest_ns for part in between), default=NO_TIME) > parts[visit.number].latest_ns:
+    between = contexts[state.origin + 1 : chunk.number]
+    if (
+        max((context.latest_ns for context in between), default=NO_TIME)
+        > contexts[chunk.number].latest_ns
+    ):
         return None  # the flow may be over before
-    return Dissector(work.tables, work.options, quiet=True).advanced(state.state, visit.told)
+    return Dissector(spec.tables, spec.options, quiet=True).advanced(state.state, chunk.told)
 
 
 def _read_again(
-    work: Work,
-    parts: Sequence[ChunkContext],
+    spec: JobSpec,
+    contexts: Sequence[ChunkContext],
     number: int,
     coming: Iterable[State],
     flows: Mapping[bytes, int],
 ) -> dict[bytes, bytes]:
-    """The states of flows behind a stretch, by their packets."""
-    dissection = Dissector(work.tables, work.options, quiet=True)
-    _exhaust(_arrivals(dissection, parts, coming))
-    _exhaust(dissection.take(_segments(work, parts[number], flows)))
+    """The states of flows behind a partition, by their packets."""
+    dissection = Dissector(spec.tables, spec.options, quiet=True)
+    _exhaust(_arrivals(dissection, contexts, coming))
+    _exhaust(dissection.feed(_segments(spec, contexts[number], flows)))
     return dissection.save(flows)
 
 
 def decode(
-    work: Work,
-    parts: Sequence[ChunkContext],
+    spec: JobSpec,
+    contexts: Sequence[ChunkContext],
     number: int,
     states: Iterable[State],
-    leaving: Collection[bytes],
+    continuing: Collection[bytes],
     passed_over: Counter[str],
 ) -> Iterator[Rows]:
-    """The rows of a stretch: those that its packets complete, and those of the flows that have no packets
-    behind it. `leaving` are the flows that have. Packets that are no TCP are counted in `passed_over`.
+    """The rows of a partition: those that its packets complete, and those of the flows that have no packets
+    behind it. `continuing` are the flows that have. Packets that are no TCP are counted in `passed_over`.
     """
-    part = parts[number]
-    layers = Layers()
-    layers.load(part.fragments)
-    dissection = Dissector(work.tables, work.options)
-    yield from _arrivals(dissection, parts, states)
-    yield from dissection.take(layers.take(work.packets(part.stretch)))
-    if part.last:
-        layers.finish()
-    passed_over += layers.passed_over
-    dissection.drop(leaving)
-    yield from dissection.pass_time(part.later_ns)
+    context = contexts[number]
+    parser = PacketParser()
+    parser.load(context.fragments)
+    dissection = Dissector(spec.tables, spec.options)
+    yield from _arrivals(dissection, contexts, states)
+    yield from dissection.feed(parser.feed(spec.packets(context.partition)))
+    if context.last:
+        parser.finish()
+    passed_over += parser.passed_over
+    dissection.drop(continuing)
+    yield from dissection.pass_time(context.later_ns)
     yield from dissection.finish()
 
 
 def _arrivals(
-    dissection: Dissector, parts: Sequence[ChunkContext], states: Iterable[State]
+    dissection: Dissector, contexts: Sequence[ChunkContext], states: Iterable[State]
 ) -> Iterator[Rows]:
-    """Loads states; the rows of flows that are over by the packets of the stretches in between. Those that
+    """Loads states; the rows of flows that are over by the packets of the partitions in between. Those that
     come from furthest are first: what passed for others has passed for them."""
     for (origin, number), group in groupby(
         sorted(states, key=attrgetter("origin")), key=attrgetter("origin", "number")
     ):
         dissection.load(state.state for state in group)
-        between = parts[origin + 1 : number]
-        yield from dissection.pass_time(max((part.latest_ns for part in between), default=NO_TIME))
+        between = contexts[origin + 1 : number]
+        yield from dissection.pass_time(
+            max((context.latest_ns for context in between), default=NO_TIME)
+        )
 
 
 def _segments(
-    work: Work, part: ChunkContext, flows: Mapping[bytes, object]
+    spec: JobSpec, context: ChunkContext, flows: Mapping[bytes, object]
 ) -> Iterator[Segment | Tick]:
-    """The segments of some flows in a stretch, and the ticks of others."""
+    """The segments of some flows in a partition, and the ticks of others."""
     hashes = {crc32(flow) for flow in flows}
-    layers = Layers(lambda value: value in hashes)
-    layers.load(part.fragments)
-    return layers.take(work.packets(part.stretch))
+    parser = PacketParser(lambda value: value in hashes)
+    parser.load(context.fragments)
+    return parser.feed(spec.packets(context.partition))
 
 
 def _exhaust(source: Iterable[object]) -> None:

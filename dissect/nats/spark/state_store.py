@@ -10,7 +10,7 @@ from ..capture.files import elsewhere, is_uri
 from ..errors import SparkError
 
 
-class Store:
+class StateStore:
     """Files by name. All calls raise DissectError where the folder cannot be used."""
 
     def __init__(self, folder: str) -> None:

@@ -24,19 +24,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ..capture import CaptureReport, FileReport
-from ..capture.files import capture_name, opened, told
+from ..capture.files import capture_name, opened, size_and_mtime
 from ..capture.merge import merge
 from ..capture.reader import NOWHERE
 from ..capture.sources import is_packed, read_file, too_many
 from ..engine.session_tables import Rows
 from ..errors import CaptureError, SparkError
-from ..packet import Layers
+from ..packet import PacketParser
 from ..partition.checkpoint import Dissector
 from ..types import Packets
 from .arrow import batches
-from .file_log import Entry, Journal, Taken
+from .file_log import Entry, FileLog, Taken
 from .settings import Settings
-from .state_store import Store
+from .state_store import StateStore
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -66,7 +66,7 @@ class FolderReader(DataSourceStreamReader):
         self._wanted = wanted
         self._columns = tuple(columns)
         self._state = wanted.state
-        self._kept: Journal | None = None
+        self._kept: FileLog | None = None
 
     def __getstate__(self) -> tuple[Settings, tuple[str, ...]]:
         return self._wanted, self._columns
@@ -75,12 +75,12 @@ class FolderReader(DataSourceStreamReader):
         FolderReader.__init__(self, *state)
 
     @property
-    def _store(self) -> Store:
-        return Store(self._state)
+    def _store(self) -> StateStore:
+        return StateStore(self._state)
 
-    def _journal(self) -> Journal:
+    def _journal(self) -> FileLog:
         if self._kept is None:
-            self._kept = Journal(self._store, f"{_FORMAT} {self._wanted.options}")
+            self._kept = FileLog(self._store, f"{_FORMAT} {self._wanted.options}")
         return self._kept
 
     def initialOffset(self) -> Offset:
@@ -91,7 +91,7 @@ class FolderReader(DataSourceStreamReader):
         """What there is to be read by now."""
         wanted = self._wanted
         journal = self._journal()
-        entry = journal.take(wanted.paths, time.time_ns(), wanted.settle_ns)
+        entry = journal.record(wanted.paths, time.time_ns(), wanted.settle_ns)
         if entry:
             _complain(_oddities(entry))
         return _offset(journal.entries())
@@ -129,20 +129,20 @@ class FolderReader(DataSourceStreamReader):
     def _rows(
         self, begin: int, end: int, entries: Sequence[Entry], report: CaptureReport
     ) -> Iterator[Rows]:
-        layers = Layers()
+        parser = PacketParser()
         dissection = Dissector([_TABLE], self._wanted.options)
         if begin:
-            self._load(begin, dissection, layers)
+            self._load(begin, dissection, parser)
         for entry in entries:
             following = [one for one in entry.files if not one.late]
-            yield from dissection.take(layers.take(_merged(following, report)))
+            yield from dissection.feed(parser.feed(_merged(following, report)))
             for one in entry.files:
                 if one.late:
                     yield from self._alone(one, report)
         states = list(dissection.save().values())
-        self._store.write(_STATE.format(end), pickle.dumps((states, layers.save())))
+        self._store.write(_STATE.format(end), pickle.dumps((states, parser.save())))
 
-    def _load(self, offset: int, dissection: Dissector, layers: Layers) -> None:
+    def _load(self, offset: int, dissection: Dissector, parser: PacketParser) -> None:
         content = self._store.read(_STATE.format(offset))
         if content is None:
             raise SparkError(
@@ -151,11 +151,11 @@ class FolderReader(DataSourceStreamReader):
             )
         states, fragments = pickle.loads(content)
         dissection.load(states)
-        layers.load(fragments)
+        parser.load(fragments)
 
     def _alone(self, one: Taken, report: CaptureReport) -> Iterator[Rows]:
         dissection = Dissector([_TABLE], self._wanted.options)
-        yield from dissection.take(Layers().segments(_packets(one, report)))
+        yield from dissection.feed(PacketParser().segments(_packets(one, report)))
         yield from dissection.finish()
 
 
@@ -171,7 +171,7 @@ def _packets(one: Taken, report: CaptureReport) -> Generator[Packets, None, None
     """The packets of a file as it was when it was taken."""
     file = FileReport(one.path, capture_name(one.path), size=one.size)
     report.files.append(file)
-    size, _ = told(one.path)
+    size, _ = size_and_mtime(one.path)
     if size < one.size:
         raise CaptureError(one.path, "the file is shorter than it was when the stream took it")
     with opened(one.path) as content:

@@ -129,7 +129,7 @@ class FlowTable:
                 found[self._flows[number]].append(deadline)
         return found
 
-    def adopt(self, flow: Flow, deadlines: Iterable[int]) -> None:
+    def restore(self, flow: Flow, deadlines: Iterable[int]) -> None:
         """Go on with a flow from another table."""
         self._enter(flow)
         if flow.closed_ns is not None:

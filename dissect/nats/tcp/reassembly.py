@@ -125,7 +125,7 @@ class Stream:
         self._judge(segment, items)
         return items
 
-    def pass_over(self, last: Chunk) -> None:
+    def advance(self, last: Chunk) -> None:
         """As a `push` for each of many segments that are the next in order, each complete, while nothing
         waits; all that is asked for is the chunk of the last one."""
         end = last.offset + len(last.data)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dissect.nats.spark.executor import Runner, gathered
+from dissect.nats.spark.task_runner import TaskRunner, gathered
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 def test_values_come_back_in_order(spark: SparkSession) -> None:
-    runner = Runner(spark)
+    runner = TaskRunner(spark)
     assert runner.call(len, ["", "a", "bb", "ccc", "dddd"], 1) == [0, 1, 2, 3, 4]
     assert runner.call(len, [], 1) == []
 
@@ -26,7 +26,7 @@ def test_values_come_back_in_order(spark: SparkSession) -> None:
     "count, size, tasks", [(3, 1, 3), (100, 1, 8), (100, 64 << 20, 100), (0, 1, 1)]
 )
 def test_small_pieces_share_tasks(spark: SparkSession, count: int, size: int, tasks: int) -> None:
-    assert Runner(spark).tasks(count, size) == tasks
+    assert TaskRunner(spark).tasks(count, size) == tasks
 
 
 def test_rows_with_one_number_meet_and_are_in_order(spark: SparkSession) -> None:
@@ -48,7 +48,7 @@ def test_rows_with_one_number_meet_and_are_in_order(spark: SparkSession) -> None
 
 
 def test_what_is_kept_is_let_go(spark: SparkSession) -> None:
-    runner = Runner(spark)
+    runner = TaskRunner(spark)
     kept = runner.keep(spark.range(3))
     assert kept.count() == 3 and kept.is_cached
     runner.close()

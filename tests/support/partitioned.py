@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dissect.nats import Options, tables
 from dissect.nats.capture import CaptureReport
 from dissect.nats.engine.time_order import place_of
-from dissect.nats.partition.partitions import Partition, index_captures, stretches
+from dissect.nats.partition.partitions import Partition, index_captures, partitions_of
 from dissect.nats.partition.record_index import walk_chain
 from dissect.nats.pipeline import records
 from dissect.nats.records import Record
@@ -16,13 +16,13 @@ from dissect.nats.spark.stages import (
     ChunkContext,
     FlowChunk,
     FlowSurvey,
+    JobSpec,
     State,
     SurveyResult,
-    Work,
+    chunk_contexts,
     decode,
     flow_chunks,
     needs_resurvey,
-    parts,
 )
 from dissect.nats.spark.stages import place_of as place_among
 from dissect.nats.spark.stages import share_of, stitch, survey
@@ -32,25 +32,25 @@ SHARES = 3
 
 
 def planned(paths: Sequence[str], size: int) -> list[Partition]:
-    """The stretches of captures."""
+    """The partitions of captures."""
     walked, _ = index_captures(
         paths, size, CaptureReport(), lambda chains: [walk_chain(chain) for chain in chains]
     )
-    return stretches(walked)
+    return partitions_of(walked)
 
 
-WORK = Work(frozenset(TABLES), Options())
+WORK = JobSpec(frozenset(TABLES), Options())
 
 
 def surveyed(
-    found: Sequence[Partition], work: Work = WORK
+    found: Sequence[Partition], spec: JobSpec = WORK
 ) -> tuple[list[SurveyResult], list[list[FlowSurvey]]]:
-    """What the stretches have, and the flows in each; as often as fragments ask for it."""
+    """What the partitions have, and the flows in each; as often as fragments ask for it."""
     given: dict[int, bytes] = {}
     while True:
         both = [
-            survey(work, stretch, place_among(at, len(found)), given.get(at, b""))
-            for at, stretch in enumerate(found)
+            survey(spec, partition, place_among(at, len(found)), given.get(at, b""))
+            for at, partition in enumerate(found)
         ]
         told, flows = [one for one, _ in both], [list(met) for _, met in both]
         again = needs_resurvey(told)
@@ -59,7 +59,7 @@ def surveyed(
         given.update(again)
 
 
-def visits_of(flows: Sequence[Sequence[FlowSurvey]]) -> list[FlowChunk]:
+def chunks_of(flows: Sequence[Sequence[FlowSurvey]]) -> list[FlowChunk]:
     """The chunks of flows that go on after them."""
     every = [(number, met) for number, some in enumerate(flows) for met in some]
     return sorted(
@@ -68,13 +68,15 @@ def visits_of(flows: Sequence[Sequence[FlowSurvey]]) -> list[FlowChunk]:
     )
 
 
-def stitched(work: Work, found: Sequence[ChunkContext], visits: Iterable[FlowChunk]) -> list[State]:
+def stitched(
+    spec: JobSpec, found: Sequence[ChunkContext], chunks: Iterable[FlowChunk]
+) -> list[State]:
     """The states, share by share."""
-    given = sorted(visits, key=lambda visit: (visit.number, visit.flow))
+    given = sorted(chunks, key=lambda chunk: (chunk.number, chunk.flow))
     return [
         state
         for share in range(SHARES)
-        for state in stitch(work, found, [v for v in given if share_of(v.flow, SHARES) == share])
+        for state in stitch(spec, found, [v for v in given if share_of(v.flow, SHARES) == share])
     ]
 
 
@@ -84,18 +86,18 @@ def in_stretches(
     tables: Collection[str] = TABLES,
     options: Options = Options(),
 ) -> list[Record]:
-    """The rows of captures that are cut into extents of `size` bytes, in order."""
+    """The rows of captures that are cut into byte ranges of `size` bytes, in order."""
     found = planned(paths, size)
-    work = Work(frozenset(tables), options)
-    told, flows = surveyed(found, work)
-    known = parts(found, told)
-    visits = visits_of(flows)
-    states = stitched(work, known, visits)
+    spec = JobSpec(frozenset(tables), options)
+    told, flows = surveyed(found, spec)
+    known = chunk_contexts(found, told)
+    chunks = chunks_of(flows)
+    states = stitched(spec, known, chunks)
     rows: list[Record] = []
     for number in range(len(known)):
         coming = [state for state in states if state.number == number]
-        leaving = {visit.flow for visit in visits if visit.number == number}
-        for some in decode(work, known, number, coming, leaving, Counter()):
+        continuing = {chunk.flow for chunk in chunks if chunk.number == number}
+        for some in decode(spec, known, number, coming, continuing, Counter()):
             rows += some.records
     return ordered(rows)
 

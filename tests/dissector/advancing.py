@@ -115,14 +115,14 @@ def check(
     tables: Sequence[str] = TABLES,
     options: Options = OPTIONS,
 ) -> Outcome:
-    """Lays what summaries make of the true state before each stretch against the true state behind it."""
+    """Lays what summaries make of the true state before each partition against the true state behind it."""
     outcome = Outcome()
     dissection = quiet(tables, options)
     before: dict[bytes, bytes] = {}
     for start, stop in zip([0, *cuts], [*cuts, len(every)]):
         part = every[start:stop]
         summaries = surveyed(part, tables, options)
-        list(dissection.take(part))
+        list(dissection.feed(part))
         behind = dissection.save()
         outcome.unclean += len({undirected(s.key) for s in part} & before.keys() - summaries.keys())
         for name in summaries.keys() & before.keys():
@@ -203,10 +203,11 @@ def leap(
     change: Callable[[ChunkSummary], None] | None = None,
     options: Options = OPTIONS,
 ) -> bool:
-    """Whether the flow leaps over a stretch; where it does, to the true state, and with the rows after it."""
+    """Whether the flow leaps over a partition; where it does, to the true state, and with the rows after
+    it."""
     stop = len(every) if stop is None else stop
     dissection = quiet(TABLES, options)
-    list(dissection.take(every[:start]))
+    list(dissection.feed(every[:start]))
     before = dissection.save()[NAME]
     packed = surveyed(every[start:stop], options=options).get(NAME)
     if packed is None:
@@ -218,7 +219,7 @@ def leap(
     reached = quiet(TABLES, options).advanced(before, packed)
     if reached is None:
         return False
-    list(dissection.take(every[start:stop]))
+    list(dissection.feed(every[start:stop]))
     behind = dissection.save()[NAME]
     assert not difference(opened(reached), opened(behind))
     rows = [rows_from(state, every[stop:], options) for state in (reached, behind)]
@@ -229,7 +230,7 @@ def leap(
 def rows_from(state: bytes, rest: Sequence[Segment], options: Options) -> list[Record]:
     dissection = Dissector(TABLES, options)
     dissection.load([state])
-    given = [*dissection.take(rest), *dissection.finish()]
+    given = [*dissection.feed(rest), *dissection.finish()]
     return [record for rows in given for record in rows.records]
 
 

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 _In = TypeVar("_In")
 
-TOLD = "stretch long, flow binary, body binary"
+TOLD = "partition long, flow binary, body binary"
 # Pieces of this size are worth a task each; smaller ones share tasks.
 _TASK_BYTES = 8 << 20
 _TASKS_A_CORE = 4
 
 
-class Runner:
+class TaskRunner:
     """A session, as the jobs use it. Close it: what it keeps on disk goes then."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -45,7 +45,7 @@ class Runner:
     ) -> list[object]:
         """What the function gives for each of the values."""
         rows = self.each(len(values), size, tasks.calling(function, values)).collect()
-        return [tasks.body_of(row.body) for row in sorted(rows, key=lambda row: int(row.stretch))]
+        return [tasks.body_of(row.body) for row in sorted(rows, key=lambda row: int(row.partition))]
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """The same, not computed twice."""
