@@ -30,6 +30,7 @@ from .errors import (
     MaxMessagesError,
     MaxPayloadError,
     MsgNoReplyError,
+    MsgNotBoundError,
     NextMsgTimeoutError,
     NoRespondersError,
     NoServersError,
@@ -45,7 +46,8 @@ from .errors import (
     StaleConnectionError,
     SyncSubRequiredError,
 )
-from .message import Headers, Msg
+from .headers import Headers
+from .message import Msg
 from .protocol import ServerInfo
 from .subscription import State, Subscription, SubStats
 from .tls import TLS
@@ -73,6 +75,7 @@ __all__ = [
     "MaxPayloadError",
     "Msg",
     "MsgNoReplyError",
+    "MsgNotBoundError",
     "NextMsgTimeoutError",
     "NoRespondersError",
     "NoServersError",

@@ -12,7 +12,8 @@ from ._engine.outbound_buffer import RequestBytes
 from ._engine.reply_stream import ReplyStream, StreamHost
 from ._engine.request_window import RequestWindow
 from .errors import NoRespondersError, OptionError, RequestTimeoutError
-from .message import Data, Delivered, HeadersLike, Msg, is_no_responders
+from .headers import HeadersLike
+from .message import Data, Delivered, Msg, ReceivedMsg, is_no_responders
 from .options import check_max_msgs
 from .subscription import Replies
 
@@ -113,7 +114,7 @@ class Requests:
         mux = connection.reply_mux()
         window: RequestWindow[_T] = RequestWindow(most, connection.drive)
         future_of = mux.future_of(
-            lambda _, frame: read(Msg(frame, self._host.publish)),
+            lambda _, frame: read(ReceivedMsg(frame, self._host.publish)),
             connection.dispatcher.post,
             window.left,
         )
@@ -204,7 +205,7 @@ class Requests:
         return timeout
 
     def _read_reply(self, subject: str, frame: Delivered) -> Msg:
-        msg = Msg(frame, self._host.publish)
+        msg = ReceivedMsg(frame, self._host.publish)
         if not frame.payload and is_no_responders(msg):  # a quick look first
             raise NoRespondersError(subject)
         return msg

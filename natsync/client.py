@@ -22,7 +22,8 @@ from ._engine.pending_queue import Overflow, read_overflow
 from ._engine.sink import SubscriptionHost, SubscriptionSink
 from ._requests import Requests
 from .errors import HandlerError, OptionError
-from .message import Data, Handler, HeadersLike
+from .headers import HeadersLike
+from .message import Data, Handler, Msg, message_parts
 from .options import (
     CLOSE_TIMEOUT,
     FLUSH_TIMEOUT,
@@ -73,13 +74,15 @@ class Client(Requests):
 
     def publish(
         self,
-        subject: str,
+        subject: str | Msg,
         data: Data = b"",
         *,
         reply: str | None = None,
         headers: HeadersLike | None = None,
     ) -> None:
         """Sends `data` to all who listen on `subject`; soon, not at once: see `flush`.
+
+        Instead of a subject and the rest it takes a `Msg`, which has all of them.
 
         Waits only where the server takes less than is published: OutboundBufferLimitError after
         `write_timeout`. Raises MaxPayloadError, ProtocolError for a subject or header that cannot be
@@ -103,6 +106,8 @@ class Client(Requests):
                     head = b"%b%d\r\n" % (prefix, size)
                     self._put(Chunks((head, data, b"\r\n")), len(head) + size + 2)
                 return
+        if isinstance(subject, Msg):
+            subject, data, reply, headers = message_parts(subject, data, reply, headers)
         wire = encoder.message(subject, data, reply, headers)
         self._put(wire, len(wire))
 

@@ -1,25 +1,15 @@
-"""Every exception a caller of natsync can meet; all are `natsync.Error`.
+"""The exceptions that natsync raises; all are subclasses of `natsync.Error`.
 
-Facts are attributes and constructor arguments, the text is one sentence made from them, the cause is
-chained, and each can be pickled. No text holds a secret or a payload. Names follow the `Err...` list of
-nats.go; builtin parents (`TimeoutError`, `ConnectionError`, `ValueError`) are there to be caught too.
+The facts of an error are its attributes and constructor arguments, and its text is one sentence made from
+them. Causes are chained, and every error can be pickled. No text contains a secret or a payload. The names
+follow the `Err...` list of nats.go; builtin parents (`TimeoutError`, `ConnectionError`, `ValueError`) let
+callers catch errors by kind.
 """
 
 from __future__ import annotations
 
-import copy
-from typing import TYPE_CHECKING, ClassVar, TypeVar
-
+from ._facts import Facts, fresh
 from .protocol.errors import Error, ProtocolError
-
-if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
-else:
-
-    def dataclass_transform(**_):
-        """For type checkers: the arguments are the annotated fields."""
-        return lambda cls: cls
-
 
 __all__ = [
     "AuthorizationError",
@@ -32,6 +22,7 @@ __all__ = [
     "ConnectionReconnectingError",
     "DrainTimeoutError",
     "Error",
+    "Facts",
     "FlushTimeoutError",
     "ForkedError",
     "HandlerError",
@@ -40,6 +31,7 @@ __all__ = [
     "MaxMessagesError",
     "MaxPayloadError",
     "MsgNoReplyError",
+    "MsgNotBoundError",
     "NextMsgTimeoutError",
     "NoRespondersError",
     "NoServersError",
@@ -66,48 +58,9 @@ STEPS = {
     "connect": "waiting for the answer to CONNECT",
 }
 
-_E = TypeVar("_E", bound=BaseException)
-
-
-def fresh(error: _E) -> _E:
-    """A copy of `error` with its cause, to be raised again: one traceback for each thread that raises."""
-    again = copy.copy(error)
-    again.__cause__ = error.__cause__
-    return again
-
-
-@dataclass_transform(eq_default=False)
-class Facts(Error):
-    """The base of errors made of facts: the annotated fields are the arguments and attributes, and survive
-    pickling. Plain classes on purpose: as dataclasses, thirty errors take a tenth of the time of every
-    import."""
-
-    _names: ClassVar[tuple[str, ...]] = ()
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls._names += tuple(cls.__annotations__)
-        setattr(cls, "__match_args__", cls._names)
-
-    def __init__(self, *values: object, **named: object) -> None:
-        names, cls = self._names, type(self)
-        given = {**dict(zip(names, values)), **named}
-        defaults = {name: getattr(cls, name) for name in names if hasattr(cls, name)}
-        facts = {**defaults, **given}
-        if len(given) < len(values) + len(named) or facts.keys() != {*names}:
-            raise TypeError(f"{cls.__name__} takes {', '.join(names) or 'no arguments'}")
-        self.__dict__.update(facts)
-
-    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        return type(self), tuple(getattr(self, name) for name in self._names)
-
-    def __repr__(self) -> str:
-        told = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._names)
-        return f"{type(self).__name__}({told})"
-
 
 class OptionError(Facts, ValueError):
-    """An option, or a server's URL, that makes no sense. `reason` never shows a password or token."""
+    """An option, or the URL of a server, is invalid. `reason` never shows a password or token."""
 
     option: str
     reason: str
@@ -117,7 +70,7 @@ class OptionError(Facts, ValueError):
 
 
 class CredentialsError(Facts):
-    """Credentials that were to be had at connect time and were not: a file, a callable, a signature."""
+    """Credentials could not be obtained at connect time, from a file or from a callable of the program."""
 
     option: str
     reason: str
@@ -127,7 +80,7 @@ class CredentialsError(Facts):
 
 
 class ConnectError(Facts, ConnectionError):
-    """No connection to `server` (host:port), and why. `step` is `auth`, `dns`, `tcp`, `tls`, `info` or
+    """Connecting to `server` (host:port) failed in the step `auth`, `dns`, `tcp`, `tls`, `info` or
     `connect`."""
 
     server: str
@@ -139,11 +92,11 @@ class ConnectError(Facts, ConnectionError):
 
 
 class ConnectTimeoutError(ConnectError, TimeoutError):
-    """A step of connecting that did not end in time."""
+    """A step of connecting did not end in time."""
 
 
 class SecureConnWantedError(Facts, ConnectionError):
-    """TLS was asked for, and the server does not have it."""
+    """The client demands TLS, and the server does not offer it."""
 
     server: str
 
@@ -152,7 +105,7 @@ class SecureConnWantedError(Facts, ConnectionError):
 
 
 class NoServersError(Facts, ConnectionError):
-    """None of several servers could be connected to; `errors` has one for each that was tried."""
+    """Connecting failed with each of several servers; `errors` has one error for each of them."""
 
     errors: tuple[Error, ...]
 
@@ -161,7 +114,7 @@ class NoServersError(Facts, ConnectionError):
 
 
 class ServerError(Facts):
-    """The server answered -ERR; `text` is what it said."""
+    """The server sent -ERR with this `text`."""
 
     text: str
 
@@ -170,11 +123,11 @@ class ServerError(Facts):
 
 
 class AuthorizationError(ServerError):
-    """The server refused the credentials, or took them back: expired, revoked."""
+    """The server refused the credentials, or they have expired or were revoked."""
 
 
 class PermissionsViolationError(ServerError):
-    """The server refused a publish or a subscription; `operation` is `publish` or `subscription`."""
+    """The permissions of this client do not allow the `operation`: `publish` or `subscription`."""
 
     operation: str
     subject: str
@@ -182,7 +135,7 @@ class PermissionsViolationError(ServerError):
 
 
 class StaleConnectionError(Facts, ConnectionError):
-    """One side stopped answering the other's PINGs."""
+    """The server stopped answering PINGs, or says that the client did."""
 
     text: str = "stale connection"
 
@@ -191,7 +144,7 @@ class StaleConnectionError(Facts, ConnectionError):
 
 
 class ConnectionClosedError(Facts, ConnectionError):
-    """The connection is closed. `reason` is empty after `close()`, else it says why; so does the cause."""
+    """The connection is closed for good. `reason` says why, and is empty after `close()` in this program."""
 
     reason: str = ""
 
@@ -200,7 +153,8 @@ class ConnectionClosedError(Facts, ConnectionError):
 
 
 class ConnectionReconnectingError(Facts, ConnectionError):
-    """There is no connection at the moment; `reason` says why it was lost, or cannot be made again."""
+    """There is no connection at the moment. `reason` says why it was lost, or why the last attempt to
+    connect again failed."""
 
     reason: str = ""
 
@@ -211,30 +165,30 @@ class ConnectionReconnectingError(Facts, ConnectionError):
 
 
 class ReentrantCallError(Facts, RuntimeError):
-    """A call that waits, made by a signal handler or finalizer that interrupted the same client on the same
-    thread while it was reading or writing. The wait could never end. Call again later, or on another thread.
-    """
+    """A signal handler or finalizer made a call that waits, and interrupted the same client on the same
+    thread while it was reading or writing, so that the wait could never end. Call again later, or on
+    another thread."""
 
     def __str__(self) -> str:
-        return "called while the same thread is in the middle of moving this connection's bytes"
+        return "called from a signal handler or finalizer while the same thread reads or writes"
 
 
 class ForkedError(Facts):
-    """Something that belongs to the process that forked this one."""
+    """The subscription or client belongs to the parent process, from before the fork."""
 
     def __str__(self) -> str:
-        return "made before a fork, it belongs to the parent process: connect after the fork"
+        return "belongs to the parent process, from before the fork: connect in the child"
 
 
 class ConnectionDrainingError(Facts):
-    """The connection is being drained: nothing new is accepted."""
+    """The connection is draining, and accepts no new subscriptions."""
 
     def __str__(self) -> str:
         return "connection draining"
 
 
 class DrainTimeoutError(Facts, TimeoutError):
-    """Draining did not end in `timeout` seconds; `left` says what was not done, by subject."""
+    """Draining did not end within `timeout` seconds; `left` counts unhandled messages by subject."""
 
     timeout: float
     left: dict[str, int]
@@ -245,14 +199,14 @@ class DrainTimeoutError(Facts, TimeoutError):
 
 
 class _Timeout(Facts, TimeoutError):
-    """What the timeouts on one subject share; `timeout` is in seconds."""
+    """Nothing arrived within `timeout` seconds."""
 
     subject: str
     timeout: float
 
 
 class RequestTimeoutError(_Timeout):
-    """No reply on `subject` came in time. If there is no connection at the moment, `outage` says why."""
+    """No reply to a request on `subject` arrived in time. If there is no connection, `outage` says why."""
 
     outage: str = ""
 
@@ -262,14 +216,14 @@ class RequestTimeoutError(_Timeout):
 
 
 class NextMsgTimeoutError(_Timeout):
-    """No message for the subscription to `subject` came in time."""
+    """No message for the subscription to `subject` arrived in time."""
 
     def __str__(self) -> str:
         return f"no message on {self.subject} within {self.timeout:g} s"
 
 
 class FlushTimeoutError(Facts, TimeoutError):
-    """The server did not confirm in time that it has everything; it may have it."""
+    """The server did not confirm in time that it has processed everything; it may still have done so."""
 
     timeout: float
 
@@ -278,8 +232,8 @@ class FlushTimeoutError(Facts, TimeoutError):
 
 
 class OutboundBufferLimitError(Facts):
-    """The server takes no more data: the write buffer of `limit` bytes stayed full for `timeout` seconds;
-    or, with a `timeout` of 0, there is no connection, for the reason `outage`, and the buffer for that time
+    """The write buffer of `limit` bytes stayed full for `timeout` seconds, since the server reads too
+    slowly. If `timeout` is 0, there is no connection, for the reason `outage`, and the buffer for that time
     is full."""
 
     limit: int
@@ -294,7 +248,7 @@ class OutboundBufferLimitError(Facts):
 
 
 class NoRespondersError(Facts):
-    """A request on a subject that nobody listens to."""
+    """Nobody listens on the subject of a request."""
 
     subject: str
 
@@ -303,7 +257,7 @@ class NoRespondersError(Facts):
 
 
 class MaxPayloadError(Facts, ValueError):
-    """Headers and payload of `size` bytes together are over the server's `limit`; nothing was sent."""
+    """Headers and payload together have more bytes than the server's `limit`; nothing was sent."""
 
     size: int
     limit: int
@@ -313,8 +267,8 @@ class MaxPayloadError(Facts, ValueError):
 
 
 class MaxControlLineError(Facts, ValueError):
-    """Subject, reply and queue make a protocol line of `size` bytes: too long for the server, which would
-    end the connection. `limit` is 0 where it is the server's own, which it does not tell."""
+    """Subject, reply and queue make a control line of `size` bytes, for which a server ends the
+    connection. `limit` is 0 if the server refused the line, since it does not tell its limit."""
 
     size: int
     limit: int
@@ -327,14 +281,15 @@ class MaxControlLineError(Facts, ValueError):
 
 
 class HeadersNotSupportedError(Facts):
-    """A message with headers, to a server older than 2.2 or configured without them."""
+    """The message has headers, and the server does not support them: it is older than 2.2, or configured
+    without."""
 
     def __str__(self) -> str:
         return "headers not supported by this server"
 
 
 class MsgNoReplyError(Facts):
-    """`respond` on a message that asks for no reply."""
+    """`respond` was called on a message without a reply subject."""
 
     subject: str
 
@@ -342,8 +297,17 @@ class MsgNoReplyError(Facts):
         return f"message on {self.subject} does not have a reply subject"
 
 
+class MsgNotBoundError(Facts):
+    """`respond` was called on a message that belongs to no connection: the program made or unpickled it."""
+
+    subject: str
+
+    def __str__(self) -> str:
+        return f"message on {self.subject} belongs to no connection; publish to its reply subject instead"
+
+
 class BadSubscriptionError(Facts):
-    """The subscription has ended: it was unsubscribed."""
+    """The subscription has ended, since the program unsubscribed it."""
 
     subject: str
 
@@ -352,14 +316,14 @@ class BadSubscriptionError(Facts):
 
 
 class MaxMessagesError(BadSubscriptionError):
-    """The subscription has ended: it had all the messages it was limited to."""
+    """The subscription has ended, since it has received all messages that it was limited to."""
 
     def __str__(self) -> str:
         return f"subscription to {self.subject} has had its last message"
 
 
 class SyncSubRequiredError(Facts, RuntimeError):
-    """`next_msg` or iteration on a subscription whose messages go to a handler."""
+    """`next_msg` or iteration was called on a subscription that has a handler."""
 
     subject: str
 
@@ -368,7 +332,7 @@ class SyncSubRequiredError(Facts, RuntimeError):
 
 
 class SlowConsumerError(Facts):
-    """A subscription's pending limits were reached; `dropped` messages are lost so far, more may be."""
+    """A subscription has dropped messages, since a pending limit was reached; `dropped` counts them."""
 
     subject: str
     dropped: int
@@ -378,7 +342,7 @@ class SlowConsumerError(Facts):
 
 
 class HandlerError(Facts):
-    """A handler or callback raised; the cause is what it raised. The connection goes on."""
+    """A handler raised an exception, which is the cause of this error. The connection goes on."""
 
     subject: str
 

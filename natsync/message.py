@@ -1,28 +1,27 @@
-"""A message as the user sees it: `Msg`, and its `Headers`.
-
-Text is UTF-8; bytes that are not survive both ways as lone surrogates (PEP 383), so a strange subject
-can be answered. Header names keep their case and are looked up by it (ADR-4).
-"""
+"""A message as the user sees it: `Msg`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
-from .errors import MsgNoReplyError
+from .errors import MsgNoReplyError, MsgNotBoundError
+from .headers import Headers, HeadersLike, encode_headers, to_text, to_wire
 from .protocol import HMsg
 from .protocol import Msg as MsgFrame
-from .protocol import ProtocolError, build_headers, parse_headers
+from .protocol import ProtocolError, parse_headers
 
 __all__ = [
     "Data",
     "Delivered",
+    "Handler",
     "Headers",
     "HeadersLike",
     "Msg",
     "Publish",
-    "encode_headers",
+    "ReceivedMsg",
     "is_no_responders",
+    "message_parts",
     "to_text",
     "to_wire",
 ]
@@ -30,139 +29,56 @@ __all__ = [
 Data = bytes | bytearray | memoryview
 """A payload as a caller may give it."""
 
-_MOST_NAMES = 1000
-_names: set[str] = set()
-"""Names of headers that are known to be valid."""
-
 Delivered = MsgFrame | HMsg
 """A frame that brings a message."""
 
 
-def to_wire(text: str) -> bytes:
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise ProtocolError("text with a lone surrogate, which is no UTF-8") from None
-
-
-def to_text(wire: bytes) -> str:
-    return wire.decode("utf-8", "surrogateescape")
-
-
-class Headers:
-    """The headers of a message: names to values, in order; a name may have several values.
-
-    `headers["name"]` and `get` give the first value, `get_all` all of them. Read-only.
-    """
-
-    __slots__ = ("_fields",)
-
-    def __init__(self, fields: list[tuple[str, str]]) -> None:
-        self._fields = fields
-
-    def __getitem__(self, name: str) -> str:
-        for known, value in self._fields:
-            if known == name:
-                return value
-        raise KeyError(name)
-
-    def get(self, name: str, default: str | None = None) -> str | None:
-        """The first value of `name`, or `default`."""
-        return next((value for known, value in self._fields if known == name), default)
-
-    def get_all(self, name: str) -> list[str]:
-        """Every value of `name`, in order; none if it is not there."""
-        return [value for known, value in self._fields if known == name]
-
-    def items(self) -> list[tuple[str, str]]:
-        """Every name and value, in order; a name with two values comes twice."""
-        return list(self._fields)
-
-    def keys(self) -> list[str]:
-        """Every name once, in order."""
-        return list(dict.fromkeys(name for name, _ in self._fields))
-
-    def to_dict(self) -> dict[str, list[str]]:
-        """Names to lists of values."""
-        return {name: self.get_all(name) for name in self.keys()}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __contains__(self, name: object) -> bool:
-        return any(known == name for known, _ in self._fields)
-
-    def __len__(self) -> int:
-        return len(self.keys())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Headers) and self._fields == other._fields
-
-    def __hash__(self) -> int:
-        return hash(tuple(self._fields))
-
-    def __repr__(self) -> str:
-        return f"Headers({self._fields!r})"
-
-
-HeadersLike = Mapping[str, str | list[str] | tuple[str, ...]] | Headers
-"""Headers as a caller may give them: names to one value or several, or those of another message."""
-
-
 class Publish(Protocol):
-    """How a message is sent; `Msg.respond` and those who make a Msg are handed this."""
+    """How a message is sent; `Msg.respond` calls it."""
 
     def __call__(self, subject: str, data: Data, *, headers: HeadersLike | None) -> None: ...
 
 
-def encode_headers(headers: HeadersLike) -> bytes:
-    """The header block of `headers`. Raises ProtocolError for what a block cannot carry."""
-    if headers.__class__ is dict:
-        lines = ["NATS/1.0\r\n"]
-        for name, value in headers.items():
-            # Printable text has no line end, NUL or lone surrogate. Other values may be good, too.
-            if name not in _names or value.__class__ is not str or not value.isprintable():
-                break
-            lines.append(f"{name}: {value}\r\n")
-        else:
-            lines.append("\r\n")
-            return "".join(lines).encode()
-    return _encode_any_headers(headers)
-
-
-def _encode_any_headers(headers: HeadersLike) -> bytes:
-    fields: list[tuple[bytes, bytes]] = []
-    if not isinstance(headers, (Mapping, Headers)):
-        raise TypeError(f"headers must be a mapping, not {type(headers).__name__}")
-    for name, values in headers.items():
-        for value in values if isinstance(values, (list, tuple)) else [values]:
-            if not (isinstance(name, str) and isinstance(value, str)):
-                wrong = value if isinstance(name, str) else name
-                raise TypeError(f"header names and values are str, not {type(wrong).__name__}")
-            fields.append((to_wire(name), to_wire(value)))
-    block = build_headers(fields)
-    if len(_names) < _MOST_NAMES:
-        _names.update(name for name in headers if isinstance(name, str))
-    return block
+def _unbound(subject: str, data: Data, *, headers: HeadersLike | None) -> None:
+    raise MsgNotBoundError(subject)
 
 
 class Msg:
-    """One message that was received.
+    """One message: received by a subscription or a request, or made by you to be published.
 
-    `data` is its payload. Attributes are decoded when they are asked for; asking for headers that are
-    no header block raises ProtocolError.
+    `Msg(subject, data, reply=..., headers=...)` makes one for `publish`. Messages are equal when
+    subject, payload, reply, headers and status are; they can be pickled, and then belong to no
+    connection any more: `respond` raises MsgNotBoundError. Attributes of a received message are
+    decoded when they are first read; headers that are no header block raise ProtocolError then.
     """
 
     __slots__ = ("_frame", "_publish", "_parsed")
 
-    def __init__(self, frame: Delivered, publish: Publish) -> None:
-        self._frame = frame
-        self._publish = publish
+    def __init__(
+        self,
+        subject: str,
+        data: Data = b"",
+        *,
+        reply: str = "",
+        headers: HeadersLike | None = None,
+    ) -> None:
+        for what, text in (("subject", subject), ("reply", reply)):
+            if not isinstance(text, str):
+                raise TypeError(f"{what} must be str, not {type(text).__name__}")
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"data must be bytes, not {type(data).__name__}")
+        self._frame = _frame(
+            to_wire(subject),
+            to_wire(reply),
+            encode_headers(headers) if headers else b"",
+            bytes(data),
+        )
+        self._publish: Publish = _unbound
         self._parsed: tuple[Headers, int, str] | None = None
 
     @property
     def subject(self) -> str:
-        """Where it was published to."""
+        """The subject it was published to."""
         return self._frame.subject.decode("utf-8", "surrogateescape")
 
     @property
@@ -187,13 +103,15 @@ class Msg:
 
     @property
     def description(self) -> str:
-        """The text behind the inline status."""
+        """The text after the inline status."""
         return self._headers()[2]
 
     def respond(self, data: Data = b"", *, headers: HeadersLike | None = None) -> None:
-        """Publishes `data` to the reply subject. Raises MsgNoReplyError where there is none.
+        """Publishes `data` to the reply subject, on the connection that the message came from.
 
-        The headers of this message are not copied into the answer.
+        The headers of this message are not copied into the answer. Raises MsgNoReplyError where
+        there is no reply subject, MsgNotBoundError for a message that came from no connection, and
+        what `Client.publish` raises.
         """
         if not self._frame.reply:
             raise MsgNoReplyError(self.subject)
@@ -202,19 +120,77 @@ class Msg:
     def _headers(self) -> tuple[Headers, int, str]:
         if self._parsed is None:
             block = self._frame.headers if isinstance(self._frame, HMsg) else b""
-            self._parsed = _parse(block) if block else (Headers([]), 0, "")
+            self._parsed = _parse(block) if block else (_NO_HEADERS, 0, "")
         return self._parsed
+
+    def _content(self) -> tuple[bytes, bytes, bytes, bytes]:
+        frame = self._frame
+        block = frame.headers if isinstance(frame, HMsg) else b""
+        return frame.subject, frame.reply, block, frame.payload
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Msg):
+            return NotImplemented
+        mine, others = self._content(), other._content()
+        if mine == others:
+            return True
+        if mine[:2] != others[:2] or mine[3] != others[3]:
+            return False
+        try:
+            return self._headers() == other._headers()
+        except ProtocolError:  # no header blocks, and not the same bytes
+            return False
+
+    def __hash__(self) -> int:
+        return hash((self._frame.subject, self._frame.reply, self._frame.payload))
+
+    def __reduce__(self) -> tuple[Callable[..., Msg], tuple[bytes, bytes, bytes, bytes]]:
+        return _unpickled, self._content()
 
     def __repr__(self) -> str:
         return f"Msg(subject={self.subject!r}, reply={self.reply!r}, {len(self.data)} bytes)"
 
 
+class ReceivedMsg(Msg):
+    """A message made of the frame that brought it, with the function that sends a reply."""
+
+    __slots__ = ()
+
+    def __init__(self, frame: Delivered, publish: Publish) -> None:
+        self._frame = frame
+        self._publish = publish
+        self._parsed = None
+
+
+_NO_HEADERS = Headers()
+
+
 def is_no_responders(msg: Msg) -> bool:
-    """Whether it is the server's word that nobody listens; an answer of 503 with a payload is somebody's."""
+    """Whether the server says that nobody listens. An answer of status 503 with a payload is a
+    responder's."""
     try:
         return not msg.data and msg.status == 503
     except ProtocolError:  # the caller meets it again when asking for the headers
         return False
+
+
+def message_parts(
+    msg: Msg, data: Data, reply: str | None, headers: HeadersLike | None
+) -> tuple[str, Data, str | None, HeadersLike | None]:
+    """Subject, payload, reply and headers of `msg`, for `publish`, which takes nothing beside it."""
+    if len(data) or reply or headers:
+        raise TypeError("publish takes a Msg alone: it has its own payload, reply and headers")
+    return msg.subject, msg.data, msg.reply or None, msg.headers or None
+
+
+def _frame(subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> Delivered:
+    if headers:
+        return HMsg(subject, b"", reply, headers, payload)
+    return MsgFrame(subject, b"", reply, payload)
+
+
+def _unpickled(subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> Msg:
+    return ReceivedMsg(_frame(subject, reply, headers, payload), _unbound)
 
 
 def _parse(block: bytes) -> tuple[Headers, int, str]:
@@ -224,4 +200,4 @@ def _parse(block: bytes) -> tuple[Headers, int, str]:
 
 
 Handler = Callable[[Msg], object]
-"""What a subscription may call with each message; what it returns is not used."""
+"""A function that a subscription calls with each message; its return value is ignored."""

@@ -24,7 +24,8 @@ from ._engine.futures import ReplyFuture
 from ._engine.pending_queue import Overflow
 from .client import Client
 from .errors import Error, ProtocolError
-from .message import Data, Handler, Headers, HeadersLike, Msg
+from .headers import Headers, HeadersLike
+from .message import Data, Handler, Msg, message_parts
 from .options import FLUSH_TIMEOUT, PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT
 from .subscription import Replies, Subscription
 
@@ -57,13 +58,15 @@ class TracedClient(Client):
 
     def publish(
         self,
-        subject: str,
+        subject: str | Msg,
         data: Data = b"",
         *,
         reply: str | None = None,
         headers: HeadersLike | None = None,
     ) -> None:
         """As `Client.publish`, with a span."""
+        if isinstance(subject, Msg):
+            subject, data, reply, headers = message_parts(subject, data, reply, headers)
         with self._sending("publish", SpanKind.PRODUCER, subject, data) as span:
             super().publish(subject, data, reply=reply, headers=self._inject(headers, span))
 

@@ -16,7 +16,7 @@ from .errors import (
     OptionError,
     SyncSubRequiredError,
 )
-from .message import Msg, is_no_responders
+from .message import Msg, ReceivedMsg, is_no_responders
 from .options import check_max_msgs
 
 __all__ = ["Replies", "State", "SubStats", "Subscription", "check_limits"]
@@ -146,7 +146,7 @@ class Subscription:
         frame = self._sink.take(timeout)
         if frame is None:
             raise NextMsgTimeoutError(self.subject, timeout or 0.0)
-        return Msg(frame, self._sink.host.publish)
+        return ReceivedMsg(frame, self._sink.host.publish)
 
     def __iter__(self) -> Iterator[Msg]:
         """The messages as they come, until it is unsubscribed, has its `max_msgs`, or the client closes.
@@ -192,7 +192,7 @@ class Subscription:
 
     def _messages(self, timeout: float | None = None, limit: int | None = None) -> Iterator[Msg]:
         for frame in self._sink.frames(timeout, limit):
-            yield Msg(frame, self._sink.host.publish)
+            yield ReceivedMsg(frame, self._sink.host.publish)
 
     def _check_sync(self) -> None:
         if self._handled:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from .._checks import check_data, check_text
 from ..errors import HeadersNotSupportedError, MaxControlLineError, MaxPayloadError
-from ..message import Data, HeadersLike, encode_headers, to_wire
+from ..headers import HeadersLike, encode_headers, to_wire
+from ..message import Data
 from ..options import MAX_CONTROL_LINE
 from ..protocol import ServerInfo, check_publish
 

@@ -20,7 +20,8 @@ from ..errors import (
     RequestTimeoutError,
     fresh,
 )
-from ..message import Delivered, Msg, to_text, to_wire
+from ..headers import to_text, to_wire
+from ..message import Delivered, Msg
 from .deadlines import Deadlines
 from .nuid import nuid
 from .reply_stream import ReplyStream, StreamHost

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..errors import BadSubscriptionError, Error, ForkedError, SlowConsumerError
-from ..message import Data, Delivered, HeadersLike, Msg, Publish
+from ..headers import HeadersLike
+from ..message import Data, Delivered, Msg, Publish, ReceivedMsg
 from ..options import MAX_WAIT, PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT
 from .pending_queue import Overflow, PendingQueue
 from .waiter import Drive, StateLock, deadline_after
@@ -74,7 +75,7 @@ class ReplyStream:
             )
             if timeout is not None:
                 break
-        return None if frame is None else Msg(frame, self._host.publish)
+        return None if frame is None else ReceivedMsg(frame, self._host.publish)
 
     def __iter__(self) -> Iterator[Msg]:
         """Yields replies until `close`; raises as `next` does."""

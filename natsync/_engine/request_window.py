@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ..message import Data, HeadersLike
+from ..headers import HeadersLike
+from ..message import Data
 from ..options import MAX_WAIT
 from .waiter import Drive, Turns, deadline_after
 

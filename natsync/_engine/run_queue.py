@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import Error, HandlerError
-from ..message import Msg
+from ..message import Msg, ReceivedMsg
 from .sink import SubscriptionSink
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class RunQueue:
                 frame = self._sink.next(me)
                 if frame is None:
                     break
-                self._handle(Msg(frame, self._sink.host.publish), frame)
+                self._handle(ReceivedMsg(frame, self._sink.host.publish), frame)
         finally:
             self._running.pop(me, None)
             self._end_run()

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from ..errors import BadSubscriptionError, ConnectionReconnectingError, Error, ForkedError
-from ..message import Delivered, Msg, Publish, to_wire
+from ..headers import to_wire
+from ..message import Delivered, Msg, Publish, ReceivedMsg
 from ..options import MAX_WAIT
 from ..protocol import check_queue, check_subscribe
 from .pending_queue import Overflow, PendingQueue
@@ -182,7 +183,7 @@ class SubscriptionSink:
         For the thread that runs the handler."""
         me = threading.get_ident()
         for frame in self.frames(refusal=False, thread=me):
-            call(Msg(frame, self.host.publish), frame)
+            call(ReceivedMsg(frame, self.host.publish), frame)
 
     def handled(self, token: object) -> None:
         """The handler has returned."""

@@ -66,6 +66,17 @@ def test_publishing_any_bytes(talk: Talk, data: bytes | bytearray | memoryview) 
     assert peer.expect(HPub) == HPub(b"a", b"re", block, bytes(data))
 
 
+def test_publishing_a_message(talk: Talk) -> None:
+    nc, peer = talk
+    nc.publish(natsync.Msg("a", b"1", reply="r", headers={"k": ["v", "w"]}))
+    nc.publish(natsync.Msg("a", b"2"))
+    block = b"NATS/1.0\r\nk: v\r\nk: w\r\n\r\n"
+    assert peer.expect(HPub) == HPub(b"a", b"r", block, b"1")
+    assert peer.expect(Pub) == Pub(b"a", b"", b"2")
+    with pytest.raises(TypeError, match="^publish takes a Msg alone"):
+        nc.publish(natsync.Msg("a"), b"more")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

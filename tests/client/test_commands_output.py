@@ -7,7 +7,8 @@ import json
 import pytest
 
 from natsync.commands.output import show
-from natsync.message import HeadersLike, Msg
+from natsync.headers import HeadersLike
+from natsync.message import ReceivedMsg
 from natsync.protocol import HMsg
 from natsync.protocol import Msg as MsgFrame
 
@@ -20,8 +21,8 @@ def nowhere(
     raise AssertionError("nothing is sent here")
 
 
-PLAIN = Msg(MsgFrame(b"a\xff", b"1", b"re", b"\xff\r\n"), nowhere)
-STATUS = Msg(HMsg(b"a", b"1", b"", b"NATS/1.0 404 Not Here\r\nk: v\r\n\r\n", b""), nowhere)
+PLAIN = ReceivedMsg(MsgFrame(b"a\xff", b"1", b"re", b"\xff\r\n"), nowhere)
+STATUS = ReceivedMsg(HMsg(b"a", b"1", b"", b"NATS/1.0 404 Not Here\r\nk: v\r\n\r\n", b""), nowhere)
 
 
 def test_text(capsysbinary: Output) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import natsync
 from natsync import errors
-from natsync.errors import Error, fresh
+from natsync.errors import Error
 
 SAMPLES: list[Error] = [
     errors.OptionError("timeout", "must be above 0"),
@@ -39,6 +39,7 @@ SAMPLES: list[Error] = [
     errors.MaxControlLineError(5000, 4096),
     errors.HeadersNotSupportedError(),
     errors.MsgNoReplyError("a"),
+    errors.MsgNotBoundError("a"),
     errors.BadSubscriptionError("a"),
     errors.MaxMessagesError("a"),
     errors.SyncSubRequiredError("a"),
@@ -95,29 +96,3 @@ def test_its_text_is_one_line(error: Error) -> None:
 def test_builtin_parents(parent: type, children: str) -> None:
     for name in children.split():
         assert issubclass(getattr(errors, f"{name}Error"), parent)
-
-
-def test_facts_are_named_or_in_order_and_none_is_missing() -> None:
-    error = errors.PermissionsViolationError("no", "publish", subject="a")
-    assert repr(error) == (
-        "PermissionsViolationError(text='no', operation='publish', subject='a', queue='')"
-    )
-    assert error != errors.PermissionsViolationError("no", "publish", "a")
-    match error:
-        case errors.ServerError(text):
-            assert text == "no"
-    make: type = errors.MaxPayloadError
-    for values, named in [((1,), {}), ((1, 2, 3), {}), ((1,), {"size": 1}), ((1, 2), {"more": 3})]:
-        with pytest.raises(TypeError, match="MaxPayloadError takes size, limit"):
-            make(*values, **named)
-    make = errors.ForkedError
-    with pytest.raises(TypeError, match="takes no arguments"):
-        make(1)
-
-
-def test_a_fresh_copy_keeps_the_cause() -> None:
-    error = errors.ConnectionClosedError("gone")
-    error.__cause__ = OSError("reset")
-    again = fresh(error)
-    assert again is not error
-    assert again.__cause__ is error.__cause__

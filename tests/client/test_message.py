@@ -1,11 +1,14 @@
-"""Messages as users see them: text, headers with order, case and repetition, respond."""
+"""Messages as users see them: made or received, compared, pickled, answered."""
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
-from natsync.errors import MsgNoReplyError, ProtocolError
-from natsync.message import Headers, HeadersLike, Msg, encode_headers, to_wire
+from natsync.errors import MsgNoReplyError, MsgNotBoundError, ProtocolError
+from natsync.headers import HeadersLike
+from natsync.message import Msg, ReceivedMsg
 from natsync.protocol import HMsg
 from natsync.protocol import Msg as MsgFrame
 
@@ -21,7 +24,7 @@ def received(frame: MsgFrame | HMsg) -> tuple[Msg, Sent]:
     ) -> None:
         sent.append((subject, bytes(data), headers))
 
-    return Msg(frame, publish), sent
+    return ReceivedMsg(frame, publish), sent
 
 
 def test_a_plain_message() -> None:
@@ -29,28 +32,6 @@ def test_a_plain_message() -> None:
     assert (msg.subject, msg.reply, msg.data) == ("grüße", "re", b"\x00\xff")
     assert (len(msg.headers), msg.status, msg.description) == (0, 0, "")
     assert repr(msg) == "Msg(subject='grüße', reply='re', 2 bytes)"
-
-
-def test_headers_keep_order_case_and_repetition() -> None:
-    msg, _ = received(HMsg(b"s", b"1", b"", BLOCK, b""))
-    headers = msg.headers
-    assert headers is msg.headers
-    assert headers.items() == [("A", "1"), ("b", "x"), ("A", "2"), ("a", "3")]
-    assert headers["A"] == headers.get("A") == "1"
-    assert headers.get_all("A") == ["1", "2"]
-    assert list(headers) == headers.keys() == ["A", "b", "a"]
-    assert (len(headers), "A" in headers, "B" in headers) == (3, True, False)
-    assert headers.to_dict() == {"A": ["1", "2"], "b": ["x"], "a": ["3"]}
-    assert (headers.get("x"), headers.get("x", "y"), headers.get_all("x")) == (None, "y", [])
-    with pytest.raises(KeyError):
-        headers["x"]
-    assert (msg.status, msg.description) == (503, "No Responders")
-
-
-def test_headers_compare_by_content() -> None:
-    assert Headers([("a", "1")]) == Headers([("a", "1")]) != Headers([("A", "1")])
-    assert len({Headers([("a", "1")]), Headers([("a", "1")])}) == 1
-    assert repr(Headers([("a", "1")])) == "Headers([('a', '1')])"
 
 
 def test_a_bad_block_is_an_error_where_it_is_asked_for() -> None:
@@ -82,25 +63,58 @@ def test_respond_without_a_reply_subject() -> None:
     assert sent == []
 
 
-def test_encoding_headers() -> None:
-    block = b"NATS/1.0\r\nA: 1\r\nA: 2\r\nb: \xc3\xa4\r\n\r\n"
-    assert encode_headers({"A": ["1", "2"], "b": "ä"}) == block
-    msg, _ = received(HMsg(b"s", b"1", b"", block, b""))
-    assert encode_headers(msg.headers) == block
+def test_a_message_made_by_the_program_is_one_that_was_received() -> None:
+    made = Msg("grüße", b"hi", reply="re", headers={"A": ["1", "2"]})
+    frame = HMsg("grüße".encode(), b"7", b"re", b"NATS/1.0\r\nA: 1\r\nA:  2 \r\n\r\n", b"hi")
+    msg, _ = received(frame)
+    assert made == msg and hash(made) == hash(msg)
+    assert (made.subject, made.data, made.reply) == ("grüße", b"hi", "re")
+    assert made.headers.get_all("A") == ["1", "2"]
 
 
-@pytest.mark.parametrize("bad", [{"a b": "1"}, {"a:": "1"}, {"": "1"}, {"a": "1\r\nb: 2"}])
-def test_headers_that_cannot_be_carried(bad: dict[str, str]) -> None:
-    with pytest.raises(ProtocolError):
-        encode_headers(bad)
+@pytest.mark.parametrize(
+    "other",
+    [
+        Msg("b", b"1", reply="r", headers={"k": "v"}),
+        Msg("a", b"2", reply="r", headers={"k": "v"}),
+        Msg("a", b"1", reply="s", headers={"k": "v"}),
+        Msg("a", b"1", reply="r", headers={"k": "w"}),
+        Msg("a", b"1", reply="r"),
+        "a",
+    ],
+)
+def test_messages_differ_by_any_part(other: object) -> None:
+    assert Msg("a", b"1", reply="r", headers={"k": "v"}) != other
 
 
-@pytest.mark.parametrize("bad", [{"a": [1]}, {"a": [b"1"]}, {1: "x"}, {"a": 1}])
-def test_headers_of_the_wrong_type(bad: dict[str, str]) -> None:
-    with pytest.raises(TypeError):
-        encode_headers(bad)
+def test_broken_header_blocks_are_equal_only_byte_by_byte() -> None:
+    broken, same, other = (
+        received(HMsg(b"s", b"1", b"", block, b""))[0]
+        for block in (b"NOPE\r\n\r\n", b"NOPE\r\n\r\n", b"NO\r\n\r\n")
+    )
+    assert broken == same
+    assert broken != other
 
 
-def test_a_lone_surrogate_cannot_be_sent() -> None:
-    with pytest.raises(ProtocolError):
-        to_wire("a\ud800")
+def test_a_pickled_message_keeps_its_content_and_leaves_its_connection() -> None:
+    msg, sent = received(HMsg(b"s\xff", b"1", b"re", BLOCK, b"data"))
+    again = pickle.loads(pickle.dumps(msg))
+    assert again == msg and again.status == 503
+    with pytest.raises(MsgNotBoundError, match="message on .* belongs to no connection"):
+        again.respond(b"x")
+    assert sent == []
+
+
+def test_a_message_made_by_the_program_has_nobody_to_respond_through() -> None:
+    with pytest.raises(MsgNotBoundError):
+        Msg("a", reply="re").respond(b"x")
+    with pytest.raises(MsgNoReplyError):
+        Msg("a").respond(b"x")
+
+
+@pytest.mark.parametrize(
+    "arguments", [(b"a", b""), ("a", "text"), ("a", None)], ids=["subject", "text", "none"]
+)
+def test_parts_of_the_wrong_type(arguments: tuple[str, bytes]) -> None:
+    with pytest.raises(TypeError, match="^(subject|data) must be"):
+        Msg(*arguments)

@@ -12,7 +12,7 @@ import pytest
 import natsync
 from natsync import errors
 from natsync._engine.futures import FutureContext, ReplyFuture
-from natsync.message import Delivered
+from natsync.message import Delivered, ReceivedMsg
 from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub
 
 from tests.support.driving import idle, publish
@@ -27,7 +27,7 @@ def lone_future(waiting: int = 1) -> ReplyFuture[natsync.Msg]:
     left = [True] * waiting
 
     def read(subject: str, frame: Delivered) -> natsync.Msg:
-        return natsync.Msg(frame, publish)
+        return ReceivedMsg(frame, publish)
 
     context = FutureContext(
         read,

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from natsync._engine.sink import SubscriptionHost, SubscriptionSink
-from natsync.message import HeadersLike
+from natsync.headers import HeadersLike
 
 
 def idle(done: Callable[[], object], until: float) -> None:
