@@ -29,6 +29,7 @@ from .options import (
     FLUSH_TIMEOUT,
     PENDING_BYTES_LIMIT,
     PENDING_MSGS_LIMIT,
+    REQUEST_TIMEOUT,
     check_max_msgs,
 )
 from .protocol import ServerInfo
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from .errors import Error
+    from .jetstream import JetStream
 
 __all__ = ["Client"]
 
@@ -193,6 +195,20 @@ class Client(Requests):
                 sub.unsubscribe()
                 raise
         return sub
+
+    def jetstream(
+        self,
+        domain: str | None = None,
+        prefix: str | None = None,
+        timeout: float | None = REQUEST_TIMEOUT,
+    ) -> JetStream:
+        """JetStream of this account, or of another `domain`, or under the `prefix` of an imported API.
+
+        `timeout` is for each of its calls that has none of its own; None waits for ever.
+        """
+        from .jetstream import JetStream  # doubles what `import natsync` would take
+
+        return JetStream(self, domain=domain, prefix=prefix, timeout=timeout)
 
     def flush(self, timeout: float = FLUSH_TIMEOUT) -> None:
         """Returns when the server has dealt with everything that this client sent before.

@@ -12,7 +12,12 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.requirements import in_ci
 
-pytest_plugins = ["tests.support.leaks", "tests.support.servers", "tests.support.spark"]
+pytest_plugins = [
+    "tests.support.leaks",
+    "tests.support.servers",
+    "tests.support.jetstream",
+    "tests.support.spark",
+]
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,0 +1,198 @@
+"""Requests to the JetStream API: subjects, JSON, errors, pages, and how long to wait.
+
+Every response is a JSON object; one with an `error` becomes the exception of its err_code (ADR-1, ADR-7).
+A server whose JetStream is on answers no request that it does not know: such a request times out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import TypeVar
+
+from .._checks import check_seconds, check_text
+from ..core import Core
+from ..errors import NoRespondersError, OptionError
+from ..message import HeadersLike, Msg
+from ..options import MAX_WAIT
+from .errors import (
+    APIError,
+    InvalidResponseError,
+    JetStreamNotEnabledError,
+    UnsupportedError,
+    api_error,
+)
+from .json_object import JSONObject
+
+__all__ = ["API", "Default", "TIMEOUT", "Timeout", "check_kept", "decode_object"]
+
+_T = TypeVar("_T")
+
+INVALID_JSON = 10025
+
+
+class Default(Enum):
+    """An argument that was left out."""
+
+    TIMEOUT = "the timeout of the context"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+TIMEOUT = Default.TIMEOUT
+Timeout = float | None | Default
+"""Seconds; None waits for ever; left out, it is the timeout of the context."""
+
+
+class API:
+    """The JetStream API as one context reaches it, for any number of threads.
+
+    `core` is the connection, `prefix` what the subjects of the API begin with, without a last dot;
+    `timeout` is in seconds, and holds for every request that has none of its own.
+    """
+
+    def __init__(self, core: Core, domain: str | None, prefix: str | None, timeout: float | None):
+        self.core = core
+        self.prefix = _prefix(domain, prefix)
+        self.is_local = domain is None and prefix is None
+        """Whether the server that the client is connected to also answers the requests, as far as one can
+        know."""
+        self.timeout = wait_time(timeout)
+
+    def subject(self, call: str) -> str:
+        """The subject of a call: `STREAM.INFO.orders`."""
+        return f"{self.prefix}.{call}"
+
+    def seconds(self, timeout: Timeout) -> float:
+        """How long to wait, where a call was given `timeout`."""
+        return self.timeout if timeout is TIMEOUT else wait_time(timeout)
+
+    def request(
+        self,
+        call: str,
+        body: Mapping[str, object] | None = None,
+        *,
+        timeout: Timeout = TIMEOUT,
+    ) -> dict[str, object]:
+        """The response to a call, without its type.
+
+        Raises APIError, or a subclass for its err_code; JetStreamNotEnabledError where nobody listens,
+        RequestTimeoutError where nobody answers, InvalidResponseError, and what `Client.request` raises.
+        """
+        msg = self.ask(call, json.dumps(body).encode() if body else b"", timeout=timeout)
+        response = decode_object(msg.data, self.subject(call))
+        if "error" in response:
+            raise self._error(response["error"])
+        response.pop("type", None)
+        return response
+
+    def ask(
+        self,
+        call: str,
+        data: bytes,
+        *,
+        timeout: Timeout = TIMEOUT,
+        headers: HeadersLike | None = None,
+    ) -> Msg:
+        """The message that answers a call, for those that are not answered by JSON."""
+        subject = self.subject(call)
+        try:
+            return self.core.request(subject, data, timeout=self.seconds(timeout), headers=headers)
+        except NoRespondersError as error:
+            reason = f"JetStream not enabled: no responders on {subject}"
+            raise JetStreamNotEnabledError(503, 0, reason) from error
+
+    def pages(
+        self, call: str, key: str, read: Callable[[object, str], _T], **body: object
+    ) -> Iterator[_T]:
+        """What the list under `key` holds, page by page; each is asked for when it is needed."""
+        offset = 0
+        while True:
+            response = self.request(call, {**body, "offset": offset})
+            page = response.get(key) or []
+            if not isinstance(page, list):
+                raise InvalidResponseError(self.subject(call), f"{key} is no list")
+            for item in page:
+                yield read(item, self.subject(call))
+            offset += len(page)
+            total = response.get("total")
+            if not page or not isinstance(total, int) or offset >= total:
+                return
+
+    def check_supported(self, config: JSONObject) -> None:
+        """Raises UnsupportedError where the server is known to be too old for a field that is set.
+
+        Servers before 2.12 ignore what they do not know: a consumer could lose its filter.
+        """
+        if self.is_local:
+            for name, needed in config.needs():
+                self.need(name, needed)
+
+    def need(self, feature: str, needed: str) -> None:
+        """Raises UnsupportedError where the server is known to be older than `needed`."""
+        version = self.core.server_info.version
+        if self.is_local and _numbers(version) < _numbers(needed):
+            raise UnsupportedError(feature, needed, version)
+
+    def _error(self, error: object) -> APIError | UnsupportedError:
+        made = api_error(error)
+        field = made.description.partition("unknown field ")[2]
+        if made.err_code == INVALID_JSON and field:
+            return UnsupportedError(field.strip('"'), "", self.core.server_info.version)
+        return made
+
+
+def check_kept(asked: JSONObject, got: JSONObject) -> None:
+    """Raises UnsupportedError for a field of `asked` that `got` lacks: an old server of another domain,
+    or of a cluster that is being upgraded, has dropped it."""
+    kept = dict(got.needs())
+    for name, needed in asked.needs():
+        if name not in kept:
+            raise UnsupportedError(name, needed, "")
+
+
+def decode_object(data: bytes, subject: str) -> dict[str, object]:
+    """The JSON object in `data`, which came as a response on `subject`. Raises InvalidResponseError."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        raise InvalidResponseError(subject, f"{len(data)} bytes that are no JSON") from None
+    if not isinstance(value, dict):
+        raise InvalidResponseError(subject, "JSON that is no object")
+    return value
+
+
+def wait_time(timeout: float | None) -> float:
+    """Seconds to wait; None is for ever, which is as long as the system can wait."""
+    if timeout is None:
+        return MAX_WAIT
+    check_seconds(timeout=timeout)
+    return min(timeout, MAX_WAIT)
+
+
+def _prefix(domain: str | None, prefix: str | None) -> str:
+    check_text(domain=domain or "", prefix=prefix or "")
+    if domain is not None and prefix is not None:
+        raise OptionError("domain", "excludes prefix")
+    if domain is not None:
+        if not domain or _is_no_token(domain) or "." in domain:
+            raise OptionError("domain", f"not a domain: {domain!r}")
+        return f"$JS.{domain}.API"
+    if prefix is None:
+        return "$JS.API"
+    bare = prefix.removesuffix(".")
+    if any(_is_no_token(token) for token in bare.split(".")):
+        raise OptionError("prefix", f"not a prefix of subjects: {prefix!r}")
+    return bare
+
+
+def _is_no_token(text: str) -> bool:
+    return not text or text in "*>" or any(character in text for character in " \t\r\n*>")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """2.10.4-beta.1 -> (2, 10, 4). A version that is none of ours counts as the newest."""
+    parts = version.partition("-")[0].removeprefix("v").split(".")
+    return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else (1 << 31,)

@@ -1,0 +1,85 @@
+"""Consumers created, changed, paused and deleted: the calls, apart from the objects that make them.
+
+A consumer with a name and one filter is created on a subject that ends with both, so that permissions can
+be given by filter; with several filters, or none, the subject ends with the name; without a name, with
+the stream (server 2.9; nats-server: server/jetstream_api.go).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from .api import API, check_kept
+from .configs import ConsumerConfig
+from .infos import ConsumerInfo, PauseInfo
+from .json_object import format_time
+from .names import check_consumer_name, check_stream_name
+
+__all__ = [
+    "Action",
+    "consumer_info",
+    "create_consumer",
+    "delete_consumer",
+    "pause_consumer",
+    "reset_consumer",
+    "unpin_consumer",
+]
+
+Action = Literal["create", "update", ""]
+"""Only create, only update, or whichever is needed."""
+
+
+def create_consumer(
+    api: API, stream: str, config: ConsumerConfig, action: Action = ""
+) -> ConsumerInfo:
+    """The consumer that `config` asks for. Servers before 2.10 take every action for ""."""
+    api.check_supported(config)
+    call = f"CONSUMER.CREATE.{check_stream_name(stream)}"
+    name = config.name or config.durable_name
+    if name:
+        call += f".{check_consumer_name(name)}"
+        if config.filter_subject and not config.filter_subjects:
+            call += f".{config.filter_subject}"
+    body = {"stream_name": stream, "config": config.to_json(), "action": action}
+    info = ConsumerInfo.from_json(api.request(call, body), api.subject(call))
+    check_kept(config, info.config)
+    return info
+
+
+def consumer_info(api: API, stream: str, name: str) -> ConsumerInfo:
+    """What the server says of a consumer now."""
+    call = _call("INFO", stream, name)
+    return ConsumerInfo.from_json(api.request(call), api.subject(call))
+
+
+def delete_consumer(api: API, stream: str, name: str) -> None:
+    """Deletes a consumer."""
+    api.request(_call("DELETE", stream, name))
+
+
+def pause_consumer(api: API, stream: str, name: str, until: datetime | None) -> PauseInfo:
+    """Pauses a consumer until then; None resumes it."""
+    api.need("pausing a consumer", "2.11")
+    if until is not None and until.tzinfo is None:
+        raise ValueError("until must have a time zone: datetime.now(timezone.utc)")
+    call = _call("PAUSE", stream, name)
+    body = {"pause_until": format_time(until)} if until else None
+    return PauseInfo.from_json(api.request(call, body), api.subject(call))
+
+
+def unpin_consumer(api: API, stream: str, name: str, group: str) -> None:
+    """Takes the pin from the client that holds it, so that another one gets it."""
+    api.need("unpinning a consumer", "2.11")
+    api.request(_call("UNPIN", stream, name), {"group": group})
+
+
+def reset_consumer(api: API, stream: str, name: str, seq: int) -> ConsumerInfo:
+    """Moves a consumer to a sequence of the stream; 0 is the one after its acknowledgement floor."""
+    api.need("resetting a consumer", "2.14")
+    call = _call("RESET", stream, name)
+    return ConsumerInfo.from_json(api.request(call, {"seq": seq}), api.subject(call))
+
+
+def _call(verb: str, stream: str, name: str) -> str:
+    return f"CONSUMER.{verb}.{check_stream_name(stream)}.{check_consumer_name(name)}"

@@ -1,0 +1,101 @@
+"""`JetStream`: streams, consumers and publishing, by way of one connection.
+
+https://docs.nats.io/nats-concepts/jetstream. Every call is a request to the server and may be made from
+any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..core import Core
+from ..options import REQUEST_TIMEOUT
+from .api import API, check_kept
+from .configs import StreamConfig
+from .consumer import Consumer
+from .consumers import consumer_info
+from .errors import StreamNotFoundError
+from .infos import AccountInfo, StreamInfo
+from .names import check_stream_name
+from .stream import Stream, read_name, stream_info
+
+__all__ = ["JetStream"]
+
+
+class JetStream:
+    """JetStream of one account, for any number of threads. Made by `Client.jetstream`.
+
+    A request raises APIError, or a subclass for its err_code, for what the server refuses;
+    JetStreamNotEnabledError where there is no JetStream; RequestTimeoutError; and what `Client.request`
+    raises. Making one costs nothing: another timeout is another context.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        *,
+        domain: str | None = None,
+        prefix: str | None = None,
+        timeout: float | None = REQUEST_TIMEOUT,
+    ) -> None:
+        self._api = API(core, domain, prefix, timeout)
+
+    @property
+    def api(self) -> API:
+        """The requests themselves, for what stands on JetStream."""
+        return self._api
+
+    def account_info(self) -> AccountInfo:
+        """What the account uses, and may use."""
+        return AccountInfo.from_json(self._api.request("INFO"), self._api.subject("INFO"))
+
+    def create_stream(self, config: StreamConfig) -> Stream:
+        """A new stream, or the one that is there with the same configuration; StreamNameInUseError where
+        it has another one."""
+        return self._configure("CREATE", config)
+
+    def update_stream(self, config: StreamConfig) -> Stream:
+        """The stream of that name with this configuration, which replaces all of the old one: change
+        `stream.info().config` with `dataclasses.replace`. Raises StreamNotFoundError."""
+        return self._configure("UPDATE", config)
+
+    def create_or_update_stream(self, config: StreamConfig) -> Stream:
+        """The stream of that name with this configuration, whether it was there or not."""
+        try:
+            return self.update_stream(config)
+        except StreamNotFoundError:
+            return self.create_stream(config)
+
+    def stream(self, name: str) -> Stream:
+        """The stream of that name. Raises StreamNotFoundError."""
+        return Stream(self._api, stream_info(self._api, name))
+
+    def delete_stream(self, name: str) -> None:
+        """Deletes a stream with its messages and consumers. Raises StreamNotFoundError."""
+        self._api.request(f"STREAM.DELETE.{check_stream_name(name)}")
+
+    def streams(self, subject: str = "") -> Iterator[StreamInfo]:
+        """Every stream, or every one with a subject that overlaps with `subject`; asked for in pages, as
+        the iteration goes on."""
+        body = {"subject": subject} if subject else {}
+        return self._api.pages("STREAM.LIST", "streams", StreamInfo.from_json, **body)
+
+    def stream_names(self, subject: str = "") -> Iterator[str]:
+        """The names of the same streams."""
+        body = {"subject": subject} if subject else {}
+        return self._api.pages("STREAM.NAMES", "streams", read_name, **body)
+
+    def consumer(self, stream: str, name: str) -> Consumer:
+        """A consumer that exists. Raises ConsumerNotFoundError, StreamNotFoundError."""
+        return Consumer(self._api, consumer_info(self._api, stream, name))
+
+    def _configure(self, verb: str, config: StreamConfig) -> Stream:
+        self._api.check_supported(config)
+        call = f"STREAM.{verb}.{check_stream_name(config.name)}"
+        response = self._api.request(call, config.to_json())
+        info = StreamInfo.from_json(response, self._api.subject(call))
+        check_kept(config, info.config)
+        return Stream(self._api, info)
+
+    def __repr__(self) -> str:
+        return f"JetStream({self._api.prefix!r})"

@@ -1,0 +1,285 @@
+"""Every exception that JetStream adds to those of `natsync`; all are `JetStreamError`.
+
+What the server answers becomes an `APIError` with its code, err_code and description; the err_codes that
+programs act on have a class of their own. Numbers as in nats-server: server/errors.json.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+from ..errors import Error, Facts, NoRespondersError
+
+__all__ = [
+    "APIError",
+    "BatchPublishError",
+    "ConsumerExistsError",
+    "ConsumerNameInUseError",
+    "ConsumerNotFoundError",
+    "DuplicateMsgIdError",
+    "FilterSubjectsError",
+    "InsufficientResourcesError",
+    "InvalidConsumerNameError",
+    "InvalidNameError",
+    "InvalidResponseError",
+    "InvalidStreamNameError",
+    "JetStreamError",
+    "JetStreamNotEnabledError",
+    "JetStreamUnavailableError",
+    "MaximumConsumersError",
+    "MaximumStreamsError",
+    "MessageNotFoundError",
+    "MessageTTLError",
+    "NoStreamResponseError",
+    "RequiredAPILevelError",
+    "ScheduleError",
+    "StoreFailedError",
+    "StreamNameInUseError",
+    "StreamNotFoundError",
+    "StreamSealedError",
+    "SubjectsOverlapError",
+    "TooManyRequestsError",
+    "TooManyStalledMsgsError",
+    "UnsupportedError",
+    "WrongLastMsgIdError",
+    "WrongLastSequenceError",
+    "WrongStreamError",
+    "api_error",
+]
+
+
+class JetStreamError(Facts):
+    """The base of all errors of `natsync.jetstream`."""
+
+
+class APIError(JetStreamError):
+    """The server refused a request or a published message. `code` is like a status of HTTP, `err_code`
+    the stable number of the error, `description` the server's words."""
+
+    code: int
+    err_code: int
+    description: str
+
+    def __str__(self) -> str:
+        number = f", err_code {self.err_code}" if self.err_code else ""
+        return f"{self.description} (code {self.code}{number})"
+
+
+class JetStreamNotEnabledError(APIError):
+    """JetStream is off: on this server, in this domain, or for this account."""
+
+
+class JetStreamUnavailableError(APIError):
+    """JetStream has no leader at the moment, or cannot answer now: try again."""
+
+
+class InsufficientResourcesError(APIError):
+    """The account's or the server's limit of memory or storage does not allow it."""
+
+
+class TooManyRequestsError(APIError):
+    """The server sheds load: publish more slowly, and again."""
+
+
+class RequiredAPILevelError(APIError):
+    """The server's JetStream API level is below what the request header `Nats-Required-Api-Level`
+    demands."""
+
+
+class StreamNotFoundError(APIError):
+    """There is no stream of that name."""
+
+
+class StreamNameInUseError(APIError):
+    """A stream of that name exists with another configuration."""
+
+
+class SubjectsOverlapError(APIError):
+    """Another stream has some of the subjects."""
+
+
+class StreamSealedError(APIError):
+    """The stream is sealed: nothing can be stored or deleted."""
+
+
+class MaximumStreamsError(APIError):
+    """The account may have no more streams."""
+
+
+class ConsumerNotFoundError(APIError):
+    """There is no consumer of that name."""
+
+
+class ConsumerExistsError(APIError):
+    """A consumer of that name exists with another configuration."""
+
+
+class ConsumerNameInUseError(APIError):
+    """A consumer of that name exists, and is in use."""
+
+
+class MaximumConsumersError(APIError):
+    """The stream, or the account, may have no more consumers."""
+
+
+class FilterSubjectsError(APIError):
+    """The filters of a consumer are empty, overlap, or are given in two ways."""
+
+
+class MessageNotFoundError(APIError):
+    """The stream has no such message."""
+
+
+class StoreFailedError(APIError):
+    """The message was not stored: the stream is full and discards new messages, or the store failed."""
+
+
+class WrongLastSequenceError(APIError):
+    """The expected last sequence, of the stream or of the subject, is not the actual one."""
+
+    @property
+    def last_seq(self) -> int | None:
+        """The actual last sequence; None where the server does not say it, as replicated streams do not."""
+        found = re.fullmatch(r"wrong last sequence: (\d{1,20})", self.description)
+        return int(found[1]) if found else None
+
+
+class WrongLastMsgIdError(APIError):
+    """The expected id of the last message is not the actual one."""
+
+
+class WrongStreamError(APIError):
+    """The message was stored in no stream: the one of its subject is not the expected one."""
+
+
+class DuplicateMsgIdError(APIError):
+    """A message with the same id is being stored at this moment."""
+
+
+class MessageTTLError(APIError):
+    """The stream allows no TTL of messages, or not this one."""
+
+
+class ScheduleError(APIError):
+    """The stream allows no scheduled messages, or not this schedule."""
+
+
+class BatchPublishError(APIError):
+    """A batch was refused: the stream allows none, it is incomplete, too large, or was abandoned."""
+
+
+class NoStreamResponseError(NoRespondersError, JetStreamError):
+    """No stream has the subject of a published message."""
+
+    def __str__(self) -> str:
+        return f"no stream takes messages on {self.subject}"
+
+
+class TooManyStalledMsgsError(JetStreamError, TimeoutError):
+    """As many published messages as allowed wait for their acknowledgement, and none came in `stall`
+    seconds."""
+
+    pending: int
+    stall: float
+
+    def __str__(self) -> str:
+        return f"{self.pending} published messages still not acknowledged after {self.stall:g} s"
+
+
+class UnsupportedError(JetStreamError):
+    """The server is too old for `feature`: it needs nats-server `needed`, and is `version`."""
+
+    feature: str
+    needed: str
+    version: str
+
+    def __str__(self) -> str:
+        needed = f"nats-server {self.needed} or later" if self.needed else "a newer nats-server"
+        return f"{self.feature} needs {needed}; this one is {self.version or 'older'}"
+
+
+class InvalidResponseError(JetStreamError):
+    """A response that JetStream does not send: a responder that is no JetStream server has the subject."""
+
+    subject: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"invalid response on {self.subject}: {self.reason}"
+
+
+class InvalidNameError(JetStreamError, ValueError):
+    """A name that nothing in JetStream can have; nothing was sent."""
+
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"invalid name {self.name[:_SHOWN]!r}: {self.reason}"
+
+
+class InvalidStreamNameError(InvalidNameError):
+    """A name that no stream can have."""
+
+    def __str__(self) -> str:
+        return f"invalid stream name {self.name[:_SHOWN]!r}: {self.reason}"
+
+
+class InvalidConsumerNameError(InvalidNameError):
+    """A name that no consumer can have."""
+
+    def __str__(self) -> str:
+        return f"invalid consumer name {self.name[:_SHOWN]!r}: {self.reason}"
+
+
+_SHOWN = 64
+
+_KINDS: dict[type[APIError], tuple[int, ...]] = {
+    JetStreamNotEnabledError: (10039, 10076),
+    JetStreamUnavailableError: (10008, 10007, 10009, 10163),
+    InsufficientResourcesError: (10002, 10023, 10028, 10047),
+    TooManyRequestsError: (10167,),
+    RequiredAPILevelError: (10185,),
+    StreamNotFoundError: (10059,),
+    StreamNameInUseError: (10058,),
+    SubjectsOverlapError: (10065,),
+    StreamSealedError: (10109,),
+    MaximumStreamsError: (10027,),
+    ConsumerNotFoundError: (10014, 10149),
+    ConsumerExistsError: (10105, 10148),
+    ConsumerNameInUseError: (10013,),
+    MaximumConsumersError: (10026,),
+    FilterSubjectsError: (10136, 10138, 10139),
+    MessageNotFoundError: (10037, 10043),
+    StoreFailedError: (10077,),
+    WrongLastSequenceError: (10071, 10164),
+    WrongLastMsgIdError: (10070,),
+    WrongStreamError: (10060,),
+    DuplicateMsgIdError: (10158, 10201),
+    MessageTTLError: (10165, 10166),
+    ScheduleError: (*range(10188, 10193), 10203, 10212, 10223),
+    BatchPublishError: (*range(10174, 10178), 10179, 10199, 10200, *range(10205, 10212)),
+}
+_BY_NUMBER = {number: kind for kind, numbers in _KINDS.items() for number in numbers}
+
+_T = TypeVar("_T", int, str)
+
+
+def api_error(error: object) -> APIError:
+    """The exception for `error`, the object under that key of a response."""
+    facts = error if isinstance(error, dict) else {}
+
+    def fact(key: str, absent: _T) -> _T:
+        value = facts.get(key)
+        return value if isinstance(value, type(absent)) else absent
+
+    err_code = fact("err_code", 0)
+    kind = _BY_NUMBER.get(err_code, APIError)
+    return kind(fact("code", 500), err_code, fact("description", "error without a description"))
+
+
+# Tracebacks and pickles name the place where users import these from.
+for _found in list(globals().values()):
+    if isinstance(_found, type) and issubclass(_found, Error) and _found.__module__ == __name__:
+        _found.__module__ = "natsync.jetstream"

@@ -1,0 +1,315 @@
+"""`JSONObject`: frozen dataclasses for the JSON objects of the JetStream API, both ways.
+
+The annotation of a field says how it looks on the wire: `float` is a time in seconds here and whole
+nanoseconds there, `datetime` is text of RFC 3339; all else is as in JSON. Keys that a class does not
+know, and values of the wrong type, are kept in `extra` and sent back, so that a newer server loses
+nothing through an older client.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
+from datetime import datetime, timedelta, timezone
+from typing import ClassVar, NamedTuple, TypeVar
+
+from .errors import InvalidResponseError
+
+__all__ = ["JSONObject", "format_time", "parse_time", "since"]
+
+_T = TypeVar("_T")
+_O = TypeVar("_O", bound="JSONObject")
+_NANOSECONDS = 10**9
+
+
+def since(version: str, default: _T) -> _T:
+    """A field with its default, which servers know from `version` on."""
+    made: _T = field(default=default, metadata={"since": version})
+    return made
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class JSONObject:
+    """An object of the JetStream API. Fields at their defaults are not sent: the server assumes the same."""
+
+    always: ClassVar[frozenset[str]] = frozenset()
+    """The fields that are sent even at their defaults."""
+
+    _: KW_ONLY
+    extra: Mapping[str, object] = field(default_factory=dict)
+    _exact: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name, codec in _schema(type(self)).items():
+            object.__setattr__(self, name, codec.check(name, getattr(self, name)))
+
+    @classmethod
+    def from_json(cls: type[_O], value: object, subject: str = "") -> _O:
+        """What the server said on `subject`. Raises InvalidResponseError where it lacks what every server
+        says."""
+        if not isinstance(value, dict):
+            raise InvalidResponseError(subject, f"no {cls.__name__}, but {type(value).__name__}")
+        schema = _schema(cls)
+        known: dict[str, object] = {}
+        extra: dict[str, object] = {}
+        exact: dict[str, object] = {}
+        for key, said in value.items():
+            codec = schema.get(key)
+            if codec is None:
+                extra[key] = said
+            elif said is not None:
+                try:
+                    known[key] = codec.decode(said, subject)
+                except (ValueError, OverflowError):
+                    extra[key] = said
+                else:
+                    if codec.is_lossy and codec.encode(known[key]) != said:
+                        exact[key] = (
+                            said  # nanoseconds, which a datetime lacks, go back as they came
+                        )
+        missing = [name for name, codec in schema.items() if codec.required and name not in known]
+        if missing:
+            raise InvalidResponseError(subject, f"{cls.__name__} without {', '.join(missing)}")
+        return cls(**known, extra=extra, _exact=exact)
+
+    def to_json(self) -> dict[str, object]:
+        """What is sent of it."""
+        said: dict[str, object] = {}
+        for name, codec in _schema(type(self)).items():
+            value = getattr(self, name)
+            if value != codec.default or name in self.always:
+                exact = self._exact.get(name)
+                unchanged = exact is not None and codec.decode(exact, "") == value
+                said[name] = exact if unchanged else codec.encode(value)
+        return {**said, **self.extra}
+
+    def needs(self) -> Iterator[tuple[str, str]]:
+        """The fields that are set, those of inner objects included, and the server versions that know
+        them."""
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if "since" in item.metadata and value != _default(item):
+                yield item.name, item.metadata["since"]
+            for inner in value if isinstance(value, tuple) else [value]:
+                if isinstance(inner, JSONObject):
+                    yield from ((f"{item.name}.{name}", version) for name, version in inner.needs())
+
+    def __repr__(self) -> str:
+        shown = [
+            f"{item.name}={getattr(self, item.name)!r}"
+            for item in fields(self)
+            if item.name != "_exact" and getattr(self, item.name) != _default(item)
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class _Codec(NamedTuple):
+    """How a field is checked when it is set by a program, read from JSON and written to it."""
+
+    check: Callable[[str, object], object]
+    decode: Callable[[object, str], object]
+    encode: Callable[[object], object]
+    is_lossy: bool = False
+    default: object = None
+    required: bool = False
+
+
+_schemas: dict[type, dict[str, _Codec]] = {}
+
+
+def _schema(cls: type[JSONObject]) -> dict[str, _Codec]:
+    """The codecs of the fields that are on the wire, in order; made when they are first asked for, when all
+    classes are there."""
+    found = _schemas.get(cls)
+    if found is None:
+        found = _schemas[cls] = _new_schema(cls)
+    return found
+
+
+def _new_schema(cls: type[JSONObject]) -> dict[str, _Codec]:
+    return {
+        item.name: _codec(str(item.type), cls)._replace(
+            default=_default(item), required=_is_required(item)
+        )
+        for item in fields(cls)
+        if item.name not in ("extra", "_exact")
+    }
+
+
+def _default(item: Field[object]) -> object:
+    return item.default_factory() if item.default_factory is not MISSING else item.default
+
+
+def _is_required(item: Field[object]) -> bool:
+    return item.default is MISSING and item.default_factory is MISSING
+
+
+def _codec(annotation: str, cls: type[JSONObject]) -> _Codec:
+    """The codec for an annotation; that of a name which is no class of ours is a set of strings."""
+    if annotation.endswith(" | None"):
+        return _optional(_codec(annotation.removesuffix(" | None"), cls))
+    outer, _, inner = annotation.removesuffix("]").partition("[")
+    if outer == "Sequence":
+        return _sequence(_codec(inner, cls))
+    if outer == "Mapping":
+        return _mapping(_codec(inner.partition(", ")[2], cls))
+    if annotation in _SIMPLE:
+        return _SIMPLE[annotation]
+    found = _classes().get(annotation)
+    return _object(found) if found else _SIMPLE["str"]
+
+
+def _classes() -> dict[str, type[JSONObject]]:
+    """Every kind of object by its name. Dataclasses with slots are made twice; the later one counts."""
+    found: dict[str, type[JSONObject]] = {}
+    waiting = [JSONObject]
+    while waiting:
+        for cls in waiting.pop().__subclasses__():
+            found[cls.__name__] = cls
+            waiting.append(cls)
+    return found
+
+
+def _simple(kind: type, words: str) -> _Codec:
+    def fits(value: object) -> bool:
+        return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+    def check(name: str, value: object) -> object:
+        if not fits(value):
+            raise TypeError(f"{name} must be {words}, not {type(value).__name__}")
+        return value
+
+    def decode(value: object, subject: str) -> object:
+        if not fits(value):
+            raise ValueError
+        return value
+
+    return _Codec(check, decode, lambda value: value)
+
+
+def _check_seconds(name: str, value: object) -> object:
+    if isinstance(value, timedelta):
+        raise TypeError(f"{name} must be a number of seconds: use timedelta.total_seconds()")
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
+    if not abs(value) < 2**63 / _NANOSECONDS:  # nor NaN
+        raise ValueError(f"{name} must be a number of seconds below 292 years, not {value}")
+    return float(value)
+
+
+def _seconds(value: object, subject: str) -> float:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError
+    return value / _NANOSECONDS
+
+
+def _to_nanoseconds(value: object) -> int:
+    assert isinstance(value, float)
+    return round(value * _NANOSECONDS)
+
+
+def _check_time(name: str, value: object) -> object:
+    if not isinstance(value, datetime):
+        raise TypeError(f"{name} must be a datetime, not {type(value).__name__}")
+    if value.tzinfo is None:
+        raise ValueError(f"{name} must have a time zone: datetime.now(timezone.utc)")
+    return value
+
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-]\d\d:\d\d))")
+
+
+def parse_time(text: str) -> datetime:
+    """The time in `text` of RFC 3339, in UTC; nanoseconds are cut to microseconds. ValueError where it is
+    none."""
+    found = _TIME.fullmatch(text)
+    if not found:
+        raise ValueError(f"not a time of RFC 3339: {text!r:.40}")
+    day, time, fraction, offset = found.groups()
+    whole = f"{day}T{time}.{(fraction or '').ljust(6, '0')[:6]}{offset or '+00:00'}"
+    return datetime.fromisoformat(whole).astimezone(timezone.utc)
+
+
+def format_time(time: datetime) -> str:
+    """`time`, which has a time zone, as text of RFC 3339 in UTC."""
+    return time.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
+
+
+def _time(value: object, subject: str) -> datetime | None:
+    if not isinstance(value, str):
+        raise ValueError
+    return None if value.startswith("0001-01-01T00:00:00") else parse_time(value)
+
+
+def _format(value: object) -> object:
+    assert isinstance(value, datetime)
+    return format_time(value)
+
+
+def _optional(inner: _Codec) -> _Codec:
+    def check(name: str, value: object) -> object:
+        return None if value is None else inner.check(name, value)
+
+    def encode(value: object) -> object:
+        return None if value is None else inner.encode(value)
+
+    return inner._replace(check=check, encode=encode)
+
+
+def _sequence(inner: _Codec) -> _Codec:
+    def check(name: str, value: object) -> object:
+        if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+            raise TypeError(f"{name} must be a list, not {type(value).__name__}")
+        return tuple(inner.check(f"an item of {name}", item) for item in value)
+
+    def decode(value: object, subject: str) -> object:
+        if not isinstance(value, list):
+            raise ValueError
+        return tuple(inner.decode(item, subject) for item in value)
+
+    def encode(value: object) -> object:
+        assert isinstance(value, tuple)
+        return [inner.encode(item) for item in value]
+
+    return _Codec(check, decode, encode)
+
+
+def _mapping(inner: _Codec) -> _Codec:
+    def check(name: str, value: object) -> object:
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            raise TypeError(f"{name} must be a mapping of str, not {type(value).__name__}")
+        return {key: inner.check(f"a value of {name}", item) for key, item in value.items()}
+
+    def decode(value: object, subject: str) -> object:
+        if not isinstance(value, dict):
+            raise ValueError
+        return {key: inner.decode(item, subject) for key, item in value.items()}
+
+    def encode(value: object) -> object:
+        assert isinstance(value, dict)
+        return {key: inner.encode(item) for key, item in value.items()}
+
+    return _Codec(check, decode, encode)
+
+
+def _object(cls: type[JSONObject]) -> _Codec:
+    def check(name: str, value: object) -> object:
+        if not isinstance(value, cls):
+            raise TypeError(f"{name} must be {cls.__name__}, not {type(value).__name__}")
+        return value
+
+    def encode(value: object) -> object:
+        assert isinstance(value, JSONObject)
+        return value.to_json()
+
+    return _Codec(check, cls.from_json, encode)
+
+
+_SIMPLE = {
+    "bool": _simple(bool, "bool"),
+    "int": _simple(int, "int"),
+    "str": _simple(str, "str"),
+    "float": _Codec(_check_seconds, _seconds, _to_nanoseconds, is_lossy=True),
+    "datetime": _Codec(_check_time, _time, _format, is_lossy=True),
+}

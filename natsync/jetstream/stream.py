@@ -1,0 +1,160 @@
+"""`Stream`: one stream, its messages and its consumers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from .._checks import check_count
+from ..errors import OptionError
+from .api import API
+from .configs import ConsumerConfig
+from .consumer import Consumer
+from .consumers import (
+    Action,
+    consumer_info,
+    create_consumer,
+    delete_consumer,
+    pause_consumer,
+    reset_consumer,
+    unpin_consumer,
+)
+from .errors import InvalidResponseError
+from .infos import ConsumerInfo, PauseInfo, StreamInfo, StreamState
+from .names import check_stream_name
+
+__all__ = ["Stream", "read_name", "stream_info"]
+
+
+def stream_info(
+    api: API, name: str, *, deleted_details: bool = False, subjects_filter: str = ""
+) -> StreamInfo:
+    """What the server says of a stream now. Subjects come in pages of 100,000, which are put together."""
+    call = f"STREAM.INFO.{check_stream_name(name)}"
+    subjects: dict[str, int] = {}
+    while True:
+        body: dict[str, object] = {}
+        if deleted_details:
+            body["deleted_details"] = True
+        if subjects_filter:
+            body |= {"subjects_filter": subjects_filter, "offset": len(subjects)}
+        response = api.request(call, body)
+        total = response.pop("total", 0)
+        response.pop("offset", None)
+        response.pop("limit", None)
+        info = StreamInfo.from_json(response, api.subject(call))
+        page = info.state.subjects
+        subjects.update(page)
+        if not page or not isinstance(total, int) or len(subjects) >= total:
+            return replace(info, state=_with_subjects(info.state, subjects))
+
+
+def _with_subjects(state: StreamState, subjects: dict[str, int]) -> StreamState:
+    return replace(state, subjects=subjects) if len(subjects) != len(state.subjects) else state
+
+
+def read_name(value: object, subject: str) -> str:
+    """An item of a list of names."""
+    if not isinstance(value, str):
+        raise InvalidResponseError(subject, "a name that is no string")
+    return value
+
+
+class Stream:
+    """A stream, for any number of threads. Made by `JetStream.stream` and `create_stream`.
+
+    Every call is a request; it raises StreamNotFoundError where the stream is not there any more, and the
+    errors of `JetStream`.
+    """
+
+    def __init__(self, api: API, info: StreamInfo) -> None:
+        self._api = api
+        self._info = info
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._info.config.name
+
+    @property
+    def cached_info(self) -> StreamInfo:
+        """What the server said of it last; asks nobody."""
+        return self._info
+
+    def info(self, *, deleted_details: bool = False, subjects_filter: str = "") -> StreamInfo:
+        """What the server says of it now: with the sequences of deleted messages, and with how many
+        messages each subject has that matches the filter."""
+        self._info = stream_info(
+            self._api, self.name, deleted_details=deleted_details, subjects_filter=subjects_filter
+        )
+        return self._info
+
+    def purge(self, *, subject: str = "", seq: int = 0, keep: int = 0) -> int:
+        """Deletes messages, and returns how many: all, or those on subjects that match `subject`; of these,
+        those before the sequence `seq`, or all but the last `keep`."""
+        check_count(seq=seq, keep=keep)
+        if seq and keep:
+            raise OptionError("keep", "excludes seq")
+        body: dict[str, object] = {"filter": subject, "seq": seq, "keep": keep}
+        call = f"STREAM.PURGE.{self.name}"
+        purged = self._api.request(call, {key: value for key, value in body.items() if value}).get(
+            "purged"
+        )
+        if not isinstance(purged, int):
+            raise InvalidResponseError(self._api.subject(call), "no number of purged messages")
+        return purged
+
+    def create_consumer(self, config: ConsumerConfig) -> Consumer:
+        """A new consumer, or the one that is there with the same configuration; ConsumerExistsError where
+        it has another one (servers before 2.10 change that, as far as they can)."""
+        return self._create(config, "create")
+
+    def update_consumer(self, config: ConsumerConfig) -> Consumer:
+        """The consumer of that name with this configuration; ConsumerNotFoundError where there is none
+        (servers before 2.10 create it)."""
+        return self._create(config, "update")
+
+    def create_or_update_consumer(self, config: ConsumerConfig) -> Consumer:
+        """The consumer of that name with this configuration, whether it was there or not."""
+        return self._create(config, "")
+
+    def consumer(self, name: str) -> Consumer:
+        """The consumer of that name. Raises ConsumerNotFoundError."""
+        return Consumer(self._api, consumer_info(self._api, self.name, name))
+
+    def delete_consumer(self, name: str) -> None:
+        """Deletes a consumer. Raises ConsumerNotFoundError."""
+        delete_consumer(self._api, self.name, name)
+
+    def pause_consumer(self, name: str, until: datetime) -> PauseInfo:
+        """Stops the deliveries of a consumer until then (server 2.11)."""
+        return pause_consumer(self._api, self.name, name, until)
+
+    def resume_consumer(self, name: str) -> PauseInfo:
+        """Ends the pause of a consumer (server 2.11)."""
+        return pause_consumer(self._api, self.name, name, None)
+
+    def unpin_consumer(self, name: str, group: str) -> None:
+        """Takes the pin of a priority group from the client that holds it, so that another one gets it
+        (server 2.11)."""
+        unpin_consumer(self._api, self.name, name, group)
+
+    def reset_consumer(self, name: str, seq: int = 0) -> ConsumerInfo:
+        """Moves a consumer to the sequence `seq` of the stream, or back to the first message that is not
+        acknowledged (server 2.14)."""
+        return reset_consumer(self._api, self.name, name, seq)
+
+    def consumers(self) -> Iterator[ConsumerInfo]:
+        """Every consumer; asked for in pages, as the iteration goes on."""
+        return self._api.pages(f"CONSUMER.LIST.{self.name}", "consumers", ConsumerInfo.from_json)
+
+    def consumer_names(self) -> Iterator[str]:
+        """The name of every consumer; asked for in pages, as the iteration goes on."""
+        return self._api.pages(f"CONSUMER.NAMES.{self.name}", "consumers", read_name)
+
+    def _create(self, config: ConsumerConfig, action: Action) -> Consumer:
+        return Consumer(self._api, create_consumer(self._api, self.name, config, action))
+
+    def __repr__(self) -> str:
+        return f"Stream({self.name!r})"

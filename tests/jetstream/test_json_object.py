@@ -1,0 +1,152 @@
+"""JSON objects as dataclasses: nothing is lost on the way through, wrong types are refused by name."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsync.jetstream import (
+    ConsumerConfig,
+    InvalidResponseError,
+    Placement,
+    StreamConfig,
+    StreamInfo,
+    StreamSource,
+)
+from natsync.jetstream.json_object import format_time, parse_time
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=timezone.utc)
+
+
+def test_fields_at_their_defaults_are_not_sent() -> None:
+    assert StreamConfig("orders").to_json() == {"name": "orders"}
+    assert ConsumerConfig().to_json() == {"ack_policy": "explicit"}  # else the server takes none
+    assert ConsumerConfig(ack_policy="none").to_json() == {"ack_policy": "none"}
+
+
+def test_times_are_seconds_here_and_nanoseconds_there() -> None:
+    config = ConsumerConfig(ack_wait=1.5, backoff=[0.1, 2], opt_start_time=NOON)
+    assert config.to_json() == {
+        "ack_policy": "explicit",
+        "ack_wait": 1_500_000_000,
+        "backoff": [100_000_000, 2_000_000_000],
+        "opt_start_time": "2026-01-02T12:00:00Z",
+    }
+    assert ConsumerConfig.from_json(config.to_json()) == config
+
+
+@given(st.integers(0, 400 * 86400 * 1000).map(lambda ms: ms * 1_000_000))
+def test_whole_milliseconds_of_a_year_come_back_as_they_were(nanoseconds: int) -> None:
+    said = {"name": "a", "max_age": nanoseconds}
+    assert StreamConfig.from_json(said).to_json().get("max_age", 0) == nanoseconds
+
+
+def test_nanoseconds_go_back_as_they_came_unless_the_field_is_changed() -> None:
+    said = {"ack_policy": "none", "opt_start_time": "2026-01-02T12:00:00.123456789Z"}
+    config = ConsumerConfig.from_json(said)
+    assert config.opt_start_time == NOON + timedelta(microseconds=123456)
+    assert config.to_json() == said
+    assert replace(config, description="a").to_json() == {**said, "description": "a"}
+    changed = replace(config, opt_start_time=NOON)
+    assert changed.to_json()["opt_start_time"] == "2026-01-02T12:00:00Z"
+    assert pickle.loads(pickle.dumps(config)).to_json() == said
+
+
+def test_what_it_does_not_know_is_kept_and_sent_back() -> None:
+    said = {"name": "a", "novel": [1], "placement": {"cluster": "c", "rack": 7}, "max_msgs": "many"}
+    config = StreamConfig.from_json(said)
+    assert config.extra == {"novel": [1], "max_msgs": "many"} and config.max_msgs == -1
+    assert config.placement == Placement(cluster="c", extra={"rack": 7})
+    assert config.to_json() == said
+    assert StreamConfig("a", extra={"novel": True}).to_json() == {"name": "a", "novel": True}
+
+
+def test_null_and_the_zero_time_are_absent() -> None:
+    info = StreamInfo.from_json(
+        {"config": {"name": "a", "subjects": None}, "created": "0001-01-01T00:00:00Z"}
+    )
+    assert info == StreamInfo(StreamConfig("a"))
+    assert repr(info) == "StreamInfo(config=StreamConfig(name='a'))"
+
+
+@pytest.mark.parametrize("said", [None, [], {}, {"config": {}}, {"config": {"name": 7}}])
+def test_without_a_required_key_it_is_refused(said: object) -> None:
+    with pytest.raises(InvalidResponseError, match="STREAM.INFO.a"):
+        StreamInfo.from_json(said, "STREAM.INFO.a")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error", "words"),
+    [
+        ("subjects", "orders.>", TypeError, "subjects must be a list, not str"),
+        ("subjects", [1], TypeError, "an item of subjects must be str, not int"),
+        ("max_msgs", True, TypeError, "max_msgs must be int, not bool"),
+        ("sealed", 1, TypeError, "sealed must be bool, not int"),
+        ("max_age", timedelta(1), TypeError, "use timedelta.total_seconds()"),
+        ("max_age", "1h", TypeError, "max_age must be a number of seconds, not str"),
+        ("max_age", float("nan"), ValueError, "max_age must be a number of seconds below"),
+        ("max_age", float("inf"), ValueError, "max_age must be a number of seconds below"),
+        ("placement", {"cluster": "c"}, TypeError, "placement must be Placement, not dict"),
+        ("sources", [Placement()], TypeError, "must be StreamSource, not Placement"),
+        ("metadata", {"a": 1}, TypeError, "a value of metadata must be str, not int"),
+        ("metadata", {1: "a"}, TypeError, "metadata must be a mapping of str"),
+    ],
+)
+def test_a_wrong_type_is_refused_by_name(
+    field: str, value: object, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error) as caught:
+        StreamConfig("a", **{field: value})  # type: ignore[arg-type]  # on purpose
+    assert words in str(caught.value)
+
+
+def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="opt_start_time must have a time zone"):
+        StreamSource("a", opt_start_time=datetime(2026, 1, 1))
+    with pytest.raises(TypeError, match="opt_start_time must be a datetime, not str"):
+        StreamSource("a", opt_start_time="2026-01-01")  # type: ignore[arg-type]  # on purpose
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("2026-01-02T12:00:00Z", NOON),
+        ("2026-01-02T13:00:00+01:00", NOON),
+        ("2026-01-02T12:00:00.5Z", NOON + timedelta(seconds=0.5)),
+        ("2026-01-02t12:00:00.000001999z", NOON + timedelta(microseconds=1)),
+    ],
+)
+def test_times_of_rfc_3339(text: str, time: datetime) -> None:
+    assert parse_time(text) == time
+    assert parse_time(format_time(time)) == time
+
+
+@given(st.text(max_size=40))
+def test_other_text_is_no_time(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_time(text)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+keys = st.sampled_from(["subjects", "max_age", "mirror", "sources", "created", "metadata"])
+
+
+@given(st.dictionaries(keys, json_values))
+def test_any_json_comes_back_or_is_refused(said: dict[str, object]) -> None:
+    try:
+        config = StreamConfig.from_json({"name": "a", **said})
+    except InvalidResponseError:  # an inner object without its name
+        return
+    again = StreamConfig.from_json(json.loads(json.dumps(config.to_json())))
+    assert again == config
