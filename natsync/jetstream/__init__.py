@@ -30,6 +30,7 @@ from .errors import (
     InsufficientResourcesError,
     InvalidConsumerNameError,
     InvalidNameError,
+    InvalidPubAckError,
     InvalidResponseError,
     InvalidStreamNameError,
     JetStreamError,
@@ -39,6 +40,7 @@ from .errors import (
     MaximumStreamsError,
     MessageNotFoundError,
     MessageTTLError,
+    NoDirectGetError,
     NoStreamResponseError,
     RequiredAPILevelError,
     ScheduleError,
@@ -72,6 +74,9 @@ from .infos import (
     StreamState,
     Tier,
 )
+from .publishing import PubAck, PublishOptions
+from .schedule import Schedule
+from .stored import StoredMsg
 from .stream import Stream
 
 __all__ = [
@@ -95,7 +100,9 @@ __all__ = [
     "InsufficientResourcesError",
     "InvalidConsumerNameError",
     "InvalidNameError",
+    "InvalidPubAckError",
     "InvalidResponseError",
+    "NoDirectGetError",
     "InvalidStreamNameError",
     "JetStream",
     "JetStreamError",
@@ -109,6 +116,10 @@ __all__ = [
     "NoStreamResponseError",
     "PauseInfo",
     "PeerInfo",
+    "PubAck",
+    "PublishOptions",
+    "Schedule",
+    "StoredMsg",
     "Placement",
     "PriorityGroupState",
     "RePublish",

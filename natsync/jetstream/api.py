@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from .._checks import check_seconds, check_text
 from ..core import Core
-from ..errors import NoRespondersError, OptionError
+from ..errors import ConnectionReconnectingError, NoRespondersError, OptionError
 from ..message import HeadersLike, Msg
 from ..options import MAX_WAIT
 from .errors import (
@@ -81,12 +81,16 @@ class API:
         Raises APIError, or a subclass for its err_code; JetStreamNotEnabledError where nobody listens,
         RequestTimeoutError where nobody answers, InvalidResponseError, and what `Client.request` raises.
         """
-        msg = self.ask(call, json.dumps(body).encode() if body else b"", timeout=timeout)
+        msg = self.ask(call, self.encode(body), timeout=timeout)
         response = decode_object(msg.data, self.subject(call))
         if "error" in response:
             raise self._error(response["error"])
         response.pop("type", None)
         return response
+
+    def encode(self, body: Mapping[str, object] | None) -> bytes:
+        """The payload of a request."""
+        return json.dumps(body).encode() if body else b""
 
     def ask(
         self,
@@ -103,6 +107,14 @@ class API:
         except NoRespondersError as error:
             reason = f"JetStream not enabled: no responders on {subject}"
             raise JetStreamNotEnabledError(503, 0, reason) from error
+
+    def pause(self, seconds: float) -> None:
+        """Waits, and meanwhile lets the connection work; ends at once when it is lost or closed."""
+        with self.core.open_replies(f"{self.prefix}.PAUSE") as nothing:
+            try:
+                nothing.next(seconds)
+            except ConnectionReconnectingError:
+                pass  # that is for the call to come
 
     def pages(
         self, call: str, key: str, read: Callable[[object, str], _T], **body: object

@@ -7,17 +7,23 @@ any thread.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ..core import Core
+from ..message import Data, HeadersLike
 from ..options import REQUEST_TIMEOUT
-from .api import API, check_kept
+from .api import API, TIMEOUT, Timeout, check_kept
 from .configs import StreamConfig
 from .consumer import Consumer
 from .consumers import consumer_info
 from .errors import StreamNotFoundError
 from .infos import AccountInfo, StreamInfo
 from .names import check_stream_name
+from .publishing import PubAck, PublishOptions, publish
 from .stream import Stream, read_name, stream_info
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["JetStream"]
 
@@ -84,6 +90,27 @@ class JetStream:
         """The names of the same streams."""
         body = {"subject": subject} if subject else {}
         return self._api.pages("STREAM.NAMES", "streams", read_name, **body)
+
+    def publish(
+        self,
+        subject: str,
+        data: Data = b"",
+        *,
+        headers: HeadersLike | None = None,
+        timeout: Timeout = TIMEOUT,
+        **options: Unpack[PublishOptions],
+    ) -> PubAck:
+        """Publishes a message, and returns when its stream has stored it. For `options` see
+        PublishOptions.
+
+        Raises APIError, or a subclass for its err_code, for what the stream refuses: nothing is stored
+        then; NoStreamResponseError where no stream has the subject, after two more attempts;
+        InvalidPubAckError where somebody else answers; and what `Client.request` raises. After
+        RequestTimeoutError and ConnectionReconnectingError the message may be stored or not: publish it
+        again, with the same `msg_id`. With one, it is published again until the timeout, while there is
+        no connection or no leader.
+        """
+        return publish(self._api, subject, data, headers, timeout, options)
 
     def consumer(self, stream: str, name: str) -> Consumer:
         """A consumer that exists. Raises ConsumerNotFoundError, StreamNotFoundError."""

@@ -31,6 +31,8 @@ __all__ = [
     "MaximumStreamsError",
     "MessageNotFoundError",
     "MessageTTLError",
+    "InvalidPubAckError",
+    "NoDirectGetError",
     "NoStreamResponseError",
     "RequiredAPILevelError",
     "ScheduleError",
@@ -176,6 +178,15 @@ class NoStreamResponseError(NoRespondersError, JetStreamError):
         return f"no stream takes messages on {self.subject}"
 
 
+class NoDirectGetError(JetStreamError):
+    """Nobody answers a direct get: there is no such stream, or it has no `allow_direct`."""
+
+    stream: str
+
+    def __str__(self) -> str:
+        return f"no direct get from stream {self.stream}: it does not exist, or does not allow it"
+
+
 class TooManyStalledMsgsError(JetStreamError, TimeoutError):
     """As many published messages as allowed wait for their acknowledgement, and none came in `stall`
     seconds."""
@@ -207,6 +218,11 @@ class InvalidResponseError(JetStreamError):
 
     def __str__(self) -> str:
         return f"invalid response on {self.subject}: {self.reason}"
+
+
+class InvalidPubAckError(InvalidResponseError):
+    """The response to a published message is no acknowledgement of JetStream: somebody else listens on its
+    subject."""
 
 
 class InvalidNameError(JetStreamError, ValueError):

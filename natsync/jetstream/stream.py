@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from .._checks import check_count
+from .._checks import check_count, check_text
 from ..errors import OptionError
+from ..message import to_wire
+from ..protocol import check_publish
 from .api import API
 from .configs import ConsumerConfig
 from .consumer import Consumer
@@ -23,6 +25,14 @@ from .consumers import (
 from .errors import InvalidResponseError
 from .infos import ConsumerInfo, PauseInfo, StreamInfo, StreamState
 from .names import check_stream_name
+from .stored import (
+    StoredMsg,
+    batch_request,
+    delete_msg,
+    direct_get,
+    direct_get_batch,
+    get_msg,
+)
 
 __all__ = ["Stream", "read_name", "stream_info"]
 
@@ -104,6 +114,76 @@ class Stream:
         if not isinstance(purged, int):
             raise InvalidResponseError(self._api.subject(call), "no number of purged messages")
         return purged
+
+    def get_msg(self, seq: int, *, subject: str = "", direct: bool = False) -> StoredMsg:
+        """The message `seq`; or, with a `subject`, the first one from there on whose subject matches.
+
+        It comes from the leader; with `direct`, from any server that has a copy, which may be a moment
+        behind (server 2.9; stream `allow_direct`). Raises MessageNotFoundError; NoDirectGetError.
+        """
+        check_count(seq=seq)
+        check_text(subject=subject)
+        request: dict[str, object] = {"seq": seq}
+        if subject:
+            request["next_by_subj"] = subject
+        read = direct_get if direct else get_msg
+        return read(self._api, self.name, request)
+
+    def get_last_msg(self, subject: str, *, direct: bool = False) -> StoredMsg:
+        """The last message whose subject matches; with `direct`, from any server, and of a subject without
+        wildcards. Raises as `get_msg`."""
+        if direct:
+            check_publish(to_wire(subject))
+            return direct_get(self._api, self.name, {}, subject)
+        return get_msg(self._api, self.name, {"last_by_subj": subject})
+
+    def get_msgs(
+        self,
+        *,
+        seq: int = 0,
+        subject: str = "",
+        start_time: datetime | None = None,
+        batch: int = 1000,
+        max_bytes: int = 0,
+    ) -> Iterator[StoredMsg]:
+        """Up to `batch` messages from the sequence `seq` or the time on, all or those whose subjects
+        match, in order, as long as they have `max_bytes` together; from any server that has them (server
+        2.11; stream `allow_direct`). Raises MessageNotFoundError where there is none."""
+        check_count(seq=seq, batch=batch, max_bytes=max_bytes)
+        if seq and start_time:
+            raise OptionError("start_time", "excludes seq")
+        request = batch_request(
+            seq=seq or (0 if start_time else 1),
+            subject=subject,
+            start_time=start_time,
+            batch=batch,
+            max_bytes=max_bytes,
+        )
+        return direct_get_batch(self._api, self.name, request)
+
+    def get_last_msgs(
+        self,
+        subjects: Sequence[str],
+        *,
+        up_to_seq: int = 0,
+        up_to_time: datetime | None = None,
+        batch: int = 0,
+    ) -> Iterator[StoredMsg]:
+        """The last message of every subject that matches one of `subjects`, in the order of the stream;
+        as it was at a sequence or time, up to `batch` of them (server 2.11; stream `allow_direct`). The
+        server takes up to 1024 subjects. Raises MessageNotFoundError where there is none."""
+        if isinstance(subjects, str) or not subjects:
+            raise OptionError("subjects", "must be a list with at least one subject")
+        request = batch_request(
+            subjects=subjects, up_to_seq=up_to_seq, up_to_time=up_to_time, batch=batch
+        )
+        return direct_get_batch(self._api, self.name, request)
+
+    def delete_msg(self, seq: int, *, erase: bool = False) -> None:
+        """Deletes a message; `erase` also overwrites its bytes, which takes longer. Raises
+        APIError where there is no such message."""
+        check_count(seq=seq)
+        delete_msg(self._api, self.name, seq, erase)
 
     def create_consumer(self, config: ConsumerConfig) -> Consumer:
         """A new consumer, or the one that is there with the same configuration; ConsumerExistsError where

@@ -1,0 +1,223 @@
+"""Publishing with acknowledgement: headers of a message, and the server's PubAck.
+
+A publish is a request on the message's subject; the stream that has the subject answers it. Nobody
+answers while the stream has no leader, so that a publish without responders is tried again, as nats.go
+does (nats.go: jetstream/publish.go).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from time import monotonic
+from typing import Literal, TypedDict, TypeVar
+
+from .._checks import check_count, check_text
+from ..errors import (
+    ConnectionReconnectingError,
+    NoRespondersError,
+    OptionError,
+    RequestTimeoutError,
+)
+from ..message import Data, Headers, HeadersLike
+from .api import API, Timeout
+from .errors import (
+    DuplicateMsgIdError,
+    InvalidPubAckError,
+    JetStreamUnavailableError,
+    NoStreamResponseError,
+    api_error,
+)
+from .schedule import Schedule, format_ttl
+
+__all__ = ["PubAck", "PublishOptions", "Rollup", "message_headers", "publish", "read_ack"]
+
+RETRIES = 2
+RETRY_WAIT = 0.25
+"""How often, and after how many seconds, a publish that nobody answers is tried again (nats.go:
+DefaultPubRetryWait)."""
+
+_RETRIED_WITH_ID = (ConnectionReconnectingError, DuplicateMsgIdError, JetStreamUnavailableError)
+"""The message may be stored; with an id it is not stored again."""
+
+_T = TypeVar("_T")
+
+Rollup = Literal["sub", "all"]
+
+
+class PublishOptions(TypedDict, total=False):
+    """How a message is stored. The server refuses it where something expected is not so."""
+
+    msg_id: str
+    """A message with the same id is stored once within the stream's duplicate window. With an id, a
+    publish is tried again until its timeout, also after a reconnect: it cannot be stored twice."""
+    expected_stream: str
+    """The stream that takes it: WrongStreamError."""
+    expected_last_seq: int
+    """The last sequence of the stream: WrongLastSequenceError."""
+    expected_last_subject_seq: int
+    """The last sequence of the subject, 0 where it has no message: WrongLastSequenceError."""
+    expected_last_subject_seq_subject: str
+    """The subject, perhaps with wildcards, that `expected_last_subject_seq` is about (server 2.11)."""
+    expected_last_msg_id: str
+    """The id of the last message of the stream: WrongLastMsgIdError."""
+    ttl: float | Literal["never"]
+    """Seconds, at least 1, after which the message is deleted (server 2.11; stream `allow_msg_ttl`)."""
+    rollup: Rollup
+    """Deletes all earlier messages of the subject or the stream (stream `allow_rollup_hdrs`)."""
+    incr: int
+    """Adds to the counter of the subject; the payload is empty (server 2.12; stream `allow_msg_counter`)."""
+    schedule: Schedule
+    """Publishes the message later, or again and again (server 2.12; stream `allow_msg_schedules`)."""
+
+
+_NAMES = {
+    "msg_id": "Nats-Msg-Id",
+    "expected_stream": "Nats-Expected-Stream",
+    "expected_last_seq": "Nats-Expected-Last-Sequence",
+    "expected_last_subject_seq": "Nats-Expected-Last-Subject-Sequence",
+    "expected_last_subject_seq_subject": "Nats-Expected-Last-Subject-Sequence-Subject",
+    "expected_last_msg_id": "Nats-Expected-Last-Msg-Id",
+    "ttl": "Nats-TTL",
+    "rollup": "Nats-Rollup",
+    "incr": "Nats-Incr",
+}
+_NEEDED = {
+    "expected_last_subject_seq_subject": "2.11",
+    "ttl": "2.11",
+    "incr": "2.12",
+    "schedule": "2.12",
+}
+"""Servers before store such a message as if it were a plain one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PubAck:
+    """The server has stored the message in `stream`, as number `seq`; or had done so before, for its id
+    (`duplicate`). `value` is that of a counter after `incr`. The last message of a batch has the batch's
+    id and count."""
+
+    stream: str
+    seq: int
+    duplicate: bool = False
+    domain: str = ""
+    value: int | None = None
+    batch_id: str = ""
+    batch_count: int = 0
+
+
+def publish(
+    api: API,
+    subject: str,
+    data: Data,
+    headers: HeadersLike | None,
+    timeout: Timeout,
+    options: PublishOptions,
+) -> PubAck:
+    """Publishes, and returns the acknowledgement: see `JetStream.publish`."""
+    sent = message_headers(api, headers, options) if options else headers
+    has_id = "msg_id" in options
+    seconds = api.seconds(timeout)
+    until = monotonic() + seconds
+    attempts = 0
+    while True:
+        try:
+            left = max(0.0, until - monotonic())
+            return read_ack(
+                api.core.request(subject, data, timeout=left, headers=sent).data, subject
+            )
+        except RequestTimeoutError as error:
+            raise RequestTimeoutError(subject, seconds, error.outage) from None
+        except NoRespondersError as error:
+            attempts += 1
+            if attempts > RETRIES and not has_id or until < monotonic() + RETRY_WAIT:
+                raise NoStreamResponseError(subject) from error
+        except _RETRIED_WITH_ID:
+            if not has_id or until < monotonic() + RETRY_WAIT:
+                raise
+        api.pause(RETRY_WAIT)
+
+
+def message_headers(
+    api: API, headers: HeadersLike | None, options: PublishOptions
+) -> HeadersLike | None:
+    """The headers of a message with these options. Raises OptionError or TypeError for those that make no
+    sense, UnsupportedError for a server that would not know them."""
+    fields = [*Headers(headers or {}).fields]
+    for name, value in options.items():
+        if name in _NEEDED:
+            api.need(name, _NEEDED[name])
+        if name == "schedule":
+            if not isinstance(value, Schedule):
+                raise TypeError(f"schedule must be Schedule, not {type(value).__name__}")
+            fields += value.headers()
+        elif name in _NAMES:
+            fields.append((_NAMES[name], _value(name, value)))
+        else:
+            raise TypeError(f"publish takes no argument {name!r}")
+    if (
+        "expected_last_subject_seq_subject" in options
+        and "expected_last_subject_seq" not in options
+    ):
+        raise OptionError("expected_last_subject_seq_subject", "needs expected_last_subject_seq")
+    return Headers(fields)
+
+
+def _value(name: str, value: object) -> str:
+    """The value of a header."""
+    if name == "ttl":
+        return format_ttl(value)
+    if name == "incr":
+        check_count(incr=value)
+        return f"{value:+d}"
+    if name in ("expected_last_seq", "expected_last_subject_seq"):
+        check_count(**{name: value})
+        assert isinstance(value, int)
+        if not 0 <= value < 1 << 64:
+            raise OptionError(name, "must be from 0 to 2**64 - 1")
+        return str(value)
+    check_text(**{name: value})
+    assert isinstance(value, str)
+    if not value:
+        raise OptionError(name, "must not be empty")
+    return value
+
+
+_ACK = re.compile(rb'{"stream":"([!#-\[\]-~]+)", ?"seq":(\d{1,19})}')
+"""Nearly every acknowledgement. Servers before 2.10 write a blank."""
+
+
+def read_ack(data: bytes, subject: str) -> PubAck:
+    """The acknowledgement of a message on `subject`. Raises APIError for what the server refused,
+    InvalidPubAckError for anything else."""
+    plain = _ACK.fullmatch(data)
+    if plain:
+        return PubAck(plain[1].decode(), int(plain[2]))
+    try:
+        said = json.loads(data)
+    except (ValueError, RecursionError):
+        raise InvalidPubAckError(subject, f"{len(data)} bytes that are no JSON") from None
+    if not isinstance(said, dict):
+        raise InvalidPubAckError(subject, "JSON that is no object")
+    if said.get("error"):
+        raise api_error(said["error"])
+    try:
+        value = said.get("val")
+        return PubAck(
+            stream=_of(str, said["stream"]),
+            seq=_of(int, said["seq"]),
+            duplicate=_of(bool, said.get("duplicate", False)),
+            domain=_of(str, said.get("domain", "")),
+            value=None if value is None else int(_of(str, value)),
+            batch_id=_of(str, said.get("batch", "")),
+            batch_count=_of(int, said.get("count", 0)),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise InvalidPubAckError(subject, "no stream and sequence") from None
+
+
+def _of(kind: type[_T], value: object) -> _T:
+    if not isinstance(value, kind):
+        raise TypeError
+    return value

@@ -1,0 +1,72 @@
+"""Schedules of messages (ADR-51): published once at a time, or again and again."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
+from typing import Literal
+
+from .._checks import check_seconds, check_text
+from ..errors import OptionError
+from .json_object import format_time
+
+__all__ = ["Schedule", "format_ttl"]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When a message is published to the subject `target`, and how. The stream has the target among its
+    subjects, and `allow_msg_schedules`; the message that carries the schedule is stored under a subject
+    of its own, and a later one there replaces it.
+
+    `when` is a datetime with a time zone; seconds between messages, at least 1; or a pattern: six fields
+    of cron, `@hourly`, `@daily` (server 2.14 for all but a datetime). `ttl` is that of the messages it
+    makes, in seconds. With `source`, each has the payload of the last message on that subject;
+    `time_zone` is the IANA name for a cron pattern; with `rollup`, each replaces those before it (server
+    2.14).
+    """
+
+    when: datetime | float | str
+    target: str
+    _: KW_ONLY
+    ttl: float | Literal["never"] | None = None
+    source: str = ""
+    time_zone: str = ""
+    rollup: bool = False
+
+    def headers(self) -> list[tuple[str, str]]:
+        """The headers that carry it."""
+        check_text(target=self.target, source=self.source, time_zone=self.time_zone)
+        fields = [("Nats-Schedule", self._pattern()), ("Nats-Schedule-Target", self.target)]
+        if self.ttl is not None:
+            fields.append(("Nats-Schedule-TTL", format_ttl(self.ttl)))
+        if self.source:
+            fields.append(("Nats-Schedule-Source", self.source))
+        if self.time_zone:
+            fields.append(("Nats-Schedule-Time-Zone", self.time_zone))
+        if self.rollup:
+            fields.append(("Nats-Schedule-Rollup", "sub"))
+        return fields
+
+    def _pattern(self) -> str:
+        if isinstance(self.when, str):
+            return self.when
+        if isinstance(self.when, datetime):
+            if self.when.tzinfo is None:
+                raise ValueError("when must have a time zone: datetime.now(timezone.utc)")
+            return f"@at {format_time(self.when)}"
+        check_seconds(when=self.when)
+        if self.when < 1:
+            raise OptionError("when", "must be at least 1 second")
+        return f"@every {round(self.when * 1000)}ms"
+
+
+def format_ttl(ttl: object) -> str:
+    """The value of a TTL header: seconds, or `never`. Servers take whole seconds or a duration of Go."""
+    if ttl == "never":
+        return "never"
+    check_seconds(ttl=ttl)
+    assert isinstance(ttl, (int, float))
+    if not 1 <= ttl < 1 << 33:
+        raise OptionError("ttl", "must be at least 1 second")
+    return str(ttl) if isinstance(ttl, int) else f"{round(ttl * 1000)}ms"

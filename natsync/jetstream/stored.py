@@ -1,0 +1,194 @@
+"""Messages read from a stream without a consumer, one or many, and deleted.
+
+One message comes from the stream's leader by STREAM.MSG.GET, or, with direct get, from any server that
+holds a copy (ADR-31): faster, but perhaps a moment behind the leader. Many come by direct get alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from ..errors import NoRespondersError, ProtocolError, RequestTimeoutError
+from ..message import Headers, Msg, is_no_responders, to_text
+from ..protocol import parse_headers
+from .api import API
+from .errors import (
+    APIError,
+    InvalidResponseError,
+    MessageNotFoundError,
+    NoDirectGetError,
+    RequiredAPILevelError,
+    TooManyRequestsError,
+    UnsupportedError,
+)
+from .json_object import format_time, parse_time
+
+__all__ = ["StoredMsg", "batch_request", "delete_msg", "direct_get", "direct_get_batch", "get_msg"]
+
+_T = TypeVar("_T", int, str)
+
+EOB = 204
+_ADDED = ("Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp")
+_ADDED_TO_BATCH = (*_ADDED, "Nats-Num-Pending", "Nats-Last-Sequence", "Nats-UpTo-Sequence")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMsg:
+    """A message as its stream holds it. `time` is when it was stored, to the microsecond. `stream` is the
+    one that answered, which may be a mirror. `pending` says how many messages of the same batch request
+    are left."""
+
+    subject: str
+    seq: int
+    data: bytes
+    headers: Headers
+    time: datetime
+    stream: str
+    pending: int = 0
+
+
+def get_msg(api: API, stream: str, request: Mapping[str, object]) -> StoredMsg:
+    """The message that `request` selects, from the leader."""
+    call = f"STREAM.MSG.GET.{stream}"
+    said = api.request(call, request).get("message")
+    if not isinstance(said, dict):
+        raise InvalidResponseError(api.subject(call), "no message")
+    try:
+        block = base64.b64decode(said.get("hdrs") or "", validate=True)
+        return StoredMsg(
+            subject=_of(str, said["subject"]),
+            seq=_of(int, said["seq"]),
+            data=base64.b64decode(said.get("data") or "", validate=True),
+            headers=_headers(block),
+            time=parse_time(_of(str, said["time"])),
+            stream=stream,
+        )
+    except (KeyError, TypeError, ValueError, binascii.Error, ProtocolError) as error:
+        reason = f"a message that cannot be read: {type(error).__name__}"
+        raise InvalidResponseError(api.subject(call), reason) from error
+
+
+def delete_msg(api: API, stream: str, seq: int, erase: bool) -> None:
+    """Deletes a message; `erase` also overwrites its bytes."""
+    body: dict[str, object] = {"seq": seq}
+    if not erase:
+        body["no_erase"] = True
+    api.request(f"STREAM.MSG.DELETE.{stream}", body)
+
+
+def direct_get(
+    api: API, stream: str, request: Mapping[str, object], subject: str = ""
+) -> StoredMsg:
+    """The message that `request` selects, or the last one on `subject`, from any server that has it."""
+    call = f"DIRECT.GET.{stream}"
+    if subject:
+        call = f"{call}.{subject}"
+    wire = api.subject(call)
+    try:
+        msg = api.core.request(wire, b"" if subject else api.encode(request), timeout=api.timeout)
+    except NoRespondersError as error:
+        raise NoDirectGetError(stream) from error
+    if msg.status:
+        raise _refusal(msg)
+    return _stored(msg, wire)
+
+
+def batch_request(
+    *,
+    seq: int = 0,
+    subject: str = "",
+    subjects: Sequence[str] = (),
+    start_time: datetime | None = None,
+    up_to_seq: int = 0,
+    up_to_time: datetime | None = None,
+    batch: int = 0,
+    max_bytes: int = 0,
+) -> dict[str, object]:
+    """The body of a request for many messages (ADR-31)."""
+    body: dict[str, object] = {
+        "seq": seq,
+        "next_by_subj": subject,
+        "multi_last": [*subjects],
+        "start_time": start_time and format_time(start_time),
+        "up_to_seq": up_to_seq,
+        "up_to_time": up_to_time and format_time(up_to_time),
+        "batch": batch,
+        "max_bytes": max_bytes,
+    }
+    return {key: value for key, value in body.items() if value}
+
+
+def direct_get_batch(api: API, stream: str, request: Mapping[str, object]) -> Iterator[StoredMsg]:
+    """The messages that `request` selects, as they come; asked for when the iteration begins.
+
+    Raises MessageNotFoundError where there is none, RequestTimeoutError where no more come before the end
+    of the batch was said, UnsupportedError at a server before 2.11, and what `Client.request_many`
+    raises.
+    """
+    api.need("getting messages in a batch", "2.11")
+    wire = api.subject(f"DIRECT.GET.{stream}")
+    with api.core.open_replies(wire) as replies:
+        replies.request(api.encode(request))
+        while True:
+            msg = replies.next(api.timeout)
+            if msg is None:
+                raise RequestTimeoutError(wire, api.timeout)
+            if is_no_responders(msg):
+                raise NoDirectGetError(stream)
+            if msg.status == EOB:
+                return
+            if msg.status:
+                raise _refusal(msg)
+            if "Nats-Num-Pending" not in msg.headers:
+                raise UnsupportedError("getting messages in a batch", "2.11", "")
+            yield _stored(msg, wire)
+
+
+def _stored(msg: Msg, wire: str) -> StoredMsg:
+    said = dict.fromkeys(_ADDED_TO_BATCH, "")
+    fields = list(msg.headers.fields)
+    # The server appends its own headers; a message that was republished may bring older ones of that name.
+    for at in range(len(fields) - 1, -1, -1):
+        name, value = fields[at]
+        if said.get(name) == "":
+            said[name] = value
+            del fields[at]
+    try:
+        return StoredMsg(
+            subject=said["Nats-Subject"],
+            seq=int(said["Nats-Sequence"]),
+            data=msg.data,
+            headers=Headers(fields),
+            time=parse_time(said["Nats-Time-Stamp"]),
+            stream=said["Nats-Stream"],
+            pending=int(said["Nats-Num-Pending"] or 0),
+        )
+    except ValueError as error:
+        raise InvalidResponseError(wire, "a message without its sequence and time") from error
+
+
+def _refusal(msg: Msg) -> APIError:
+    kind = {
+        404: MessageNotFoundError,
+        412: RequiredAPILevelError,
+        429: TooManyRequestsError,
+    }.get(msg.status, APIError)
+    return kind(msg.status, 10037 if msg.status == 404 else 0, msg.description or "no message")
+
+
+def _headers(block: bytes) -> Headers:
+    if not block:
+        return Headers()
+    text = [(to_text(name), to_text(value)) for name, value in parse_headers(block).fields]
+    return Headers(text)
+
+
+def _of(kind: type[_T], value: object) -> _T:
+    if not isinstance(value, kind):
+        raise TypeError
+    return value

@@ -1,0 +1,255 @@
+"""Publishing with acknowledgement: ids, expectations, TTL, counters, schedules, refusals, what is no
+PubAck."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+import natsync
+from natsync.jetstream import (
+    APIError,
+    InvalidPubAckError,
+    JetStream,
+    MessageTTLError,
+    NoStreamResponseError,
+    PubAck,
+    PublishOptions,
+    Schedule,
+    StoreFailedError,
+    Stream,
+    StreamConfig,
+    UnsupportedError,
+    WrongLastMsgIdError,
+    WrongLastSequenceError,
+    WrongStreamError,
+)
+from natsync.jetstream.publishing import read_ack
+from natsync.message import Msg
+
+from tests.support.jetstream import JETSTREAM
+from tests.support.servers import StartServer
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def stream(js: JetStream, stream_name: str) -> Stream:
+    return js.create_stream(
+        StreamConfig(stream_name, subjects=[f"{stream_name}.>"], allow_rollup_hdrs=True)
+    )
+
+
+def test_a_message_is_stored_and_numbered(js: JetStream, stream: Stream) -> None:
+    assert js.publish(f"{stream.name}.a", b"one") == PubAck(stream.name, 1)
+    assert js.publish(f"{stream.name}.a", headers={"k": ["v", "w"]}).seq == 2
+    stored = stream.get_msg(2)
+    assert (stored.data, stored.headers.get_all("k")) == (b"", ["v", "w"])
+
+
+def test_an_id_is_stored_once(js: JetStream, stream: Stream) -> None:
+    first = js.publish(f"{stream.name}.a", b"one", msg_id="1")
+    again = js.publish(f"{stream.name}.a", b"other", msg_id="1", headers={"k": "v"})
+    assert (first.duplicate, again.duplicate, again.seq) == (False, True, first.seq)
+    assert stream.info().state.messages == 1
+
+
+def test_expectations_that_hold_and_that_do_not(js: JetStream, stream: Stream) -> None:
+    subject = f"{stream.name}.a"
+    js.publish(subject, expected_last_subject_seq=0, expected_last_seq=0, msg_id="1")
+    js.publish(subject, expected_last_seq=1, expected_last_msg_id="1", expected_stream=stream.name)
+    js.publish(
+        f"{stream.name}.b",
+        expected_last_subject_seq=2,
+        expected_last_subject_seq_subject=f"{stream.name}.*",
+    )
+    refused: list[tuple[PublishOptions, type[APIError]]] = [
+        ({"expected_last_seq": 1}, WrongLastSequenceError),
+        ({"expected_last_subject_seq": 1}, WrongLastSequenceError),
+        ({"expected_last_msg_id": "7"}, WrongLastMsgIdError),
+        ({"expected_stream": "other"}, WrongStreamError),
+    ]
+    for options, kind in refused:
+        with pytest.raises(kind) as caught:
+            js.publish(subject, **options)
+        if isinstance(caught.value, WrongLastSequenceError):
+            assert caught.value.last_seq in (2, 3)
+    assert stream.info().state.messages == 3
+
+
+def test_a_rollup_leaves_the_last_message(js: JetStream, stream: Stream) -> None:
+    for subject in ("a", "a", "b"):
+        js.publish(f"{stream.name}.{subject}")
+    js.publish(f"{stream.name}.a", rollup="sub")
+    assert stream.info(subjects_filter=">").state.subjects == {
+        f"{stream.name}.a": 1,
+        f"{stream.name}.b": 1,
+    }
+    js.publish(f"{stream.name}.a", rollup="all")
+    assert stream.info().state.messages == 1
+
+
+def test_nobody_listens(js: JetStream, stream_name: str) -> None:
+    with pytest.raises(NoStreamResponseError, match="no stream takes messages on") as caught:
+        js.publish(f"{stream_name}.none")
+    assert isinstance(caught.value, natsync.NoRespondersError)
+    assert isinstance(caught.value.__cause__, natsync.NoRespondersError)
+
+
+def test_a_publish_is_tried_again_while_there_is_no_leader(
+    js: JetStream, stream_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = []
+
+    def create_at_the_fourth(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 4:
+            js.create_stream(StreamConfig(stream_name))
+
+    monkeypatch.setattr(js.api, "pause", create_at_the_fourth)
+    with pytest.raises(NoStreamResponseError):
+        js.publish(stream_name)
+    assert pauses == [0.25, 0.25]
+    assert js.publish(stream_name, msg_id="1").seq == 1  # with an id, until the timeout
+
+
+def test_a_full_stream_says_so(js: JetStream, stream_name: str) -> None:
+    js.create_stream(StreamConfig(stream_name, max_msgs=1, discard="new"))
+    js.publish(stream_name)
+    with pytest.raises(StoreFailedError, match="maximum messages exceeded"):
+        js.publish(stream_name)
+
+
+def test_a_ttl_is_seconds_or_never(js: JetStream, stream: Stream, stream_name: str) -> None:
+    with pytest.raises(MessageTTLError):
+        js.publish(f"{stream.name}.a", ttl=5)
+    lasting = js.create_stream(StreamConfig(f"{stream_name}-ttl", allow_msg_ttl=True))
+    for ttl, header in ((5, "5"), (1.5, "1500ms"), ("never", "never")):
+        ack = js.publish(lasting.name, ttl=ttl)  # type: ignore[arg-type]  # each is one of the union
+        assert lasting.get_msg(ack.seq).headers["Nats-TTL"] == header
+
+
+def test_a_counter_counts(js: JetStream, stream_name: str) -> None:
+    js.create_stream(StreamConfig(stream_name, allow_msg_counter=True, allow_direct=True))
+    assert js.publish(stream_name, incr=3).value == 3
+    assert js.publish(stream_name, incr=-5).value == -2
+    assert js.publish(stream_name, incr=10**40).value == 10**40 - 2
+
+
+def test_a_scheduled_message_is_stored_as_asked(js: JetStream, stream_name: str) -> None:
+    subjects = [f"{stream_name}.>"]
+    config = StreamConfig(stream_name, subjects=subjects, allow_msg_schedules=True)
+    stream = js.create_stream(config)
+    at = datetime.now(timezone.utc) + timedelta(hours=1)
+    ack = js.publish(f"{stream_name}.plan", b"x", schedule=Schedule(at, f"{stream_name}.done"))
+    headers = stream.get_msg(ack.seq).headers
+    assert headers["Nats-Schedule-Target"] == f"{stream_name}.done"
+    with pytest.raises(APIError):
+        js.publish(f"{stream_name}.plan", schedule=Schedule("@sometimes", f"{stream_name}.done"))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"msg_id": ""}, natsync.OptionError, "msg_id: must not be empty"),
+        ({"msg_id": 7}, TypeError, "msg_id must be str, not int"),
+        ({"msg_id": "a\r\nb"}, natsync.ProtocolError, ""),
+        ({"expected_last_seq": -1}, natsync.OptionError, "must be from 0"),
+        ({"expected_last_seq": "1"}, TypeError, "expected_last_seq must be int, not str"),
+        ({"expected_last_subject_seq_subject": "a"}, natsync.OptionError, "needs expected_last"),
+        ({"ttl": 0.5}, natsync.OptionError, "ttl: must be at least 1 second"),
+        ({"ttl": "5s"}, TypeError, "ttl must be a number of seconds, not str"),
+        ({"schedule": "@at noon"}, TypeError, "schedule must be Schedule, not str"),
+        ({"id": "1"}, TypeError, "publish takes no argument 'id'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_at_the_call(
+    js: JetStream, options: dict[str, object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error) as caught:
+        js.publish("nobody.hears.this", **options)  # type: ignore[arg-type]  # on purpose
+    assert words in str(caught.value)
+
+
+def test_an_old_server_would_store_what_it_does_not_know(
+    old_js: JetStream, stream_name: str
+) -> None:
+    old_js.create_stream(StreamConfig(stream_name))
+    assert old_js.publish(stream_name, msg_id="1").seq == 1
+    refused: list[PublishOptions] = [
+        {"ttl": 5},
+        {"incr": 1},
+        {"schedule": Schedule(5, "a")},
+        {"expected_last_subject_seq": 0, "expected_last_subject_seq_subject": "a.>"},
+    ]
+    for options in refused:
+        with pytest.raises(UnsupportedError, match=r"needs nats-server 2\.1\d or later"):
+            old_js.publish(stream_name, **options)
+    assert old_js.stream(stream_name).info().state.messages == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"", InvalidPubAckError),
+        (b"+OK", InvalidPubAckError),
+        (b"[1]", InvalidPubAckError),
+        (b'{"seq":1}', InvalidPubAckError),
+        (b'{"stream":"a","seq":"1"}', InvalidPubAckError),
+        (b'{"stream":"a","seq":1,"val":"x"}', InvalidPubAckError),
+        (b'{"error":{"code":400},"stream":"a","seq":0}', APIError),
+    ],
+)
+def test_another_responder_is_named(
+    js: JetStream,
+    js_client: natsync.Client,
+    stream_name: str,
+    answer: bytes,
+    error: type[Exception],
+) -> None:
+    def respond(msg: Msg) -> None:
+        msg.respond(answer)
+
+    with js_client.subscribe(stream_name, handler=respond):
+        with pytest.raises(error):
+            js.publish(stream_name)
+
+
+@pytest.mark.parametrize(
+    ("data", "ack"),
+    [
+        (b'{"stream":"a","seq":7}', PubAck("a", 7)),
+        (b'{"stream":"a", "seq":7}', PubAck("a", 7)),
+        (b'{"stream":"a","seq":7,"duplicate": true}', PubAck("a", 7, True)),
+        (b'{"stream":"a\\u0026b","domain":"hub","seq":7}', PubAck("a&b", 7, domain="hub")),
+        (b'{"stream":"a","seq":7,"val":"-3"}', PubAck("a", 7, value=-3)),
+        (
+            b'{"stream":"a","seq":7,"batch":"b","count":2}',
+            PubAck("a", 7, batch_id="b", batch_count=2),
+        ),
+    ],
+)
+def test_acknowledgements_of_all_servers(data: bytes, ack: PubAck) -> None:
+    assert read_ack(data, "a") == ack
+
+
+def test_silence_is_a_timeout_of_the_whole_call(js: JetStream, js_client: natsync.Client) -> None:
+    with js_client.subscribe("silent"):
+        with pytest.raises(natsync.RequestTimeoutError, match=r"silent within 0\.05 s"):
+            js.publish("silent", timeout=0.05)
+
+
+def test_with_an_id_it_outlives_a_restart_of_the_server(
+    start_server: StartServer, stream_name: str
+) -> None:
+    server = start_server(JETSTREAM)
+    with natsync.connect(server.url) as nc:
+        js = nc.jetstream(timeout=20)
+        js.create_stream(StreamConfig(stream_name))
+        server.terminate()
+        future = nc.request_async("nobody.there", timeout=0.05)
+        with pytest.raises(natsync.Error):
+            future.result(5)
+        server.start()
+        assert js.publish(stream_name, msg_id="1").seq == 1

@@ -1,0 +1,151 @@
+"""Messages read from a stream without a consumer, and deleted."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+import natsync
+from natsync.jetstream import (
+    APIError,
+    InvalidResponseError,
+    JetStream,
+    MessageNotFoundError,
+    NoDirectGetError,
+    Stream,
+    StreamConfig,
+    UnsupportedError,
+)
+from natsync.jetstream.api import API
+from natsync.jetstream.stored import direct_get, direct_get_batch, get_msg
+from natsync.message import Msg
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def stream(js: JetStream, stream_name: str) -> Stream:
+    stream = js.create_stream(
+        StreamConfig(stream_name, subjects=[f"{stream_name}.>"], allow_direct=True)
+    )
+    for number in range(1, 6):
+        subject = f"{stream_name}.{number % 2}"
+        js.publish(subject, b"%d" % number, headers={"n": str(number), "Nats-Subject": "mine"})
+    return stream
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_a_message_by_sequence_and_by_subject(stream: Stream, direct: bool) -> None:
+    msg = stream.get_msg(2, direct=direct)
+    assert (msg.subject, msg.seq, msg.data) == (f"{stream.name}.0", 2, b"2")
+    assert msg.headers.to_dict() == {"n": ["2"], "Nats-Subject": ["mine"]}
+    assert msg.stream == stream.name
+    assert abs(datetime.now(timezone.utc) - msg.time) < timedelta(minutes=1)
+    assert stream.get_msg(2, subject=f"{stream.name}.1", direct=direct).seq == 3
+    assert stream.get_last_msg(f"{stream.name}.0", direct=direct).seq == 4
+    with pytest.raises(MessageNotFoundError):
+        stream.get_msg(99, direct=direct)
+    with pytest.raises(MessageNotFoundError):
+        stream.get_last_msg(f"{stream.name}.9", direct=direct)
+
+
+def test_the_last_message_of_a_pattern(stream: Stream) -> None:
+    assert stream.get_last_msg(f"{stream.name}.*").seq == 5
+    with pytest.raises(natsync.ProtocolError, match="wildcard"):
+        stream.get_last_msg(f"{stream.name}.*", direct=True)
+
+
+def test_many_messages_in_order(stream: Stream) -> None:
+    assert [msg.seq for msg in stream.get_msgs()] == [1, 2, 3, 4, 5]
+    some = list(stream.get_msgs(seq=2, subject=f"{stream.name}.1", batch=1))
+    assert [(msg.seq, msg.pending) for msg in some] == [(3, 1)]
+    long_ago = datetime(2020, 1, 1, tzinfo=timezone.utc)
+    assert [msg.seq for msg in stream.get_msgs(start_time=long_ago, batch=2)] == [1, 2]
+    with pytest.raises(MessageNotFoundError):
+        list(stream.get_msgs(subject="other"))
+    with pytest.raises(natsync.OptionError, match="excludes seq"):
+        stream.get_msgs(seq=1, start_time=long_ago)
+
+
+def test_the_last_message_of_each_subject(stream: Stream) -> None:
+    pattern = [f"{stream.name}.>"]
+    assert [msg.seq for msg in stream.get_last_msgs(pattern)] == [4, 5]
+    assert [msg.seq for msg in stream.get_last_msgs(pattern, up_to_seq=3)] == [2, 3]
+    assert [msg.seq for msg in stream.get_last_msgs(pattern, up_to_time=stream.get_msg(4).time)][
+        -1
+    ] in (3, 4)
+    with pytest.raises(natsync.OptionError, match="list with at least one"):
+        stream.get_last_msgs(f"{stream.name}.>")
+
+
+def test_a_deleted_message_is_gone(stream: Stream) -> None:
+    stream.delete_msg(2)
+    stream.delete_msg(3, erase=True)
+    assert stream.info(deleted_details=True).state.deleted == (2, 3)
+    for seq in (2, 77):
+        with pytest.raises(APIError):
+            stream.delete_msg(seq)
+
+
+def test_direct_get_has_to_be_allowed(js: JetStream, stream_name: str) -> None:
+    stream = js.create_stream(StreamConfig(stream_name))
+    js.publish(stream_name)
+    with pytest.raises(NoDirectGetError, match=stream_name):
+        stream.get_msg(1, direct=True)
+    with pytest.raises(NoDirectGetError):
+        list(stream.get_msgs())
+
+
+def test_an_old_server_has_no_batches(old_js: JetStream, stream_name: str) -> None:
+    stream = old_js.create_stream(StreamConfig(stream_name, allow_direct=True))
+    old_js.publish(stream_name, b"x", headers={"k": "v"})
+    for direct in (False, True):
+        msg = stream.get_msg(1, direct=direct)
+        assert (msg.data, msg.headers.to_dict()) == (b"x", {"k": ["v"]})
+    with pytest.raises(UnsupportedError, match=r"batch needs nats-server 2\.11 or later"):
+        list(stream.get_msgs())
+
+
+@pytest.fixture
+def api(js_client: natsync.Client) -> API:
+    return API(js_client, None, "fake", 0.5)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"{}",
+        b'{"message":{}}',
+        b'{"message":{"subject":"a","seq":1,"time":"now"}}',
+        b'{"message":{"subject":"a","seq":1,"time":"2026-01-01T00:00:00Z","data":"#"}}',
+        b'{"message":{"subject":"a","seq":1,"time":"2026-01-01T00:00:00Z","hdrs":"eA=="}}',
+        b'{"message":{"subject":1,"seq":1,"time":"2026-01-01T00:00:00Z"}}',
+    ],
+)
+def test_a_message_that_is_none_is_named(api: API, said: bytes) -> None:
+    def respond(msg: Msg) -> None:
+        msg.respond(said)
+
+    with api.core.subscribe("fake.>", handler=respond):
+        with pytest.raises(InvalidResponseError, match=r"fake\.STREAM\.MSG\.GET\.a"):
+            get_msg(api, "a", {"seq": 1})
+        with pytest.raises(InvalidResponseError, match="without its sequence"):
+            direct_get(api, "a", {"seq": 1})
+
+
+def test_a_batch_that_stops_is_a_timeout(api: API) -> None:
+    added = {
+        "Nats-Sequence": "1",
+        "Nats-Time-Stamp": "2026-01-01T00:00:00Z",
+        "Nats-Num-Pending": "1",
+    }
+
+    def respond(msg: Msg) -> None:
+        msg.respond(b"x", headers=added)
+
+    with api.core.subscribe("fake.>", handler=respond):
+        came = direct_get_batch(api, "a", {"batch": 2})
+        assert next(came).data == b"x"
+        with pytest.raises(natsync.RequestTimeoutError):
+            next(came)
