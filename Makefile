@@ -13,7 +13,7 @@ RUN = @PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format docs bench fuzz soak captures pictures clean
+.PHONY: help demo test stan lint format docs bench fuzz soak captures pictures clean
 
 # A new environment named after the target, with what the target NEEDS.
 define fresh
@@ -38,9 +38,15 @@ test: NEEDS = .[test]
 test: ## every test, against a real nats-server, and with Spark where there is Java
 	$(fresh)
 	$(RUN) python -m tests.support.spark
+	$(RUN) python -m tests.support.streaming_programs
 	$(RUN) python -m pytest --numprocesses auto --maxprocesses 4 --dist loadgroup --cov --cov-report=
 	$(RUN) coverage report --include='$(PROVEN)' --fail-under=100 >$(VENV)/coverage.txt || \
 		{ cat $(VENV)/coverage.txt; echo 'make test: $(PROVEN) must be covered whole' >&2; exit 1; }
+
+stan: NEEDS = .[test]
+stan: ## build nats-streaming-server and stan.go for the tests, with Go, once
+	$(fresh)
+	$(RUN) python -m tests.support.streaming_programs
 
 lint: NEEDS = .[lint,test]
 lint: ## formatting, style, types and who imports whom

@@ -17,6 +17,7 @@ pytest_plugins = [
     "tests.support.servers",
     "tests.support.jetstream",
     "tests.support.spark",
+    "tests.support.streaming_servers",
 ]
 
 # How long an example takes says more about the machine than about the code.

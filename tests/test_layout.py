@@ -35,6 +35,7 @@ FENCES = {
         )
         for file in (*files.split(), "waiter")
     }
+    | {f"natsync/streaming/{file}.py" for file in ("connection", "liveness", "publisher")}
     | {"natsync/micro/endpoint.py", "natsync/micro/service.py", "dissect/nats/spark/progress.py"},
 }
 

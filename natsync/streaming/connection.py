@@ -1,0 +1,271 @@
+"""`connect` and `StreamingConnection`: publish to and subscribe to channels of a streaming server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from .._checks import check_call, check_count, check_seconds, check_text
+from .._connect import connect as connect_core
+from ..errors import ConnectionClosedError, Error, OptionError
+from ..options import DEFAULT_URL
+from ..protocol.streaming import (
+    DISCOVER,
+    CloseRequest,
+    CloseResponse,
+    StartPosition,
+    is_channel,
+)
+from .errors import ConnectionLostError, UnknownClientError
+from .liveness import Liveness
+from .publisher import PubAckFuture, Publisher
+from .session import Session, open_session
+from .subscription import Handler, Start, Subscription, SubscriptionOptions
+
+if TYPE_CHECKING:
+    from ..client import Client
+    from ..core import Core
+    from ..message import Data
+
+__all__ = ["StreamingConnection", "connect"]
+
+ACK_WAIT = 30.0
+MAX_IN_FLIGHT = 1024
+MAX_PUB_ACKS_INFLIGHT = 16384
+CONNECT_TIMEOUT = 2.0
+PING_INTERVAL = 5
+PING_MAX_OUT = 88
+"""The defaults of stan.go. With these pings a client gives the server up after seven minutes, somewhat later
+than the server gives up a client that does not answer its heartbeats."""
+
+LostCallback = Callable[[ConnectionLostError], object]
+
+
+class StreamingConnection:
+    """A client of a NATS Streaming cluster, for any number of threads. Made by `connect`.
+
+    A NATS connection that is made again leaves it as it was. It ends with `close`, or is lost: when the
+    server does not answer pings, does not know it any more, or the NATS connection is closed.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        liveness: Liveness,
+        publisher: Publisher,
+        owned: Client | None,
+        on_connection_lost: LostCallback | None,
+    ) -> None:
+        self._session = session
+        self._liveness = liveness
+        self._publisher = publisher
+        self._owned = owned
+        self._on_connection_lost = on_connection_lost
+        self._subscriptions: set[Subscription] = set()
+        self._lock = threading.Lock()
+        """Guards the set, and that the session ends once."""
+        liveness.start(session, self._lose)
+
+    @property
+    def client_id(self) -> str:
+        """The id that this client is registered with."""
+        return self._session.client_id
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or is lost."""
+        return self._session.ended is not None
+
+    def publish(self, channel: str, data: Data = b"", *, timeout: float | None = None) -> str:
+        """Sends `data` to `channel`, and returns the message's guid when the server has stored it.
+
+        `timeout` is the connection's `pub_ack_wait` unless given. Raises InvalidChannelError, RefusedError
+        (limits of the store), MaxPayloadError; PubAckTimeoutError, or ConnectionReconnectingError where the
+        NATS connection breaks meanwhile: the server may have stored it; NoRespondersError where no
+        streaming server is there at the moment; ConnectionLostError, ConnectionClosedError.
+        """
+        return self._publisher.publish(channel, data, timeout)
+
+    def publish_async(self, channel: str, data: Data = b"") -> PubAckFuture:
+        """Sends `data` to `channel`, and returns a future, whose `result` is as that of `publish`.
+
+        Waits while `max_pub_acks_inflight` messages are not acknowledged; raises MaxPubAcksInflightError
+        where that lasts longer than `pub_ack_wait`, and at once what the call itself is refused for.
+        """
+        return self._publisher.publish_async(channel, data)
+
+    def subscribe(
+        self,
+        channel: str,
+        *,
+        handler: Handler | None = None,
+        queue: str = "",
+        durable: str = "",
+        start: StartPosition | None = None,
+        start_sequence: int | None = None,
+        start_time: datetime | None = None,
+        start_time_delta: timedelta | float | None = None,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        ack_wait: float = ACK_WAIT,
+        manual_acks: bool = False,
+    ) -> Subscription:
+        """A subscription to `channel`: iterate it, ask it, or name a `handler`, which a thread of its own
+        calls with each message.
+
+        It begins with new messages, or at `start` (`FIRST`, `LAST_RECEIVED`), or at the first message that
+        has `start_sequence` or more, or is not older than `start_time` or `start_time_delta` (seconds before
+        now). A `durable` that was closed goes on where it was, whatever the start. Of a `queue` group, one
+        member gets each message; with `durable` the group goes on when it has no members.
+
+        The server sends up to `max_in_flight` messages that are not acknowledged, and those again that are
+        not for `ack_wait` seconds (a whole number). With `manual_acks` the caller acknowledges: `Msg.ack`.
+
+        Raises OptionError, InvalidChannelError, DuplicateDurableError, RefusedError, ResponseError,
+        NoRespondersError, RequestTimeoutError, ConnectionLostError, ConnectionClosedError.
+        """
+        check_text(channel=channel, queue=queue, durable=durable)
+        check_call(handler=handler)
+        begin = Start.of(start, start_sequence, start_time, start_time_delta)
+        options = SubscriptionOptions(
+            channel, queue, durable, begin, max_in_flight, ack_wait, manual_acks
+        )
+        self._session.check()
+        sub = Subscription(self._session, options, handler, self._forget)
+        sub.open()
+        with self._lock:
+            self._subscriptions.add(sub)
+            ended = self._session.ended
+        if ended:
+            sub.end(ended)
+            self._session.check()
+        return sub
+
+    def close(self) -> None:
+        """Ends it: the server forgets this client, but not its durables. Closing again does nothing.
+
+        Acknowledgements that have not come are not waited for: their futures fail with
+        ConnectionClosedError, and so does every later call. The NATS connection is closed where `connect`
+        has made it. Raises RefusedError, ResponseError, NoRespondersError, RequestTimeoutError where the
+        server does not say that it has dealt with it; then it keeps the client until it misses heartbeats.
+        """
+        if not self._end(ConnectionClosedError()):
+            self._liveness.close()
+            return
+        try:
+            self._session.ask(
+                f"closing client {self.client_id!r}",
+                self._session.subjects.close_requests,
+                CloseRequest(self.client_id),
+                CloseResponse,
+            )
+        except (UnknownClientError, ConnectionClosedError):
+            pass  # the server has forgotten it, or will
+        finally:
+            self._liveness.close()
+            if self._owned:
+                self._owned.close()
+
+    def _lose(self, reason: str) -> None:
+        """The connection is lost. For the thread of `Liveness`."""
+        error = ConnectionLostError(reason, self._publisher.unacknowledged)
+        if not self._end(error):
+            return
+        self._liveness.close()
+        if self._owned:
+            self._owned.close()
+        if self._on_connection_lost:
+            self._on_connection_lost(error)
+
+    def _end(self, error: Error) -> bool:
+        """Ends everything here; whether it was not ended before."""
+        with self._lock:
+            if self._session.ended:
+                return False
+            self._session.ended = error
+            subscriptions = list(self._subscriptions)
+        self._publisher.fail(error)
+        for sub in subscriptions:
+            sub.end(error)
+        return True
+
+    def _forget(self, sub: Subscription) -> None:
+        with self._lock:
+            self._subscriptions.discard(sub)
+
+    def __enter__(self) -> StreamingConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"StreamingConnection({self.client_id!r}{', closed' if self.closed else ''})"
+
+
+def connect(
+    cluster_id: str,
+    client_id: str,
+    *,
+    nc: Core | None = None,
+    servers: str | Iterable[str] | None = None,
+    connect_timeout: float = CONNECT_TIMEOUT,
+    pub_ack_wait: float = ACK_WAIT,
+    max_pub_acks_inflight: int = MAX_PUB_ACKS_INFLIGHT,
+    ping_interval: int = PING_INTERVAL,
+    ping_max_out: int = PING_MAX_OUT,
+    discover_prefix: str = DISCOVER,
+    on_connection_lost: LostCallback | None = None,
+) -> StreamingConnection:
+    """A connection to the NATS Streaming cluster `cluster_id`, as `client_id` (letters, digits, - and _).
+
+    It uses the NATS connection `nc`, which stays open after it, or makes one of its own to `servers`, named
+    after the client, and closes it at the end. `connect_timeout` bounds each request but publishing, for
+    which `pub_ack_wait` does. `max_pub_acks_inflight` is the most that `publish_async` leaves without an
+    acknowledgement. The server is pinged every `ping_interval` whole seconds, and the connection is lost
+    when more than `ping_max_out` pings have no answer. `on_connection_lost` is called then with a
+    ConnectionLostError, on a thread of natsync.
+
+    Raises OptionError, UnknownClusterError, DuplicateClientError, RefusedError, ResponseError, and what
+    `natsync.connect` does.
+    """
+    check_text(cluster_id=cluster_id, client_id=client_id, discover_prefix=discover_prefix)
+    check_seconds(connect_timeout=connect_timeout, pub_ack_wait=pub_ack_wait)
+    check_call(on_connection_lost=on_connection_lost)
+    _check_counts(max_pub_acks_inflight, ping_interval, ping_max_out)
+    if nc is not None and servers is not None:
+        raise OptionError("servers", "are those of nc")
+    if not is_channel(discover_prefix):
+        raise OptionError("discover_prefix", f"{discover_prefix!r} is no subject")
+    owned = None
+    if nc is None:
+        nc = owned = connect_core(DEFAULT_URL if servers is None else servers, name=client_id)
+    liveness = Liveness(nc)
+    try:
+        session = open_session(
+            nc,
+            cluster_id,
+            client_id,
+            liveness.heartbeat_inbox,
+            prefix=discover_prefix,
+            pings=(ping_interval, ping_max_out),
+            timeout=connect_timeout,
+        )
+    except BaseException:
+        liveness.close()
+        if owned:
+            owned.close()
+        raise
+    publisher = Publisher(session, pub_ack_wait, max_pub_acks_inflight)
+    return StreamingConnection(session, liveness, publisher, owned, on_connection_lost)
+
+
+def _check_counts(max_pub_acks_inflight: int, ping_interval: int, ping_max_out: int) -> None:
+    """The least that stan.go allows."""
+    counts = {"max_pub_acks_inflight": (max_pub_acks_inflight, 1)}
+    counts |= {"ping_interval": (ping_interval, 1), "ping_max_out": (ping_max_out, 2)}
+    for option, (number, least) in counts.items():
+        check_count(**{option: number})
+        if not least <= number < 2**31:
+            raise OptionError(option, f"must be at least {least}")

@@ -1,0 +1,175 @@
+"""Every exception that NATS Streaming adds to those of `natsync`; all are `StreamingError`.
+
+A refusal of the server becomes a `RefusedError` with its words; those that programs act on have a class of
+their own. The texts are those of nats-streaming-server (server/server.go).
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from ..errors import Error, Facts
+from ..protocol import ProtocolError
+from ..protocol.streaming import StreamingMessage
+
+__all__ = [
+    "ConnectionLostError",
+    "DuplicateClientError",
+    "DuplicateDurableError",
+    "InvalidChannelError",
+    "ManualAckError",
+    "MaxPubAcksInflightError",
+    "PubAckTimeoutError",
+    "RefusedError",
+    "ResponseError",
+    "StreamingError",
+    "UnknownClientError",
+    "UnknownClusterError",
+    "UnsupportedError",
+    "read",
+    "refused",
+]
+
+_M = TypeVar("_M", bound=StreamingMessage)
+
+
+class StreamingError(Facts):
+    """The base of all errors of `natsync.streaming`."""
+
+
+class UnknownClusterError(StreamingError):
+    """No streaming server of `cluster_id` answered: its id is another one, or it is not running."""
+
+    cluster_id: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"no NATS Streaming server of the cluster {self.cluster_id!r}: {self.reason}"
+
+
+class RefusedError(StreamingError):
+    """The server refused `operation`; `text` is its reason, in its words."""
+
+    operation: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.operation}: {self.text}"
+
+
+class DuplicateClientError(RefusedError):
+    """Another client with the same id is connected, and answers the server."""
+
+
+class DuplicateDurableError(RefusedError):
+    """This client has a subscription to the channel with the same durable name already."""
+
+
+class UnknownClientError(RefusedError):
+    """The server does not know this client any more: it restarted without its store, or gave it up."""
+
+
+class InvalidChannelError(StreamingError, ValueError):
+    """A name that no channel may have: see `natsync.protocol.streaming.is_channel`."""
+
+    channel: str
+
+    def __str__(self) -> str:
+        return (
+            f"invalid channel {self.channel!r}: it must be tokens between dots, none empty, "
+            "without blanks, *, > and /"
+        )
+
+
+class ResponseError(StreamingError):
+    """What came on `subject` is no such message as the protocol has there."""
+
+    subject: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"malformed message on {self.subject}: {self.reason}"
+
+
+class PubAckTimeoutError(StreamingError, TimeoutError):
+    """No acknowledgement of the message `guid` came in `timeout` seconds. The server may have stored it."""
+
+    channel: str
+    guid: str
+    timeout: float
+
+    def __str__(self) -> str:
+        return (
+            f"no acknowledgement of message {self.guid} on {self.channel} within {self.timeout:g} s"
+        )
+
+
+class MaxPubAcksInflightError(StreamingError, TimeoutError):
+    """`limit` messages were still not acknowledged after `timeout` seconds: this one was not sent."""
+
+    limit: int
+    timeout: float
+
+    def __str__(self) -> str:
+        return f"still {self.limit} messages not acknowledged after {self.timeout:g} s"
+
+
+class ConnectionLostError(StreamingError, ConnectionError):
+    """The connection to the streaming server is lost for good, for this `reason`: connect again.
+
+    `unacknowledged` has the guids of the messages that `publish_async` sent and nobody acknowledged. The
+    server may have stored them.
+    """
+
+    reason: str
+    unacknowledged: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        count = len(self.unacknowledged)
+        left = f"; {count} messages not acknowledged" if count else ""
+        return f"connection to the streaming server lost: {self.reason}{left}"
+
+
+class ManualAckError(StreamingError, RuntimeError):
+    """`ack` on a message of a subscription that acknowledges by itself: subscribe with `manual_acks`."""
+
+    channel: str
+
+    def __str__(self) -> str:
+        return f"cannot manually ack: the subscription to {self.channel} acknowledges by itself"
+
+
+class UnsupportedError(StreamingError):
+    """The streaming server is too old for this `operation`."""
+
+    operation: str
+
+    def __str__(self) -> str:
+        return f"not supported by the server: {self.operation}"
+
+
+_REFUSALS: dict[str, type[RefusedError]] = {
+    "stan: clientID already registered": DuplicateClientError,
+    "stan: duplicate durable registration": DuplicateDurableError,
+    "stan: unknown clientID": UnknownClientError,
+    "client has been replaced or is no longer registered": UnknownClientError,
+}
+
+
+def refused(operation: str, text: str) -> RefusedError:
+    """The error that the server's `text` stands for."""
+    return _REFUSALS.get(text, RefusedError)(operation, text)
+
+
+def read(cls: type[_M], subject: str, payload: bytes) -> _M:
+    """The message in `payload`, which came on `subject`. Raises ResponseError."""
+    try:
+        return cls.parse(payload)
+    except ProtocolError as error:
+        raise ResponseError(subject, str(error)) from error
+
+
+# Tracebacks and pickles name the place where users import these from.
+for _found in list(globals().values()):
+    if isinstance(_found, type) and issubclass(_found, Error) and _found.__module__ == __name__:
+        _found.__module__ = "natsync.streaming"

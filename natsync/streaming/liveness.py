@@ -1,0 +1,112 @@
+"""Heartbeats and pings: each side learns whether the other one is still there.
+
+The server sends heartbeats, each of which wants an answer; the client sends pings. One thread does both,
+and hears of both on subjects of one inbox.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from ..core import Core
+from ..errors import (
+    BadSubscriptionError,
+    ConnectionClosedError,
+    Error,
+    NextMsgTimeoutError,
+)
+from ..message import is_no_responders
+from ..protocol import ProtocolError
+from ..protocol.streaming import Ping, PingResponse
+
+if TYPE_CHECKING:
+    from ..message import Msg
+    from .session import Session
+
+__all__ = ["Liveness"]
+
+Lose = Callable[[str], None]
+"""Called with the reason why the connection is lost."""
+
+
+class Liveness:
+    """Answers heartbeats from the start, and pings the server once there is a session."""
+
+    def __init__(self, nc: Core) -> None:
+        self._nc = nc
+        inbox = nc.new_inbox()
+        self.heartbeat_inbox = f"{inbox}.heartbeat"
+        self._ping_inbox = f"{inbox}.ping"
+        self._inbox = nc.subscribe(f"{inbox}.*")
+        self._thread: threading.Thread | None = None
+        self._out = 0
+
+    def start(self, session: Session, lose: Lose) -> None:
+        """Starts the thread."""
+        self._thread = threading.Thread(
+            target=self._run,
+            args=(session, lose),
+            name=f"natsync-streaming-{session.client_id}",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread, and waits until it has ended, unless it is the calling one."""
+        self._inbox.unsubscribe()
+        if self._thread and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self, session: Session, lose: Lose) -> None:
+        told = session.subjects
+        pings = bool(told.ping_requests and told.ping_interval > 0)
+        ping = Ping(session.conn_id).to_bytes()
+        due = monotonic() + told.ping_interval
+        while True:
+            try:
+                msg = self._inbox.next_msg(max(0.0, due - monotonic()) if pings else None)
+                lost = self._receive(msg)
+            except NextMsgTimeoutError:
+                due += told.ping_interval
+                lost = self._ping(told.ping_requests, ping, told.ping_max_out)
+            except BadSubscriptionError:
+                return
+            except ConnectionClosedError as error:
+                lost = str(error)
+            if lost:
+                lose(lost)
+                return
+
+    def _ping(self, subject: str, ping: bytes, max_out: int) -> str:
+        """Sends a ping; why the connection is lost, or no text."""
+        self._out += 1
+        if self._out > max_out:
+            return f"{max_out} pings without an answer"
+        return self._publish(subject, ping, self._ping_inbox)
+
+    def _receive(self, msg: Msg) -> str:
+        """Answers a heartbeat, or reads the answer to a ping; why the connection is lost, or no text."""
+        if msg.subject == self.heartbeat_inbox:
+            return self._publish(msg.reply, b"", None) if msg.reply else ""
+        if is_no_responders(msg):
+            return ""  # is no answer; `_ping` counts
+        try:
+            error = PingResponse.parse(msg.data).error
+        except ProtocolError:
+            return ""  # is no answer either
+        self._out = 0  # not one less: several partitioned servers may answer a ping
+        return error
+
+    def _publish(self, subject: str, data: bytes, reply: str | None) -> str:
+        try:
+            self._nc.publish(subject, data, reply=reply)
+        except ConnectionClosedError as error:
+            return str(error)
+        except Error:
+            return (
+                ""  # without a connection at the moment, the other side hears nothing, and counts
+            )
+        return ""

@@ -1,0 +1,328 @@
+"""`Subscription`: the messages of a channel, for a handler or for callers who ask for them.
+
+The server sends at most `max_in_flight` messages that are not acknowledged, and a message again that is not
+acknowledged within `ack_wait`. So pending messages have no other limit here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from .._checks import check_count, check_seconds
+from ..errors import (
+    BadSubscriptionError,
+    ConnectionClosedError,
+    Error,
+    NextMsgTimeoutError,
+    OptionError,
+    RequestTimeoutError,
+    SyncSubRequiredError,
+    fresh,
+)
+from ..protocol.streaming import (
+    Ack,
+    MsgProto,
+    StartPosition,
+    SubscriptionRequest,
+    SubscriptionResponse,
+    UnsubscribeRequest,
+)
+from .errors import ManualAckError, ResponseError, UnsupportedError, read
+from .message import Msg
+from .session import Session, check_channel
+
+if TYPE_CHECKING:
+    from .. import message as core
+    from ..subscription import Subscription as CoreSubscription
+
+__all__ = ["Handler", "Start", "Subscription", "SubscriptionOptions"]
+
+Handler = Callable[[Msg], object]
+"""What a subscription may call with each message; what it returns is not used."""
+
+_MOST = 2**31 - 1  # of an int32 on the wire
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a subscription begins: a position, with its number in the protocol's terms."""
+
+    position: StartPosition
+    sequence: int = 0
+    time_delta_ns: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        position: StartPosition | None,
+        sequence: int | None,
+        time: datetime | None,
+        time_delta: timedelta | float | None,
+    ) -> Start:
+        """The start that at most one of these names. Raises OptionError, TypeError."""
+        named = [each for each in (position, sequence, time, time_delta) if each is not None]
+        if len(named) > 1:
+            raise OptionError("start", "must be one of position, sequence, time and time delta")
+        if sequence is not None:
+            check_count(start_sequence=sequence)
+            if not 0 < sequence < 2**64:
+                raise OptionError("start_sequence", "must be from 1 to 2**64 - 1")
+            return cls(StartPosition.SEQUENCE_START, sequence)
+        if time is not None:
+            if not isinstance(time, datetime):
+                raise TypeError(f"start_time must be a datetime, not {type(time).__name__}")
+            return cls._before_now(time_ns() - round(time.timestamp() * 1e6) * 1000)
+        if isinstance(time_delta, timedelta):
+            return cls._before_now(time_delta // timedelta(microseconds=1) * 1000)
+        if time_delta is not None:
+            check_seconds(start_time_delta=time_delta)
+            return cls._before_now(int(time_delta * 1e9))
+        position = StartPosition.NEW_ONLY if position is None else StartPosition(position)
+        if position in (StartPosition.SEQUENCE_START, StartPosition.TIME_DELTA_START):
+            raise OptionError("start", "needs start_sequence, start_time or start_time_delta")
+        return cls(position)
+
+    @classmethod
+    def _before_now(cls, delta_ns: int) -> Start:
+        if not -(2**63) <= delta_ns < 2**63:
+            raise OptionError("start", "is more than 292 years from now")
+        return cls(StartPosition.TIME_DELTA_START, 0, delta_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionOptions:
+    """What the server is asked for; checked before it is."""
+
+    channel: str
+    queue: str
+    durable: str
+    start: Start
+    max_in_flight: int
+    ack_wait: float
+    manual_acks: bool
+
+    def __post_init__(self) -> None:
+        check_channel(self.channel)
+        check_count(max_in_flight=self.max_in_flight)
+        check_seconds(ack_wait=self.ack_wait)
+        if not 1 <= self.max_in_flight <= _MOST:
+            raise OptionError("max_in_flight", f"must be from 1 to {_MOST}")
+        if not 1 <= self.ack_wait <= _MOST or self.ack_wait != int(self.ack_wait):
+            raise OptionError("ack_wait", "must be a whole number of seconds, at least 1")
+        if self.queue and ":" in self.durable:
+            raise OptionError("durable", "must not contain ':' together with a queue group")
+
+    def request(self, client_id: str, inbox: str) -> SubscriptionRequest:
+        return SubscriptionRequest(
+            client_id=client_id,
+            subject=self.channel,
+            queue_group=self.queue,
+            inbox=inbox,
+            max_in_flight=self.max_in_flight,
+            ack_wait=int(self.ack_wait),
+            durable_name=self.durable,
+            start_position=self.start.position,
+            start_sequence=self.start.sequence,
+            start_time_delta=self.start.time_delta_ns,
+        )
+
+
+class Subscription:
+    """The messages of a channel; made by `StreamingConnection.subscribe`. For any number of threads.
+
+    Without `manual_acks` a message is acknowledged when its handler returns, when the loop over the
+    subscription asks for the next one, or as `next_msg` returns it. A message whose handler raises is not
+    acknowledged, and comes again.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        options: SubscriptionOptions,
+        handler: Handler | None,
+        forget: Callable[[Subscription], None],
+    ) -> None:
+        self._session = session
+        self._options = options
+        self._handler = handler
+        self._forget = forget
+        self._acks: Future[str] = Future()
+        self._ack_inbox = ""
+        self._end: Error | None = None
+        nc = session.nc
+        self._inner: CoreSubscription = nc.subscribe(
+            nc.new_inbox(),
+            handler=self._handle if handler else None,
+            pending_msgs_limit=-1,
+            pending_bytes_limit=-1,
+        )
+
+    def open(self) -> None:
+        """Asks the server for messages. Raises RefusedError, ResponseError, and what `Core.request` does."""
+        session, channel, inbox = self._session, self.channel, self._inner.subject
+        request = self._options.request(session.client_id, inbox)
+        try:
+            answer = session.ask(
+                f"subscribing to {channel!r}",
+                session.subjects.sub_requests,
+                request,
+                SubscriptionResponse,
+            )
+            if not answer.ack_inbox:
+                subject = session.subjects.sub_requests
+                raise ResponseError(subject, "SubscriptionResponse without an inbox")
+        except BaseException as error:
+            self.end(BadSubscriptionError(channel))
+            if isinstance(error, RequestTimeoutError) and session.subjects.sub_close_requests:
+                # The server may have made it: it finds a subscription by its inbox, too (as stan.go does).
+                close = UnsubscribeRequest(session.client_id, channel, inbox)
+                session.nc.publish(session.subjects.sub_close_requests, close.to_bytes())
+            raise
+        self._ack_inbox = answer.ack_inbox
+        self._acks.set_result(answer.ack_inbox)
+
+    @property
+    def channel(self) -> str:
+        """The channel subscribed to."""
+        return self._options.channel
+
+    @property
+    def queue(self) -> str:
+        """The queue group; empty where it is in none."""
+        return self._options.queue
+
+    @property
+    def durable(self) -> str:
+        """The durable name; empty where it has none."""
+        return self._options.durable
+
+    @property
+    def pending_msgs(self) -> int:
+        """Messages that wait to be taken."""
+        return self._inner.pending_msgs
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended, in whatever way."""
+        return self._end is not None
+
+    def next_msg(self, timeout: float | None = None) -> Msg:
+        """The next message; waits for it up to `timeout` seconds, or as long as it takes.
+
+        Raises NextMsgTimeoutError, BadSubscriptionError where it has ended, ConnectionLostError where the
+        session has, ResponseError for bytes that are no message.
+        """
+        msg = self._next(timeout)
+        self._acknowledge(msg)
+        return msg
+
+    def __iter__(self) -> Iterator[Msg]:
+        """The messages as they come, until it is unsubscribed or closed.
+
+        Raises ConnectionLostError where the session has ended, ResponseError for bytes that are no message.
+        """
+        self._check_sync()
+        return self._messages()
+
+    def unsubscribe(self) -> None:
+        """Ends it. The server forgets a durable, with what it has acknowledged; of a durable queue group when
+        the last member unsubscribes.
+
+        Raises RefusedError, ResponseError, and what `Core.request` does; it has ended then nonetheless.
+        """
+        self._leave(f"unsubscribing from {self.channel!r}", self._session.subjects.unsub_requests)
+
+    def close(self) -> None:
+        """Ends it. The server keeps a durable, so that subscribing again goes on after what was acknowledged.
+
+        Raises as `unsubscribe` does, and UnsupportedError with a server that cannot.
+        """
+        operation = f"closing the subscription to {self.channel!r}"
+        subject = self._session.subjects.sub_close_requests
+        if not subject:
+            raise UnsupportedError(operation)
+        self._leave(operation, subject)
+
+    def end(self, error: Error) -> None:
+        """Ends it here alone; who waits for messages gets `error`."""
+        if self._end is None:
+            self._end = error
+        self._forget(self)
+        self._acks.cancel()
+        self._inner.unsubscribe()
+
+    def _leave(self, operation: str, subject: str) -> None:
+        if self._end is not None:
+            return
+        self.end(BadSubscriptionError(self.channel))
+        request = UnsubscribeRequest(self._session.client_id, self.channel, self._ack_inbox)
+        self._session.ask(operation, subject, request, SubscriptionResponse)
+
+    def _check_sync(self) -> None:
+        if self._handler:
+            raise SyncSubRequiredError(self.channel)
+
+    def _next(self, timeout: float | None) -> Msg:
+        self._check_sync()
+        try:
+            return self._read(self._inner.next_msg(timeout))
+        except NextMsgTimeoutError as error:
+            raise NextMsgTimeoutError(self.channel, error.timeout) from None
+        except (BadSubscriptionError, ConnectionClosedError) as error:
+            raise fresh(self._end or error) from None
+
+    def _messages(self) -> Iterator[Msg]:
+        while True:
+            try:
+                msg = self._next(None)
+            except BadSubscriptionError:
+                return
+            yield msg
+            self._acknowledge(msg)
+
+    def _read(self, msg: core.Msg) -> Msg:
+        return Msg(read(MsgProto, f"channel {self.channel}", msg.data), self._ack)
+
+    def _handle(self, raw: core.Msg) -> None:
+        """For the handler's thread. A message may come before the answer that names the inbox for acks."""
+        if not self._ack_inbox:
+            try:
+                self._acks.result()
+            except CancelledError:
+                return
+        if self._handler and self._end is None:
+            msg = self._read(raw)
+            self._handler(msg)
+            self._acknowledge(msg)
+
+    def _ack(self, msg: Msg) -> None:
+        """`Msg.ack`."""
+        if not self._options.manual_acks:
+            raise ManualAckError(self.channel)
+        if self._end:
+            raise fresh(self._end)
+        self._send_ack(msg)
+
+    def _acknowledge(self, msg: Msg) -> None:
+        """Acknowledges what needs no manual ack; after the end nobody would hear of it."""
+        if not self._options.manual_acks and self._end is None:
+            self._send_ack(msg)
+
+    def _send_ack(self, msg: Msg) -> None:
+        self._session.nc.publish(self._ack_inbox, Ack(msg.channel, msg.sequence).to_bytes())
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        named = {"queue": self.queue, "durable": self.durable}
+        said = "".join(f", {name}={value!r}" for name, value in named.items() if value)
+        return f"Subscription({self.channel!r}{said}, {self.pending_msgs} pending)"
