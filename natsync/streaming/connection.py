@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .._checks import check_call, check_count, check_seconds, check_text
 from .._connect import connect as connect_core
 from ..errors import ConnectionClosedError, Error, OptionError
-from ..options import DEFAULT_URL
+from ..options import CLOSE_TIMEOUT, DEFAULT_URL
 from ..protocol.streaming import (
     DISCOVER,
     CloseRequest,
@@ -89,10 +89,11 @@ class StreamingConnection:
         return self._publisher.publish(channel, data, timeout)
 
     def publish_async(self, channel: str, data: Data = b"") -> PubAckFuture:
-        """Sends `data` to `channel`, and returns a future, whose `result` is as that of `publish`.
+        """Sends `data` to `channel`, and returns a future, whose `result` returns and raises what `publish`
+        does.
 
-        Waits while `max_pub_acks_inflight` messages are not acknowledged; raises MaxPubAcksInflightError
-        where that lasts longer than `pub_ack_wait`, and at once what the call itself is refused for.
+        Where `max_pub_acks_inflight` messages are not acknowledged, it waits until half of them are, or have
+        failed. Raises at once what the call itself is refused for.
         """
         return self._publisher.publish_async(channel, data)
 
@@ -142,18 +143,21 @@ class StreamingConnection:
             self._session.check()
         return sub
 
-    def close(self) -> None:
+    def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
         """Ends it: the server forgets this client, but not its durables. Closing again does nothing.
 
-        Acknowledgements that have not come are not waited for: their futures fail with
-        ConnectionClosedError, and so does every later call. The NATS connection is closed where `connect`
-        has made it. Raises RefusedError, ResponseError, NoRespondersError, RequestTimeoutError where the
-        server does not say that it has dealt with it; then it keeps the client until it misses heartbeats.
+        Acknowledgements of `publish_async` are waited for, `timeout` seconds at most; later calls raise
+        ConnectionClosedError. The NATS connection is closed where `connect` has made it.
+
+        Raises RefusedError, ResponseError, NoRespondersError, RequestTimeoutError where the server does not
+        say that it has dealt with it; then it keeps the client until that misses heartbeats.
         """
+        check_seconds(timeout=timeout)
         if not self._end(ConnectionClosedError()):
             self._liveness.close()
             return
         try:
+            self._publisher.wait(timeout)
             self._session.ask(
                 f"closing client {self.client_id!r}",
                 self._session.subjects.close_requests,
@@ -185,7 +189,6 @@ class StreamingConnection:
                 return False
             self._session.ended = error
             subscriptions = list(self._subscriptions)
-        self._publisher.fail(error)
         for sub in subscriptions:
             sub.end(error)
         return True

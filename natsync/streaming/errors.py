@@ -18,7 +18,6 @@ __all__ = [
     "DuplicateDurableError",
     "InvalidChannelError",
     "ManualAckError",
-    "MaxPubAcksInflightError",
     "PubAckTimeoutError",
     "RefusedError",
     "ResponseError",
@@ -102,16 +101,6 @@ class PubAckTimeoutError(StreamingError, TimeoutError):
         return (
             f"no acknowledgement of message {self.guid} on {self.channel} within {self.timeout:g} s"
         )
-
-
-class MaxPubAcksInflightError(StreamingError, TimeoutError):
-    """`limit` messages were still not acknowledged after `timeout` seconds: this one was not sent."""
-
-    limit: int
-    timeout: float
-
-    def __str__(self) -> str:
-        return f"still {self.limit} messages not acknowledged after {self.timeout:g} s"
 
 
 class ConnectionLostError(StreamingError, ConnectionError):

@@ -8,21 +8,16 @@ once there.
 from __future__ import annotations
 
 import secrets
-import threading
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable
+from concurrent.futures import Future
 from itertools import count
 from typing import TYPE_CHECKING
 
 from .._checks import check_data
-from ..errors import Error, RequestTimeoutError
+from ..errors import Error, NoRespondersError, RequestTimeoutError
+from ..message import is_no_responders
 from ..protocol.streaming import PubAck, PubMsg
-from .errors import (
-    MaxPubAcksInflightError,
-    PubAckTimeoutError,
-    ResponseError,
-    read,
-    refused,
-)
+from .errors import PubAckTimeoutError, ResponseError, read, refused
 from .session import Session, check_channel
 
 if TYPE_CHECKING:
@@ -31,18 +26,36 @@ if TYPE_CHECKING:
 __all__ = ["PubAckFuture", "Publisher"]
 
 
-class PubAckFuture(Future[str]):
-    """The acknowledgement of one message: `result` returns its guid, or raises why there is none.
+class PubAckFuture:
+    """The acknowledgement of a message that `publish_async` has sent."""
 
-    What `add_done_callback` is given runs on the NATS connection's callback thread.
-    """
-
-    def __init__(self, channel: str, guid: str) -> None:
-        super().__init__()
+    def __init__(self, channel: str, guid: str, timeout: float, future: Future[PubAck]) -> None:
         self.channel = channel
         """The channel that the message was sent to."""
         self.guid = guid
         """The message's unique id, which the server does not store."""
+        self.future = future
+        """For `concurrent.futures.wait` and `as_completed`; ask this object for the result."""
+        self._timeout = timeout
+
+    def result(self, timeout: float | None = None) -> str:
+        """The guid, when the server has stored the message; raises what `publish` does, and TimeoutError
+        where there is no answer in `timeout` seconds (the message is under way then)."""
+        try:
+            return _check(self.future.result(timeout), self.channel, self.guid)
+        except RequestTimeoutError as error:
+            raise PubAckTimeoutError(self.channel, self.guid, self._timeout) from error
+
+    def done(self) -> bool:
+        """Whether there is an answer, or there will be none."""
+        return self.future.done()
+
+    def add_done_callback(self, fn: Callable[[PubAckFuture], object]) -> None:
+        """Calls `fn` with this object, on the NATS connection's callback thread, when it is done."""
+        self.future.add_done_callback(lambda _: fn(self))
+
+    def __repr__(self) -> str:
+        return f"PubAckFuture({self.channel!r}, {self.guid}{', done' if self.done() else ''})"
 
 
 class Publisher:
@@ -51,9 +64,10 @@ class Publisher:
     def __init__(self, session: Session, ack_wait: float, max_pub_acks_inflight: int) -> None:
         self._session = session
         self._ack_wait = ack_wait
-        self._most = max_pub_acks_inflight
-        self._room = threading.BoundedSemaphore(max_pub_acks_inflight)
-        self._unacknowledged: dict[str, PubAckFuture] = {}
+        self._most = 2 * max_pub_acks_inflight
+        self._window = session.nc.open_window(max_pub_acks_inflight, self._read)
+        self._sent: dict[str, PubAckFuture] = {}
+        """Those that have no acknowledgement, by guid; some have failed."""
         self._prefix = secrets.token_urlsafe(12)
         self._numbers = count(1)
 
@@ -69,36 +83,33 @@ class Publisher:
         except Error:
             self._session.check()
             raise
-        self._read(channel, guid, reply)
-        return guid
+        return _check(read(PubAck, subject, reply.data), channel, guid)
 
     def publish_async(self, channel: str, data: Data) -> PubAckFuture:
         """Sends a message; waits only for room among those that are not acknowledged."""
         guid, subject, wire = self._encode(channel, data)
-        if not self._room.acquire(timeout=self._ack_wait):
-            raise MaxPubAcksInflightError(self._most, self._ack_wait)
-        future = PubAckFuture(channel, guid)
-        self._unacknowledged[guid] = future
-        try:
-            self._session.check()  # only now: `fail` has seen this future, or this sees the end
-            reply = self._session.nc.request_async(subject, wire, timeout=self._ack_wait)
-        except BaseException:
-            self._forget(guid)
-            raise
-        reply.add_done_callback(lambda done: self._settle(future, done))
-        return future
+        if len(self._sent) > self._most:
+            self._drop_failed()
+        future = self._window.request(subject, wire, timeout=self._ack_wait)
+        sent = self._sent[guid] = PubAckFuture(channel, guid, self._ack_wait, future)
+        if future.done():  # `_read` may have come before that line
+            self._sent.pop(guid, None)
+        return sent
 
-    def fail(self, error: Error) -> None:
-        """Ends all futures: no acknowledgement will come."""
-        for guid in self.unacknowledged:
-            future = self._forget(guid)
-            if future:
-                future.set_exception(error)
+    def wait(self, timeout: float) -> None:
+        """Returns when every message has an answer, or after `timeout` seconds."""
+        self._window.wait(timeout)
 
     @property
     def unacknowledged(self) -> tuple[str, ...]:
         """The guids of the messages that wait for their acknowledgement, in the order they were sent in."""
-        return tuple(self._unacknowledged)
+        self._drop_failed()
+        return tuple(self._sent.copy())
+
+    def _drop_failed(self) -> None:
+        for guid, sent in self._sent.copy().items():
+            if sent.done():
+                self._sent.pop(guid, None)
 
     def _encode(self, channel: str, data: Data) -> tuple[str, str, bytes]:
         """The guid of a new message, the subject to send it to, and its bytes."""
@@ -112,33 +123,18 @@ class Publisher:
         msg = PubMsg(session.client_id, guid, channel, "", data, session.conn_id)
         return guid, f"{session.subjects.pub_prefix}.{channel}", msg.to_bytes()
 
-    def _settle(self, future: PubAckFuture, reply: Future[Msg]) -> None:
-        if not self._forget(future.guid):
-            return  # `fail` was first
-        error: BaseException | None = None
-        try:
-            self._read(future.channel, future.guid, reply.result(0))
-        except RequestTimeoutError:
-            error = PubAckTimeoutError(future.channel, future.guid, self._ack_wait)
-        except (Error, CancelledError) as why:
-            error = why
-        if not future.set_running_or_notify_cancel():
-            return
-        if error:
-            future.set_exception(error)
-        else:
-            future.set_result(future.guid)
-
-    def _forget(self, guid: str) -> PubAckFuture | None:
-        """The future of this message, which makes room for another one; None where that was done."""
-        future = self._unacknowledged.pop(guid, None)
-        if future:
-            self._room.release()
-        return future
-
-    def _read(self, channel: str, guid: str, reply: Msg) -> None:
+    def _read(self, reply: Msg) -> PubAck:
+        """For the thread that reads the connection."""
+        if is_no_responders(reply):
+            raise NoRespondersError(f"{self._session.subjects.pub_prefix}.>")
         ack = read(PubAck, reply.subject, reply.data)
-        if ack.error:
-            raise refused(f"publishing to {channel!r}", ack.error)
-        if ack.guid != guid:
-            raise ResponseError(reply.subject, f"PubAck of {ack.guid!r}, not of {guid!r}")
+        self._sent.pop(ack.guid, None)
+        return ack
+
+
+def _check(ack: PubAck, channel: str, guid: str) -> str:
+    if ack.error:
+        raise refused(f"publishing to {channel!r}", ack.error)
+    if ack.guid != guid:
+        raise ResponseError(f"channel {channel}", f"PubAck of {ack.guid!r}, not of {guid!r}")
+    return guid

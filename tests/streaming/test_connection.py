@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from queue import SimpleQueue
 
@@ -83,12 +84,25 @@ def test_closing_ends_what_waits(streaming_server: StreamingServer) -> None:
     sub.unsubscribe()
 
 
-def test_futures_fail_where_it_is_closed_first(fake: FakeStreaming, server: NatsServer) -> None:
+def test_closing_waits_for_acknowledgements(fake: FakeStreaming, server: NatsServer) -> None:
+    go = threading.Event()
+    answer = fake.publish
+    fake.publish = lambda request: answer(request) if go.wait(10) else None
+    sc = streaming.connect("fake", "me", servers=server.url)
+    futures = [sc.publish_async("a", b"1") for _ in range(3)]
+    fake.wait_request("fake.pub.a")
+    threading.Timer(0.05, go.set).start()
+    sc.close()
+    assert [future.result(0) for future in futures] == [future.guid for future in futures]
+
+
+def test_futures_fail_where_no_acknowledgement_comes(
+    fake: FakeStreaming, server: NatsServer
+) -> None:
     fake.publish = lambda request: None
     sc = streaming.connect("fake", "me", servers=server.url)
     future = sc.publish_async("a", b"1")
-    fake.wait_request("fake.pub.a")
-    sc.close()
+    sc.close(0.05)
     with pytest.raises(natsync.ConnectionClosedError):
         future.result(10)
 

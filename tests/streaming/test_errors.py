@@ -27,7 +27,6 @@ TEXTS = [
     ),
     (streaming.ResponseError("_STAN.sub.c", "why"), "malformed message on _STAN.sub.c: why"),
     (streaming.PubAckTimeoutError("a", "g", 30.0), "no acknowledgement of message g on a within 30 s"),
-    (streaming.MaxPubAcksInflightError(7, 0.5), "still 7 messages not acknowledged after 0.5 s"),
     (
         streaming.ConnectionLostError("88 pings without an answer"),
         "connection to the streaming server lost: 88 pings without an answer",

@@ -53,7 +53,7 @@ def test_pings_without_an_answer_end_it(fake: FakeStreaming, server: NatsServer)
     error = lost.get(timeout=10)
     assert error.reason == "1 pings without an answer"
     assert error.unacknowledged == (future.guid,)
-    with pytest.raises(streaming.ConnectionLostError):
+    with pytest.raises(natsync.ConnectionClosedError):
         future.result(10)
     assert len(ping.conn_id) == 22
     sc.close()

@@ -63,25 +63,13 @@ def test_what_no_message_can_be(sc: streaming.StreamingConnection) -> None:
             publish("a", "text")
 
 
-def test_futures_are_those_of_the_standard_library(sc: streaming.StreamingConnection) -> None:
+def test_futures_can_be_waited_for_together(sc: streaming.StreamingConnection) -> None:
     futures = [sc.publish_async("futures", b"1") for _ in range(5)]
-    done, _ = wait(futures, 10)
-    assert done == set(futures)
+    done, _ = wait([future.future for future in futures], 10)
+    assert len(done) == 5 and all(future.done() for future in futures)
     told: SimpleQueue[str] = SimpleQueue()
     futures[0].add_done_callback(lambda future: told.put(future.result()))
     assert told.get(timeout=10) == futures[0].guid
-
-
-def test_a_cancelled_future_was_sent_all_the_same(fake: FakeStreaming, server: NatsServer) -> None:
-    go = threading.Event()
-    answer = fake.publish
-    fake.publish = lambda request: answer(request) if go.wait(10) else None
-    with streaming.connect("fake", "me", servers=server.url) as sc:
-        first, second = sc.publish_async("a"), sc.publish_async("a")
-        assert first.cancel()
-        go.set()
-        assert second.result(10) == second.guid
-        assert first.cancelled()
 
 
 def test_a_message_that_the_server_refuses(start_streaming_server: object) -> None:
@@ -163,21 +151,29 @@ def test_only_so_many_are_not_acknowledged(fake: FakeStreaming, server: NatsServ
         assert [future.result(10) for future in futures] == [future.guid for future in futures]
 
 
-def test_no_room_in_time(fake: FakeStreaming, server: NatsServer) -> None:
-    """What is called when a message is acknowledged publishes two more: nobody can hear of the first."""
-    options = {"max_pub_acks_inflight": 1, "pub_ack_wait": 0.2}
-    told: SimpleQueue[BaseException] = SimpleQueue()
+def test_a_callback_may_publish(fake: FakeStreaming, server: NatsServer) -> None:
+    told: SimpleQueue[str] = SimpleQueue()
 
-    def publish_more(_: object) -> None:
-        try:
-            sc.publish_async("a")
-            sc.publish_async("a")
-        except streaming.MaxPubAcksInflightError as error:
-            told.put(error)
+    def publish_more(future: streaming.PubAckFuture) -> None:
+        told.put(future.guid)
+        sc.publish_async("a")
+        told.put(sc.publish_async("a").result(10))
 
-    with streaming.connect("fake", "me", servers=server.url, **options) as sc:
-        sc.publish_async("a").add_done_callback(publish_more)
-        assert str(told.get(timeout=10)) == "still 1 messages not acknowledged after 0.2 s"
+    with streaming.connect("fake", "me", servers=server.url, max_pub_acks_inflight=1) as sc:
+        first = sc.publish_async("a")
+        first.add_done_callback(publish_more)
+        assert told.get(timeout=10) == first.guid != told.get(timeout=10)
+        assert repr(first) == f"PubAckFuture('a', {first.guid}, done)"
+
+
+def test_what_failed_does_not_pile_up(fake: FakeStreaming, server: NatsServer) -> None:
+    fake.publish = lambda request: b"\xff"
+    with streaming.connect("fake", "me", servers=server.url, max_pub_acks_inflight=2) as sc:
+        for _ in range(20):
+            with pytest.raises(streaming.ResponseError):
+                sc.publish_async("a").result(10)
+        assert len(sc._publisher._sent) <= 5
+        assert sc._publisher.unacknowledged == ()
 
 
 def test_a_failed_send_makes_room_again(sc: streaming.StreamingConnection) -> None:
