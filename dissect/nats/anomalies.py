@@ -50,7 +50,7 @@ class Anomaly(Enum):
     BAD_HEADERS = "bad_headers"
     """A header block that is none."""
     BAD_JSON = "bad_json"
-    """An INFO or CONNECT whose JSON cannot be read."""
+    """JSON that cannot be read: of an INFO or CONNECT, or, in the tables above the frames, of a message."""
     MAX_PAYLOAD_EXCEEDED = "max_payload_exceeded"
     """A client's message that is larger than the server's INFO allows."""
     INVALID_SUBJECT = "invalid_subject"
@@ -63,4 +63,14 @@ class Anomaly(Enum):
     """More PONGs than PINGs, in a session without holes."""
     FORGOTTEN = "forgotten"
     """Subscriptions that were given up because there were too many to remember; the text says how many.
-    Messages for them count as for one whose SUB was not captured."""
+    Messages for them count as for one whose SUB was not captured. In the tables above the frames: a row that
+    was given up for the same reason, before its answer or ack came."""
+
+    # Above NATS; marks of rows
+    BAD_ACK = "bad_ack"
+    """An ack of a JetStream message that is none of those that servers know."""
+    DELIVERY_NOT_SEEN = "delivery_not_seen"
+    """An ack whose delivery is not in this session of the capture; its row is made from the ack."""
+    JETSTREAM_TROUBLE = "jetstream_trouble"
+    """An advisory that reports trouble: a message delivered too often or terminated, a quorum lost, an atomic
+    batch abandoned, storage full, API calls dropped."""

@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple, get_args, get_type_hints
 
 Counts = dict[str, int]
 Headers = dict[str, list[str]]
-Value = str | int | list[str] | Counts | Headers | None
+Value = str | int | bool | list[str] | Counts | Headers | None
 
 
 class Record:
@@ -208,6 +208,7 @@ class Type(Enum):
 
     TEXT = "text"
     INTEGER = "integer"
+    BOOLEAN = "boolean"
     TIME = "time"
     TEXTS = "list of texts"
     COUNTS = "map of text to integer"
@@ -228,6 +229,7 @@ class Column(NamedTuple):
 _TYPES = {
     str: Type.TEXT,
     int: Type.INTEGER,
+    bool: Type.BOOLEAN,
     list[str]: Type.TEXTS,
     Counts: Type.COUNTS,
     Headers: Type.HEADERS,

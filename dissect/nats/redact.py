@@ -62,6 +62,13 @@ def masked_json(text: bytes, secrets: Secrets | None = None) -> str:
         return MASK
 
 
+def masked_values(values: dict[str, object]) -> dict[str, object]:
+    """The members of a JSON object that was read, without secrets."""
+    masked = _masked(values, Secrets())
+    assert isinstance(masked, dict)
+    return masked
+
+
 def masked_text(text: str, secrets: Iterable[str] = ()) -> str:
     """`text` without seeds, without passwords in addresses, and without `secrets`."""
     for secret in sorted(secrets, key=len, reverse=True):  # one may begin with another

@@ -34,6 +34,8 @@ CONVERSATIONS = [
     ("8646", "midstream.pcap"),
 ]
 
+JETSTREAM = ["api", "publishes", "deliveries", "pulls", "streams", "consumers"]
+
 
 def output(*args: str) -> str:
     done = CliRunner().invoke(cli, list(args))
@@ -54,6 +56,12 @@ def test_frames(name: str, golden: Callable[[str, str], None]) -> None:
 @pytest.mark.parametrize("table", ["subscriptions", "requests", "anomalies", "flows", "servers"])
 @pytest.mark.parametrize("name", NAMES)
 def test_other_tables(table: str, name: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"{table}/{name}.txt", output(table, str(CAPTURES / name)))
+
+
+@pytest.mark.parametrize("table", JETSTREAM)
+@pytest.mark.parametrize("name", ["jetstream-2.15.1.pcap", "orders-2.15.1.pcap"])
+def test_jetstream(table: str, name: str, golden: Callable[[str, str], None]) -> None:
     golden(f"{table}/{name}.txt", output(table, str(CAPTURES / name)))
 
 

@@ -80,6 +80,7 @@ def test_json_lines_are_what_the_encoder_says_of_every_sample(name: str) -> None
 _VALUES: dict[Type, st.SearchStrategy[object]] = {
     Type.TEXT: st.text(),
     Type.INTEGER: st.integers(),
+    Type.BOOLEAN: st.booleans(),
     Type.TEXTS: st.lists(st.text(), min_size=1),
     Type.COUNTS: st.dictionaries(st.text(), st.integers(), min_size=1),
     Type.HEADERS: st.dictionaries(st.text(), st.lists(st.text()), min_size=1),

@@ -36,6 +36,7 @@ def test_every_kind_of_column_has_its_type() -> None:
     assert found == {
         Type.TEXT: "string",
         Type.INTEGER: "bigint",
+        Type.BOOLEAN: "boolean",
         Type.TIME: "timestamp",
         Type.TEXTS: "array<string>",
         Type.COUNTS: "map<string,bigint>",

@@ -13,7 +13,12 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support import link_scenarios, odd_scenarios, trouble_scenarios
+from tests.support import (
+    jetstream_scenarios,
+    link_scenarios,
+    odd_scenarios,
+    trouble_scenarios,
+)
 from tests.support.servers import NatsServer, Which
 from tests.support.stage import Stage
 from tests.support.wire import Wire
@@ -279,4 +284,5 @@ SCENARIOS: dict[str, Scenario] = {
     "leafnode_s2": link_scenarios.leafnode_s2,
     **{scenario.__name__: scenario for scenario in odd_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in trouble_scenarios.ALL},
+    **{scenario.__name__: scenario for scenario in jetstream_scenarios.ALL},
 }

@@ -220,6 +220,15 @@ class Wire:
             if received.op == op and subject in ("", *received.args[:1]):
                 return received
 
+    def expect_any(self, *ops: str) -> Received:
+        """Read on to the next of some operations."""
+        while True:
+            received = self._next()
+            if received is None:
+                raise EOFError(f"{self.name}: the server closed while {ops} were expected")
+            if received.op in ops:
+                return received
+
     def respond(
         self, payload: bytes, subject: str = "", headers: Headers | None = None
     ) -> Received:

@@ -30,7 +30,7 @@ Key = tuple[int, str | int] | tuple[int] | tuple[()]
 RenderedRow = tuple[Rendered, int, Key]
 """A row for its writer, the number of its NATS messages, and its key."""
 
-_SORTABLE = (Type.TEXT, Type.INTEGER, Type.TIME)
+_SORTABLE = (Type.TEXT, Type.INTEGER, Type.BOOLEAN, Type.TIME)
 
 
 class SortOrder(NamedTuple):

@@ -1,8 +1,9 @@
 """Records <-> Arrow: one schema per table, made from its declared columns.
 
-Texts are strings, numbers int64, lists and maps those of Arrow; a column that may be absent is nullable, and
-its meaning is its `comment`. A time is timestamp[us, UTC]: Spark refuses nanoseconds, in Parquet files and
-from Python, and DuckDB has few functions for them; the `_ns` column beside it has all digits.
+Texts are strings, numbers int64, booleans bool, lists and maps those of Arrow; a column that may be absent
+is nullable, and its meaning is its `comment`. A time is timestamp[us, UTC]: Spark refuses nanoseconds, in
+Parquet files and from Python, and DuckDB has few functions for them; the `_ns` column beside it has all
+digits.
 Arrow holds less than Python: a number beyond 64 bits becomes the nearest that fits,
 and half a surrogate pair, which JSON and file names can contain, is written `\\udXXX`.
 
@@ -108,6 +109,7 @@ def _arrow_type(type_: Type) -> pa.DataType:
     types = {
         Type.TEXT: arrow.string(),
         Type.INTEGER: arrow.int64(),
+        Type.BOOLEAN: arrow.bool_(),
         Type.TIME: arrow.timestamp("us", "UTC"),
         Type.TEXTS: texts,
         Type.COUNTS: arrow.map_(arrow.string(), arrow.field("value", arrow.int64(), False)),

@@ -1,4 +1,4 @@
-"""CSV: RFC 4180 with plain line ends. Absent values are empty; lists and maps are JSON.
+"""CSV: RFC 4180 with plain line ends. Absent values are empty; booleans, lists and maps are JSON.
 
 Control characters (but tab and line ends, which quotes carry) and marks of text direction are written as
 `\\xNN` and `\\uNNNN`, so that printing a CSV file does nothing to a terminal. With `csv_safe`, a text that
@@ -68,7 +68,7 @@ def column_cells(table: str, columns: Sequence[str]) -> Callable[[Record], Seque
         *[column.field for column in chosen], chosen[0].field
     )
     texts: dict[Type, Callable[..., str]] = {Type.TIME: iso_time}
-    texts |= dict.fromkeys((Type.TEXTS, Type.COUNTS, Type.HEADERS), json_text)
+    texts |= dict.fromkeys((Type.BOOLEAN, Type.TEXTS, Type.COUNTS, Type.HEADERS), json_text)
     made = [(at, texts[item.type]) for at, item in enumerate(chosen) if item.type in texts]
 
     def cells(record: Record) -> Sequence[Cell]:

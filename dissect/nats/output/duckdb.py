@@ -50,7 +50,7 @@ _THREADS = 4
 # A condition sees a few thousand rows at a time, and spills nothing.
 _SMALL = {"threads": "1", "memory_limit": _MEMORY, "temp_directory": ""}
 
-RESERVED = {"end", "offset"}
+RESERVED = {"end", "group", "offset"}
 """Names of columns that are words of DuckDB's grammar, and are written in double quotes."""
 
 _NO_TABLE = re.compile(r"Table with name (.+?) does not exist!")

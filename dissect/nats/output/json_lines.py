@@ -50,6 +50,7 @@ _USED = {
 _JSON = {
     Type.TEXT: "quoted(value)",
     Type.INTEGER: "value",
+    Type.BOOLEAN: "encode(value)",
     Type.TIME: "time(value)",
     Type.TEXTS: "encode(value)",
     Type.COUNTS: "encode(value)",
@@ -58,6 +59,7 @@ _JSON = {
 _JSON_NEEDED = {
     Type.TEXT: "known[record.{}]",
     Type.INTEGER: "record.{}",
+    Type.BOOLEAN: "encode(record.{})",
     Type.TIME: "time(record.{})",
 }
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DataType,
     LongType,
     MapType,
@@ -25,6 +26,7 @@ _TEXTS = ArrayType(StringType(), containsNull=False)
 _TYPES: dict[Type, DataType] = {
     Type.TEXT: StringType(),
     Type.INTEGER: LongType(),
+    Type.BOOLEAN: BooleanType(),
     Type.TIME: TimestampType(),
     Type.TEXTS: _TEXTS,
     Type.COUNTS: MapType(StringType(), LongType(), valueContainsNull=False),

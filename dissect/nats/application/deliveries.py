@@ -1,0 +1,216 @@
+"""Messages that consumers delivered, each with the acks that the client sent.
+
+The reply subject of a delivered message says which stream and consumer it is from, and which attempt it is;
+a client acknowledges by publishing to it (ADR-13, ADR-15):
+
+    (empty) +ACK +OK         done                   -NAK [{"delay": NS}]     deliver again, perhaps later
+    +WPI                     still working          +TERM [reason]           never deliver again
+    +NXT [pull request]      done, and pull the next
+
+A row waits for its ack until the session is over, then a little longer for repeated ones. Where the delivery
+itself is not in the capture, its ack still proves it, and makes a row.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from ..anomalies import Anomaly
+from ..declaration import LayerFrame
+from ..records import Record, text_of
+from .jetstream_subjects import AckSubject
+
+# Servers let a consumer have 1000 deliveries without an ack by default (max_ack_pending).
+_UNACKED = 16_384
+_SETTLED = 1024  # acked ones that wait for a confirmation
+_REPEATED = 16  # acked ones that wait for nothing but another ack
+_EMITTED = 4096  # keys of rows that are out: a late repetition of an ack is no new delivery
+_REASON = 256  # characters
+
+# The server compares these by their beginning, the others whole (server/consumer.go: processAck).
+_PREFIXES = ((b"-NAK", "nak"), (b"+TERM", "term"), (b"+NXT", "next"))
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
+_UNITS["h"] = 3600 * 10**9
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h)")
+_LONGEST_DURATION = 64
+
+
+@dataclass(slots=True, kw_only=True)
+class DeliveryRecord(Record):
+    """One message that a consumer delivered."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    number: Annotated[int, "number of its frame; of the first ack where it was not captured"]
+    ts_ns: Annotated[int, "time of that frame"]
+    kind: Annotated[str, "kind of the connection"]
+    account: Annotated[str | None, "account, on server links"] = None
+    stream: Annotated[str, "stream"]
+    consumer: Annotated[str, "consumer"]
+    domain: Annotated[str | None, "JetStream domain, where the reply says it"] = None
+    stream_seq: Annotated[int, "sequence of the message in the stream"]
+    consumer_seq: Annotated[int, "sequence of the delivery: each attempt counts"]
+    delivered_count: Annotated[int, "which attempt this is, from 1"]
+    pending: Annotated[int, "messages of the consumer that waited after this one"]
+    stored_ns: Annotated[int, "when the stream stored the message"]
+    subject: Annotated[str | None, "subject; absent where only the ack was captured"] = None
+    payload_bytes: Annotated[int | None, "size of its payload"] = None
+    ack: Annotated[
+        str | None,
+        "ack, nak, term or next; progress until one of them comes; absent: none seen",
+    ] = None
+    acks: Annotated[int, "acks that were sent, progress included"] = 0
+    ack_ns: Annotated[int | None, "time of the ack in `ack`"] = None
+    ack_latency_ns: Annotated[int | None, "from the delivery to that ack"] = None
+    nak_delay_ns: Annotated[int | None, "how long a nak asked to wait"] = None
+    term_reason: Annotated[str | None, "why, as a term says"] = None
+    confirmed_ns: Annotated[int | None, "when the server confirmed the ack, if asked to"] = None
+    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+
+
+class Confirmation:
+    """An ack that waits for its confirmation: a `Question`."""
+
+    __slots__ = ("sender", "_row")
+
+    def __init__(self, sender: str, row: DeliveryRecord) -> None:
+        self.sender = sender
+        self._row = row
+
+    def answer(self, frame: LayerFrame) -> bool:
+        """The server has the ack; 503 says that nobody does."""
+        if frame.status is None and self._row.confirmed_ns is None:
+            self._row.confirmed_ns = frame.ts_ns
+        return False
+
+    def close(self, anomaly: str | None) -> Iterable[Record]:
+        """It is no row."""
+        return ()
+
+
+class Deliveries:
+    """The deliveries of one session that wait for acks."""
+
+    def __init__(self) -> None:
+        self._unacked: dict[str, DeliveryRecord] = {}
+        self._settled: dict[str, DeliveryRecord] = {}
+        self._confirming: set[str] = set()
+        self._emitted: dict[str, None] = {}
+
+    def deliver(self, frame: LayerFrame, said: AckSubject) -> tuple[DeliveryRecord, list[Record]]:
+        """A message comes: its row, and the rows that are given up for it."""
+        row = _row(frame, said)
+        row.subject = said.subject or frame.subject
+        row.payload_bytes = frame.payload_bytes
+        unacked, given_up = self._unacked, []
+        if said.key in unacked:
+            given_up.append(unacked.pop(said.key))
+        elif len(unacked) >= _UNACKED:
+            oldest = unacked.pop(next(iter(unacked)))
+            oldest.anomalies = [*(oldest.anomalies or ()), Anomaly.FORGOTTEN.value]
+            given_up.append(oldest)
+        unacked[said.key] = row
+        return row, list(given_up)
+
+    def acknowledge(
+        self, frame: LayerFrame, said: AckSubject
+    ) -> tuple[DeliveryRecord | None, list[Record]]:
+        """An ack goes out: the row of its delivery, None if that is out already, and rows that are done."""
+        row = self._unacked.get(said.key)
+        if row is None:
+            row = self._settled.get(said.key)
+        if row is None:
+            if said.key in self._emitted:
+                return None, []
+            row = _row(frame, said)
+            row.anomalies = [Anomaly.DELIVERY_NOT_SEEN.value]
+            self._unacked[said.key] = row
+        row.acks += 1
+        _read_ack(row, frame)
+        if frame.reply and row.ack != "next":
+            self._confirming.add(said.key)
+        if row.ack != "progress" and said.key in self._unacked:
+            self._settled[said.key] = self._unacked.pop(said.key)
+        return row, list(self._done())
+
+    def finish(self) -> Iterator[Record]:
+        """The session is over; yields all rows that are left."""
+        yield from self._settled.values()
+        yield from self._unacked.values()
+        self._settled, self._unacked = {}, {}
+
+    def _done(self) -> Iterator[Record]:
+        """The settled rows for which nothing more is expected."""
+        settled, confirming = self._settled, self._confirming
+        while len(settled) > _REPEATED:
+            key = next(iter(settled))
+            row = settled[key]
+            if key in confirming and row.confirmed_ns is None and len(settled) <= _SETTLED:
+                return
+            del settled[key]
+            confirming.discard(key)
+            self._emitted[key] = None
+            if len(self._emitted) > _EMITTED:
+                del self._emitted[next(iter(self._emitted))]
+            yield row
+
+
+def _row(frame: LayerFrame, said: AckSubject) -> DeliveryRecord:
+    return DeliveryRecord(
+        session=frame.session,
+        number=frame.number,
+        ts_ns=frame.ts_ns,
+        kind=frame.kind,
+        account=frame.account,
+        stream=said.stream,
+        consumer=said.consumer,
+        domain=said.domain or None,
+        stream_seq=said.stream_seq,
+        consumer_seq=said.consumer_seq,
+        delivered_count=said.delivered,
+        pending=said.pending,
+        stored_ns=said.stored_ns,
+    )
+
+
+def ack_of(content: bytes) -> str:
+    """What an ack says: `ack`, `nak`, `progress`, `term` or `next`; empty for what is none."""
+    if content in (b"", b"+ACK", b"+OK"):
+        return "ack"
+    if content == b"+WPI":
+        return "progress"
+    return next((ack for start, ack in _PREFIXES if content.startswith(start)), "")
+
+
+def _read_ack(row: DeliveryRecord, frame: LayerFrame) -> None:
+    ack = ack_of(frame.content)
+    if not ack:
+        mark = Anomaly.BAD_ACK if frame.captured_bytes is None else Anomaly.TRUNCATED
+        row.anomalies = [*(row.anomalies or ()), mark.value]
+        return
+    if row.ack not in (None, "progress"):
+        return  # the first one that settles it counts
+    row.ack, row.ack_ns = ack, frame.ts_ns
+    if row.subject is not None:
+        row.ack_latency_ns = max(0, frame.ts_ns - row.ts_ns)
+    if ack == "nak":
+        row.nak_delay_ns = _delay(text_of(frame.content[4:]).strip())
+    elif ack == "term":
+        row.term_reason = text_of(frame.content[5:]).strip()[:_REASON] or None
+
+
+def _delay(said: str) -> int | None:
+    """The delay of a nak: JSON, or a duration as Go writes it."""
+    if said.startswith("{"):
+        try:
+            read = json.loads(said)
+        except (ValueError, RecursionError):
+            return None
+        delay = read.get("delay") if isinstance(read, dict) else None
+        return delay if type(delay) is int and 0 <= delay < 1 << 63 else None
+    if not said or len(said) > _LONGEST_DURATION or _DURATION.sub("", said):
+        return None
+    return round(sum(float(size) * _UNITS[unit] for size, unit in _DURATION.findall(said)))

@@ -1,0 +1,65 @@
+"""Questions that wait for their answers: pairs a message with the ones that come to its reply subject.
+
+A question is any message with a reply subject: an API request, a publication that asks for an ack, an ack
+that asks to be confirmed. An answer is a message from the other side whose subject is that reply subject,
+whether the inbox serves one request or all of a connection (`_INBOX.X.TOKEN`); between servers the reply
+subject is rewritten before it is sent, so that it still pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from ..anomalies import Anomaly
+from ..declaration import LayerFrame
+from ..records import Record
+
+# nats.go lets 4000 publications wait for their acks (jetstream/publish.go); a program may have several such
+# contexts on one connection. An entry takes about 1 kB.
+_WAITING = 16_384
+
+
+class Question(Protocol):
+    """A message that waits for answers."""
+
+    sender: str
+
+    def answer(self, frame: LayerFrame) -> bool:
+        """Takes an answer; returns whether more may come."""
+
+    def close(self, anomaly: str | None) -> Iterable[Record]:
+        """No more answers come; returns the rows. `anomaly` says if it was given up early."""
+
+
+class Exchanges:
+    """The questions of one session that are open, the latest of each reply subject."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, Question] = {}
+
+    def ask(self, reply: str, question: Question) -> Iterator[Record]:
+        """Waits for answers on `reply`; yields the rows of the questions that this ends."""
+        waiting = self._waiting
+        before = waiting.pop(reply, None)
+        if before:
+            yield from before.close(None)
+        elif len(waiting) >= _WAITING:
+            oldest = waiting.pop(next(iter(waiting)))
+            yield from oldest.close(Anomaly.FORGOTTEN.value)
+        waiting[reply] = question
+
+    def answered(self, frame: LayerFrame) -> Question | None:
+        """The question that this message answers, if it is the last answer. `None` for everything else."""
+        subject = frame.subject or ""
+        found = self._waiting.get(subject)
+        if found is None or found.sender == frame.sender or found.answer(frame):
+            return None
+        del self._waiting[subject]
+        return found
+
+    def finish(self) -> Iterator[Record]:
+        """The session is over; yields the rows of what is open."""
+        waiting, self._waiting = self._waiting, {}
+        for question in waiting.values():
+            yield from question.close(None)

@@ -1,0 +1,153 @@
+"""The JetStream layer: reads the messages of a session once and makes the rows of all its tables.
+
+Everything is subjects, payloads and headers of ordinary messages. Which of them mean something is said by
+API subjects, ack replies and the reply subjects of earlier messages, so nothing depends on the name of an
+inbox or on who asks. Messages between servers carry the same subjects; there a message may be both a
+question and an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..declaration import Layer, LayerFrame
+from ..records import FrameRecord, Record
+from .api import Call, advisory
+from .consumers import Consumers
+from .deliveries import Confirmation, Deliveries, ack_of
+from .exchanges import Exchanges, Question
+from .jetstream_subjects import (
+    ACK,
+    ADVISORY,
+    NEXT,
+    ApiSubject,
+    ack_subject,
+    api_subject,
+)
+from .publishes import Publication
+from .pulls import Pulls
+from .streams import Streams
+
+_OPS = frozenset("PUB HPUB MSG HMSG RMSG LMSG SUB UNSUB".split())
+_LINKS = frozenset({"route", "gateway", "leafnode"})
+_FLOW_CONTROL = "$JS.FC."
+_HEARTBEAT = 100
+
+
+def wants(frame: FrameRecord) -> bool:
+    """Whether the frame is a message, or says where messages go."""
+    return frame.op in _OPS
+
+
+class JetStream:
+    """One session."""
+
+    def __init__(self) -> None:
+        self._exchanges = Exchanges()
+        self._deliveries = Deliveries()
+        self._pulls = Pulls()
+        self._streams = Streams()
+        self._consumers = Consumers()
+
+    def add(self, frame: LayerFrame) -> Iterable[Record]:
+        """The rows that the frame completes."""
+        op = frame.op
+        if op == "PUB" or op == "HPUB":
+            return self._published(frame)
+        if op == "MSG" or (op == "HMSG" and frame.kind not in _LINKS):
+            return self._delivered(frame) or ()
+        if op == "SUB":
+            self._pulls.subscribe(frame)
+            return ()
+        if op == "UNSUB":
+            return self._pulls.unsubscribe(frame)
+        found = self._delivered(frame)
+        return self._published(frame) if found is None else found
+
+    def finish(self) -> Iterator[Record]:
+        """The rows that are left."""
+        yield from self._exchanges.finish()
+        yield from self._deliveries.finish()
+        yield from self._pulls.finish()
+        yield from self._streams.finish()
+        yield from self._consumers.finish()
+
+    def _delivered(self, frame: LayerFrame) -> Iterable[Record] | None:
+        """A message to who subscribed; None if it means nothing as such."""
+        reply, subject = frame.reply, frame.subject or ""
+        if reply:
+            said = ack_subject(reply)
+            if said:
+                row, done = self._deliveries.deliver(frame, said)
+                self._streams.deliver(row)
+                self._consumers.deliver(row)
+                return [*done, *self._pulls.deliver(frame, said)]
+        answered = self._exchanges.answered(frame)
+        if answered:
+            return self._close(answered, frame.ts_ns)
+        if frame.status is not None:
+            if frame.status == _HEARTBEAT:
+                self._consumers.heartbeat(subject)
+            return self._pulls.status(frame)
+        if subject.startswith(ADVISORY):
+            return (advisory(frame)[0],)
+        return None
+
+    def _published(self, frame: LayerFrame) -> Iterable[Record]:
+        """A message of who publishes."""
+        subject = frame.subject or ""
+        if subject.startswith(ACK):
+            return self._acknowledged(frame)
+        if subject.startswith(_FLOW_CONTROL):
+            self._consumers.flow_control(subject)
+            return ()
+        asked = api_subject(subject)
+        if asked and asked.api == NEXT:
+            row, ended = self._pulls.pull(frame, asked)
+            self._consumers.pull(row)
+            return ended
+        reply = frame.reply
+        if asked and reply:
+            return self._exchanges.ask(reply, Call(frame, asked))
+        if not reply and not frame.headers:
+            return ()
+        publication = Publication(frame)
+        if reply:
+            return self._exchanges.ask(reply, publication)
+        return publication.close(None)
+
+    def _acknowledged(self, frame: LayerFrame) -> Iterable[Record]:
+        """An ack of a client."""
+        said = ack_subject(frame.subject or "")
+        if said is None:
+            return ()
+        row, found = self._deliveries.acknowledge(frame, said)
+        ack = ack_of(frame.content)
+        if row is None:
+            return found
+        self._streams.acknowledge(row, ack, frame.ts_ns)
+        self._consumers.acknowledge(row, ack, frame.ts_ns)
+        if ack == "next":
+            asked = ApiSubject(NEXT, said.domain, said.stream, said.consumer, "", True)
+            pull, ended = self._pulls.pull(frame, asked)
+            self._consumers.pull(pull)
+            return [*found, *ended]
+        if frame.reply:
+            return [
+                *found,
+                *self._exchanges.ask(frame.reply, Confirmation(frame.sender, row)),
+            ]
+        return found
+
+    def _close(self, question: Question, ts_ns: int) -> Iterable[Record]:
+        """A question has its answer."""
+        if isinstance(question, Call):
+            if question.is_proven:
+                self._streams.call(question, ts_ns)
+                self._consumers.call(question, ts_ns)
+        elif isinstance(question, Publication):
+            self._streams.publish(question.row, ts_ns)
+        return question.close(None)
+
+
+JETSTREAM = Layer(wants, JetStream)

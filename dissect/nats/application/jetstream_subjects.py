@@ -1,0 +1,192 @@
+"""The subjects of JetStream: API requests under any prefix or domain, ack replies in both forms, and the
+purpose of every subject that NATS reserves.
+
+An API subject is `$JS.API.`, `$JS.DOMAIN.API.` or an imported prefix, then the call, then what it is about
+(nats-server: server/jetstream_api.go). The reply of a delivered message says what was delivered (ADR-15):
+
+    $JS.ACK.STREAM.CONSUMER.DELIVERED.STREAM_SEQ.CONSUMER_SEQ.STORED_NS.PENDING
+    $JS.ACK.DOMAIN.ACCOUNT_HASH.STREAM.CONSUMER.DELIVERED.STREAM_SEQ.CONSUMER_SEQ.STORED_NS.PENDING[...]
+
+Between servers the message's subject follows it after an `@`, and `_GR_.CLUSTER.SERVER.` may precede it
+(server/client.go: processMsgResults; server/gateway.go).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+ACK = "$JS.ACK."
+NEXT = "CONSUMER.MSG.NEXT"
+ADVISORY = "$JS.EVENT."
+_GATEWAY_REPLY = "_GR_."
+_GATEWAY_REPLY_LENGTH = 19  # `_GR_.`, two hashes of 6 characters, two dots
+_LONGEST_NUMBER = 20  # digits of 64 bits
+
+
+class ApiSubject(NamedTuple):
+    """An API request's subject, taken apart; empty texts for what it does not name. `rest` is what follows
+    the names: the filter of a consumer, the subject of a direct get. `certain` is False under a prefix that
+    is not JetStream's own: only the answer proves such a request."""
+
+    api: str
+    domain: str
+    stream: str
+    consumer: str
+    rest: str
+    certain: bool
+
+
+class AckSubject(NamedTuple):
+    """What an ack reply says of a delivery. `key` is the reply without what servers add on links, and
+    `subject` the message's own, which only links have in the reply."""
+
+    key: str
+    domain: str
+    stream: str
+    consumer: str
+    delivered: int
+    stream_seq: int
+    consumer_seq: int
+    stored_ns: int
+    pending: int
+    subject: str
+
+
+# The calls, by how many names follow: of a stream, of a stream and a consumer.
+_OF_STREAM = (
+    "STREAM.CREATE STREAM.UPDATE STREAM.INFO STREAM.DELETE STREAM.PURGE STREAM.MSG.GET"
+    " STREAM.MSG.DELETE STREAM.SNAPSHOT STREAM.RESTORE STREAM.LEADER.STEPDOWN STREAM.PEER.REMOVE"
+    " STREAM.PEER.EVACUATE STREAM.CANCEL_MOVE CONSUMER.NAMES CONSUMER.LIST DIRECT.GET"
+).split()
+_OF_CONSUMER = (
+    "CONSUMER.CREATE CONSUMER.DURABLE.CREATE CONSUMER.INFO CONSUMER.DELETE CONSUMER.MSG.NEXT"
+    " CONSUMER.PAUSE CONSUMER.UNPIN CONSUMER.RESET CONSUMER.LEADER.STEPDOWN"
+).split()
+_OF_NEITHER = (
+    "INFO STREAM.NAMES STREAM.LIST META.LEADER.STEPDOWN META.RESCUE SERVER.REMOVE SERVER.EVACUATE"
+    " ACCOUNT.PURGE ACCOUNT.STREAM.MOVE ACCOUNT.STREAM.CANCEL_MOVE"
+).split()
+_NAMES = {
+    **dict.fromkeys(_OF_NEITHER, 0),
+    **dict.fromkeys(_OF_STREAM, 1),
+    **dict.fromkeys(_OF_CONSUMER, 2),
+}
+
+
+def _alternatives(calls: list[str]) -> str:
+    return "|".join(re.escape(call) for call in sorted(calls, key=len, reverse=True))
+
+
+# A lone `INFO` is no call under a foreign prefix: too many subjects end like that.
+_FOREIGN = re.compile(rf"\.({_alternatives(_OF_STREAM + _OF_CONSUMER)})\.")
+_OWN = re.compile(rf"({_alternatives(list(_NAMES))})(?:\.|$)")
+_MARKS = (".STREAM.", ".CONSUMER.", ".DIRECT.GET.")
+
+
+def api_subject(subject: str) -> ApiSubject | None:
+    """What an API request asks for; None if the subject is none."""
+    if subject.startswith("$JS."):
+        head, api, rest = subject.partition(".API.")
+        domain = head[4:]
+        if not api or "." in domain or head == "$JS.EVENT":
+            return None
+        found = _OWN.match(rest)
+        if found is None:
+            # A call that this version does not know: named, with what follows as the rest.
+            return None if rest.startswith("$") else ApiSubject(rest, domain, "", "", "", True)
+        return _named(found[1], domain, rest[found.end() :], True)
+    if subject.startswith("$") or not any(mark in subject for mark in _MARKS):
+        return None
+    found = _FOREIGN.search(subject)
+    return None if found is None else _named(found[1], "", subject[found.end() :], False)
+
+
+def _named(api: str, domain: str, rest: str, certain: bool) -> ApiSubject:
+    count = _NAMES[api]
+    stream = consumer = ""
+    if count:
+        stream, _, rest = rest.partition(".")
+    if count == 2:
+        consumer, _, rest = rest.partition(".")
+    return ApiSubject(api, domain, stream, consumer, rest, certain)
+
+
+def ack_subject(reply: str) -> AckSubject | None:
+    """What an ack reply says; None if it is none."""
+    if reply.startswith(_GATEWAY_REPLY):
+        reply = reply[_GATEWAY_REPLY_LENGTH:]
+    if not reply.startswith(ACK):
+        return None
+    subject = ""
+    tokens = reply.split(".", 8)
+    if "@" in reply and len(tokens) == 9:
+        pending, at, tail = tokens[8].partition("@")
+        if at and pending.isdigit():
+            subject, tokens[8] = tail, pending
+            reply = reply[: len(reply) - len(tail) - 1]
+    if len(tokens) == 9 and "." in tokens[8]:
+        longer = reply.split(".", 10)
+        if len(longer) < 11:
+            return None
+        longer[10], at, subject = longer[10].partition("@")
+        reply = reply[: len(reply) - len(subject) - 1] if at else reply
+        longer[10] = longer[10].partition(".")[0]
+        domain = "" if longer[2] == "_" else longer[2]
+        return _numbered(reply, domain, longer[4], longer[5], longer[6:], subject)
+    if len(tokens) != 9:
+        return None
+    return _numbered(reply, "", tokens[2], tokens[3], tokens[4:], subject)
+
+
+def _numbered(
+    key: str, domain: str, stream: str, consumer: str, numbers: list[str], subject: str
+) -> AckSubject | None:
+    joined = "".join(numbers)
+    if not (joined.isascii() and joined.isdigit() and all(numbers)):
+        return None
+    if len(joined) > 5 * _LONGEST_NUMBER or not (stream and consumer):
+        return None
+    delivered, stream_seq, consumer_seq, stored_ns, pending = map(int, numbers)
+    return AckSubject(
+        key,
+        domain,
+        stream,
+        consumer,
+        delivered,
+        stream_seq,
+        consumer_seq,
+        stored_ns,
+        pending,
+        subject,
+    )
+
+
+_PURPOSES = (
+    ("$JS.ACK.", "acks"),
+    ("$JS.FC.", "flow control"),
+    ("$JS.EVENT.", "JetStream advisories"),
+    ("$JS.SNAPSHOT.", "JetStream snapshots"),
+    ("$JS.S.", "JetStream sources"),
+    ("$JS.M.", "JetStream mirrors"),
+    ("$JS.", "JetStream API"),
+    ("$JSC.", "JetStream cluster"),
+    ("$NRG.", "Raft"),
+    ("$KV.", "key-value"),
+    ("$O.", "objects"),
+    ("$SRV.", "service discovery"),
+    ("$SYS.", "system"),
+    ("$MQTT.", "MQTT"),
+    ("_STAN.", "NATS Streaming"),
+    ("_R_.", "service import replies"),
+    ("_GR_.", "gateway replies"),
+    ("$GR.", "gateway replies"),
+    ("$LDS.", "leafnode loop detection"),
+)
+
+
+def purpose(subject: str) -> str:
+    """What a subject that NATS reserves is for; empty for any other."""
+    if subject[:1] not in "$_":
+        return ""
+    return next((name for start, name in _PURPOSES if subject.startswith(start)), "")

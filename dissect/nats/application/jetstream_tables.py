@@ -1,0 +1,284 @@
+"""The tables of the JetStream layer: columns of their text, order of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+
+from ..declaration import Table, TextColumn
+from ..number_formats import duration_text, moment_text, size_text
+from ..records import Record
+from .api import ApiRecord
+from .consumers import ConsumerRecord
+from .deliveries import DeliveryRecord
+from .jetstream import JETSTREAM
+from .publishes import PublishRecord
+from .pulls import PullRecord
+from .streams import StreamRecord
+
+# Rows wait for answers and acks, and are larger than those of other tables.
+_WINDOW = 20_000
+_API_WINDOW = 4000
+
+
+def _of(name: str) -> Callable[..., str]:
+    """The cell of a text or number; empty where it is absent."""
+    get = attrgetter(name)
+
+    def cell(row: Record) -> str:
+        value = get(row)
+        return "" if value is None else str(value)
+
+    return cell
+
+
+def _some(name: str) -> Callable[..., str]:
+    """The cell of a count; empty where it is 0."""
+    get = attrgetter(name)
+    return lambda row: str(get(row) or "")
+
+
+def _duration(name: str) -> Callable[..., str]:
+    get = attrgetter(name)
+
+    def cell(row: Record) -> str:
+        value = get(row)
+        return "" if value is None else duration_text(value)
+
+    return cell
+
+
+def _size(name: str) -> Callable[..., str]:
+    get = attrgetter(name)
+    return lambda row: size_text(get(row)) if get(row) else ""
+
+
+def _odd(row: ApiRecord | PublishRecord | DeliveryRecord | PullRecord) -> str:
+    return " ".join(row.anomalies or ())
+
+
+def _failure(row: ApiRecord | PublishRecord) -> str:
+    number = row.err_code or row.code
+    return " ".join(filter(None, (str(number or ""), row.error, _odd(row))))
+
+
+_SESSION = TextColumn("session", 16, attrgetter("session"), shorter=lambda cell: cell[:8], rank=8)
+_TIME = TextColumn(
+    "time",
+    23,
+    lambda row: moment_text(row.ts_ns),
+    shorter=lambda cell: cell[11:],
+    rank=7,
+)
+_SEEN = TextColumn(
+    "seen",
+    23,
+    lambda row: moment_text(row.first_ns),
+    shorter=lambda cell: cell[11:],
+    rank=8,
+)
+_STREAM = TextColumn("stream", 12, _of("stream"), gives=True)
+_CONSUMER = TextColumn("consumer", 12, _of("consumer"), gives=True)
+_DOMAIN = TextColumn("domain", 8, _of("domain"), gives=True, rank=6)
+_SUBJECT = TextColumn("subject", 24, _of("subject"), gives=True)
+_ERROR = TextColumn("error", 24, _failure, gives=True, alarm=True)
+_ODD = TextColumn("odd", 16, _odd, gives=True, alarm=True)
+_LATENCY = TextColumn("latency", 8, _duration("latency_ns"), right=True, rank=2)
+
+
+def _number(name: str, column: str, width: int, rank: int = 0) -> TextColumn:
+    return TextColumn(name, width, _some(column), right=True, rank=rank)
+
+
+API = Table(
+    name="api",
+    singular="API call",
+    summary="List calls of the JetStream API, with their answers, and advisories.",
+    row=ApiRecord,
+    time="ts_ns",
+    position=attrgetter("ts_ns", "session", "number"),
+    window=_API_WINDOW,
+    text=(
+        _SESSION,
+        _TIME,
+        TextColumn("call", 22, attrgetter("api"), gives=True),
+        _STREAM,
+        _CONSUMER,
+        _DOMAIN,
+        _LATENCY,
+        _ERROR,
+    ),
+    layer=JETSTREAM,
+    payloads=True,
+)
+
+
+def _expected(row: PublishRecord) -> str:
+    said = (
+        row.expected_stream,
+        None if row.expected_last_seq is None else f"last {row.expected_last_seq}",
+        (
+            None
+            if row.expected_last_subject_seq is None
+            else f"subject last {row.expected_last_subject_seq}"
+        ),
+        row.expected_last_msg_id and f"last id {row.expected_last_msg_id}",
+    )
+    return ", ".join(filter(None, said))
+
+
+def _batch(row: PublishRecord) -> str:
+    if row.batch_id is None:
+        return ""
+    return f"{row.batch_id}:{row.batch_seq or '?'}{' commit' if row.batch_commit else ''}"
+
+
+PUBLISHES = Table(
+    name="publishes",
+    singular="publication",
+    summary="List messages published to JetStream, with their acks.",
+    row=PublishRecord,
+    time="ts_ns",
+    position=attrgetter("ts_ns", "session", "number"),
+    window=_WINDOW,
+    text=(
+        _SESSION,
+        _TIME,
+        _SUBJECT,
+        TextColumn("id", 10, _of("msg_id"), gives=True, rank=4),
+        TextColumn("expected", 16, _expected, gives=True, rank=5),
+        TextColumn("batch", 12, _batch, gives=True, rank=3),
+        TextColumn("bytes", 7, lambda row: size_text(row.payload_bytes), right=True, rank=6),
+        _STREAM,
+        TextColumn("seq", 6, _of("seq"), right=True),
+        TextColumn("duplicate", 9, lambda row: "yes" if row.duplicate else "", short="dup"),
+        _LATENCY,
+        _ERROR,
+    ),
+    layer=JETSTREAM,
+    payloads=True,
+)
+
+DELIVERIES = Table(
+    name="deliveries",
+    singular="delivery",
+    summary="List messages that consumers delivered, with their acks.",
+    row=DeliveryRecord,
+    time="ts_ns",
+    position=attrgetter("ts_ns", "session", "number"),
+    window=_WINDOW,
+    text=(
+        _SESSION,
+        _TIME,
+        _STREAM,
+        _CONSUMER,
+        TextColumn("seq", 6, _of("stream_seq"), right=True),
+        TextColumn("attempt", 7, _of("delivered_count"), right=True, short="try"),
+        TextColumn("pending", 7, _of("pending"), right=True),
+        _SUBJECT,
+        TextColumn("ack", 8, _of("ack")),
+        TextColumn("after", 8, _duration("ack_latency_ns"), right=True),
+        TextColumn("delay", 8, _duration("nak_delay_ns"), right=True, rank=3),
+        TextColumn("reason", 16, _of("term_reason"), gives=True, rank=2),
+        _ODD,
+    ),
+    layer=JETSTREAM,
+    payloads=True,
+)
+
+
+def _end(row: PullRecord) -> str:
+    return f"{row.end} {row.end_text or ''}".rstrip()
+
+
+PULLS = Table(
+    name="pulls",
+    singular="pull",
+    summary="List pull requests: what they got and how they ended.",
+    row=PullRecord,
+    time="ts_ns",
+    position=attrgetter("ts_ns", "session", "number"),
+    window=_WINDOW,
+    text=(
+        _SESSION,
+        _TIME,
+        _STREAM,
+        _CONSUMER,
+        _number("batch", "batch", 6),
+        TextColumn("expires", 8, _duration("expires_ns"), right=True, rank=3),
+        TextColumn("group", 8, _of("group"), gives=True, rank=4),
+        TextColumn("delivered", 9, _of("delivered"), right=True, short="got"),
+        TextColumn("end", 20, _end, gives=True),
+        TextColumn(
+            "lasted",
+            8,
+            lambda row: duration_text(row.end_ns - row.ts_ns) if row.end_ns else "",
+            right=True,
+            rank=2,
+        ),
+        _ODD,
+    ),
+    layer=JETSTREAM,
+    payloads=True,
+)
+
+STREAMS = Table(
+    name="streams",
+    singular="stream",
+    summary="List streams: configuration, state, publications and deliveries.",
+    row=StreamRecord,
+    time="first_ns",
+    position=attrgetter("first_ns", "session", "number", "stream"),
+    text=(
+        _SESSION,
+        _SEEN,
+        _STREAM,
+        _DOMAIN,
+        TextColumn("subjects", 20, lambda row: " ".join(row.subjects or ()), gives=True, rank=3),
+        TextColumn("messages", 8, _of("messages"), right=True, short="msgs"),
+        TextColumn("last", 7, _of("last_seq"), right=True),
+        _number("published", "publishes", 9),
+        TextColumn("refused", 7, _some("publish_errors"), right=True, alarm=True),
+        _number("delivered", "deliveries", 9),
+        _number("again", "redeliveries", 5),
+        _number("acks", "acks", 6),
+        _number("naks", "naks", 5, 2),
+        _number("terms", "terms", 5, 2),
+        TextColumn("pending", 7, _of("max_pending"), right=True),
+        TextColumn("deleted", 7, _some("deleted"), right=True, rank=1),
+    ),
+    layer=JETSTREAM,
+    payloads=True,
+    at_end=True,
+)
+
+CONSUMERS = Table(
+    name="consumers",
+    singular="consumer",
+    summary="List consumers: configuration, deliveries, acks, what waits for them.",
+    row=ConsumerRecord,
+    time="first_ns",
+    position=attrgetter("first_ns", "session", "number", "stream", "consumer"),
+    text=(
+        _SESSION,
+        _SEEN,
+        _STREAM,
+        _CONSUMER,
+        _DOMAIN,
+        TextColumn("filter", 16, lambda row: " ".join(row.filter or ()), gives=True, rank=5),
+        _number("pulls", "pulls", 6, 4),
+        _number("delivered", "deliveries", 9),
+        _number("again", "redeliveries", 5),
+        _number("acks", "acks", 6),
+        _number("naks", "naks", 5),
+        _number("terms", "terms", 5, 2),
+        TextColumn("first", 7, _of("first_pending"), right=True, rank=3),
+        TextColumn("pending", 7, _of("last_pending"), right=True),
+        TextColumn("most", 7, _of("max_pending"), right=True),
+        TextColumn("median", 8, _duration("ack_median_ns"), right=True),
+        TextColumn("p99", 8, _duration("ack_p99_ns"), right=True, rank=1),
+    ),
+    layer=JETSTREAM,
+    payloads=True,
+    at_end=True,
+)

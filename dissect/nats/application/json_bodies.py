@@ -1,0 +1,145 @@
+"""JSON in the payloads of JetStream, services and objects: read without ever raising, shown without secrets.
+
+Wire payloads may be cut, wrong, nested a thousand levels deep, or hold numbers of a million digits. What can
+be read is a dict; anything else is None, and the row says why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import cast
+
+from ..anomalies import Anomaly
+from ..declaration import LayerFrame
+from ..redact import MASK, masked_text, masked_values
+
+Object = dict[str, object]
+
+# Rows wait in memory until they are sorted, so a row shows only so much of a body. A stream's whole
+# configuration and state has about 2000 characters; lists of streams and subjects have megabytes.
+_SHOWN = 8192
+_PIECE = 512
+# Members that hold stored messages: contents, which no table but `frames` shows.
+_CONTENTS = ("data", "hdrs")
+
+
+def read_object(content: bytes) -> Object | None:
+    """The JSON object that a payload is; None if it is none."""
+    if content[:1] != b"{" and content.lstrip()[:1] != b"{":
+        return None
+    try:
+        value = json.loads(content.decode("utf-8", "replace"), parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def why_unread(frame: LayerFrame) -> str:
+    """The anomaly of a payload that should be a JSON object and could not be read."""
+    cut = frame.captured_bytes is not None
+    return Anomaly.TRUNCATED.value if cut else Anomaly.BAD_JSON.value
+
+
+def shown(value: Mapping[str, object]) -> str:
+    """The object on one line, without secrets and stored contents; long parts as their sizes."""
+    value = dict(value)
+    message = value.get("message")
+    if isinstance(message, dict):
+        hidden = {name: MASK for name in _CONTENTS if name in message}
+        value["message"] = {**message, **hidden}
+    if str(value.get("type", "")).endswith(".api_audit"):
+        value |= _audited(value)
+    try:
+        masked = masked_values(value)
+        text = _line(masked)
+        return text if len(text) <= _SHOWN else _line(_shortened(masked))
+    except (ValueError, RecursionError):
+        return MASK
+
+
+def _audited(value: Object) -> Object:
+    """The request and response that an audit repeats as texts."""
+    found: Object = {}
+    for name in ("request", "response"):
+        body = value.get(name)
+        if isinstance(body, str) and body:
+            inner = read_object(body.encode("utf-8", "replace"))
+            found[name] = MASK if inner is None else shown(inner)
+    return found
+
+
+def _line(value: object) -> str:
+    line: str = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return line
+
+
+def _shortened(value: Object) -> Object:
+    """The object with its long members replaced by how many there are."""
+    found: Object = {}
+    for name, item in value.items():
+        if len(_line(item)) <= _PIECE:
+            found[name] = item
+        elif isinstance(item, (list, dict)):
+            found[name] = f"{len(item)} items"
+        else:
+            found[name] = f"{str(item)[:_PIECE]}..."
+        if len(found) >= 64:  # no object of NATS has so many members
+            break
+    return found
+
+
+def text(value: Object, name: str) -> str:
+    """A member that is a text; empty if it is none."""
+    found = value.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def number(value: Object, name: str) -> int | None:
+    """A member that is an integer of 64 bits."""
+    found = value.get(name)
+    return found if type(found) is int and -(1 << 63) <= found < 1 << 64 else None
+
+
+def flag(value: Object, name: str) -> bool | None:
+    """A member that is true or false."""
+    found = value.get(name)
+    return found if isinstance(found, bool) else None
+
+
+def member(value: Object, name: str) -> Object:
+    """A member that is an object; empty if it is none."""
+    found = value.get(name)
+    return cast(Object, found) if isinstance(found, dict) else {}
+
+
+def error_of(value: Object) -> tuple[int | None, int | None, str | None]:
+    """`code`, `err_code` and the description of an error response (ADR-1)."""
+    error = value.get("error")
+    if isinstance(error, str):
+        return None, None, masked_text(error)
+    if not isinstance(error, dict):
+        return None, None, None
+    described = text(error, "description")
+    return (
+        number(error, "code"),
+        number(error, "err_code"),
+        masked_text(described) or None,
+    )
+
+
+def header(frame: LayerFrame, name: str) -> str | None:
+    """The first value of a header, its name exactly so: the server compares case-sensitively."""
+    values = frame.headers.get(name) if frame.headers else None
+    return values[0] if values else None
+
+
+def decimal(value: str | None) -> int | None:
+    """A header's value that is a number."""
+    if not value or not value.isascii() or not value.isdigit() or len(value) > 20:
+        return None
+    return int(value)
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,106 @@
+"""JSON bodies: read without raising, shown without secrets and stored contents."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissect.nats.application.json_bodies import (
+    decimal,
+    error_of,
+    flag,
+    member,
+    number,
+    read_object,
+    shown,
+    text,
+)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"null",
+        b"[1]",
+        b'"text"',
+        b'{"cut": ',
+        b'{"not": NaN}',
+        b'{"deep": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"long": ' + b"9" * 10_000 + b"}",
+        b"\xff\xfe",
+    ],
+)
+def test_what_is_no_object(content: bytes) -> None:
+    assert read_object(content) is None
+
+
+@given(st.binary(max_size=64))
+def test_any_bytes_are_read_or_refused(content: bytes) -> None:
+    for data in (content, b"{" + content, b'{"a":' + content + b"}"):
+        found = read_object(data)
+        if found is not None:
+            json.loads(shown(found))
+
+
+def test_secrets_and_stored_contents_are_masked() -> None:
+    said = shown(
+        {
+            "message": {"seq": 1, "data": "c2VjcmV0", "hdrs": "TkFUUw=="},
+            "password": "hunter2",
+            "external": "nats://u:hunter2@host:4222",
+        }
+    )
+    assert "c2VjcmV0" not in said and "TkFUUw" not in said and "hunter2" not in said
+    assert json.loads(said)["message"] == {"seq": 1, "data": "***", "hdrs": "***"}
+
+
+def test_an_audit_repeats_no_contents() -> None:
+    inner = json.dumps({"message": {"data": "c2VjcmV0"}})
+    audit = {
+        "type": "io.nats.jetstream.advisory.v1.api_audit",
+        "response": inner,
+        "request": "x",
+    }
+    said = json.loads(shown(audit))
+    assert json.loads(said["response"]) == {"message": {"data": "***"}}
+    assert said["request"] == "***"
+
+
+def test_long_bodies_are_shortened() -> None:
+    said = json.loads(shown({"total": 3, "streams": ["x" * 200] * 100, "text": "y" * 9000}))
+    assert said["total"] == 3 and said["streams"] == "100 items"
+    assert said["text"].endswith("...") and len(said["text"]) < 600
+
+
+def test_members_of_the_wrong_type_are_absent() -> None:
+    value = {"text": 1, "number": True, "large": 1 << 70, "flag": "true", "member": []}
+    assert text(value, "text") == "" and number(value, "number") is None
+    assert number(value, "large") is None and flag(value, "flag") is None
+    assert member(value, "member") == {}
+
+
+def test_errors() -> None:
+    said = {"code": 404, "err_code": 10059, "description": "stream not found"}
+    assert error_of({"error": said}) == (404, 10059, "stream not found")
+    assert error_of({"error": "plain"}) == (None, None, "plain")
+    assert error_of({}) == error_of({"error": 7}) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        ("17", 17),
+        ("0", 0),
+        ("-1", None),
+        ("", None),
+        (None, None),
+        ("9" * 30, None),
+        ("٣", None),
+    ],
+)
+def test_numbers_in_headers(value: str | None, expected: int | None) -> None:
+    assert decimal(value) == expected
