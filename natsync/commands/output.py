@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from collections.abc import Mapping
 
 from ..errors import ProtocolError
 from ..message import Msg
@@ -17,14 +18,14 @@ __all__ = ["Shown", "show"]
 Shown = str | int | float | dict[str, list[str]]
 
 
-def show(msg: Msg, form: str, flush: bool = True) -> None:
-    """Prints `msg`; `form` is `text`, `json` or `raw`."""
+def show(msg: Msg, form: str, flush: bool = True, more: Mapping[str, Shown] | None = None) -> None:
+    """Prints `msg`; `form` is `text`, `json` or `raw`. `more` comes first in the JSON object."""
     if form == "raw":
         if sys.stdout:  # which may be closed; print knows
             sys.stdout.flush()
             sys.stdout.buffer.write(msg.data + b"\n")
     elif form == "json":
-        print(json.dumps(_fields(msg)))
+        print(json.dumps({**(more or {}), **_fields(msg)}))
     else:
         print(f"[{_readable(msg.subject)}] {msg.data.decode('utf-8', 'backslashreplace')}")
     if flush:

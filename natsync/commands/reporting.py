@@ -53,6 +53,8 @@ _LOGINS = (("user", "password"), ("token",), ("creds",), ("nkey",))
 # What options of `connect` are called here, for what is wrong with them.
 _FLAGS = {
     "servers": "--server",
+    "config": "--config",
+    "force": "--force",
     "credentials": "--creds",
     "ca_file": "--tls-ca",
     "cert_file": "--tls-cert",
@@ -126,8 +128,8 @@ class Reporter:
             self.tell(error)
 
     def _reported_attempt(self, error: ConnectError) -> None:
-        """Why an attempt to reconnect failed: each reason once per outage. That a server is not there yet is
-        what "reconnecting" says already."""
+        """Why an attempt to reconnect failed: each reason once per outage. That a server is not there yet
+        is what "reconnecting" says already."""
         text = str(error)
         if error.step not in ("dns", "tcp") and text not in self._attempts and not self.interrupted:
             self._attempts.add(text)

@@ -120,6 +120,7 @@ class JetStream:
         self._api.check_supported(config)
         call = f"STREAM.{verb}.{check_stream_name(config.name)}"
         response = self._api.request(call, config.to_json())
+        response.pop("did_create", None)  # it is true where the stream was there before, too
         info = StreamInfo.from_json(response, self._api.subject(call))
         check_kept(config, info.config)
         return Stream(self._api, info)

@@ -64,7 +64,7 @@ class JSONObject:
                 except (ValueError, OverflowError):
                     extra[key] = said
                 else:
-                    if codec.is_lossy and codec.encode(known[key]) != said:
+                    if codec.is_lossy and codec.encode(known[key], False) != said:
                         exact[key] = (
                             said  # nanoseconds, which a datetime lacks, go back as they came
                         )
@@ -73,15 +73,15 @@ class JSONObject:
             raise InvalidResponseError(subject, f"{cls.__name__} without {', '.join(missing)}")
         return cls(**known, extra=extra, _exact=exact)
 
-    def to_json(self) -> dict[str, object]:
-        """What is sent of it."""
+    def to_json(self, *, complete: bool = False) -> dict[str, object]:
+        """What is sent of it; `complete` includes the fields at their defaults."""
         said: dict[str, object] = {}
         for name, codec in _schema(type(self)).items():
             value = getattr(self, name)
-            if value != codec.default or name in self.always:
+            if complete or value != codec.default or name in self.always:
                 exact = self._exact.get(name)
                 unchanged = exact is not None and codec.decode(exact, "") == value
-                said[name] = exact if unchanged else codec.encode(value)
+                said[name] = exact if unchanged else codec.encode(value, complete)
         return {**said, **self.extra}
 
     def needs(self) -> Iterator[tuple[str, str]]:
@@ -109,7 +109,7 @@ class _Codec(NamedTuple):
 
     check: Callable[[str, object], object]
     decode: Callable[[object, str], object]
-    encode: Callable[[object], object]
+    encode: Callable[[object, bool], object]
     is_lossy: bool = False
     default: object = None
     required: bool = False
@@ -185,7 +185,7 @@ def _simple(kind: type, words: str) -> _Codec:
             raise ValueError
         return value
 
-    return _Codec(check, decode, lambda value: value)
+    return _Codec(check, decode, lambda value, complete: value)
 
 
 def _check_seconds(name: str, value: object) -> object:
@@ -204,7 +204,7 @@ def _seconds(value: object, subject: str) -> float:
     return value / _NANOSECONDS
 
 
-def _to_nanoseconds(value: object) -> int:
+def _to_nanoseconds(value: object, complete: bool) -> int:
     assert isinstance(value, float)
     return round(value * _NANOSECONDS)
 
@@ -242,7 +242,7 @@ def _time(value: object, subject: str) -> datetime | None:
     return None if value.startswith("0001-01-01T00:00:00") else parse_time(value)
 
 
-def _format(value: object) -> object:
+def _format(value: object, complete: bool) -> object:
     assert isinstance(value, datetime)
     return format_time(value)
 
@@ -251,8 +251,8 @@ def _optional(inner: _Codec) -> _Codec:
     def check(name: str, value: object) -> object:
         return None if value is None else inner.check(name, value)
 
-    def encode(value: object) -> object:
-        return None if value is None else inner.encode(value)
+    def encode(value: object, complete: bool) -> object:
+        return None if value is None else inner.encode(value, complete)
 
     return inner._replace(check=check, encode=encode)
 
@@ -268,9 +268,9 @@ def _sequence(inner: _Codec) -> _Codec:
             raise ValueError
         return tuple(inner.decode(item, subject) for item in value)
 
-    def encode(value: object) -> object:
+    def encode(value: object, complete: bool) -> object:
         assert isinstance(value, tuple)
-        return [inner.encode(item) for item in value]
+        return [inner.encode(item, complete) for item in value]
 
     return _Codec(check, decode, encode)
 
@@ -286,9 +286,9 @@ def _mapping(inner: _Codec) -> _Codec:
             raise ValueError
         return {key: inner.decode(item, subject) for key, item in value.items()}
 
-    def encode(value: object) -> object:
+    def encode(value: object, complete: bool) -> object:
         assert isinstance(value, dict)
-        return {key: inner.encode(item) for key, item in value.items()}
+        return {key: inner.encode(item, complete) for key, item in value.items()}
 
     return _Codec(check, decode, encode)
 
@@ -299,9 +299,9 @@ def _object(cls: type[JSONObject]) -> _Codec:
             raise TypeError(f"{name} must be {cls.__name__}, not {type(value).__name__}")
         return value
 
-    def encode(value: object) -> object:
+    def encode(value: object, complete: bool) -> object:
         assert isinstance(value, JSONObject)
-        return value.to_json()
+        return value.to_json(complete=complete)
 
     return _Codec(check, cls.from_json, encode)
 

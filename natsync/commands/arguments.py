@@ -1,0 +1,166 @@
+"""Arguments that commands share, and how a command or a group of commands is added to the parser."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TypeVar
+
+from ..client import Client
+from ..options import DEFAULT_URL, MAX_WAIT
+from .reporting import Reporter
+
+__all__ = [
+    "Command",
+    "Commands",
+    "add_data",
+    "add_form",
+    "add_json",
+    "connection_options",
+    "count",
+    "header",
+    "seconds",
+    "whole",
+    "with_count",
+]
+
+Command = Callable[[Client, argparse.Namespace, Reporter], int]
+_N = TypeVar("_N", int, float)
+
+
+class _Parser(argparse.ArgumentParser):
+    """The parser of a command, or of a group, whose commands are added when it is used: their modules take
+    long to import."""
+
+    group = ""
+
+    def parse_known_args(  # type: ignore[override]  # the overload that argparse itself calls
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        group, self.group = self.group, ""
+        if group:
+            import_module(f".{group}", __package__).add_commands(Commands(self))
+        return super().parse_known_args(args, namespace)
+
+
+class Commands:
+    """The commands of a parser; called, it adds one and returns its parser."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._commands: argparse._SubParsersAction[_Parser] = parser.add_subparsers(
+            required=True, metavar="COMMAND", parser_class=_Parser
+        )
+
+    def __call__(
+        self, name: str, run: Command, text: str, timeout: float | None = 5.0, listens: bool = False
+    ) -> argparse.ArgumentParser:
+        """Adds a command that `run` carries out; one that `listens` goes on when the connection is lost."""
+        added = self._add(name, text)
+        told = "end when no message came for so long" if listens else "for each wait"
+        added.add_argument("--timeout", type=seconds, default=timeout, metavar="SECONDS", help=told)
+        added.set_defaults(command=run, listens=listens, header=[], form="text")
+        return added
+
+    def group(self, name: str, text: str) -> None:
+        """Adds a group of commands: those that `add_commands` of the module `name`, beside this one,
+        adds."""
+        self._add(name, text).group = name
+
+    def _add(self, name: str, text: str) -> _Parser:
+        return self._commands.add_parser(
+            name,
+            parents=[connection_options(argparse.SUPPRESS)],
+            help=text,
+            description=text,
+            allow_abbrev=False,
+        )
+
+
+def connection_options(default: str | None) -> _Parser:
+    """The options of every command, for each parser anew: argparse keeps a default with the option."""
+    shared = _Parser(add_help=False, argument_default=default)
+    group = shared.add_argument_group("connection")
+
+    def add(flags: str, metavar: str, text: str) -> None:
+        group.add_argument(*flags.split(), metavar=metavar, help=text)
+
+    add("-s --server", "URL", f"or several with commas (NATS_URL; {DEFAULT_URL})")
+    add("--user", "NAME", "(NATS_USER)")
+    add("--password", "PASSWORD", "seen by all who list processes: rather NATS_PASSWORD")
+    add("--token", "TOKEN", "seen by all who list processes: rather NATS_TOKEN")
+    add("--creds", "FILE", "credentials, JWT and seed (NATS_CREDS)")
+    add("--nkey", "FILE", "a seed (NATS_NKEY)")
+    switch: bool | str = argparse.SUPPRESS if default else False
+    group.add_argument("--tls", action="store_true", default=switch, help="demand TLS")
+    group.add_argument(
+        "--tls-first", action="store_true", default=switch, help="TLS before anything is said"
+    )
+    add("--tls-ca", "FILE", "authorities, instead of the system's (NATS_CA)")
+    add("--tls-cert", "FILE", "client certificate (NATS_CERT)")
+    add("--tls-key", "FILE", "its key (NATS_KEY; NATS_KEY_PASSWORD opens it)")
+    return shared
+
+
+def add_data(added: argparse.ArgumentParser, default: str | None, text: str) -> None:
+    """Adds a payload and headers."""
+    added.add_argument("data", nargs="?", default=default, help=text)
+    added.add_argument(
+        "-H", "--header", type=header, action="append", metavar="NAME:VALUE", help="repeatable"
+    )
+
+
+def with_count(
+    added: argparse.ArgumentParser, text: str, default: int | None = None
+) -> argparse.ArgumentParser:
+    """Adds `--count`."""
+    added.add_argument("--count", type=count, default=default, metavar="N", help=text)
+    return added
+
+
+def add_json(added: argparse.ArgumentParser) -> None:
+    """Adds `--json`."""
+    added.add_argument("--json", action="store_true", help="print one JSON object a line")
+
+
+def add_form(added: argparse.ArgumentParser) -> None:
+    """Adds `--json` and `--raw`."""
+    forms = added.add_mutually_exclusive_group()
+    for form, text in (
+        ("json", "print one JSON object a line"),
+        ("raw", "print the payload alone, and a line feed"),
+    ):
+        forms.add_argument(f"--{form}", action="store_const", dest="form", const=form, help=text)
+
+
+def header(text: str) -> tuple[str, str]:
+    """The name and value of a header."""
+    name, colon, value = text.partition(":")
+    if not colon or not name:
+        raise argparse.ArgumentTypeError("a header is NAME:VALUE")
+    return name, value.strip()
+
+
+def seconds(text: str) -> float:
+    """Seconds, above 0."""
+    return _number(float, text)
+
+
+def count(text: str) -> int:
+    """A whole number, above 0."""
+    return _number(int, text)
+
+
+def whole(text: str) -> int:
+    """A whole number, 0 or above."""
+    return 0 if text == "0" else _number(int, text)
+
+
+def _number(kind: Callable[[str], _N], text: str) -> _N:
+    try:
+        number = kind(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"not a number: {text}") from None
+    if not 0 < number < MAX_WAIT:
+        raise argparse.ArgumentTypeError(f"must be above 0 and below {MAX_WAIT:.0f}")
+    return number

@@ -1,0 +1,85 @@
+"""Streams, consumers and stored messages on standard output: text for people, JSON as in the server's
+API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from datetime import datetime
+
+from ..jetstream import StoredMsg
+from ..jetstream.json_object import JSONObject, format_time
+from ..message import Msg
+from .output import Shown, show
+
+__all__ = ["print_fields", "print_json", "print_object", "print_table", "show_stored"]
+
+
+_EMPTY: tuple[object, ...] = (None, "", (), {}, -1)
+
+
+def print_json(value: JSONObject) -> None:
+    """The whole object on one line, with the server's names and units."""
+    print(json.dumps(value.to_json(complete=True)))
+
+
+def print_fields(**fields: str | int) -> None:
+    """A JSON object of these."""
+    print(json.dumps(fields))
+
+
+def print_object(value: JSONObject, *, zeros: bool = False, indent: str = "") -> None:
+    """A line a field. Fields that are empty, or no limit, are left out, and, unless `zeros`, those that
+    are 0."""
+    shown = {item.name: getattr(value, item.name) for item in fields(value)}
+    shown |= shown.pop("extra")
+    del shown["_exact"]
+    wide = max(map(len, shown)) + 2
+    for name, field in shown.items():
+        empty = field.to_json() == {} if isinstance(field, JSONObject) else field in _EMPTY
+        if empty or field is False or not (field or zeros):
+            continue
+        if isinstance(field, JSONObject):
+            print(f"{indent}{name}:")
+            print_object(field, zeros=zeros and name != "config", indent=f"{indent}  ")
+        elif isinstance(field, tuple) and isinstance(field[0], JSONObject):
+            for part in field:
+                print(f"{indent}{name}:")
+                print_object(part, zeros=zeros, indent=f"{indent}  ")
+        else:
+            print(f"{indent}{name + ':':{wide}}{_text(field)}")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, datetime):
+        return format_time(value)
+    if isinstance(value, tuple):
+        return ", ".join(map(_text, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={_text(item)}" for name, item in value.items())
+    return f"{value:g} s" if isinstance(value, float) else str(value)
+
+
+def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns under their titles; numbers to the right."""
+    values = list(rows)
+    table = [[str(cell) for cell in row] for row in (titles, *values)]
+    wide = [max(map(len, column)) for column in zip(*table)]
+    right = [isinstance(cell, int) for cell in (values or [titles])[0]]
+    for row in table:
+        cells = [
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, wide, right)
+        ]
+        print("  ".join(cells).rstrip())
+
+
+def show_stored(msg: StoredMsg, form: str) -> None:
+    """A message of a stream; as JSON with sequence and time."""
+    place: dict[str, Shown] = {
+        "stream": msg.stream,
+        "seq": msg.seq,
+        "time": format_time(msg.time),
+    }
+    show(Msg(msg.subject, msg.data, headers=msg.headers), form, more=place)

@@ -1,0 +1,181 @@
+"""`natsync stream`: JetStream streams listed, shown, created, changed, purged, read, copied and deleted."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from ..client import Client
+from ..errors import OptionError
+from ..jetstream import JetStream, Stream, StreamConfig
+from .arguments import Commands, add_form, add_json
+from .config_options import add_config_options, read_config, stream_name
+from .jetstream_output import print_fields, print_json, print_object, print_table, show_stored
+from .reporting import Reporter
+
+__all__ = ["DONE", "add_commands", "add_force", "add_jetstream", "jetstream", "need_force"]
+
+DONE = 0
+
+
+def add_commands(command: Commands) -> None:
+    """Adds the commands of the group."""
+    listing = add_jetstream(command("ls", ls, "list streams"))
+    listing.add_argument("--subject", default="", help="only those with subjects that overlap")
+    listing.add_argument("--names", action="store_true", help="print names alone")
+    for name, run, text in (
+        ("info", info, "show the configuration and state of a stream"),
+        ("add", add, "create a stream"),
+        ("edit", edit, "change a stream; what no option says stays as it is"),
+        ("copy", copy, "create a stream with the configuration of another one"),
+        ("rm", rm, "delete a stream with its messages and consumers"),
+        ("purge", purge, "delete messages of a stream"),
+        ("get", get, "print a message of a stream"),
+    ):
+        added = add_jetstream(command(name, run, text))
+        added.add_argument("stream", type=stream_name)
+        if name in ("add", "edit", "copy"):
+            if name == "copy":
+                added.add_argument("new", type=stream_name, help="the name of the copy")
+            add_config_options(added, StreamConfig)
+        elif name == "info":
+            added.add_argument("--deleted", action="store_true", help="with deleted sequences")
+            added.add_argument(
+                "--count", metavar="SUBJECT", default="", help="count the messages of each subject"
+            )
+        elif name == "get":
+            _add_get(added)
+        elif name == "purge":
+            _add_purge(added)
+        else:
+            add_force(added)
+
+
+def _add_purge(added: argparse.ArgumentParser) -> None:
+    added.add_argument("--subject", default="", help="only messages whose subjects match")
+    some = added.add_mutually_exclusive_group()
+    some.add_argument("--seq", type=int, default=0, metavar="N", help="only those before it")
+    some.add_argument("--keep", type=int, default=0, metavar="N", help="all but the last ones")
+    add_force(added)
+
+
+def _add_get(added: argparse.ArgumentParser) -> None:
+    added.add_argument("seq", nargs="?", type=int, help="its sequence")
+    added.add_argument("--last", metavar="SUBJECT", default="", help="the last one on a subject")
+    added.add_argument("--direct", action="store_true", help="from any server that has a copy")
+    add_form(added)
+
+
+def add_jetstream(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Adds the options that say which JetStream is meant, and `--json` for all but messages."""
+    which = added.add_mutually_exclusive_group()
+    which.add_argument("--domain", metavar="NAME", help="the JetStream domain")
+    which.add_argument("--api-prefix", metavar="SUBJECT", help="the prefix of an imported API")
+    if not added.prog.endswith(" get"):
+        add_json(added)
+    return added
+
+
+def add_force(added: argparse.ArgumentParser) -> None:
+    """Adds `--force`."""
+    added.add_argument("-f", "--force", action="store_true", help="needed: it cannot be undone")
+
+
+def need_force(args: argparse.Namespace, doing: str) -> None:
+    """Raises OptionError without `--force`."""
+    if not args.force:
+        raise OptionError("force", f"{doing} cannot be undone: repeat it with --force")
+
+
+def jetstream(nc: Client, args: argparse.Namespace) -> JetStream:
+    """The context that the options ask for."""
+    return nc.jetstream(args.domain, args.api_prefix, args.timeout)
+
+
+def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Lists streams."""
+    js = jetstream(nc, args)
+    if args.names:
+        for name in js.stream_names(args.subject):
+            print(name)
+    elif args.json:
+        for info in js.streams(args.subject):
+            print_json(info)
+    else:
+        rows = [
+            (info.config.name, info.state.messages, info.state.bytes, info.state.consumer_count)
+            + (", ".join(info.config.subjects),)
+            for info in js.streams(args.subject)
+        ]
+        print_table(("NAME", "MESSAGES", "BYTES", "CONSUMERS", "SUBJECTS"), rows)
+    return DONE
+
+
+def info(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Shows a stream."""
+    stream = jetstream(nc, args).stream(args.stream)
+    if args.deleted or args.count:
+        stream.info(deleted_details=args.deleted, subjects_filter=args.count)
+    return _show(stream, args)
+
+
+def add(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Creates a stream."""
+    config = read_config(args, StreamConfig(args.stream))
+    return _show(jetstream(nc, args).create_stream(config), args)
+
+
+def edit(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Changes a stream."""
+    js = jetstream(nc, args)
+    config = read_config(args, js.stream(args.stream).cached_info.config)
+    return _show(js.update_stream(config), args)
+
+
+def copy(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Creates a stream like another one, whose subjects it cannot share."""
+    js = jetstream(nc, args)
+    config = replace(js.stream(args.stream).cached_info.config, name=args.new, subjects=())
+    return _show(js.create_stream(read_config(args, config)), args)
+
+
+def rm(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Deletes a stream."""
+    need_force(args, "deleting a stream")
+    jetstream(nc, args).delete_stream(args.stream)
+    if args.json:
+        print_fields(deleted=args.stream)
+    return DONE
+
+
+def purge(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Deletes messages, and says how many."""
+    need_force(args, "purging a stream")
+    stream = jetstream(nc, args).stream(args.stream)
+    purged = stream.purge(subject=args.subject, seq=args.seq, keep=args.keep)
+    if args.json:
+        print_fields(stream=args.stream, purged=purged)
+    else:
+        print(f"{purged} messages purged")
+    return DONE
+
+
+def get(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Prints a message."""
+    if (args.seq is None) == (not args.last):
+        raise OptionError("seq", "name a sequence or --last SUBJECT")
+    stream = jetstream(nc, args).stream(args.stream)
+    if args.last:
+        msg = stream.get_last_msg(args.last, direct=args.direct)
+    else:
+        msg = stream.get_msg(args.seq, direct=args.direct)
+    show_stored(msg, args.form)
+    return DONE
+
+
+def _show(stream: Stream, args: argparse.Namespace) -> int:
+    if args.json:
+        print_json(stream.cached_info)
+    else:
+        print_object(stream.cached_info, zeros=True)
+    return DONE
