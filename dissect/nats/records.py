@@ -106,6 +106,11 @@ class SessionRecord(Record):
     lame_duck_ns: Annotated[int | None, "when a server said that it shuts down"] = None
     connect_urls: Annotated[list[str] | None, "servers to connect to, by the latest INFO"] = None
     errors: Annotated[list[str] | None, "texts of -ERR, in order, the first 64"] = None
+    slow_consumer: Annotated[
+        str | None,
+        "error (an -ERR says so), or stalled: a side read nothing for 200 ms or more, and the other one"
+        " (of a client, the server) closed the connection then or within 10 s",
+    ] = None
     missing_bytes: Annotated[int, "sent, but not in the capture"] = 0
     skipped_bytes: Annotated[int, "captured, but not decoded"] = 0
     opaque_bytes: Annotated[int | None, "those of them that are TLS, S2 or WebSocket"] = None
@@ -186,6 +191,20 @@ class FlowRecord(Record):
     out_of_order_responder: Annotated[int, "packets"] = 0
     missing_originator: Annotated[int, "bytes sent, but not in the capture"] = 0
     missing_responder: Annotated[int, "bytes sent, but not in the capture"] = 0
+    zero_windows_originator: Annotated[int, "packets of the originator that said: send nothing"] = 0
+    zero_windows_responder: Annotated[int, "packets of the responder that said: send nothing"] = 0
+    zero_window_ns_originator: Annotated[
+        int, "how long the originator stopped the responder that way, in all"
+    ] = 0
+    zero_window_ns_responder: Annotated[
+        int, "how long the responder stopped the originator that way, in all"
+    ] = 0
+    window_full_originator: Annotated[
+        int, "packets of the originator that filled the responder's receive window"
+    ] = 0
+    window_full_responder: Annotated[
+        int, "packets of the responder that filled the originator's receive window"
+    ] = 0
     protocol: Annotated[str, "nats, tls, websocket or other"]
 
 

@@ -74,7 +74,8 @@ def _session_user(row: SessionRecord) -> str:
 
 def _session_end(row: SessionRecord) -> str:
     end = row.end if not row.ended_by else f"{row.end} by {row.ended_by}"
-    return end if row.start == "handshake" else f"{end}, midstream"
+    slow = ", slow consumer" if row.slow_consumer else ""
+    return end + slow + ("" if row.start == "handshake" else ", midstream")
 
 
 def _lost(row: SessionRecord) -> str:
@@ -168,6 +169,12 @@ def _retransmitted(row: FlowRecord) -> str:
     return _size(row.retransmitted_originator + row.retransmitted_responder)
 
 
+def _stopped(row: FlowRecord) -> str:
+    """How long each side stopped the other one."""
+    ways = (">", row.zero_window_ns_originator), ("<", row.zero_window_ns_responder)
+    return " ".join(f"{way} {duration_text(time_ns)}" for way, time_ns in ways if time_ns)
+
+
 def _disordered(row: FlowRecord) -> str:
     return _number(row.out_of_order_originator + row.out_of_order_responder or None)
 
@@ -191,6 +198,7 @@ _FLOWS = (
     TextColumn("sent", 7, lambda row: size_text(row.bytes_originator), right=True),
     TextColumn("received", 8, lambda row: size_text(row.bytes_responder), right=True, short="recv"),
     TextColumn("repeated", 8, _retransmitted, right=True, rank=2),
+    TextColumn("stopped", 10, _stopped, rank=4, gives=True),
     TextColumn("disordered", 10, _disordered, right=True, rank=1),
     TextColumn(
         "lost",

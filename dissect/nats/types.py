@@ -16,6 +16,7 @@ from .anomalies import Anomaly
 
 NEVER_NS = 1 << 128  # later than any packet: pcapng has 64 bits for seconds
 TICK_NS = 1_000_000_000  # the resolution of time-outs; see `Tick`
+NO_SCALE = -1  # see `Segment.window_scale`
 
 
 class Direction(Enum):
@@ -70,7 +71,10 @@ class Segment:
     `key` is source address, destination address, source port, destination port as they stand in the
     packet (12 bytes for IPv4, 36 for IPv6), `flags` the TCP flag byte, `payload` what was captured of
     the `length` payload bytes that the IP header says were there (snap length, offloading). `ordinal` is
-    the packet's number among all packets that were read, over all files, from 1.
+    the packet's number among all packets that were read, over all files, from 1. `window` is the receive
+    window as the header has it, not scaled; the largest where it was not captured. `window_scale` is the
+    shift count that a SYN offers (RFC 7323), `NO_SCALE` where it has no such option, and None where that
+    was not captured or this is no SYN.
     """
 
     ts_ns: int
@@ -83,6 +87,8 @@ class Segment:
     payload: bytes
     length: int
     ordinal: int = field(default=0, compare=False)
+    window: int = 0xFFFF
+    window_scale: int | None = None
 
 
 @dataclass(slots=True)

@@ -164,10 +164,13 @@ class Talk(Conversation[int]):
         greeted: bool = True,
         places: tuple[int, int] = (1000, 2**32 - 500),
         start_ns: int = 10**18,
+        scale: int | None = None,
     ) -> None:
         super().__init__(0, 1, places)
         self.segments: list[Segment] = []
         self._ns = start_ns
+        self.windows = [65535, 65535]
+        self.scale = scale  # of both windows
         if greeted:
             self.raw(0, b"", SYN)
             self.raw(1, b"", SYN | ACK)
@@ -177,7 +180,18 @@ class Talk(Conversation[int]):
 
     def emit(self, sender: int, flags: int, seq: int, ack: int, payload: bytes) -> None:
         where = self._ns, len(self.segments) + 1, "a.pcap", KEYS[sender]
-        self.segments.append(Segment(*where, seq, ack, flags, payload, len(payload)))
+        self.segments.append(
+            Segment(
+                *where,
+                seq,
+                ack,
+                flags,
+                payload,
+                len(payload),
+                window=self.windows[sender],
+                window_scale=self.scale if flags & SYN else None,
+            )
+        )
 
     def raw(self, side: int, data: bytes, flags: int = ACK, after_ns: int = 1000) -> None:
         """One segment, so long after the one before."""

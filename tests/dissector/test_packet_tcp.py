@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dissect.nats.capture import CaptureReport, read_packets, read_runs
 from dissect.nats.packet import PacketParser, flow_hash
-from dissect.nats.types import TICK_NS, Packet, Packets, Segment, Tick
+from dissect.nats.types import NO_SCALE, TICK_NS, Packet, Packets, Segment, Tick
 
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import (
@@ -30,7 +30,7 @@ from tests.support.pcapwriter import (
     link,
     tcp,
 )
-from tests.support.tcp_conversation import ACK, PSH
+from tests.support.tcp_conversation import ACK, PSH, SYN
 
 SAMPLES = sorted(CAPTURES.glob("*.pcap"))
 LINKS = {
@@ -63,8 +63,11 @@ def reason(packet: Packet) -> str:
     return name
 
 
-def by_dpkt(packet: Packet) -> tuple[bytes, int, int, int, bytes] | None:
-    """The key, numbers, flags and payload that dpkt sees."""
+Seen = tuple[bytes, int, int, int, bytes, int, int | None]
+
+
+def by_dpkt(packet: Packet) -> Seen | None:
+    """The key, numbers, flags, payload, window and window scale that dpkt sees."""
     if packet.linktype == RAW:
         network = (dpkt.ip6.IP6 if packet.data[:1] >= b"\x60" else dpkt.ip.IP)(packet.data)
     else:
@@ -75,13 +78,26 @@ def by_dpkt(packet: Packet) -> tuple[bytes, int, int, int, bytes] | None:
         return None
     its = network.data
     ports = its.sport.to_bytes(2, "big") + its.dport.to_bytes(2, "big")
-    return network.src + network.dst + ports, its.seq, its.ack, its.flags & 255, bytes(its.data)
+    numbers = its.seq, its.ack, its.flags & 255, bytes(its.data)
+    return network.src + network.dst + ports, *numbers, its.win, _scale(its)
 
 
-def seen(segment: Segment | None) -> tuple[bytes, int, int, int, bytes] | None:
+def _scale(its: dpkt.tcp.TCP) -> int | None:
+    if not its.flags & SYN:
+        return None
+    try:
+        options = dict(dpkt.tcp.parse_opts(its.opts))
+    except IndexError:
+        return None
+    scale = options.get(dpkt.tcp.TCP_OPT_WSCALE)
+    return min(scale[0], 14) if scale else NO_SCALE
+
+
+def seen(segment: Segment | None) -> Seen | None:
     if segment is None:
         return None
-    return segment.key, segment.seq, segment.ack, segment.flags, segment.payload
+    numbers = segment.seq, segment.ack, segment.flags, segment.payload
+    return segment.key, *numbers, segment.window, segment.window_scale
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)

@@ -157,3 +157,37 @@ def test_a_flow_that_begins_has_no_stride() -> None:
     assert not surveyed(talk.segments)
     assert not surveyed(talk.segments[1:])
     assert NAME in surveyed(go_on(talk).segments[2:])
+
+
+@pytest.mark.parametrize("size", [143, 144, 145])
+def test_full_windows_are_counted(size: int) -> None:
+    talk = Talk(scale=4)
+    talk.windows[0] = 9
+    start = go_on(talk).here
+    talk.raw(0, b"")
+    talk.raw(1, msg(b"a.b", 1, b"x" * (size - len(msg(b"a.b", 1, b"x" * 100)) + 100)))
+    assert talk.segments[-1].length == size
+    assert leap(go_on(talk).segments, start)
+
+
+@pytest.mark.parametrize(("window", "certain"), [(60, True), (44, False), (40, False)])
+def test_a_window_that_may_be_full_before_it_is_known(window: int, certain: bool) -> None:
+    """The receiver's latest window is in the state, not in the stretch: it may be full after 707 bytes."""
+    talk = Talk(scale=4)
+    talk.windows[0] = window
+    start = go_on(talk).here
+    talk.raw(1, msg(b"a.b", 1, b"x" * 690))
+    assert talk.segments[-1].length == 707
+    assert leap(go_on(talk).segments, start) is certain
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_nothing_is_passed_over_while_a_window_is_closed(before: bool) -> None:
+    talk = go_on(Talk())
+    talk.windows[0] = 0
+    if before:
+        talk.raw(0, b"")
+        talk.windows[0] = 100
+    start = talk.here
+    go_on(talk)
+    assert not leap(talk.segments, start)

@@ -107,12 +107,12 @@ def test_a_flow_can_be_turned_round() -> None:
     talk = Talk().handshake().from_server(b"MSG").from_client(b"PUB").close()
     done = Account().feed(talk.records[3:7])
     (flow,) = done.flows
-    done.table.swap(flow)
+    flow.swap()
     assert (flow.originator, flow.responder) == ("10.0.0.1:40000", "10.0.0.2:4222")
     assert flow.side(RESPONDER).bytes == 3
     done.feed(talk.records[7:])
     assert flow.ended_by is ORIGINATOR
-    done.table.swap(flow)
+    flow.swap()
     assert flow.ended_by is RESPONDER
     done.finish()
     assert done.ends == [(flow, ORIGINATOR), (flow, RESPONDER)]

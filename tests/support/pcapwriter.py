@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tests.support.tcp_conversation import ACK, PSH, RST, Conversation
+from tests.support.tcp_conversation import ACK, PSH, RST, SYN, Conversation
 
 ETHERNET, NULL, RAW, LOOP, SLL, SLL2 = 1, 0, 101, 108, 113, 276
 TCP, UDP, GRE = 6, 17, 47
@@ -40,10 +40,11 @@ def tcp(
     flags: int,
     payload: bytes = b"",
     options: bytes = b"",
+    window: int = 65535,
 ) -> bytes:
     """A TCP header and its payload; `options` in whole words; the checksum stays 0."""
     offset = (20 + len(options)) // 4 << 4
-    numbers = (*ports, seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, offset, flags, 65535, 0, 0)
+    numbers = (*ports, seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, offset, flags, window, 0, 0)
     return struct.pack("!HHIIBBHHH", *numbers) + options + payload
 
 
@@ -119,6 +120,7 @@ class Talk(Conversation[tuple[str, int]]):
     """A TCP conversation in packets, which its methods append to `records`.
 
     Each packet is `STEP_NS` after the one before. One that is sent with `skip` is missing in the capture.
+    `windows` are the receive windows that each endpoint announces, `syn_options` the options of its SYN.
     """
 
     def __init__(
@@ -132,11 +134,15 @@ class Talk(Conversation[tuple[str, int]]):
         super().__init__(client, server, isn)
         self.linktype = linktype
         self.now_ns = now_ns
+        self.windows = {client: 65535, server: 65535}
+        self.syn_options = {client: b"", server: b""}
         self.records: list[Record] = []
 
     def emit(self, sender: tuple[str, int], flags: int, seq: int, ack: int, payload: bytes) -> None:
         other = self.other(sender)
-        segment = tcp((sender[1], other[1]), seq, ack, flags, payload)
+        options = self.syn_options[sender] if flags & SYN else b""
+        ports = sender[1], other[1]
+        segment = tcp(ports, seq, ack, flags, payload, options, self.windows[sender])
         packet = link(ip(sender[0], other[0], segment), self.linktype)
         self.records.append(Record(self.now_ns, packet))
         self.now_ns += STEP_NS

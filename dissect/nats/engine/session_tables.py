@@ -19,7 +19,8 @@ from ..records import (
 )
 from ..sessions import EntryQuota, Session, SessionDelta
 from ..tables import TABLES
-from ..tcp.flow import End
+from ..tcp.flow import End, Flow
+from ..tcp.window import gave_up_on
 from ..types import NEVER_NS, Direction
 from .connections import Connection, PacketEvents, SortKey
 from .event_order import EventOrder
@@ -31,6 +32,7 @@ from .layer_rows import LayerRows, LayerStates
 _GROUP_EVENTS = 256
 _TOGETHER_BYTES = 1 << 20
 
+_RESPONDER = Direction.RESPONDER
 _AT_THE_END = frozenset(name for name, table in TABLES.items() if table.at_end)
 
 
@@ -299,7 +301,20 @@ def session_row(connection: Connection, session: Session) -> SessionRecord:
         retransmitted_bytes=sum(side.stream.retransmitted_bytes for side in flow.sides),
     )
     session.fill(record, framing.kind)
+    record.slow_consumer = _slow_consumer(record, flow)
     return record
+
+
+def _slow_consumer(record: SessionRecord, flow: Flow) -> str | None:
+    """How it shows that a server took the other side for a slow consumer, if it did. nats-server closes the
+    connection when its deadline for writing is over, or too much waits, mostly without an -ERR: what it would
+    say cannot be sent (server/client.go, `flushOutbound`)."""
+    if any(text.lower().startswith("slow consumer") for text in record.errors or ()):
+        return "error"
+    slow = gave_up_on(flow)
+    if slow is None or record.end == "error" or (slow is _RESPONDER and record.kind == "client"):
+        return None
+    return "stalled"
 
 
 def _anomaly_row(connection: Connection, note: Note) -> AnomalyRecord:
@@ -332,6 +347,12 @@ def _flow_row(connection: Connection) -> FlowRecord:
         start="midstream" if flow.midstream else "handshake",
         end=flow.end.value,
         ended_by=flow.ended_by.value if flow.ended_by else None,
+        zero_windows_originator=originator.zero_windows,
+        zero_windows_responder=responder.zero_windows,
+        zero_window_ns_originator=originator.zero_window_ns,
+        zero_window_ns_responder=responder.zero_window_ns,
+        window_full_originator=originator.window_full,
+        window_full_responder=responder.window_full,
         retransmitted_originator=originator.stream.retransmitted_bytes,
         retransmitted_responder=responder.stream.retransmitted_bytes,
         out_of_order_originator=originator.stream.out_of_order,

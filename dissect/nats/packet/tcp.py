@@ -1,6 +1,6 @@
 """TCP headers: packets -> segments, or the reason why there is none.
 
-Follows RFC 9293. Options are passed over by the header's length; checksums are not looked at.
+Follows RFC 9293. Of the options only the window scale of a SYN is read; checksums are not looked at.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from zlib import crc32
 
-from ..types import TICK_NS, Packet, Packets, Segment, Tick
+from ..types import NO_SCALE, TICK_NS, Packet, Packets, Segment, Tick
 from .fragments import Fragments
 from .ip import CUT_OFF, EXTENSIONS, TCP, Datagram, find_datagram, past_extensions, proto_name
 from .link import ETHERNET, find_ip
 from .tunnels import CARRIERS, look_inside
 
 # The common packet in one go, by link: what announces IPv4; first byte, length, fragment, protocol of IPv4;
-# addresses and ports (which are neighbours then), sequence, acknowledgement, offset, flags of TCP.
-_COMMON = "BxH2xHxB2x12sIIBB"
+# addresses and ports (which are neighbours then), sequence, acknowledgement, offset, flags, window of TCP.
+_COMMON = "BxH2xHxB2x12sIIBBH"
 _SHAPES = {
     1: (struct.Struct("!12x2s" + _COMMON), b"\x08\x00", 14),
     113: (struct.Struct("!14x2s" + _COMMON), b"\x08\x00", 16),
@@ -29,6 +29,14 @@ _SHAPES = {
 _UNUSUAL = _SHAPES[1]
 _FIVE_WORDS = 0x45  # IPv4 without options
 _HEADER = struct.Struct("!4sIIBB")
+_WINDOW = struct.Struct("!H")
+# The size of both headers, by the byte of TCP's that has its own; IPv4's has 20.
+_HEADERS = tuple((offset >> 2 & 60) + 20 for offset in range(256))
+_FIXED = 20  # bytes of a TCP header before its options
+_SYN = 2
+_END, _PADDING, _WINDOW_SCALE = 0, 1, 3
+# The largest window scale: what is beyond counts as this (RFC 7323, 2.3).
+_LARGEST_SCALE = 14
 
 # Far above what Linux sends as one packet (512 KiB with "BIG TCP"), far below half the sequence space.
 _LARGEST = 1 << 24
@@ -97,7 +105,7 @@ class PacketParser:
         capture, block, linktype = run.capture, run.block, run.linktype
         shape, announced, ip_at = _SHAPES.get(linktype, _UNUSUAL)
         smallest = shape.size if linktype in _SHAPES else len(block) + 1
-        unpack = shape.unpack_from
+        unpack, headers = shape.unpack_from, _HEADERS
         number = run.first - 1
         before = self._packets - number
         for ts_ns, start, end, wire_bytes in run.places:
@@ -105,10 +113,10 @@ class PacketParser:
             segment = None
             is_common = start + smallest <= end
             if is_common:
-                kind, first, total, fragment, proto, key, seq, ack, offset, flags = unpack(
+                kind, first, total, fragment, proto, key, seq, ack, offset, flags, window = unpack(
                     block, start
                 )
-                header = (offset >> 2 & 60) + 20
+                header = headers[offset]
                 is_common = (
                     kind == announced
                     and first == _FIVE_WORDS
@@ -140,8 +148,12 @@ class PacketParser:
                 size = total - header
                 order = before + number
                 segment = Segment(
-                    ts_ns, number, capture, key, seq, ack, flags, payload, size, order
+                    ts_ns, number, capture, key, seq, ack, flags, payload, size, order, window
                 )
+                if flags & _SYN:
+                    segment.window_scale = window_scale(
+                        block[at + 40 : min(at + header, end)], header - 40
+                    )
             append(segment)
         self._second_ns = since_ns, until_ns
         self._packets += len(run.places)
@@ -237,9 +249,27 @@ def _segment(packet: Packet, data: bytes, datagram: Datagram) -> Segment | str:
         return CUT_OFF
     ports, seq, ack, offset, flags = _HEADER.unpack_from(data, start)
     body = start + (offset >> 4) * 4
-    if not start + 20 <= body <= end or end - body > _LARGEST:
+    options = start + _FIXED
+    if not options <= body <= end or end - body > _LARGEST:
         return "bad tcp header"
     key = addresses + ports
     payload = data[body:end]
-    ts_ns, number, capture = packet.ts_ns, packet.number, packet.capture
-    return Segment(ts_ns, number, capture, key, seq, ack, flags, payload, end - body)
+    place = packet.ts_ns, packet.number, packet.capture, key
+    segment = Segment(*place, seq, ack, flags, payload, end - body)
+    if start + _HEADER.size + _WINDOW.size <= len(data):
+        (segment.window,) = _WINDOW.unpack_from(data, start + _HEADER.size)
+    if flags & _SYN:
+        segment.window_scale = window_scale(data[options:body], body - options)
+    return segment
+
+
+def window_scale(captured: bytes, size: int) -> int | None:
+    """The window scale among the options of a SYN, which are `size` bytes; NO_SCALE where it is not among
+    them, and None where that was not captured."""
+    options = captured[:size]
+    at = 0
+    while at + 2 < len(options) and options[at] != _END:
+        if options[at] == _WINDOW_SCALE:
+            return min(options[at + 2], _LARGEST_SCALE)
+        at += 1 if options[at] == _PADDING else max(options[at + 1], 2)
+    return NO_SCALE if len(options) == size else None

@@ -16,6 +16,7 @@ from ..engine.session_tables import SessionTables
 from ..framing.events import Batch, RolesSwapped
 from ..sessions import SessionDelta
 from ..tcp.flow import End, Flow, Side
+from ..tcp.window import may_fill_window
 from ..transport.detect import Verdict
 from ..types import Chunk, Direction, Gap
 from .chunk_summary import (
@@ -54,6 +55,8 @@ def advance(
         if direction.ack_seq >= 0:  # a stray would not be counted
             if not all(map(side.stream.near, (direction.ack_seq - 1, direction.ack_seq + 1))):
                 return False
+        if may_fill_window(side, direction.first_seq, direction.early):
+            return False
     if any(direction.size for direction in summary.directions):
         if connection is None or not _says(connection, session_tables, sides, summary):
             return False
@@ -73,15 +76,20 @@ def _sides(flow: Flow, summary: ChunkSummary) -> tuple[Side, Side] | None:
 
 
 def _is_quiet(flow: Flow) -> bool:
-    """Whether nobody has said anything of an end."""
+    """Whether nobody has said anything of an end, nor stopped the other."""
     said = (side.fin or side.reset is not None or side.stray is not None for side in flow.sides)
-    return not (flow.over or flow.closed_ns is not None or flow.end is not End.OPEN or any(said))
+    watched = any(side.window_watched for side in flow.sides)
+    ended = flow.over or flow.closed_ns is not None or flow.end is not End.OPEN
+    return not (ended or watched or any(said))
 
 
 def _count(side: Side, peer: Side, direction: DirectionSummary) -> None:
     """What flow table and reassembly keep of the packets."""
     side.packets += direction.packets
     side.bytes += direction.size
+    side.window_full += sum(
+        count for unit, count in direction.fills.items() if unit == side.window_unit
+    )
     if direction.chunk:
         side.stream.advance(_moved(direction.chunk, side.stream.offset))
     if direction.last:

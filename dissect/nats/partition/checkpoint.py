@@ -153,7 +153,8 @@ class _Pickler(pickle.Pickler):
 def _witness(segment: Segment) -> tuple[type[Segment], tuple[object, ...]]:
     """A segment that is remembered: its bytes are where they were needed."""
     place = segment.ts_ns, segment.number, segment.capture, segment.key
-    return Segment, (*place, segment.seq, segment.ack, segment.flags, b"", segment.length)
+    rest = segment.seq, segment.ack, segment.flags, b"", segment.length, 0, segment.window
+    return Segment, (*place, *rest)
 
 
 class _Unpickler(pickle.Unpickler):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from io import BytesIO
 from operator import attrgetter
 
@@ -33,6 +33,8 @@ from ..types import Chunk, Segment
 class DirectionSummary:
     """One direction: `size` bytes from `first_seq` on, with the last packet and the last bytes. `ack_seq` is
     the sequence number, give or take one, of packets without bytes before those; -1 if there are none.
+    Before the other side's first packet, it sends `early` bytes; for each unit in which that side's windows
+    may count, `fills` has how many later segments fill them.
     """
 
     key: bytes
@@ -42,6 +44,8 @@ class DirectionSummary:
     last: Segment | None
     chunk: Chunk | None
     ack_seq: int = -1
+    early: int = 0
+    fills: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

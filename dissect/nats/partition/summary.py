@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from natsync.protocol import (
@@ -27,6 +28,7 @@ from ..framing.contexts import mirrored
 from ..framing.events import Batch, Event
 from ..sessions import SessionDelta
 from ..tcp.strays import is_near
+from ..tcp.window import unit_that_fits
 from ..types import Chunk, Direction, Gap, Segment
 from .chunk_summary import (
     Bytes,
@@ -76,7 +78,7 @@ class DirectionBuilder:
     learns something."""
 
     __slots__ = (
-        "builder number key packets first_seq ack_seq next_seq size last"
+        "builder number key packets first_seq ack_seq next_seq size last peer early fills"
         " piece pending at context skip stream decoder first ts_ns"
     ).split()
 
@@ -84,19 +86,20 @@ class DirectionBuilder:
         self.builder = builder
         self.number = number
         self.key = key
-        self.packets = 0
+        self.packets = self.early = 0
         self.first_seq = self.next_seq = self.ack_seq = -1
         self.size = 0
         self.last: Segment | None = None
+        self.peer: DirectionBuilder
+        self.fills: dict[int, int] = {}
         self.piece: PacketBytes | None = None  # of the last packet that had bytes
         self.pending: deque[PacketBytes] = deque()
-        self.at = 0
+        self.at = self.ts_ns = 0
         self.context: Context | None = None
         self.skip: FrameRun | None = None
         self.stream: FrameStream | None = None
         self.decoder: Decoder | None = None  # once the builder reads the frames itself
         self.first: PacketBytes | None = None  # the packet where the frame in progress begins
-        self.ts_ns = 0
 
     def open(self, context: Context) -> None:
         """The builder reads the frames itself from now on. If nothing was seen of this direction, the next
@@ -113,13 +116,14 @@ class DirectionBuilder:
         self.ts_ns = self.stream.ts_ns if self.stream else 0
 
     def follow(self, segment: Segment) -> bool:
-        """Counts a segment. False if it is not a plain ACK, complete, and the next in order."""
+        """Counts a segment. False if it is not a plain ACK, complete, and the next in order, or if its
+        window is 0."""
         self.packets += 1
         self.last = segment
         builder = self.builder
         if segment.ts_ns > builder.last_ns:
             builder.last_ns = segment.ts_ns
-        if segment.flags & 0x17 != _ACK:
+        if segment.flags & 0x17 != _ACK or not segment.window:
             return False
         length = segment.length
         seq = segment.seq
@@ -137,6 +141,11 @@ class DirectionBuilder:
         self.next_seq = seq + length & 0xFFFFFFFF
         start = self.size
         self.size = end = start + length
+        latest = self.peer.last
+        if latest is None:
+            self.early = end
+        elif unit := unit_that_fits(self.next_seq, latest):
+            self.fills[unit] = self.fills.get(unit, 0) + 1
         builder.packet_index += 1
         self.piece = piece = PacketBytes(builder.packet_index, start, end, segment)
         if builder.steps is not None:
@@ -164,13 +173,12 @@ class DirectionBuilder:
 
     def summary(self) -> DirectionSummary:
         """The summary of this direction."""
-        last, piece = self.last, self.piece
-        if last:
-            place = last.ts_ns, last.number, last.capture, last.key
-            last = Segment(*place, last.seq, last.ack, last.flags, b"", last.length)
+        last = replace(self.last, payload=b"") if self.last else None
+        piece = self.piece
         chunk = piece.chunk(piece.start, piece.end) if piece else None
         numbers = self.packets, self.first_seq, self.size
-        return DirectionSummary(self.key, *numbers, last, chunk, self.ack_seq)
+        windows = self.early, self.fills
+        return DirectionSummary(self.key, *numbers, last, chunk, self.ack_seq, *windows)
 
 
 class FlowSummaryBuilder:
@@ -181,7 +189,9 @@ class FlowSummaryBuilder:
 
     def __init__(self, key: bytes, back: bytes, payloads: bool = False) -> None:
         self.payloads = payloads
-        self.directions = DirectionBuilder(self, 0, key), DirectionBuilder(self, 1, back)
+        one, other = DirectionBuilder(self, 0, key), DirectionBuilder(self, 1, back)
+        one.peer, other.peer = other, one
+        self.directions = one, other
         self.packet_index = 0
         self.last_ns = 0
         self.fed_bytes = 0  # that are pending, or in steps

@@ -18,6 +18,8 @@ from ..types import Chunk, Direction, Item, Segment
 
 _TCP = 6
 _SYN, _RST, _ACK = 2, 4, 16
+UNKNOWN = 1 << 32
+"""A `window_unit` with which no window is equal to a distance between sequence numbers, but 0."""
 
 
 class End(Enum):
@@ -71,9 +73,33 @@ class Stray(NamedTuple):
 class Side:
     """One direction of a flow. `packets` counts all of its packets, `bytes` their TCP payload,
     repetitions included; what is lost and repeated in it is counted by its `stream`. `reset` is where
-    in the stream it said RST. `stray`: see `strays`."""
+    in the stream it said RST. `stray`: see `strays`.
 
-    __slots__ = ("key", "direction", "stream", "packets", "bytes", "fin", "reset", "stray")
+    Of receive windows (see `window`): `zero_windows` are the packets that said 0, `zero_window_ns` how long
+    that lasted in all, `closed_ns` since when it lasts now, `stopped_ns` when it last ended after long;
+    `window_full` are the segments that filled the other side's window, which counts in units of
+    `window_unit` bytes, or UNKNOWN; `window_scale` is that of the SYN. While `window_watched`, any packet
+    may change these.
+    """
+
+    __slots__ = (
+        "key",
+        "direction",
+        "stream",
+        "packets",
+        "bytes",
+        "fin",
+        "reset",
+        "stray",
+        "zero_windows",
+        "zero_window_ns",
+        "closed_ns",
+        "stopped_ns",
+        "window_full",
+        "window_unit",
+        "window_scale",
+        "window_watched",
+    )
 
     def __init__(self, key: bytes, direction: Direction, stream: ByteStream) -> None:
         self.key = key
@@ -84,6 +110,12 @@ class Side:
         self.fin = False
         self.reset: int | None = None
         self.stray: Stray | None = None
+        self.zero_windows = self.zero_window_ns = self.window_full = 0
+        self.closed_ns: int | None = None
+        self.stopped_ns: int | None = None
+        self.window_unit = UNKNOWN
+        self.window_scale: int | None = None
+        self.window_watched = False
 
 
 @dataclass(slots=True, eq=False)
@@ -92,8 +124,8 @@ class Flow:
 
     `id` is the session id; `originator` and `responder` are "ip:port", "[ip]:port" for IPv6; `capture`
     is the file of the first packet. `midstream`: neither SYN nor SYN-ACK was seen, so that the originator
-    is a guess. `ended_by` is who sent the first FIN or RST. `closed_ns` is when it was closed, if it was.
-    `over`: nothing more will be delivered.
+    is a guess. `ended_by` is who sent the first FIN or RST, at `ended_ns`. `closed_ns` is when it was closed,
+    if it was. `over`: nothing more will be delivered.
 
     Nothing that a flow holds refers back to it, so that its memory is free with the last reference to it
     and not when a garbage collector looks.
@@ -110,6 +142,7 @@ class Flow:
     sides: tuple[Side, Side]
     end: End = End.OPEN
     ended_by: Direction | None = None
+    ended_ns: int | None = None
     closed_ns: int | None = None
     over: bool = False
 
@@ -117,6 +150,15 @@ class Flow:
         """The counters of one direction."""
         first, second = self.sides
         return first if first.direction is direction else second
+
+    def swap(self) -> None:
+        """Exchange originator and responder: what comes from now on says the new direction. The caller
+        turns round what it already holds."""
+        self.originator, self.responder = self.responder, self.originator
+        for side in self.sides:
+            side.direction = side.direction.other
+        if self.ended_by is not None:
+            self.ended_by = self.ended_by.other
 
 
 # A flow, the side that sends segments with some key, and the other side.
@@ -157,6 +199,13 @@ def is_closed(flow: Flow) -> bool:
     if all(side.fin or not side.packets for side in flow.sides):
         return True
     return any(side.reset is not None and side.stream.offset <= side.reset for side in flow.sides)
+
+
+def worth(flow: Flow) -> tuple[bool, bool, int]:
+    """How much a flow would be missed: least a closed one, then one without a byte of payload, then the
+    longest silent."""
+    one, other = flow.sides
+    return flow.closed_ns is None, one.bytes + other.bytes > 0, flow.last_ns
 
 
 def move_routes(flow: Flow, source: dict[bytes, Route], target: dict[bytes, Route]) -> None:

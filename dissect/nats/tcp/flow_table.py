@@ -3,7 +3,7 @@
 A flow is one TCP connection. It begins with a SYN; or with any segment between two endpoints that have no
 flow (midstream). The originator is who sent the SYN, or did not send the SYN-ACK; midstream, who was
 seen first, since ports prove nothing: a layer that learns better from the conversation calls
-`FlowTable.swap`. The next flow between the same ports begins with a SYN whose sequence number is not the
+`Flow.swap`. The next flow between the same ports begins with a SYN whose sequence number is not the
 flow's, or, when the flow was closed, with bytes that lie nowhere near its own; or with packets that lie
 nowhere near the flow in either direction (see `strays`).
 
@@ -39,8 +39,10 @@ from .flow import (
     move_routes,
     reversed_key,
     session_id,
+    worth,
 )
 from .strays import fitting, is_stray, left_out
+from .window import end_windows, fills_window, learn_scale, note_window
 
 _FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
 
@@ -95,12 +97,18 @@ class FlowTable:
         if ts_ns > flow.last_ns:
             flow.last_ns = ts_ns
         side.packets += 1
+        if not segment.window or side.window_watched:
+            note_window(side, receiver, segment)
         peer.ack = segment
         length = segment.length
         if not length:
             return _NOTHING
         side.bytes += length
-        return [(flow, side.direction, stream.push(segment))]
+        items = stream.push(segment)
+        ack = stream.ack  # as `fills_window`, for a little less than its call
+        if ack and (stream.next_seq - ack.ack) & 0xFFFFFFFF == ack.window * side.window_unit:
+            side.window_full += fills_window(side, segment)
+        return [(flow, side.direction, items)]
 
     def tick(self, ts_ns: int) -> list[Delivery]:
         """The ends of the flows whose time is over at `ts_ns`."""
@@ -143,15 +151,6 @@ class FlowTable:
         """Forget a flow with which another table goes on."""
         self._remove(flow)
 
-    def swap(self, flow: Flow) -> None:
-        """Exchange originator and responder of a flow: what comes from now on says the new direction.
-        The caller turns round what it already holds."""
-        flow.originator, flow.responder = flow.responder, flow.originator
-        for side in flow.sides:
-            side.direction = side.direction.other
-        if flow.ended_by is not None:
-            flow.ended_by = flow.ended_by.other
-
     def _add_rare(self, segment: Segment) -> list[Delivery]:
         """`add`, for segments that open, close or outlive flows."""
         key, ts_ns, flags = segment.key, segment.ts_ns, segment.flags
@@ -172,7 +171,7 @@ class FlowTable:
         flow.last_ns = max(flow.last_ns, ts_ns)
         side.packets += 1
         if flags & _SYN:
-            self._learn(route, flags)
+            self._learn(route, segment)
         deliveries += self._reset(route, segment) if flags & _RST else self._feed(route, segment)
         if flags & (_FIN | _RST):
             self._close(flow, side, segment)
@@ -206,6 +205,9 @@ class FlowTable:
         deliveries: list[Delivery] = []
         flow, side, peer = route
         flags = segment.flags
+        if not segment.window or side.window_watched:
+            note_window(side, peer, segment)
+        side.window_full += fills_window(side, segment)
         if flags & _ACK:
             items = peer.stream.acked(segment)
             if items:
@@ -273,14 +275,15 @@ class FlowTable:
         self._set_deadline(flow)
         return self._routes[key]
 
-    def _learn(self, route: Route, flags: int) -> None:
-        """A SYN in a flow that began without one: it was late. It says who opened the connection; but
+    def _learn(self, route: Route, segment: Segment) -> None:
+        """A SYN. In a flow that began without one, it was late. It says who opened the connection; but
         nobody is turned round once bytes were delivered, then the flow stays midstream."""
         flow, side, peer = route
-        opener = Direction.RESPONDER if flags & _ACK else Direction.ORIGINATOR
+        learn_scale(side, peer, segment)
+        opener = Direction.RESPONDER if segment.flags & _ACK else Direction.ORIGINATOR
         if flow.midstream:
             if side.direction is not opener and not side.stream.offset + peer.stream.offset:
-                self.swap(flow)
+                flow.swap()
             flow.midstream = side.direction is not opener
 
     def _reset(self, route: Route, segment: Segment) -> list[Delivery]:
@@ -301,7 +304,7 @@ class FlowTable:
             return
         if flow.end is End.OPEN:
             flow.end = End.RST if segment.flags & _RST else End.FIN
-            flow.ended_by = side.direction
+            flow.ended_by, flow.ended_ns = side.direction, segment.ts_ns
         if flow.closed_ns is None and is_closed(flow):
             flow.closed_ns = segment.ts_ns
             move_routes(flow, self._routes, self._closed)
@@ -312,7 +315,7 @@ class FlowTable:
         flow.closed_ns = None
         move_routes(flow, self._closed, self._routes)
         if flow.end is End.RST:
-            flow.end, flow.ended_by = End.OPEN, None
+            flow.end, flow.ended_by, flow.ended_ns = End.OPEN, None, None
         for side in flow.sides:
             side.reset = None
 
@@ -353,13 +356,7 @@ class FlowTable:
         return ended
 
     def _evict(self) -> list[Flow]:
-        """Take out the flows that are missed least: closed ones, then those without a byte of payload,
-        then the longest silent. An eighth of all goes, so that the search is rare."""
-
-        def worth(flow: Flow) -> tuple[bool, bool, int]:
-            one, other = flow.sides
-            return flow.closed_ns is None, one.bytes + other.bytes > 0, flow.last_ns
-
+        """Take out the flows that are missed least. An eighth of all goes, so that the search is rare."""
         flows = self._flows.values()
         ended = nsmallest(len(flows) // 8 + 1, flows, key=worth)
         for flow in ended:
@@ -387,6 +384,7 @@ def _ends(flows: Iterable[Flow], witness: Segment | None = None) -> list[Deliver
     deliveries = []
     for flow in sorted(flows, key=_beginning):
         flow.over = True
+        end_windows(flow)
         for way in Direction:
             stream = flow.side(way).stream
             items = [*stream.finish(), *left_out(flow.side(way))]

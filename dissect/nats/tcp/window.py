@@ -1,0 +1,106 @@
+"""Receive windows: how a receiver stops its sender, in the terms of Wireshark.
+
+A zero window is a packet without SYN, FIN or RST whose window is 0. The first one closes its sender's window;
+the next packet with another window opens it. A segment fills the window if its last byte is the last one that
+the receiver's latest packet allows (RFC 9293, 3.8.6). Windows count in units that both SYNs agree on
+(RFC 7323); where the receiver's SYN was not captured, nothing is known to fill its window.
+"""
+
+from __future__ import annotations
+
+from ..types import NO_SCALE, Direction, Segment
+from .flow import UNKNOWN, End, Flow, Side
+
+_FIN, _SYN, _RST = 1, 2, 4
+_MASK = 0xFFFFFFFF
+_UNITS = frozenset(1 << scale for scale in range(15))
+
+# A sender that is stopped for less does not even notice: the smallest time after which Linux asks again.
+_STOPPED_NS = 200_000_000
+# What waited at a stopped sender goes before its FIN, once the window opens. nats-server's default deadline.
+_DRAINED_NS = 10_000_000_000
+
+
+def learn_scale(side: Side, peer: Side, segment: Segment) -> None:
+    """Take a SYN. Its own window is not scaled."""
+    side.window_scale = segment.window_scale
+    peer.window_unit = UNKNOWN if segment.window_scale is None else 1
+    side.window_watched = True
+
+
+def note_window(side: Side, peer: Side, segment: Segment) -> None:
+    """Take a segment whose window is 0, or of a side that is watched."""
+    if segment.flags & (_SYN | _RST):
+        return
+    peer.window_unit = _unit(side, peer)
+    if segment.window:
+        if side.closed_ns is not None:
+            _add_closed(side, segment.ts_ns)
+            side.closed_ns = None
+    elif not segment.flags & _FIN:
+        side.zero_windows += 1
+        if side.closed_ns is None:
+            side.closed_ns = segment.ts_ns
+    side.window_watched = side.closed_ns is not None
+
+
+def fills_window(side: Side, segment: Segment) -> bool:
+    """Whether a segment of this side fills the window of the other one."""
+    latest = side.stream.ack
+    if latest is None or not segment.length or segment.flags & (_FIN | _SYN | _RST):
+        return False
+    if side.window_unit == UNKNOWN:
+        return False
+    ahead = (segment.seq + segment.length - latest.ack) & _MASK
+    return ahead == latest.window * side.window_unit
+
+
+def may_fill_window(side: Side, seq: int, size: int) -> bool:
+    """Whether a segment among the next `size` bytes of a side may fill the window, if the other side says
+    nothing meanwhile. They begin at `seq`."""
+    latest = side.stream.ack
+    if latest is None or not size or side.window_unit == UNKNOWN:
+        return False
+    edge = latest.ack + latest.window * side.window_unit
+    return 0 < (edge - seq) & _MASK <= size
+
+
+def unit_that_fits(end_seq: int, latest: Segment) -> int:
+    """The unit in which a segment that ends before `end_seq` fills the window of the other side's `latest`;
+    0 if there is none. It is all that can be said while the SYNs are not known."""
+    unit, rest = divmod((end_seq - latest.ack) & _MASK, latest.window)
+    return 0 if rest or unit not in _UNITS else unit
+
+
+def end_windows(flow: Flow) -> None:
+    """The flow is over: what is closed was closed to its end."""
+    for side in flow.sides:
+        if side.closed_ns is not None:
+            _add_closed(side, flow.last_ns if flow.ended_ns is None else flow.ended_ns)
+            side.closed_ns = None
+
+
+def gave_up_on(flow: Flow) -> Direction | None:
+    """The side that had stopped the other one for long when that ended the connection: its window was closed
+    then, or had just been opened."""
+    if flow.ended_ns is None or flow.ended_by is None or flow.end not in (End.FIN, End.RST):
+        return None
+    side = flow.side(flow.ended_by.other)
+    if side.stopped_ns is None or flow.ended_ns - side.stopped_ns > _DRAINED_NS:
+        return None
+    return side.direction
+
+
+def _add_closed(side: Side, until_ns: int) -> None:
+    assert side.closed_ns is not None
+    length_ns = max(0, until_ns - side.closed_ns)
+    side.zero_window_ns += length_ns
+    if length_ns >= _STOPPED_NS:
+        side.stopped_ns = until_ns
+
+
+def _unit(side: Side, peer: Side) -> int:
+    """Bytes that one of the windows of a side counts for."""
+    if side.window_scale is None:
+        return UNKNOWN
+    return 1 if NO_SCALE in (side.window_scale, peer.window_scale) else 1 << side.window_scale
