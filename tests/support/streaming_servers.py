@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from signal import SIGCONT, SIGKILL, SIGTERM, Signals
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM, Signals
 
 import pytest
 
@@ -83,10 +83,16 @@ class StreamingServer:
         self.terminate(sig)
         self.start()
 
-    def signal(self, sig: Signals) -> None:
-        """SIGSTOP stalls it."""
+    def stall(self) -> None:
+        """Stops the process where it is, and returns when it stands."""
         assert self._process
-        self._process.send_signal(sig)
+        self._process.send_signal(SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
+
+    def resume(self) -> None:
+        """Ends what `stall` began."""
+        assert self._process
+        self._process.send_signal(SIGCONT)
 
     @property
     def running(self) -> bool:

@@ -6,7 +6,8 @@
 //	    prints "ready", then one line a message, then how long they took: "received COUNT SECONDS"
 //
 // Options of sub: start=new|first|last, sequence=N, delta=DURATION, since=NANOSECONDS, durable=NAME,
-// queue=GROUP, inflight=N, ackwait=SECONDS, ack=no (manual, never), quiet=yes (no line a message),
+// queue=GROUP, inflight=N, ackwait=SECONDS, ack=no (never), quiet=yes (no line a message,
+// acknowledged by stan.go itself),
 // idle=DURATION (ends where no message came for so long), end=close|unsubscribe|conn.
 package main
 
@@ -88,7 +89,8 @@ func subscribe(sc stan.Conn, channel string, count int, given map[string]string)
 	if text, ok := given["ackwait"]; ok {
 		options = append(options, stan.AckWait(time.Duration(number(text))*time.Second))
 	}
-	if given["ack"] == "no" {
+	if given["quiet"] != "yes" {
+		// Acknowledged when it is shown: what waits in the channel below is nobody's yet.
 		options = append(options, stan.SetManualAckMode())
 	}
 	idle := time.Hour
@@ -121,6 +123,9 @@ loop:
 			received++
 			if given["quiet"] != "yes" {
 				show(&m.MsgProto)
+				if given["ack"] != "no" {
+					check(m.Ack())
+				}
 				timer.Reset(idle)
 			}
 		case <-timer.C:
