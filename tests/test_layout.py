@@ -36,6 +36,7 @@ FENCES = {
         for file in (*files.split(), "waiter")
     }
     | {f"natsync/streaming/{file}.py" for file in ("connection", "liveness", "publisher")}
+    | {f"natsync/jetstream/{file}.py" for file in ("consuming", "messages", "ordered", "push")}
     | {"natsync/micro/endpoint.py", "natsync/micro/service.py", "dissect/nats/spark/progress.py"},
 }
 

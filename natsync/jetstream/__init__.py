@@ -17,7 +17,26 @@ from .configs import (
     StreamSource,
     SubjectTransform,
 )
+from .consume_errors import (
+    CantAckIfConsumerAckNoneError,
+    ConcurrentReadError,
+    ConsumerDeletedError,
+    ConsumerLeadershipChangedError,
+    ConsumerNotReachableError,
+    ConsumingError,
+    MessagesClosedError,
+    MsgAlreadyAckdError,
+    NoHeartbeatError,
+    NotJSMessageError,
+    NotPullConsumerError,
+    NotPushConsumerError,
+    PinIdMismatchError,
+    PullRefusedError,
+    SequenceGapError,
+    ServerShutdownError,
+)
 from .consumer import Consumer
+from .consuming import ConsumeContext
 from .context import JetStream
 from .errors import (
     APIError,
@@ -56,6 +75,7 @@ from .errors import (
     WrongLastSequenceError,
     WrongStreamError,
 )
+from .fetch import MessageBatch
 from .infos import (
     AccountInfo,
     AccountLimits,
@@ -74,7 +94,12 @@ from .infos import (
     StreamState,
     Tier,
 )
+from .message import JetStreamMsg, MsgMetadata
+from .messages import Messages
+from .ordered import OrderedMessages
+from .ordered_consumer import OrderedConsumer
 from .publishing import PubAck, PublishOptions
+from .push import PushConsumer, PushMessages
 from .schedule import Schedule
 from .stored import StoredMsg
 from .stream import Stream
@@ -85,14 +110,21 @@ __all__ = [
     "AccountInfo",
     "AccountLimits",
     "BatchPublishError",
+    "CantAckIfConsumerAckNoneError",
     "ClusterInfo",
+    "ConcurrentReadError",
+    "ConsumeContext",
     "Consumer",
     "ConsumerConfig",
+    "ConsumerDeletedError",
     "ConsumerExistsError",
     "ConsumerInfo",
+    "ConsumerLeadershipChangedError",
     "ConsumerLimits",
     "ConsumerNameInUseError",
     "ConsumerNotFoundError",
+    "ConsumerNotReachableError",
+    "ConsumingError",
     "DuplicateMsgIdError",
     "ErrorInfo",
     "ExternalStream",
@@ -106,26 +138,44 @@ __all__ = [
     "InvalidStreamNameError",
     "JetStream",
     "JetStreamError",
+    "JetStreamMsg",
     "JetStreamNotEnabledError",
     "JetStreamUnavailableError",
     "LostData",
     "MaximumConsumersError",
     "MaximumStreamsError",
+    "MessageBatch",
     "MessageNotFoundError",
     "MessageTTLError",
+    "Messages",
+    "MessagesClosedError",
+    "MsgAlreadyAckdError",
+    "MsgMetadata",
+    "NoHeartbeatError",
     "NoStreamResponseError",
+    "NotJSMessageError",
+    "NotPullConsumerError",
+    "NotPushConsumerError",
+    "OrderedConsumer",
+    "OrderedMessages",
     "PauseInfo",
     "PeerInfo",
     "PubAck",
     "PublishOptions",
     "Schedule",
     "StoredMsg",
+    "PinIdMismatchError",
     "Placement",
     "PriorityGroupState",
+    "PullRefusedError",
+    "PushConsumer",
+    "PushMessages",
     "RePublish",
     "RequiredAPILevelError",
     "ScheduleError",
+    "SequenceGapError",
     "SequenceInfo",
+    "ServerShutdownError",
     "StoreFailedError",
     "Stream",
     "StreamAlternate",

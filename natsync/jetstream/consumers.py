@@ -1,8 +1,8 @@
 """Consumers created, changed, paused and deleted: the calls, apart from the objects that make them.
 
-A consumer with a name and one filter is created on a subject that ends with both, so that permissions can
-be given by filter; with several filters, or none, the subject ends with the name; without a name, with
-the stream (server 2.9; nats-server: server/jetstream_api.go).
+A consumer with a name and one filter is created on a subject that ends with both, so that
+permissions can be given by filter; with several filters, or none, the subject ends with the name;
+without a name, with the stream (server 2.9; nats-server: server/jetstream_api.go).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from .api import API, check_kept
+from .api import API, TIMEOUT, Timeout, check_kept
 from .configs import ConsumerConfig
 from .infos import ConsumerInfo, PauseInfo
 from .json_object import format_time
@@ -31,7 +31,11 @@ Action = Literal["create", "update", ""]
 
 
 def create_consumer(
-    api: API, stream: str, config: ConsumerConfig, action: Action = ""
+    api: API,
+    stream: str,
+    config: ConsumerConfig,
+    action: Action = "",
+    timeout: Timeout = TIMEOUT,
 ) -> ConsumerInfo:
     """The consumer that `config` asks for. Servers before 2.10 take every action for ""."""
     api.check_supported(config)
@@ -39,18 +43,20 @@ def create_consumer(
     name = config.name or config.durable_name
     if name:
         call += f".{check_consumer_name(name)}"
-        if config.filter_subject and not config.filter_subjects:
-            call += f".{config.filter_subject}"
+        only = config.filter_subject
+        # One with wildcards is no subject to publish to; the server takes it from the body.
+        if only and not config.filter_subjects and not {"*", ">"} & {*only}:
+            call += f".{only}"
     body = {"stream_name": stream, "config": config.to_json(), "action": action}
-    info = ConsumerInfo.from_json(api.request(call, body), api.subject(call))
+    info = ConsumerInfo.from_json(api.request(call, body, timeout=timeout), api.subject(call))
     check_kept(config, info.config)
     return info
 
 
-def consumer_info(api: API, stream: str, name: str) -> ConsumerInfo:
+def consumer_info(api: API, stream: str, name: str, timeout: Timeout = TIMEOUT) -> ConsumerInfo:
     """What the server says of a consumer now."""
     call = _call("INFO", stream, name)
-    return ConsumerInfo.from_json(api.request(call), api.subject(call))
+    return ConsumerInfo.from_json(api.request(call, timeout=timeout), api.subject(call))
 
 
 def delete_consumer(api: API, stream: str, name: str) -> None:
@@ -75,7 +81,8 @@ def unpin_consumer(api: API, stream: str, name: str, group: str) -> None:
 
 
 def reset_consumer(api: API, stream: str, name: str, seq: int) -> ConsumerInfo:
-    """Moves a consumer to a sequence of the stream; 0 is the one after its acknowledgement floor."""
+    """Moves a consumer to a sequence of the stream; 0 is the one after its acknowledgement
+    floor."""
     api.need("resetting a consumer", "2.14")
     call = _call("RESET", stream, name)
     return ConsumerInfo.from_json(api.request(call, {"seq": seq}), api.subject(call))

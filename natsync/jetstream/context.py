@@ -13,13 +13,15 @@ from ..core import Core
 from ..message import Data, HeadersLike
 from ..options import REQUEST_TIMEOUT
 from .api import API, TIMEOUT, Timeout, check_kept
-from .configs import StreamConfig
+from .configs import ConsumerConfig, StreamConfig
 from .consumer import Consumer
 from .consumers import consumer_info
 from .errors import StreamNotFoundError
 from .infos import AccountInfo, StreamInfo
 from .names import check_stream_name
+from .ordered_consumer import OrderedConsumer
 from .publishing import PubAck, PublishOptions, publish
+from .push import PushConsumer
 from .stream import Stream, read_name, stream_info
 
 if TYPE_CHECKING:
@@ -115,6 +117,18 @@ class JetStream:
     def consumer(self, stream: str, name: str) -> Consumer:
         """A consumer that exists. Raises ConsumerNotFoundError, StreamNotFoundError."""
         return Consumer(self._api, consumer_info(self._api, stream, name))
+
+    def ordered_consumer(
+        self, stream: str, config: ConsumerConfig | None = None
+    ) -> OrderedConsumer:
+        """A reader of a stream that keeps the order and needs no acknowledgements. `config` says where it
+        begins, and selects subjects; it has no name. Asks nobody yet."""
+        return OrderedConsumer(self._api, stream, config or ConsumerConfig())
+
+    def push_consumer(self, stream: str, name: str) -> PushConsumer:
+        """A consumer that exists and has a deliver subject. Raises ConsumerNotFoundError,
+        NotPushConsumerError."""
+        return PushConsumer(self._api, consumer_info(self._api, stream, name))
 
     def _configure(self, verb: str, config: StreamConfig) -> Stream:
         self._api.check_supported(config)

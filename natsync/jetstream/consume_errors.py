@@ -1,0 +1,167 @@
+"""Every exception of messages that are read from consumers, and acknowledged."""
+
+from __future__ import annotations
+
+from ..errors import Error
+from .errors import JetStreamError
+
+__all__ = [
+    "CantAckIfConsumerAckNoneError",
+    "ConcurrentReadError",
+    "ConsumerDeletedError",
+    "ConsumerLeadershipChangedError",
+    "ConsumerNotReachableError",
+    "ConsumingError",
+    "MessagesClosedError",
+    "MsgAlreadyAckdError",
+    "NoHeartbeatError",
+    "NotJSMessageError",
+    "NotPullConsumerError",
+    "NotPushConsumerError",
+    "PinIdMismatchError",
+    "PullRefusedError",
+    "SequenceGapError",
+    "ServerShutdownError",
+]
+
+
+class NotJSMessageError(JetStreamError, ValueError):
+    """A message whose reply subject is no acknowledgement subject: no consumer has delivered it."""
+
+    reply: str
+
+    def __str__(self) -> str:
+        return f"not a JetStream message: reply subject {self.reply[:200]!r}"
+
+
+class MsgAlreadyAckdError(JetStreamError):
+    """A second acknowledgement of one message; `reply` is its acknowledgement subject."""
+
+    reply: str
+
+    def __str__(self) -> str:
+        return f"message was already acknowledged: {self.reply}"
+
+
+class CantAckIfConsumerAckNoneError(JetStreamError):
+    """An acknowledgement of a message whose consumer has ack policy `none`, as ordered consumers
+    have."""
+
+    subject: str
+
+    def __str__(self) -> str:
+        return (
+            f"cannot acknowledge a message of a consumer without acknowledgements: {self.subject}"
+        )
+
+
+class ConsumingError(JetStreamError):
+    """The base of what can happen to a reader of `consumer` of `stream`."""
+
+    stream: str
+    consumer: str
+
+    _problem = "cannot be read"
+
+    def __str__(self) -> str:
+        name = f"consumer {self.consumer} of stream" if self.consumer else "reader of stream"
+        return f"{name} {self.stream} {self._problem}"
+
+
+class MessagesClosedError(ConsumingError):
+    """`next` on a reader of messages after `stop`, or after `drain` once nothing is left."""
+
+    _problem = "was stopped"
+
+
+class ConcurrentReadError(ConsumingError):
+    """A second thread takes a message from a reader that keeps their order."""
+
+    _problem = "keeps the order of messages for one thread at a time, and another one waits"
+
+
+class ConsumerDeletedError(ConsumingError):
+    """The consumer, or its stream, was deleted, or never existed."""
+
+    _problem = "does not exist, or was deleted"
+
+
+class ConsumerLeadershipChangedError(ConsumingError):
+    """The consumer has another leader; requests that the old one had are void."""
+
+    _problem = "has a new leader"
+
+
+class ConsumerNotReachableError(ConsumingError):
+    """No server answers for the consumer: it has no leader at the moment, or does not exist."""
+
+    _problem = "is not reachable"
+
+
+class ServerShutdownError(ConsumingError):
+    """The server that led the consumer shuts down; requests that it had are void."""
+
+    _problem = "lost its leader, a server that shuts down"
+
+
+class NotPullConsumerError(ConsumingError):
+    """The consumer pushes its messages to a deliver subject: it takes no pull requests."""
+
+    _problem = "is a push consumer, and cannot be pulled from"
+
+
+class NotPushConsumerError(ConsumingError):
+    """The consumer has no deliver subject: messages must be pulled."""
+
+    _problem = "is a pull consumer, and pushes nothing"
+
+
+class PinIdMismatchError(ConsumingError):
+    """The server has taken the messages of the priority group from this client: another client may
+    get them now."""
+
+    _problem = "has unpinned this client"
+
+
+class NoHeartbeatError(ConsumingError):
+    """Nothing came from the consumer for `seconds`, not even the heartbeats that were asked for."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"consumer {self.consumer} of stream {self.stream}: no heartbeat for {self.seconds:g} s"
+        )
+
+
+class SequenceGapError(ConsumingError):
+    """Messages were lost on the way: the consumer's sequence is `found` where `expected` was
+    due."""
+
+    expected: int
+    found: int
+
+    def __str__(self) -> str:
+        return (
+            f"consumer {self.consumer} of stream {self.stream} is at sequence {self.found} "
+            f"where {self.expected} was expected"
+        )
+
+
+class PullRefusedError(ConsumingError):
+    """The consumer refused a request for messages; `status` and `text` are what the server said."""
+
+    status: int
+    text: str
+
+    def __str__(self) -> str:
+        return (
+            f"consumer {self.consumer} of stream {self.stream} refused a pull request: "
+            f"{self.status} {self.text}"
+        )
+
+
+# Tracebacks and pickles name the place where users import these from.
+for _found in list(globals().values()):
+    if isinstance(_found, type) and issubclass(_found, Error) and _found.__module__ == __name__:
+        _found.__module__ = "natsync.jetstream"

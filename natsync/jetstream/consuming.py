@@ -1,0 +1,164 @@
+"""`ConsumeContext`: threads that hand the messages of a reader to a function, until they are
+stopped.
+
+A message whose handler raises is reported, and stays unacknowledged: the server delivers it again
+after `ack_wait`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import Protocol
+
+from .._checks import check_call, check_count, check_seconds
+from ..errors import ConnectionClosedError, DrainTimeoutError, Error, HandlerError, OptionError
+from .consume_errors import MessagesClosedError
+from .message import JetStreamMsg
+from .messages import OnError, report
+
+__all__ = ["ConsumeContext", "JetStreamHandler", "Reader", "check_handler"]
+
+JetStreamHandler = Callable[[JetStreamMsg], object]
+"""Called with each message; what it returns is not used."""
+
+
+class Reader(Protocol):
+    """Where messages come from."""
+
+    def next(self, timeout: float | None = ...) -> JetStreamMsg: ...
+    def stop(self) -> int: ...
+    def drain(self, timeout: float = ...) -> int: ...
+
+
+def check_handler(handler: object, workers: int = 1) -> None:
+    """For arguments of `consume`."""
+    if handler is None:
+        raise TypeError("handler must be callable, not NoneType")
+    check_call(handler=handler)
+    check_count(workers=workers)
+    if workers < 1:
+        raise OptionError("workers", "must be at least 1")
+
+
+class ConsumeContext:
+    """Messages that are being handled: `stop` or `drain` it. A context manager, which stops it.
+
+    Made by `consume`. It ends by itself when the consumer is deleted, or the client closed; then
+    `error` says so.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        handler: JetStreamHandler,
+        workers: int = 1,
+        on_error: OnError | None = None,
+        name: str = "",
+    ) -> None:
+        self._reader = reader
+        self._handler = handler
+        self._on_error = on_error
+        self._name = name
+        self._error: Error | None = None
+        self._busy: dict[int, None] = (
+            {}
+        )  # threads that handle a message; single operations, which are atomic
+        self._threads = [
+            threading.Thread(target=self._run, name=f"natsync-consume-{name}", daemon=True)
+            for _ in range(workers)
+        ]
+        try:
+            for thread in self._threads:
+                thread.start()
+        except BaseException:  # the system has no more threads, or an interrupt
+            reader.stop()
+            raise
+
+    def _run(self) -> None:
+        me = threading.get_ident()
+        try:
+            while True:
+                msg = self._reader.next()
+                self._busy[me] = None
+                try:
+                    self._handler(msg)
+                except Exception as error:  # the rim: whatever the user's code raises is reported
+                    failure = HandlerError(msg.subject)
+                    failure.__cause__ = error
+                    report(failure, self._on_error)
+                finally:
+                    self._busy.pop(me, None)
+        except MessagesClosedError:
+            pass
+        except Error as error:
+            if self._error is None:
+                self._error = error
+                if not (isinstance(error, ConnectionClosedError) and not error.reason):
+                    report(error, self._on_error)
+
+    @property
+    def error(self) -> Error | None:
+        """What has ended it without being asked to."""
+        return self._error
+
+    @property
+    def running(self) -> bool:
+        """Whether any of its threads runs."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    def stop(self, timeout: float = 30.0) -> int:
+        """Ends it: the messages that are being handled are the last ones. Returns the number of
+        messages that had come and are left; those are delivered again after `ack_wait`.
+
+        Raises DrainTimeoutError where handlers run for longer than `timeout` seconds. Called by its
+        own handler, it does not wait for that one.
+        """
+        check_seconds(timeout=timeout)
+        left = self._reader.stop()
+        self._join(monotonic() + timeout, timeout, left)
+        return left
+
+    def drain(self, timeout: float = 30.0) -> None:
+        """Ends it so that all messages which the server has sent are handled.
+
+        Raises DrainTimeoutError where that takes longer than `timeout` seconds; then it is stopped,
+        and the error says how many are left.
+        """
+        check_seconds(timeout=timeout)
+        until = monotonic() + timeout
+        self._reader.drain(timeout)
+        if not self._wait(until):
+            self._join(monotonic(), timeout, self._reader.stop())
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it has ended; whether it has within `timeout` seconds. Raises what has ended
+        it, unless that was `stop` or `drain`."""
+        check_seconds(timeout=0 if timeout is None else timeout)
+        if not self._wait(None if timeout is None else monotonic() + timeout):
+            return False
+        if self._error:
+            raise self._error
+        return True
+
+    def _wait(self, until: float | None) -> bool:
+        """Whether all threads but the calling one have ended at the time `until`."""
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(None if until is None else max(0.0, until - monotonic()))
+                if thread.is_alive():
+                    return False
+        return True
+
+    def _join(self, until: float, timeout: float, left: int) -> None:
+        if not self._wait(until):
+            me = threading.get_ident()
+            busy = sum(ident != me for ident in self._busy.copy())
+            raise DrainTimeoutError(timeout, {self._name: left + busy})
+
+    def __enter__(self) -> ConsumeContext:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

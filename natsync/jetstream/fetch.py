@@ -1,0 +1,189 @@
+"""`fetch`: a number of messages of a pull consumer, in one request if nothing goes wrong.
+
+A request that is void, because the connection was lost or the leader has changed, is sent again for
+what is missing, as long as there is time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import monotonic
+
+from ..errors import ConnectionReconnectingError, Error
+from .consume_errors import ConsumerDeletedError, NoHeartbeatError
+from .message import JetStreamMsg
+from .messages import ALARM, LOOK, Backoff, is_soon
+from .pull import Meaning, PullRequest, PullStatus
+from .pull_inbox import PullInbox, PullSource
+
+__all__ = ["Fetch", "FetchPlan", "MessageBatch"]
+
+_SLACK = 1.0  # seconds that the server's word of the end may take longer (nats.go)
+_LONGEST = 30.0  # seconds of one request, where nothing limits it
+_NEVER = float("inf")
+
+
+class MessageBatch(list[JetStreamMsg]):
+    """The messages of one `fetch`, a list. `error` is what has ended it early, if anything has."""
+
+    error: Error | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPlan:
+    """What to fetch: `batch` messages, and no more than `max_bytes` if that is not 0. `heartbeat`
+    is the number of seconds between signs of life, 0 for none."""
+
+    batch: int
+    max_bytes: int = 0
+    no_wait: bool = False
+    heartbeat: float | None = None
+    group: str = ""
+    min_pending: int = 0
+    min_ack_pending: int = 0
+    priority: int = 0
+
+    def request(self, left: int, size: int, expires: float, pin_id: str) -> PullRequest:
+        """A request for what is left."""
+        beat = self.heartbeat
+        if beat is None:  # as nats.go: only where it is worth it
+            beat = 5.0 if expires >= 10 else 0.0
+        return PullRequest(
+            left,
+            0.0 if self.no_wait else max(expires, 0.001),
+            0.0 if self.no_wait else min(beat, expires / 2),
+            size,
+            self.no_wait,
+            self.group,
+            pin_id,
+            self.min_pending,
+            self.min_ack_pending,
+            self.priority,
+        )
+
+
+@dataclass(slots=True)
+class Fetch:
+    """One fetch, on the inbox of its own that it is handed."""
+
+    source: PullSource
+    inbox: PullInbox
+    plan: FetchPlan
+    until: float
+    clean: bool = True
+    """Whether nothing more can come on the inbox afterwards."""
+
+    _got: MessageBatch = field(default_factory=MessageBatch)
+    _size: int = 0
+    _request: PullRequest | None = None
+    _heard: float = 0.0
+    _over: bool = False
+    _error: Error | None = None
+    _backoff: Backoff = field(default_factory=Backoff)
+
+    def run(self) -> MessageBatch:
+        """Returns the messages; raises what went wrong if there are none."""
+        for msg in self.inbox.refresh():
+            self._take(msg)
+        while not self._over and len(self._got) < self.plan.batch:
+            now = monotonic()
+            if self._request is None and now < self.until and self._backoff.until <= now:
+                self._pull(now)
+            wake = self._wake()
+            item = self.inbox.receive(wake - now)
+            if item is None:
+                self._look(monotonic())
+            elif isinstance(item, PullStatus):
+                self._react(item)
+            else:
+                self._take(item)
+        return self._finish()
+
+    def _pull(self, now: float) -> None:
+        if not self.inbox.connected:
+            self._error = ConnectionReconnectingError()
+            return
+        plan = self.plan
+        expires = min(self.until - now, _LONGEST) if self.until == _NEVER else self.until - now
+        self._request = plan.request(
+            plan.batch - len(self._got),
+            plan.max_bytes and plan.max_bytes - self._size,
+            expires,
+            self.source.pin.id if plan.group else "",
+        )
+        self._heard = now
+        self.inbox.pull(self._request)
+
+    def _wake(self) -> float:
+        """When to look around if nothing comes."""
+        if self._request is None:
+            pause = self._backoff.until
+            return min(self.until, pause if self.inbox.connected else monotonic() + LOOK)
+        wake = self.until + _SLACK
+        if self.until == _NEVER:
+            wake = self._heard + _LONGEST + _SLACK
+        if self._request.heartbeat:
+            wake = min(wake, self._heard + ALARM * self._request.heartbeat)
+        return wake
+
+    def _look(self, now: float) -> None:
+        """Nothing has come in time."""
+        if now >= self.until and (self._request is None or now >= self.until + _SLACK):
+            self._over = True
+            self.clean = self.clean and self._request is None
+        elif self._request is not None and now >= self._wake():
+            self.clean = False
+            silence = now - self._heard
+            self._error = NoHeartbeatError(self.source.stream, self.source.consumer, silence)
+            self._request = None
+            self._check()
+
+    def _take(self, msg: JetStreamMsg) -> None:
+        self._heard = monotonic()
+        self._error = None
+        if self.plan.group:
+            self.source.pin.id = msg.headers.get("Nats-Pin-Id") or self.source.pin.id
+        if self.plan.max_bytes:
+            self._size += msg.wire_size
+        self._got.append(msg)
+
+    def _react(self, status: PullStatus) -> None:
+        """Acts on a status."""
+        now = monotonic()
+        self._heard = now
+        if status.meaning is Meaning.HEARTBEAT:
+            self._error = None
+            return
+        self._request = None
+        self._error = status.error
+        match status.meaning:
+            case Meaning.AWAY:
+                pass
+            case Meaning.END if self.until == _NEVER and not self._got:
+                self._backoff.failed(now, True)
+            case Meaning.TOO_LARGE if self._got:
+                self._error = None
+                self._over = True
+            case Meaning.END | Meaning.TOO_LARGE | Meaning.FATAL:
+                self._over = True
+            case _:
+                if status.meaning is Meaning.PIN_LOST:
+                    self.source.pin.id = ""
+                self._backoff.failed(now, is_soon(status))
+                if status.meaning is Meaning.UNREACHABLE:
+                    self._check()
+
+    def _check(self) -> None:
+        try:
+            self.source.check(max(0.1, min(5.0, self.until - monotonic())))
+        except ConsumerDeletedError as error:
+            self._error = error
+            self._over = True
+
+    def _finish(self) -> MessageBatch:
+        if self.plan.max_bytes and self._request is not None:
+            self.clean = False  # the server is about to say that the batch is complete
+        if self._error and not self._got:
+            raise self._error
+        self._got.error = self._error
+        return self._got

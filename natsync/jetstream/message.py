@@ -1,0 +1,221 @@
+"""Messages of a stream as a consumer delivers them: `JetStreamMsg`, its acknowledgements and its
+`MsgMetadata`.
+
+The server puts where a message comes from, and where its acknowledgement goes to, into the reply
+subject. That has nine tokens (ADR-15, nats.go `parser.GetMetadataFields`):
+
+    $JS.ACK.<stream>.<consumer>.<deliveries>.<stream seq>.<consumer seq>.<time in ns>.<pending>
+
+or eleven and more, with `<domain>.<account hash>` after `$JS.ACK`; `_` stands for no domain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import NoReturn
+
+from .._checks import check_seconds, check_text
+from ..core import Core
+from ..message import Msg, to_wire
+from ..protocol import HMsg
+from .consume_errors import CantAckIfConsumerAckNoneError, MsgAlreadyAckdError, NotJSMessageError
+
+__all__ = [
+    "AckNoneMsg",
+    "JetStreamMsg",
+    "MsgMetadata",
+    "parse_metadata",
+    "parse_sequences",
+]
+
+_PREFIX = "$JS.ACK."
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_DIGITS = 20  # of the largest uint64
+
+
+@dataclass(frozen=True, slots=True)
+class MsgMetadata:
+    """The origin of a delivered message.
+
+    `stream_seq` is its place in the stream and stays; `consumer_seq` counts deliveries of the
+    consumer and is new with each; `num_delivered` is 1 at the first delivery of this message;
+    `num_pending` messages were to come after it when it was sent. `timestamp_ns` is when the stream
+    stored it, in nanoseconds since 1970. `domain` is empty where the server did not name one.
+    """
+
+    stream: str
+    consumer: str
+    num_delivered: int
+    stream_seq: int
+    consumer_seq: int
+    timestamp_ns: int
+    num_pending: int
+    domain: str = ""
+
+    @property
+    def timestamp(self) -> datetime:
+        """`timestamp_ns` as a UTC time, cut to microseconds."""
+        return _EPOCH + timedelta(microseconds=self.timestamp_ns // 1000)
+
+
+def parse_metadata(reply: str) -> MsgMetadata:
+    """The metadata in the reply subject of a delivered message. Raises NotJSMessageError where
+    there is none.
+
+    Tokens before `$JS.ACK` are skipped: the account of the client may have imported the subject
+    under a prefix.
+    """
+    start = reply.find(_PREFIX)
+    if start > 0 and reply[start - 1] != ".":
+        start = -1
+    tokens = reply[start:].split(".") if start >= 0 else []
+    domain = ""
+    if len(tokens) >= 11:
+        domain = "" if tokens[2] == "_" else tokens[2]
+        del tokens[2:4]
+    elif len(tokens) != 9:
+        raise NotJSMessageError(reply)
+    numbers = tokens[4:9]
+    for token in numbers:
+        if not (token.isascii() and token.isdigit() and len(token) <= _DIGITS):
+            raise NotJSMessageError(reply)
+    delivered, stream_seq, consumer_seq, stored, pending = map(int, numbers)
+    # A time that datetime cannot hold is none that a server has written.
+    if not (tokens[2] and tokens[3]) or stored >= 1 << 63:
+        raise NotJSMessageError(reply)
+    return MsgMetadata(
+        tokens[2],
+        tokens[3],
+        delivered,
+        stream_seq,
+        consumer_seq,
+        stored,
+        pending,
+        domain,
+    )
+
+
+def parse_sequences(reply: str) -> tuple[int, int]:
+    """Stream and consumer sequence alone, a third of the work of `parse_metadata`, for each message
+    of an ordered consumer. Raises NotJSMessageError."""
+    tokens = reply.split(".")
+    if len(tokens) == 9 and tokens[0] == "$JS" and tokens[1] == "ACK":
+        stream_seq, consumer_seq = tokens[5], tokens[6]
+        if stream_seq.isdigit() and consumer_seq.isdigit() and len(reply) < 1024:
+            try:
+                return int(stream_seq), int(consumer_seq)
+            except ValueError:  # digits of no decimal system
+                raise NotJSMessageError(reply) from None
+    found = parse_metadata(reply)
+    return found.stream_seq, found.consumer_seq
+
+
+class JetStreamMsg(Msg):
+    """One delivered message of a stream: a `natsync.Msg` that can be acknowledged, once.
+
+    `ack`, `ack_sync`, `nak` and `term` settle it; a second one raises MsgAlreadyAckdError, from
+    whichever thread it comes. One that could not be sent, or was not confirmed, leaves the message
+    unsettled, to try again. All but `ack_sync` send and return: that the server has it, says
+    `ack_sync` or `flush` of the client.
+    """
+
+    __slots__ = ("_core", "_unsettled")
+
+    def __init__(self, msg: Msg, core: Core) -> None:
+        self._frame = msg._frame
+        self._publish = msg._publish
+        self._parsed = None
+        self._core = core
+        self._unsettled = (
+            True  # deleted when it is settled: atomic, and needs no lock for each message
+        )
+
+    @property
+    def metadata(self) -> MsgMetadata:
+        """Where it comes from. Raises NotJSMessageError where the reply subject does not say."""
+        return parse_metadata(self.reply)
+
+    @property
+    def wire_size(self) -> int:
+        """Its bytes as the server counts them against `max_bytes`: subject, reply subject, headers
+        and payload."""
+        frame = self._frame
+        headers = frame.header_bytes if isinstance(frame, HMsg) else 0
+        return len(frame.subject) + len(frame.reply) + headers + frame.payload_bytes
+
+    @property
+    def settled(self) -> bool:
+        """Whether it was acknowledged, in whatever way."""
+        return not hasattr(self, "_unsettled")
+
+    def ack(self) -> None:
+        """Tells the server that the message is done with."""
+        self._settle(b"+ACK")
+
+    def ack_sync(self, timeout: float | None = None) -> None:
+        """As `ack`, and returns when the server has received it.
+
+        Raises RequestTimeoutError after `timeout` seconds (that of the connection's requests unless
+        given), NoRespondersError where the consumer is gone. The server confirms what it receives,
+        also for a message whose acknowledgement came too late, so that it was delivered again.
+        """
+        self._settle(b"+ACK", sync=True, timeout=timeout)
+
+    def nak(self, delay: float | None = None) -> None:
+        """Asks for another delivery, at once or after `delay` seconds."""
+        if delay is None:
+            self._settle(b"-NAK")
+        else:
+            check_seconds(delay=delay)
+            self._settle(b'-NAK {"delay": %d}' % round(delay * 1e9))
+
+    def term(self, reason: str = "") -> None:
+        """Says that the message can never be handled: it is not delivered again. `reason` goes into
+        the advisory that the server publishes (2.10.4 and later)."""
+        check_text(reason=reason)
+        self._settle(b"+TERM " + to_wire(reason) if reason else b"+TERM")
+
+    def in_progress(self) -> None:
+        """Says that the message is still worked on: `ack_wait` begins anew. May be called any
+        number of times before the message is settled."""
+        reply = self._ack_subject()
+        if self.settled:
+            raise MsgAlreadyAckdError(reply)
+        self._core.publish(reply, b"+WPI")
+
+    def _settle(self, payload: bytes, sync: bool = False, timeout: float | None = None) -> None:
+        reply = self._ack_subject()
+        try:
+            del self._unsettled
+        except AttributeError:
+            raise MsgAlreadyAckdError(reply) from None
+        try:
+            if sync:
+                self._core.request(reply, payload, timeout=timeout)
+            else:
+                self._core.publish(reply, payload)
+        except BaseException:
+            self._unsettled = True
+            raise
+
+    def _ack_subject(self) -> str:
+        reply = self.reply
+        if _PREFIX not in reply:
+            raise NotJSMessageError(reply)
+        return reply
+
+    def __repr__(self) -> str:
+        return (
+            f"JetStreamMsg(subject={self.subject!r}, reply={self.reply!r}, {len(self.data)} bytes)"
+        )
+
+
+class AckNoneMsg(JetStreamMsg):
+    """A message of a consumer with ack policy `none`: each acknowledgement raises
+    CantAckIfConsumerAckNoneError."""
+
+    __slots__ = ()
+
+    def _ack_subject(self) -> NoReturn:
+        raise CantAckIfConsumerAckNoneError(self.subject)

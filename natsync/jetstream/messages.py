@@ -1,0 +1,266 @@
+"""`Messages`: a reader of a pull consumer that keeps itself supplied, for any number of threads.
+
+It asks for more messages before those at hand are used up, notices when the consumer falls silent,
+and goes on after a lost connection, a change of leader or a server that is stopped: then all
+requests are void, and it sends a new one (ADR-37, nats.go `jetstream/pull.go`). Requests that fail
+at once are repeated with growing pauses.
+
+All of it happens in the calls that take messages: while nobody takes any, nothing is asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+from ..errors import BadSubscriptionError, Error, NextMsgTimeoutError, fresh
+from .consume_errors import ConsumerDeletedError, MessagesClosedError, NoHeartbeatError
+from .message import JetStreamMsg
+from .pull import Meaning, OpenPulls, PullPlan, PullStatus
+from .pull_inbox import PullInbox, PullSource
+
+__all__ = ["ALARM", "LOOK", "Backoff", "Messages", "OnError", "is_soon", "report"]
+
+OnError = Callable[[Error], object]
+"""Called with each trouble that a reader gets over; on the thread that takes messages."""
+
+_LONG = 3600.0  # seconds of one wait, where nothing limits it
+LOOK = 0.25  # seconds between looks for a connection, where there was none in the beginning
+ALARM = 2  # heartbeats that may be missing (nats.go)
+_SOON = frozenset({Meaning.END, Meaning.INTERRUPTED, Meaning.PIN_LOST, Meaning.TOO_LARGE})
+
+
+def is_soon(status: PullStatus) -> bool:
+    """Whether another request may work at once."""
+    return status.meaning in _SOON
+
+
+def report(error: Error, on_error: OnError | None) -> None:
+    """Tells of a trouble that is got over: the callback, or the log where there is none."""
+    if on_error:
+        on_error(error)
+    else:
+        logging.getLogger("natsync").warning("%s", error)
+
+
+class Backoff:
+    """Pauses between requests that fail: none at first, then 0.25 s doubling up to 10 s."""
+
+    __slots__ = ("failures", "until")
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.until = 0.0
+
+    def failed(self, now: float, soon: bool) -> None:
+        """A request has failed; `soon`: the next one may work at once."""
+        self.failures += 1
+        step = self.failures - (2 if soon else 1)
+        self.until = now + min(0.25 * 2 ** min(step, 10), 10.0) if step >= 0 else 0.0
+
+    def worked(self) -> None:
+        """The consumer is there."""
+        self.failures = 0
+        self.until = 0.0
+
+
+class Messages:
+    """The messages of a pull consumer as they come: an iterator and a context manager.
+
+    Any number of threads may take messages; each message goes to one of them. Made by
+    `Consumer.messages`.
+    """
+
+    def __init__(self, source: PullSource, plan: PullPlan, on_error: OnError | None = None) -> None:
+        self._source = source
+        self._plan = plan
+        self._on_error = on_error
+        self._lock = (
+            threading.RLock()
+        )  # guards all that changes below; never held while waiting or sending
+        self._open = OpenPulls(plan)
+        self._backoff = Backoff()
+        self._heard = monotonic()
+        self._error: Error | None = None
+        self._stopping = False
+        self._inbox = PullInbox(source)
+        self._ask()
+
+    def next(self, timeout: float | None = None) -> JetStreamMsg:
+        """The next message; waits for it up to `timeout` seconds, or as long as it takes.
+
+        Raises NextMsgTimeoutError; ConsumerDeletedError; PullRefusedError where the consumer does
+        not take such requests; MessagesClosedError after `stop`, and after `drain` once nothing is
+        left; ConnectionClosedError.
+        """
+        started = monotonic()
+        until = started + (_LONG * 1e4 if timeout is None else timeout)
+        while True:
+            if self._error:
+                raise fresh(self._error)
+            item = self._receive(started, until)
+            if isinstance(item, PullStatus):
+                self._react(item)
+            elif item is not None:
+                self._count(item)
+                return item
+            elif monotonic() >= until:
+                raise NextMsgTimeoutError(self._inbox.subject, timeout or 0.0)
+            else:
+                self._look(started)
+
+    def _receive(self, started: float, until: float) -> JetStreamMsg | PullStatus | None:
+        """What comes next, or None when it is time to look around, at the time `until` at the
+        latest."""
+        now = monotonic()
+        with self._lock:
+            wake = min(until, now + _LONG)
+            if self._backoff.until and not self._stopping:
+                wake = min(wake, self._backoff.until)
+            elif self._open.msgs and not self._stopping:
+                wake = min(wake, max(self._heard, started) + ALARM * self._plan.beat)
+            elif not self._inbox.connected:
+                wake = min(wake, now + LOOK)
+        try:
+            return self._inbox.receive(wake - now)
+        except BadSubscriptionError:
+            if self._error:  # of another thread
+                raise fresh(self._error) from None
+            raise MessagesClosedError(self._source.stream, self._source.consumer) from None
+
+    def _count(self, msg: JetStreamMsg) -> None:
+        source = self._source
+        if self._plan.group:
+            source.pin.id = msg.headers.get("Nats-Pin-Id") or source.pin.id
+        with self._lock:
+            self._heard = monotonic()
+            self._backoff.failures = 0
+            self._open.message(msg.wire_size if self._plan.max_bytes else 0)
+            low = self._open.is_low
+        if low:
+            self._ask()
+
+    def _ask(self) -> None:
+        """Asks for more, if it is time to."""
+        with self._lock:
+            if self._stopping or not self._open.is_low or self._backoff.until > monotonic():
+                return
+            if not self._inbox.connected:
+                return  # asked for when there is a connection again
+            self._backoff.until = 0.0
+            if not self._open.msgs:
+                self._heard = monotonic()
+            request = self._open.ask(self._source.pin.id if self._plan.group else "")
+        self._inbox.pull(request)
+
+    def _react(self, status: PullStatus) -> None:
+        """Acts on a status."""
+        error = status.error
+        with self._lock:
+            self._heard = now = monotonic()
+            whole = self._plan.max_bytes
+            if status.meaning is Meaning.HEARTBEAT:
+                self._backoff.worked()
+                return
+            self._open.status(status)
+            if status.meaning is Meaning.PIN_LOST:
+                self._source.pin.id = ""
+            if status.meaning is not Meaning.AWAY:
+                self._backoff.failed(now, is_soon(status))
+        if status.meaning is Meaning.FATAL or (
+            # A request for all the bytes there may be was not enough for one message.
+            status.meaning is Meaning.TOO_LARGE
+            and status.pending_bytes == whole
+        ):
+            assert error
+            self._fail(error)
+        if error and status.meaning is not Meaning.TOO_LARGE:
+            self._trouble(error)
+        if status.meaning is Meaning.UNREACHABLE:
+            self._check()
+        self._ask()
+
+    def _look(self, started: float) -> None:
+        """A pause is over, or the consumer has been silent for too long."""
+        silence = ALARM * self._plan.beat
+        with self._lock:
+            now = monotonic()
+            silent = (
+                self._open.msgs > 0
+                and not self._stopping
+                and now >= max(self._heard, started) + silence
+                and self._inbox.connected  # else it is no wonder
+            )
+            if silent:
+                self._heard = now
+                self._open.forget()
+                self._backoff.until = 0.0
+        if silent:
+            self._trouble(NoHeartbeatError(self._source.stream, self._source.consumer, silence))
+            self._check()
+        self._ask()
+
+    def _trouble(self, error: Error) -> None:
+        """Something is wrong that this reader gets over."""
+        report(error, self._on_error)
+
+    def _check(self) -> None:
+        """Ends this where the consumer does not exist."""
+        try:
+            self._source.check(self._plan.beat)
+        except ConsumerDeletedError as error:
+            self._fail(error)
+
+    def _fail(self, error: Error) -> None:
+        """Ends this for all threads."""
+        self._error = error
+        self._stopping = True
+        self._inbox.end()
+        raise fresh(error)
+
+    @property
+    def error(self) -> Error | None:
+        """What has ended this, if anything has."""
+        return self._error
+
+    @property
+    def pending_msgs(self) -> int:
+        """Messages that were asked for and have not been taken."""
+        return self._open.msgs
+
+    def stop(self) -> int:
+        """Ends it now. Returns the number of messages that had come and were not taken; those are
+        delivered again after the consumer's `ack_wait`. Threads that wait get
+        MessagesClosedError."""
+        self._stopping = True
+        return self._inbox.end()
+
+    def drain(self, timeout: float = 30.0) -> int:
+        """Ends it so that what the server has sent can still be taken, after which iteration ends.
+
+        Returns the number of messages to take (and of statuses among them). Raises
+        DrainTimeoutError where the server does not confirm the end in `timeout` seconds.
+        """
+        self._stopping = True
+        return self._inbox.drain(timeout)
+
+    def __iter__(self) -> Messages:
+        return self
+
+    def __next__(self) -> JetStreamMsg:
+        try:
+            return self.next()
+        except MessagesClosedError:
+            raise StopIteration from None
+
+    def __enter__(self) -> Messages:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_inbox"):
+            self._inbox.abandon()

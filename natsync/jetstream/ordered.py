@@ -1,0 +1,296 @@
+"""`OrderedMessages`: the messages of a stream in order, each once, whatever happens on the way.
+
+It reads a consumer of its own that needs no acknowledgements. Whenever something may be missing (a
+gap in the consumer's sequence, a missed heartbeat, a lost connection, another leader, the consumer
+deleted) it makes a new consumer, which begins after the last message that was taken (ADR-17;
+nats.go `jetstream/ordered.go`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import NamedTuple
+
+from ..errors import (
+    BadSubscriptionError,
+    ConnectionReconnectingError,
+    Error,
+    NextMsgTimeoutError,
+    NoRespondersError,
+    RequestTimeoutError,
+    fresh,
+)
+from .consume_errors import (
+    ConcurrentReadError,
+    ConsumerDeletedError,
+    MessagesClosedError,
+    NoHeartbeatError,
+    SequenceGapError,
+)
+from .errors import InsufficientResourcesError, JetStreamNotEnabledError, JetStreamUnavailableError
+from .message import JetStreamMsg, parse_sequences
+from .messages import ALARM, Backoff, OnError, report
+from .pull import Meaning, OpenPulls, PullPlan, PullStatus
+from .pull_inbox import PullInbox, PullSource
+
+__all__ = ["Made", "OrderedMessages"]
+
+_LONG = 3600.0  # seconds of one wait, where nothing limits it
+_CREATING = 5.0  # seconds for the server to make a consumer
+_RETRIED = (
+    RequestTimeoutError,
+    NoRespondersError,
+    ConnectionReconnectingError,
+    JetStreamUnavailableError,
+    InsufficientResourcesError,
+    JetStreamNotEnabledError,
+)
+"""Why a consumer cannot be made now, but may be in a while (nats.go)."""
+
+
+class Made(NamedTuple):
+    """A consumer that was made. `before` is the stream sequence it begins after; None where that is
+    not one place in the stream. `num_pending` messages were to come then."""
+
+    source: PullSource
+    before: int | None
+    num_pending: int
+
+
+Make = Callable[["int | None", float], Made]
+"""Makes a consumer that begins at a stream sequence, or where it is configured to; in at most so
+many seconds."""
+
+
+class OrderedMessages:
+    """An iterator and a context manager, for one thread at a time; `stop` may be called from any.
+
+    Made by `OrderedConsumer.messages`.
+    """
+
+    def __init__(
+        self,
+        stream: str,
+        make: Make,
+        delete: Callable[[str], object],
+        plan: PullPlan,
+        on_error: OnError | None = None,
+        last: int | None = None,
+    ) -> None:
+        self._stream = stream
+        self._make = make
+        self._delete = delete
+        self._plan = plan
+        self._on_error = on_error
+        self._reading = threading.Lock()
+        self._last = last
+        self._first = True
+        self._expected = 1
+        self._open = OpenPulls(plan)
+        self._backoff = Backoff()
+        self._heard = 0.0
+        self._source: PullSource | None = None
+        self._inbox: PullInbox | None = None
+        self._stopping = threading.Event()
+        self._draining = False
+        self.num_pending = 0
+        """Messages that were to come when the first consumer was made."""
+
+        self._begin(monotonic() + _CREATING)
+
+    def next(self, timeout: float | None = None) -> JetStreamMsg:
+        """The next message; waits for it up to `timeout` seconds, or as long as it takes.
+
+        Raises NextMsgTimeoutError; StreamNotFoundError and what else the server refuses a consumer
+        with; MessagesClosedError after `stop`; ConcurrentReadError while another thread waits;
+        ConnectionClosedError.
+        """
+        if not self._reading.acquire(blocking=False):
+            raise ConcurrentReadError(self._stream, self._name)
+        try:
+            started = monotonic()
+            until = started + (_LONG * 1e4 if timeout is None else timeout)
+            while True:
+                msg = self._step(started, until)
+                if msg is not None:
+                    return msg
+                if monotonic() >= until:
+                    raise NextMsgTimeoutError(self._stream, timeout or 0.0)
+        finally:
+            self._reading.release()
+
+    def _step(self, started: float, until: float) -> JetStreamMsg | None:
+        """The next message in order; None if there was something else, or nothing until it is time
+        to look."""
+        inbox = self._inbox
+        if self._stopping.is_set():
+            raise MessagesClosedError(self._stream, "")
+        if inbox is None:
+            if not self._wait_for_turn(until):
+                return None
+            self._begin(until)
+            return None
+        now = monotonic()
+        alarm = max(self._heard, started) + ALARM * self._plan.beat
+        try:
+            item = inbox.receive(min(until, alarm) - now)
+        except BadSubscriptionError:
+            raise MessagesClosedError(self._stream, "") from None
+        if isinstance(item, PullStatus):
+            self._react(item)
+        elif item is not None:
+            return self._admit(item)
+        elif monotonic() >= alarm and not self._draining and inbox.connected:
+            self._reset(NoHeartbeatError(self._stream, self._name, ALARM * self._plan.beat))
+        return None
+
+    def _admit(self, msg: JetStreamMsg) -> JetStreamMsg | None:
+        """The message, if it is the next one."""
+        stream_seq, consumer_seq = parse_sequences(msg.reply)
+        if consumer_seq != self._expected:
+            self._reset(SequenceGapError(self._stream, self._name, self._expected, consumer_seq))
+            return None
+        self._expected = consumer_seq + 1
+        self._last = stream_seq
+        self._heard = monotonic()
+        self._backoff.failures = 0
+        self._open.message(msg.wire_size if self._plan.max_bytes else 0)
+        if self._open.is_low:
+            self._ask()
+        return msg
+
+    def _react(self, status: PullStatus) -> None:
+        """Acts on a status."""
+        self._heard = monotonic()
+        self._open.status(status)
+        match status.meaning:
+            case Meaning.HEARTBEAT:
+                last = status.last_consumer_seq
+                if last is not None and last != self._expected - 1:
+                    self._reset(SequenceGapError(self._stream, self._name, self._expected, last))
+                else:
+                    self._backoff.worked()
+            case Meaning.END:
+                self._ask()
+            case Meaning.AWAY:
+                assert status.error
+                report(status.error, self._on_error)
+            case Meaning.FATAL if not isinstance(status.error, ConsumerDeletedError):
+                self._stopping.set()
+                self._close()
+                assert status.error
+                raise fresh(status.error)
+            case Meaning.TOO_LARGE if status.pending_bytes != self._plan.max_bytes:
+                self._ask()
+            case Meaning.TOO_LARGE:
+                self._stopping.set()
+                self._close()
+                assert status.error
+                raise fresh(status.error)
+            case _:
+                self._reset(status.error)
+
+    def _reset(self, error: Error | None) -> None:
+        """Gives the consumer up: messages of it that have not been taken come again from the next
+        one."""
+        if error:
+            report(error, self._on_error)
+        self._close()
+        self._backoff.failed(monotonic(), True)
+
+    def _close(self) -> None:
+        inbox, self._inbox = self._inbox, None
+        if inbox:
+            inbox.abandon()
+            with suppress(Error):  # it can only be tidy where there is a connection
+                self._delete(self._name)
+
+    @property
+    def _name(self) -> str:
+        return self._source.consumer if self._source else ""
+
+    def _wait_for_turn(self, until: float) -> bool:
+        """Waits for the pause between attempts to end; whether it has at the time `until`."""
+        pause = min(self._backoff.until, until) - monotonic()
+        if pause > 0:
+            self._stopping.wait(pause)
+        return self._backoff.until <= monotonic()
+
+    def _begin(self, until: float) -> None:
+        """Makes the next consumer, and asks it for messages; later, if it cannot be made now."""
+        start = None if self._last is None else self._last + 1
+        try:
+            made = self._make(start, min(_CREATING, max(0.1, until - monotonic())))
+        except _RETRIED as error:
+            if self._first:
+                raise
+            report(error, self._on_error)
+            self._backoff.failed(monotonic(), False)
+            return
+        if self._first:
+            self._first = False
+            self.num_pending = made.num_pending
+            self._last = made.before
+        self._source = made.source
+        self._expected = 1
+        self._open.forget()
+        self._inbox = PullInbox(made.source)
+        if self._stopping.is_set():  # another thread has ended it meanwhile
+            self._close()
+            return
+        self._ask()
+
+    def _ask(self) -> None:
+        if self._open.is_low and self._inbox and self._inbox.connected and not self._draining:
+            self._heard = monotonic()
+            self._inbox.pull(self._open.ask())
+
+    def stop(self) -> int:
+        """Ends it now. Returns the number of messages that had come and were not taken: a reader
+        that begins after the last one gets them."""
+        self._stopping.set()
+        inbox, self._inbox = self._inbox, None
+        if inbox is None:
+            return 0
+        left = inbox.end()
+        with suppress(Error):
+            self._delete(self._name)
+        return left
+
+    def drain(self, timeout: float = 30.0) -> int:
+        """Ends it so that what the server has sent can still be taken, after which iteration ends.
+
+        Returns the number of messages to take (and of statuses among them). Raises
+        DrainTimeoutError where the server does not confirm the end in `timeout` seconds.
+        """
+        self._draining = True
+        inbox = self._inbox
+        return inbox.drain(timeout) if inbox else 0
+
+    @property
+    def last_seq(self) -> int | None:
+        """The stream sequence of the last message that was taken, or of the one before the first;
+        None where that is not one place in the stream."""
+        return self._last
+
+    def __iter__(self) -> OrderedMessages:
+        return self
+
+    def __next__(self) -> JetStreamMsg:
+        try:
+            return self.next()
+        except MessagesClosedError:
+            raise StopIteration from None
+
+    def __enter__(self) -> OrderedMessages:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __del__(self) -> None:
+        if getattr(self, "_inbox", None):
+            self._close()

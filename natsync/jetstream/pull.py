@@ -1,0 +1,288 @@
+"""Pull requests, and the book-keeping of those that are open: no I/O, no clock, no threads.
+
+A pull consumer sends messages when it is asked for some (ADR-13, ADR-37; nats-server
+`server/consumer.go`). The answer to a request is any number of messages, and status messages
+without payload in between or at its end. `read_status` says what a status means; `OpenPulls` counts
+what was asked for and has not come, and says when to ask for more.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+
+from ..errors import Error, OptionError
+from ..message import Msg
+from ..protocol import ProtocolError
+from .consume_errors import (
+    ConsumerDeletedError,
+    ConsumerLeadershipChangedError,
+    ConsumerNotReachableError,
+    NotPullConsumerError,
+    PinIdMismatchError,
+    PullRefusedError,
+    ServerShutdownError,
+)
+
+__all__ = [
+    "Meaning",
+    "OpenPulls",
+    "PullPlan",
+    "PullRequest",
+    "PullStatus",
+    "read_status",
+]
+
+_MANY = 1_000_000  # messages to ask for where bytes are the limit (ADR-37)
+_NS = 1_000_000_000
+
+
+class Meaning(Enum):
+    """What a status says of the pull requests on its inbox."""
+
+    HEARTBEAT = "heartbeat"
+    """Nothing ends."""
+    END = "end"
+    """One request is over, as requests are: it expired, was filled, or there are no messages."""
+    PIN_LOST = "pin lost"
+    """One request is over: another client has the messages of the priority group now, or nobody
+    yet."""
+    TOO_LARGE = "too large"
+    """One request is over: the next message does not fit into its `max_bytes`."""
+    INTERRUPTED = "interrupted"
+    """All requests are over; a new one may work at once: the leader has changed, or its server
+    stops."""
+    AWAY = "away"
+    """All requests are over: the connection is lost. INTERRUPTED follows when there is one
+    again."""
+    UNREACHABLE = "unreachable"
+    """The request reached no consumer: it is gone, or has no leader now. Another one may work in a
+    while."""
+    BUSY = "busy"
+    """One request was refused as there are too many. Another one may work in a while."""
+    FATAL = "fatal"
+    """No request will ever work: the consumer was deleted, or does not take such requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullStatus:
+    """One status message. `error` names what is wrong, if anything is. `pending_msgs` and
+    `pending_bytes` are what the request that is over had still to get; None where the server does
+    not say."""
+
+    meaning: Meaning
+    error: Error | None = None
+    pending_msgs: int | None = None
+    pending_bytes: int | None = None
+    last_consumer_seq: int | None = None
+    """The last delivery of the consumer, as a heartbeat tells."""
+
+
+def read_status(msg: Msg, stream: str, consumer: str) -> PullStatus | None:
+    """What `msg` means if it is a status; None if it is a message of the stream."""
+    if msg.data:
+        return None
+    try:
+        status = msg.status
+    except ProtocolError:  # whoever asks for the headers meets it again
+        return None
+    if not status:
+        return None
+    text = msg.description
+    meaning, error = _meaning(status, text, stream, consumer)
+    return PullStatus(
+        meaning,
+        error,
+        _count(msg, "Nats-Pending-Messages"),
+        _count(msg, "Nats-Pending-Bytes"),
+        _count(msg, "Nats-Last-Consumer"),
+    )
+
+
+def _meaning(status: int, text: str, stream: str, consumer: str) -> tuple[Meaning, Error | None]:
+    lower = text.lower()
+    match status:
+        case 100:
+            return Meaning.HEARTBEAT, None
+        case 404 | 408:
+            return Meaning.END, None
+        case 409 if "batch completed" in lower:
+            return Meaning.END, None
+        case 409 if "message size exceeds" in lower:
+            return Meaning.TOO_LARGE, PullRefusedError(stream, consumer, status, text)
+        case 409 if "consumer deleted" in lower:
+            return Meaning.FATAL, ConsumerDeletedError(stream, consumer)
+        case 409 if "push based" in lower:
+            return Meaning.FATAL, NotPullConsumerError(stream, consumer)
+        case 409 if "leadership change" in lower:
+            return Meaning.INTERRUPTED, ConsumerLeadershipChangedError(stream, consumer)
+        case 409 if "server shutdown" in lower:
+            return Meaning.INTERRUPTED, ServerShutdownError(stream, consumer)
+        case 409 if "exceeded maxwaiting" in lower:
+            return Meaning.BUSY, PullRefusedError(stream, consumer, status, text)
+        case 423:
+            return Meaning.PIN_LOST, PinIdMismatchError(stream, consumer)
+        case 503:
+            return Meaning.UNREACHABLE, ConsumerNotReachableError(stream, consumer)
+        case 400 | 412:
+            return Meaning.FATAL, PullRefusedError(stream, consumer, status, text)
+        case 409 if "exceeded max" in lower:
+            # Of a limit in the consumer's configuration: the same request would be refused for
+            # ever.
+            return Meaning.FATAL, PullRefusedError(stream, consumer, status, text)
+    # Of a later server: said, and tried again in a while.
+    return Meaning.BUSY, PullRefusedError(stream, consumer, status, text)
+
+
+def _count(msg: Msg, header: str) -> int | None:
+    text = msg.headers.get(header)
+    if text is None or not (text.isascii() and text.isdigit() and len(text) <= 20):
+        return None
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """The body of a request for messages. Times are seconds; what is 0 or empty is left out."""
+
+    batch: int = 1
+    expires: float = 0.0
+    heartbeat: float = 0.0
+    max_bytes: int = 0
+    no_wait: bool = False
+    group: str = ""
+    pin_id: str = ""
+    min_pending: int = 0
+    min_ack_pending: int = 0
+    priority: int = 0
+
+    def encode(self) -> bytes:
+        """As the server takes it: JSON, times in nanoseconds."""
+        body: dict[str, object] = {"batch": self.batch}
+        if self.expires:
+            body["expires"] = round(self.expires * _NS)
+        if self.heartbeat:
+            body["idle_heartbeat"] = round(self.heartbeat * _NS)
+        if self.no_wait:
+            body["no_wait"] = True
+        for name, value in (
+            ("max_bytes", self.max_bytes),
+            ("group", self.group),
+            ("id", self.pin_id),
+            ("min_pending", self.min_pending),
+            ("min_ack_pending", self.min_ack_pending),
+            ("priority", self.priority),
+        ):
+            if value:
+                body[name] = value
+        return json.dumps(body, separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class PullPlan:
+    """How a reader keeps itself supplied: at most `max_msgs` messages, or `max_bytes` bytes, asked
+    for and not yet taken; it asks for more when no more than `threshold` of them, a part between 0
+    and 1, are left.
+    """
+
+    max_msgs: int = 500
+    max_bytes: int = 0
+    expires: float = 30.0
+    heartbeat: float | None = None
+    threshold: float = 0.5
+    group: str = ""
+    min_pending: int = 0
+    min_ack_pending: int = 0
+    priority: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_msgs < 1:
+            raise OptionError("max_msgs", "must be at least 1")
+        if self.max_bytes < 0:
+            raise OptionError("max_bytes", "must not be negative")
+        if not 1 <= self.expires < 1e9:
+            raise OptionError("expires", "must be at least 1 second")
+        if not 0 <= self.threshold < 1:
+            raise OptionError("threshold", "must be at least 0 and below 1")
+        if self.heartbeat is not None and not 0.1 <= self.heartbeat <= self.expires / 2:
+            raise OptionError("heartbeat", "must be between 0.1 seconds and half of expires")
+        if not 0 <= self.priority <= 9:
+            raise OptionError("priority", "must be between 0 and 9")
+
+    @property
+    def beat(self) -> float:
+        """The seconds between heartbeats that are asked for."""
+        return min(self.expires / 2, 30.0) if self.heartbeat is None else self.heartbeat
+
+    def request(self, msgs: int, size: int, pin_id: str) -> PullRequest:
+        """A request for that many messages, or bytes, more."""
+        return PullRequest(
+            _MANY if self.max_bytes else msgs,
+            self.expires,
+            self.beat,
+            size if self.max_bytes else 0,
+            False,
+            self.group,
+            pin_id,
+            self.min_pending,
+            self.min_ack_pending,
+            self.priority,
+        )
+
+
+class OpenPulls:
+    """What was asked for on one inbox, and has not come yet."""
+
+    __slots__ = ("plan", "msgs", "size", "_least_msgs", "_least_size")
+
+    def __init__(self, plan: PullPlan) -> None:
+        self.plan = plan
+        self.msgs = 0
+        self.size = 0
+        self._least_msgs = int(plan.max_msgs * plan.threshold)
+        self._least_size = int(plan.max_bytes * plan.threshold)
+
+    @property
+    def is_low(self) -> bool:
+        """Whether to ask for more."""
+        if self.plan.max_bytes:
+            return self.size <= self._least_size or self.msgs <= 0
+        return self.msgs <= self._least_msgs
+
+    def ask(self, pin_id: str = "") -> PullRequest:
+        """A request for what is missing to the most; counted as open."""
+        plan = self.plan
+        size = plan.max_bytes - self.size
+        request = plan.request(plan.max_msgs - self.msgs, size, pin_id)
+        if plan.max_bytes:
+            self.size += size
+        self.msgs += request.batch
+        return request
+
+    def message(self, size: int) -> None:
+        """A message has come; `size` counts as the server counts it."""
+        if self.msgs:
+            self.msgs -= 1
+        if self.size:
+            self.size = max(0, self.size - size)
+
+    def status(self, status: PullStatus) -> None:
+        """A status has come."""
+        match status.meaning:
+            case Meaning.HEARTBEAT:
+                pass
+            case Meaning.INTERRUPTED | Meaning.AWAY | Meaning.UNREACHABLE | Meaning.FATAL:
+                self.forget()
+            case _ if status.pending_msgs is None:
+                # The server does not say what is left of the request, so nothing is known to be
+                # open.
+                self.forget()
+            case _:
+                self.msgs = max(0, self.msgs - status.pending_msgs)
+                self.size = max(0, self.size - (status.pending_bytes or 0))
+
+    def forget(self) -> None:
+        """No request is open any more: the connection was lost, or nothing was heard for too
+        long."""
+        self.msgs = self.size = 0

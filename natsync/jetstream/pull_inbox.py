@@ -1,0 +1,143 @@
+"""`PullInbox`: the subscription on which one reader of a pull consumer gets messages and statuses.
+
+The server delivers a message under the subject it was stored with, so that nothing in it tells the
+request it answers: each reader has an inbox of its own. A lost connection takes all pull requests
+with it; `receive` tells so, in order with the messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn
+
+from ..core import Core
+from ..errors import Error, NextMsgTimeoutError
+from .message import AckNoneMsg, JetStreamMsg
+from .pull import Meaning, PullRequest, PullStatus, read_status
+
+__all__ = ["Outage", "Pin", "PullInbox", "PullSource", "tell_outage"]
+
+_RECONNECTED = PullStatus(Meaning.INTERRUPTED)
+
+
+class Pin:
+    """The id that the server gave the client which has the messages of a priority group; all
+    readers of one `Consumer` share it."""
+
+    __slots__ = ("id",)
+
+    def __init__(self) -> None:
+        self.id = ""
+
+
+class PullSource(NamedTuple):
+    """The consumer to pull from. `check` asks the server whether it exists, in at most so many
+    seconds: returns None if so, or if there is no answer, else raises ConsumerDeletedError."""
+
+    core: Core
+    stream: str
+    consumer: str
+    next_subject: str
+    acks: bool
+    check: Callable[[float], None]
+    pin: Pin
+
+
+class Outage(Exception):
+    """The connection is lost, or there again; carries the error, or None."""
+
+    def __init__(self, error: Error | None) -> None:
+        self.error = error
+
+
+def tell_outage(outage: Error | None) -> NoReturn:
+    raise Outage(outage)
+
+
+class PullInbox:
+    """Messages and statuses in the order of their arrival; any number of threads may take them."""
+
+    def __init__(self, source: PullSource) -> None:
+        self._source = source
+        self._core = source.core
+        self._make = JetStreamMsg if source.acks else AckNoneMsg
+        # What may come is limited by what is asked for.
+        self._sub = source.core.subscribe(
+            source.core.new_inbox(),
+            pending_msgs_limit=-1,
+            pending_bytes_limit=-1,
+            on_outage=tell_outage,
+        )
+        self._next_msg = self._sub.next_msg
+        self._away = False
+        self._began_away = not self._is_connected()
+
+    def pull(self, request: PullRequest) -> None:
+        """Sends a request for messages."""
+        self._core.publish(self._source.next_subject, request.encode(), reply=self._sub.subject)
+
+    @property
+    def connected(self) -> bool:
+        """Whether a request may be sent: one that waits for a connection might be sent a second
+        time."""
+        if self._began_away:
+            self._began_away = not self._is_connected()
+        return not (self._away or self._began_away)
+
+    def _is_connected(self) -> bool:
+        return self._core.status.value == "connected"
+
+    def receive(self, timeout: float) -> JetStreamMsg | PullStatus | None:
+        """The next message or status, or None after `timeout` seconds. Raises what
+        `Subscription.next_msg` does."""
+        try:
+            msg = self._next_msg(timeout)
+        except NextMsgTimeoutError:
+            return None
+        except Outage as outage:
+            self._began_away = False
+            self._away = outage.error is not None
+            return PullStatus(Meaning.AWAY, outage.error) if self._away else _RECONNECTED
+        if not msg.data:
+            status = read_status(msg, self._source.stream, self._source.consumer)
+            if status is not None:
+                return status
+        return self._make(msg, self._core)
+
+    def end(self) -> int:
+        """Ends it; returns the number of messages that had come and nobody took."""
+        left = 0
+        before = self._sub.dropped
+        while self._sub.pending_msgs and not self._sub.closed:
+            left += isinstance(self.receive(0.0), JetStreamMsg)
+        self._sub.unsubscribe()
+        return left + self._sub.dropped - before
+
+    def drain(self, timeout: float) -> int:
+        """Ends it once everything that the server has sent is here; the number of messages and
+        statuses to take."""
+        self._sub.drain(timeout)
+        return self._sub.pending_msgs
+
+    def abandon(self) -> None:
+        """Ends it, and drops what is pending: nobody refers to its reader any more."""
+        self._sub.unsubscribe()
+
+    def refresh(self) -> list[JetStreamMsg]:
+        """Before it is used again: returns messages that have come all the same, and forgets past
+        outages."""
+        found: list[JetStreamMsg] = []
+        while (item := self.receive(0.0)) is not None:
+            if isinstance(item, JetStreamMsg):
+                found.append(item)
+        return found
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more will come."""
+        return self._sub.closed
+
+    @property
+    def subject(self) -> str:
+        """The reply subject of requests."""
+        return self._sub.subject

@@ -1,0 +1,241 @@
+"""Push consumers: the server sends messages to a subject as they come, alone or shared by a queue
+group.
+
+For deployments that have them; new ones are better off with pull consumers, which send no more than
+is asked for. Flow control and heartbeats as in ADR-15: a request for flow control is answered when
+everything before it has been taken, so that the server sends no faster than messages are taken.
+"""
+
+from __future__ import annotations
+
+import threading
+from time import monotonic
+
+from .._checks import check_call
+from ..errors import BadSubscriptionError, Error, NextMsgTimeoutError, OptionError, fresh
+from ..message import Msg
+from ..protocol import ProtocolError
+from .api import API
+from .consume_errors import (
+    ConsumerDeletedError,
+    MessagesClosedError,
+    NoHeartbeatError,
+    NotPushConsumerError,
+    SequenceGapError,
+)
+from .consumer import pull_source
+from .consuming import ConsumeContext, JetStreamHandler, check_handler
+from .infos import ConsumerInfo
+from .message import AckNoneMsg, JetStreamMsg, parse_sequences
+from .messages import ALARM, OnError, report
+from .pull_inbox import Outage, PullSource, tell_outage
+
+__all__ = ["PushConsumer", "PushMessages"]
+
+_LONG = 3600.0  # seconds of one wait, where nothing limits it
+_FOREVER = float("inf")
+
+
+class PushMessages:
+    """The messages of a push consumer as they come: an iterator and a context manager, for any
+    number of threads.
+
+    Made by `PushConsumer.messages`. Where messages were lost on the way, `on_error` gets a
+    SequenceGapError; those that need an acknowledgement are delivered again after `ack_wait`.
+    """
+
+    def __init__(
+        self, source: PullSource, info: ConsumerInfo, on_error: OnError | None = None
+    ) -> None:
+        config = info.config
+        self._source = source
+        self._core = source.core
+        self._on_error = on_error
+        self._beat = config.idle_heartbeat
+        self._is_shared = bool(config.deliver_group)
+        self._make = JetStreamMsg if source.acks else AckNoneMsg
+        # One thread at a time takes what comes, so that sequences are seen in order.
+        self._turn = threading.RLock()
+        self._last: int | None = None  # the consumer's sequence
+        self._answered = ""
+        self._away = False
+        self._error: Error | None = None
+        self._sub = source.core.subscribe(
+            config.deliver_subject, queue=config.deliver_group, on_outage=tell_outage
+        )
+
+    def next(self, timeout: float | None = None) -> JetStreamMsg:
+        """The next message; waits for it up to `timeout` seconds, or as long as it takes.
+
+        Raises NextMsgTimeoutError; ConsumerDeletedError; MessagesClosedError after `stop`, and
+        after `drain` once nothing is left; ConnectionClosedError.
+        """
+        until = _FOREVER if timeout is None else monotonic() + timeout
+        while True:
+            if self._turn.acquire(timeout=max(0.0, min(until - monotonic(), _LONG))):
+                try:
+                    msg = self._step(until)
+                finally:
+                    self._turn.release()
+                if msg is not None:
+                    return msg
+            if monotonic() >= until:
+                raise NextMsgTimeoutError(self._sub.subject, timeout or 0.0)
+
+    def _step(self, until: float) -> JetStreamMsg | None:
+        """The next message; None if there was something else, or nothing until it is time to
+        look."""
+        if self._error:
+            raise fresh(self._error)
+        now = monotonic()
+        silence = ALARM * self._beat if self._beat and not self._away else _LONG
+        try:
+            msg = self._sub.next_msg(max(0.0, min(until - now, silence)))
+        except NextMsgTimeoutError:
+            if silence < _LONG and monotonic() >= now + silence:
+                self._be_alarmed(silence)
+            return None
+        except Outage as outage:
+            self._away = outage.error is not None
+            if outage.error:
+                report(outage.error, self._on_error)
+            return None
+        except BadSubscriptionError:
+            raise MessagesClosedError(self._source.stream, self._source.consumer) from None
+        if not msg.data and self._is_status(msg):
+            return None
+        found = self._make(msg, self._core)
+        if not self._is_shared:
+            self._follow(parse_sequences(found.reply)[1])
+        return found
+
+    def _is_status(self, msg: Msg) -> bool:
+        """Whether it is a heartbeat or a request for flow control; acts on it."""
+        try:
+            if msg.status != 100:
+                return False
+        except ProtocolError:  # whoever asks for the headers meets it again
+            return False
+        if msg.reply:
+            self._answer(msg.reply)
+        elif stalled := msg.headers.get("Nats-Consumer-Stalled"):
+            self._answer(stalled)
+        last = msg.headers.get("Nats-Last-Consumer") or ""
+        # More than was seen: the last messages before it were lost. Fewer: a new leader begins
+        # anew.
+        if last.isascii() and last.isdigit() and len(last) <= 20 and self._last is not None:
+            if int(last) > self._last and not self._is_shared:
+                self._follow(int(last) + 1)
+                self._last = int(last)
+        return True
+
+    def _answer(self, subject: str) -> None:
+        """Lets the server send on; the same request comes with each heartbeat until it is
+        answered."""
+        if subject != self._answered:
+            self._answered = subject
+            self._core.publish(subject)
+
+    def _follow(self, sequence: int) -> None:
+        """Notes the sequence of a delivery, and reports a gap before it."""
+        before, self._last = self._last, sequence
+        if before is not None and sequence > before + 1:
+            source = self._source
+            gap = SequenceGapError(source.stream, source.consumer, before + 1, sequence)
+            report(gap, self._on_error)
+
+    def _be_alarmed(self, silence: float) -> None:
+        """Not even heartbeats come."""
+        source = self._source
+        report(NoHeartbeatError(source.stream, source.consumer, silence), self._on_error)
+        try:
+            source.check(self._beat)
+        except ConsumerDeletedError as error:
+            self._error = error
+            self._sub.unsubscribe()
+            raise
+
+    @property
+    def error(self) -> Error | None:
+        """What has ended this, if anything has."""
+        return self._error
+
+    def stop(self) -> int:
+        """Ends it now. Returns the number of messages, and statuses, that had come and were not
+        taken; messages are delivered again after the consumer's `ack_wait`. Threads that wait get
+        MessagesClosedError.
+        """
+        before = self._sub.dropped
+        self._sub.unsubscribe()
+        return self._sub.dropped - before
+
+    def drain(self, timeout: float = 30.0) -> int:
+        """Ends it so that what the server has sent can still be taken, after which iteration ends.
+
+        Returns the number of messages to take (and of statuses among them). Raises
+        DrainTimeoutError where the server does not confirm the end in `timeout` seconds.
+        """
+        self._sub.drain(timeout)
+        return self._sub.pending_msgs
+
+    def __iter__(self) -> PushMessages:
+        return self
+
+    def __next__(self) -> JetStreamMsg:
+        try:
+            return self.next()
+        except MessagesClosedError:
+            raise StopIteration from None
+
+    def __enter__(self) -> PushMessages:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_sub"):
+            self._sub.unsubscribe()
+
+
+class PushConsumer:
+    """A consumer with a deliver subject; with a deliver group, its readers share the messages.
+
+    Made by `JetStream.push_consumer`. Raises NotPushConsumerError for another one, and OptionError
+    for a group with heartbeats or flow control: each of its readers sees a part of them.
+    """
+
+    def __init__(self, api: API, info: ConsumerInfo) -> None:
+        config = info.config
+        if not config.deliver_subject:
+            raise NotPushConsumerError(info.stream_name, info.name)
+        if config.deliver_group and (config.flow_control or config.idle_heartbeat):
+            raise OptionError("deliver_group", "excludes flow control and heartbeats")
+        self._info = info
+        self._source = pull_source(api, info)
+
+    @property
+    def cached_info(self) -> ConsumerInfo:
+        """What the server said of it last; asks nobody."""
+        return self._info
+
+    def messages(self, *, on_error: OnError | None = None) -> PushMessages:
+        """An iterator over the messages as they come, without end. `on_error` is called with each
+        trouble that it gets over; they are logged without it."""
+        check_call(on_error=on_error)
+        return PushMessages(self._source, self._info, on_error)
+
+    def consume(
+        self,
+        handler: JetStreamHandler,
+        *,
+        workers: int = 1,
+        on_error: OnError | None = None,
+    ) -> ConsumeContext:
+        """Calls `handler` with each message, on `workers` threads; as `Consumer.consume`."""
+        check_handler(handler, workers)
+        name = f"{self._info.stream_name}.{self._info.name}"
+        return ConsumeContext(self.messages(on_error=on_error), handler, workers, on_error, name)
+
+    def __repr__(self) -> str:
+        return f"PushConsumer({self._info.stream_name!r}, {self._info.name!r})"

@@ -1,0 +1,103 @@
+"""Streams with messages, and consumers of them, for the tests of what reads them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+
+from natsync.errors import Error
+from natsync.jetstream import (
+    Consumer,
+    ConsumerConfig,
+    JetStream,
+    JetStreamMsg,
+    Stream,
+    StreamConfig,
+)
+
+TIMEOUT = 10.0
+
+
+def filled(js: JetStream, name: str, count: int, **options: object) -> Stream:
+    """A stream in memory with `count` messages `0`, `1` ... on the subjects NAME.0, NAME.1 and NAME.2."""
+    config = {"subjects": [f"{name}.>"], "storage": "memory", **options}
+    stream = js.create_stream(StreamConfig(name, **config))  # type: ignore[arg-type]  # any of them
+    publish(js, name, range(count))
+    return stream
+
+
+def publish(js: JetStream, name: str, numbers: Iterable[int]) -> None:
+    """Publishes numbers to the stream; they are stored when it returns."""
+    core = js.api.core
+    for number in numbers:
+        core.publish(f"{name}.{number % 3}", str(number).encode())
+    core.flush()
+
+
+def durable(stream: Stream, name: str = "c", **options: object) -> Consumer:
+    """A durable consumer."""
+    config = ConsumerConfig(durable_name=name, **options)  # type: ignore[arg-type]  # any of them
+    return stream.create_consumer(config)
+
+
+def numbers(msgs: Iterable[JetStreamMsg], count: int | None = None) -> list[int]:
+    """The numbers in `count` messages, or in all."""
+    return [int(msg.data) for msg in islice(msgs, count)]
+
+
+class Errors:
+    """What a reader got over, for `on_error`."""
+
+    def __init__(self) -> None:
+        self.all: list[Error] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, error: Error) -> None:
+        with self._changed:
+            self.all.append(error)
+            self._changed.notify_all()
+
+    def wait_for(self, kind: type[Error], count: int = 1) -> Error:
+        """The error number `count` of that kind."""
+
+        def found() -> list[Error]:
+            return [error for error in self.all if isinstance(error, kind)]
+
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(found()) >= count, TIMEOUT), self.all
+            return found()[count - 1]
+
+
+class Gathered:
+    """Messages that handlers got; `want` says after how many `wait` returns."""
+
+    def __init__(self, act: Callable[[JetStreamMsg], object] = JetStreamMsg.ack) -> None:
+        self.numbers: list[int] = []
+        self._act = act
+        self._changed = threading.Condition()
+
+    def __call__(self, msg: JetStreamMsg) -> None:
+        self._act(msg)
+        with self._changed:
+            self.numbers.append(int(msg.data))
+            self._changed.notify_all()
+
+    def wait(self, count: int) -> list[int]:
+        """The numbers, as soon as there are that many different ones."""
+        with self._changed:
+            done = self._changed.wait_for(lambda: len(set(self.numbers)) >= count, TIMEOUT)
+            assert done, f"{len(set(self.numbers))} of {count}"
+            return list(self.numbers)
+
+
+@contextmanager
+def later(seconds: float, call: Callable[[], object]) -> Iterator[None]:
+    """Calls it on another thread in a while; the thread has ended when the block has."""
+    timer = threading.Timer(seconds, call)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join(TIMEOUT)

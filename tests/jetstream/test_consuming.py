@@ -1,0 +1,211 @@
+"""Handlers on threads: stopped, drained, failing; never a message more than is said."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import natsync
+from natsync import Client
+from natsync.errors import DrainTimeoutError, HandlerError, OptionError
+from natsync.jetstream import ConsumerDeletedError, ConsumingError, JetStream, JetStreamMsg
+
+from tests.jetstream.streams import TIMEOUT, Errors, Gathered, durable, filled, later, publish
+from tests.support.proxy import Proxy
+from tests.support.servers import NatsServer
+
+pytestmark = pytest.mark.server
+
+
+def test_one_worker_keeps_the_order(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 300))
+    gathered = Gathered()
+    with consumer.consume(gathered, max_msgs=50) as consuming:
+        assert gathered.wait(300) == list(range(300))
+        assert consuming.running
+    assert not consuming.running
+    assert consuming.error is None
+    js.api.core.flush()
+    assert consumer.info().num_ack_pending == 0
+
+
+def test_workers_handle_at_the_same_time(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 40))
+    together = threading.Barrier(4)
+    gathered = Gathered(lambda msg: together.wait(TIMEOUT))
+    with consumer.consume(gathered, workers=4):
+        assert sorted(gathered.wait(40)) == list(range(40))
+
+
+def test_stop_says_what_is_left(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 10))
+    begun, go = threading.Event(), threading.Event()
+
+    def handle(msg: JetStreamMsg) -> None:
+        begun.set()
+        assert go.wait(TIMEOUT)
+        msg.ack_sync()
+
+    consuming = consumer.consume(handle)
+    assert begun.wait(TIMEOUT)
+    js.api.core.flush()
+    with later(0.1, go.set):
+        assert consuming.stop() == 9
+    assert not consuming.running
+    assert (consumer.info().ack_floor.consumer_seq, consumer.info().num_ack_pending) == (1, 9)
+
+
+def test_stop_gives_up_on_handlers_that_take_too_long(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 3))
+    begun, go = threading.Event(), threading.Event()
+
+    def handle(msg: JetStreamMsg) -> None:
+        begun.set()
+        assert go.wait(TIMEOUT)
+
+    consuming = consumer.consume(handle)
+    assert begun.wait(TIMEOUT)
+    js.api.core.flush()
+    with pytest.raises(DrainTimeoutError) as caught:
+        consuming.stop(0.05)
+    assert caught.value.left == {f"{stream_name}.c": 3}
+    go.set()
+    assert consuming.wait(TIMEOUT)
+
+
+def test_drain_handles_what_was_sent(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 100))
+    gathered = Gathered(lambda msg: threading.Event().wait(0.002))
+    consuming = consumer.consume(gathered, max_msgs=30)
+    gathered.wait(1)
+    consuming.drain(TIMEOUT)
+    assert not consuming.running
+    assert gathered.numbers == list(range(consumer.info().num_ack_pending))
+    assert len(gathered.numbers) >= 30
+
+
+def test_drain_that_takes_too_long(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 10))
+    begun, go = threading.Event(), threading.Event()
+
+    def handle(msg: JetStreamMsg) -> None:
+        begun.set()
+        assert go.wait(TIMEOUT)
+
+    consuming = consumer.consume(handle)
+    assert begun.wait(TIMEOUT)
+    with pytest.raises(DrainTimeoutError) as caught:
+        consuming.drain(0.1)
+    assert caught.value.left == {f"{stream_name}.c": 1}
+    go.set()
+    assert consuming.wait(TIMEOUT)
+
+
+def test_a_handler_may_stop_it(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 10))
+    ready, left = threading.Event(), []
+
+    def handle(msg: JetStreamMsg) -> None:
+        assert ready.wait(TIMEOUT)
+        left.append(consuming.stop())
+
+    consuming = consumer.consume(handle)
+    js.api.core.flush()
+    ready.set()
+    assert consuming.wait(TIMEOUT)
+    assert len(left) == 1
+
+
+def test_a_handler_that_raises(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 3), ack_wait=0.2)
+    errors = Errors()
+    failed: list[JetStreamMsg] = []
+
+    def act(msg: JetStreamMsg) -> None:
+        if not failed:
+            failed.append(msg)
+            raise KeyError("no such order")
+        msg.ack()
+
+    gathered = Gathered(act)
+    with consumer.consume(gathered, on_error=errors):
+        assert gathered.wait(3) == [1, 2, 0]
+    assert isinstance(errors.all[0], HandlerError)
+    assert isinstance(errors.all[0].__cause__, KeyError)
+
+
+def test_a_consumer_that_is_deleted(js: JetStream, stream_name: str) -> None:
+    stream = filled(js, stream_name, 0)
+    errors = Errors()
+    consuming = durable(stream).consume(print, workers=2, on_error=errors)
+    assert not consuming.wait(0.05)
+    stream.delete_consumer("c")
+    with pytest.raises(ConsumerDeletedError):
+        consuming.wait(TIMEOUT)
+    assert isinstance(consuming.error, ConsumerDeletedError)
+    assert [type(error) for error in errors.all] == [ConsumerDeletedError]
+    consuming.stop()
+
+
+def test_a_client_that_is_closed_ends_it_quietly(
+    js_client: Client, js: JetStream, stream_name: str
+) -> None:
+    errors = Errors()
+    consuming = durable(filled(js, stream_name, 0)).consume(print, workers=2, on_error=errors)
+    js_client.close()
+    with pytest.raises(natsync.ConnectionClosedError):
+        consuming.wait(TIMEOUT)
+    assert errors.all == []
+
+
+def test_a_handler_may_close_the_client(js_client: Client, js: JetStream, stream_name: str) -> None:
+    consuming = durable(filled(js, stream_name, 1)).consume(lambda msg: js_client.close())
+    with pytest.raises(natsync.ConnectionClosedError):
+        consuming.wait(TIMEOUT)
+
+
+def test_nothing_is_lost_when_connections_are(
+    js: JetStream, js_server: NatsServer, stream_name: str
+) -> None:
+    durable(filled(js, stream_name, 500), ack_wait=1.0)
+    gathered = Gathered()
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        consumer = nc.jetstream().consumer(stream_name, "c")
+        with consumer.consume(gathered, workers=3, max_msgs=20, on_error=Errors()):
+            for number in range(5):
+                gathered.wait(80 * number + 20)
+                proxy.cut()
+            publish(js, stream_name, range(500, 550))
+            assert set(gathered.wait(550)) == set(range(550))
+
+
+def test_troubles_are_logged_without_a_callback(
+    js: JetStream, stream_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(msg: JetStreamMsg) -> None:
+        raise ValueError
+
+    gathered = Gathered(fail)
+    consumer = durable(filled(js, stream_name, 1), max_deliver=1)
+    with consumer.consume(gathered) as consuming:
+        while not caplog.records:
+            consuming.wait(0.01)
+    assert f"handler of {stream_name}.0 failed: ValueError" in caplog.text
+
+
+def test_arguments_that_make_no_sense(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 0))
+    with pytest.raises(OptionError, match="workers"):
+        consumer.consume(print, workers=0)
+    with pytest.raises(TypeError, match="handler"):
+        consumer.consume(None)  # type: ignore[arg-type]  # what is refused
+    with pytest.raises(TypeError, match="async"):
+
+        async def handle(msg: JetStreamMsg) -> None: ...
+
+        consumer.consume(handle)
+
+
+def test_errors_of_reading_have_a_base() -> None:
+    assert issubclass(ConsumerDeletedError, ConsumingError)

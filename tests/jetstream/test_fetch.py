@@ -1,0 +1,209 @@
+"""Fetching from a real server: as many as wanted, as many as there are, and what ends it early."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+import pytest
+
+import natsync
+from natsync import Client
+from natsync.errors import ConnectionReconnectingError, NextMsgTimeoutError, OptionError
+from natsync.jetstream import (
+    ConsumerDeletedError,
+    JetStream,
+    NotPullConsumerError,
+    PullRefusedError,
+)
+from natsync.jetstream.fetch import FetchPlan
+
+from tests.jetstream.streams import TIMEOUT, durable, filled, later, numbers, publish
+from tests.support.fake_server import Background
+from tests.support.proxy import Admission, Proxy
+from tests.support.servers import NatsServer
+
+pytestmark = pytest.mark.server
+
+
+def test_as_many_as_wanted_at_once(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 10))
+    begun = monotonic()
+    assert numbers(consumer.fetch(4, timeout=TIMEOUT)) == [0, 1, 2, 3]
+    assert numbers(consumer.fetch(4, timeout=TIMEOUT)) == [4, 5, 6, 7]
+    assert monotonic() - begun < TIMEOUT / 2
+
+
+def test_those_that_came_in_time(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 3))
+    assert numbers(consumer.fetch(10, timeout=0.2)) == [0, 1, 2]
+    begun = monotonic()
+    assert consumer.fetch(10, timeout=0.2) == []
+    assert 0.1 < monotonic() - begun < 2
+
+
+def test_messages_that_come_later(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 1))
+    with later(0.1, lambda: publish(js, stream_name, [1, 2])):
+        assert numbers(consumer.fetch(3, timeout=TIMEOUT)) == [0, 1, 2]
+
+
+def test_without_a_timeout_it_waits_for_one_message(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 0))
+    with later(0.2, lambda: publish(js, stream_name, [7])):
+        assert numbers(consumer.fetch(1, timeout=None)) == [7]
+
+
+def test_no_wait(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 3))
+    begun = monotonic()
+    assert numbers(consumer.fetch_no_wait(10)) == [0, 1, 2]
+    assert numbers(consumer.fetch_no_wait(10)) == []
+    assert monotonic() - begun < 2
+
+
+def test_by_bytes(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 0))
+    for number in range(5):
+        js.api.core.publish(f"{stream_name}.0", bytes(300), headers={"Number": str(number)})
+    found = consumer.fetch_bytes(1000, timeout=TIMEOUT)
+    assert len(found) == 2
+    assert found.error is None
+    assert sum(msg.wire_size for msg in found) <= 1000 < found[0].wire_size * 3
+    assert [msg.headers["Number"] for msg in consumer.fetch_bytes(1000)] == ["2", "3"]
+    with pytest.raises(PullRefusedError, match="Message Size Exceeds MaxBytes"):
+        consumer.fetch_bytes(100)
+    assert len(consumer.fetch(1)) == 1
+
+
+def test_next(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 1))
+    msg = consumer.next()
+    assert (msg.data, msg.metadata.stream_seq) == (b"0", 1)
+    with pytest.raises(NextMsgTimeoutError, match="0.2 s"):
+        consumer.next(0.2)
+
+
+def test_fetches_share_a_subscription(
+    js: JetStream, js_server: NatsServer, stream_name: str
+) -> None:
+    consumer = durable(filled(js, stream_name, 30))
+    for _ in range(10):
+        consumer.fetch(2)
+    assert consumer.fetch_no_wait(20)
+    assert consumer.fetch(1, timeout=0.05) == []
+    connections = js_server.monitor("connz?subs=1")["connections"]
+    assert isinstance(connections, list)
+    mine = js.api.core.server_info.client_id
+    subjects = [
+        sub for each in connections if each["cid"] == mine for sub in each["subscriptions_list"]
+    ]
+    assert len(subjects) == 2  # replies, and fetches
+
+
+def test_threads_that_fetch_at_the_same_time(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 400))
+
+    def some() -> list[int]:
+        return [number for _ in range(10) for number in numbers(consumer.fetch(10))]
+
+    calls = [Background(some) for _ in range(4)]
+    assert sorted(number for call in calls for number in call.result()) == list(range(400))
+
+
+def test_a_consumer_that_is_deleted(js: JetStream, stream_name: str) -> None:
+    stream = filled(js, stream_name, 2)
+    consumer = durable(stream)
+    with later(0.2, lambda: stream.delete_consumer("c")):
+        found = consumer.fetch(5, timeout=TIMEOUT)
+    assert numbers(found) == [0, 1]
+    assert isinstance(found.error, ConsumerDeletedError)
+    begun = monotonic()
+    with pytest.raises(ConsumerDeletedError, match=stream_name):
+        consumer.fetch(5, timeout=TIMEOUT)
+    assert monotonic() - begun < TIMEOUT / 2
+
+
+def test_a_consumer_that_is_deleted_on_an_old_server(old_js: JetStream, stream_name: str) -> None:
+    """Which answers no request for it: the heartbeats are missed."""
+    stream = filled(old_js, stream_name, 0)
+    consumer = durable(stream)
+    stream.delete_consumer("c")
+    with pytest.raises(ConsumerDeletedError):
+        consumer.fetch(5, timeout=TIMEOUT, heartbeat=0.2)
+
+
+def test_limits_of_the_consumer(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 2), max_batch=5)
+    with pytest.raises(PullRefusedError, match="Exceeded MaxRequestBatch of 5") as caught:
+        consumer.fetch(6, timeout=TIMEOUT)
+    assert (caught.value.status, caught.value.stream) == (409, stream_name)
+    assert numbers(consumer.fetch(5, timeout=0.1)) == [0, 1]
+
+
+def test_a_push_consumer(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 0), deliver_subject="elsewhere." + stream_name)
+    for call in (consumer.fetch, consumer.next, consumer.messages, lambda: consumer.consume(print)):
+        with pytest.raises(NotPullConsumerError, match="push consumer"):
+            call()
+
+
+def test_a_connection_that_is_lost_meanwhile(
+    js: JetStream, js_server: NatsServer, stream_name: str
+) -> None:
+    """What is missing is asked for again, once: nothing comes twice."""
+
+    filled(js, stream_name, 2)
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        durable(js.stream(stream_name), ack_wait=60.0)
+        consumer = nc.jetstream().consumer(stream_name, "c")
+
+        def cut() -> None:
+            proxy.cut()
+            proxy.link(1)
+            publish(js, stream_name, [2, 3, 4])
+
+        with later(0.2, cut):
+            assert numbers(consumer.fetch(4, timeout=TIMEOUT)) == [0, 1, 2, 3]
+        assert numbers(consumer.fetch(4, timeout=0.2)) == [4]
+        proxy.cut()
+        assert nc.wait_connected(TIMEOUT)
+        publish(js, stream_name, range(5, 9))
+        assert numbers(consumer.fetch(4, timeout=TIMEOUT)) == [5, 6, 7, 8]
+
+
+def test_no_connection(js: JetStream, js_server: NatsServer, stream_name: str) -> None:
+
+    durable(filled(js, stream_name, 2))
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        consumer = nc.jetstream().consumer(stream_name, "c")
+        proxy.admit(Admission.REFUSE)
+        proxy.cut()
+        with pytest.raises(ConnectionReconnectingError):
+            consumer.fetch(1, timeout=0.3)
+        proxy.admit(Admission.FORWARD)
+        assert numbers(consumer.fetch(2, timeout=TIMEOUT)) == [0, 1]
+
+
+def test_a_closed_client(js_client: Client, js: JetStream, stream_name: str) -> None:
+
+    consumer = durable(filled(js, stream_name, 0))
+    with later(0.2, js_client.close), pytest.raises(natsync.ConnectionClosedError):
+        consumer.fetch(1, timeout=TIMEOUT)
+    with pytest.raises(natsync.ConnectionClosedError):
+        consumer.fetch(1, timeout=TIMEOUT)
+
+
+def test_arguments_that_make_no_sense(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 0))
+    for call in (consumer.fetch, consumer.fetch_no_wait, consumer.fetch_bytes):
+        with pytest.raises(OptionError):
+            call(0)
+        with pytest.raises(TypeError):
+            call("1")  # type: ignore[arg-type]  # what is refused
+
+
+def test_heartbeats_are_asked_for_where_it_is_worth_it() -> None:
+    plan = FetchPlan(1)
+    assert plan.request(1, 0, 2.0, "").heartbeat == 0
+    assert plan.request(1, 0, 30.0, "").heartbeat == 5
+    assert FetchPlan(1, heartbeat=20.0).request(1, 0, 30.0, "").heartbeat == 15

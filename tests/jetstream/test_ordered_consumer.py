@@ -1,0 +1,89 @@
+"""Readers of an ordered consumer follow each other without a gap."""
+
+from __future__ import annotations
+
+import pytest
+
+from natsync.errors import NextMsgTimeoutError, OptionError
+from natsync.jetstream import (
+    CantAckIfConsumerAckNoneError,
+    ConsumerConfig,
+    InvalidStreamNameError,
+    JetStream,
+)
+
+from tests.jetstream.streams import TIMEOUT, Gathered, filled, later, numbers, publish
+
+pytestmark = pytest.mark.server
+
+
+def test_one_reader_goes_on_where_the_last_one_stopped(js: JetStream, stream_name: str) -> None:
+    stream = filled(js, stream_name, 20)
+    with js.ordered_consumer(stream_name) as ordered:
+        assert numbers(ordered.fetch(3)) == [0, 1, 2]
+        assert ordered.next().data == b"3"
+        assert numbers(ordered.messages(), 4) == [4, 5, 6, 7]
+        assert len(list(stream.consumer_names())) == 1
+        gathered = Gathered(lambda msg: None)
+        with ordered.consume(gathered):
+            assert gathered.wait(12) == list(range(8, 20))
+    js.api.core.flush()
+    assert list(stream.consumer_names()) == []
+
+
+def test_fetch_takes_what_comes_in_time(js: JetStream, stream_name: str) -> None:
+    filled(js, stream_name, 2)
+    with js.ordered_consumer(stream_name) as ordered:
+        assert numbers(ordered.fetch(5, timeout=0.2)) == [0, 1]
+        assert ordered.fetch(5, timeout=0.05) == []
+        with pytest.raises(NextMsgTimeoutError):
+            ordered.next(0.05)
+        with later(0.1, lambda: publish(js, stream_name, [2])):
+            assert numbers(ordered.fetch(5, timeout=None)) == [2]
+        with pytest.raises(OptionError):
+            ordered.fetch(0)
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [
+        (ConsumerConfig(opt_start_seq=8, deliver_policy="by_start_sequence"), [7, 8, 9]),
+        (ConsumerConfig(filter_subject="{}.1"), [1, 4, 7]),
+        (ConsumerConfig(filter_subject="{}.*", deliver_policy="last"), [9]),
+        (ConsumerConfig(filter_subjects=["{}.1", "{}.2"]), [1, 2, 4, 5, 7, 8]),
+        (ConsumerConfig(deliver_policy="last_per_subject"), [7, 8, 9]),
+    ],
+)
+def test_where_it_begins_and_what_it_selects(
+    js: JetStream, stream_name: str, config: ConsumerConfig, found: list[int]
+) -> None:
+    from dataclasses import replace
+
+    filled(js, stream_name, 10)
+    config = replace(
+        config,
+        filter_subject=config.filter_subject.format(stream_name),
+        filter_subjects=[subject.format(stream_name) for subject in config.filter_subjects],
+    )
+    with js.ordered_consumer(stream_name, config) as ordered:
+        assert numbers(ordered.fetch(10, timeout=0.2)) == found
+
+
+def test_nothing_can_be_acknowledged(js: JetStream, stream_name: str) -> None:
+    filled(js, stream_name, 1)
+    with js.ordered_consumer(stream_name) as ordered:
+        with pytest.raises(CantAckIfConsumerAckNoneError):
+            ordered.next(TIMEOUT).ack()
+
+
+def test_what_cannot_be_chosen(js: JetStream) -> None:
+    for config in (
+        ConsumerConfig(durable_name="d"),
+        ConsumerConfig(name="n"),
+        ConsumerConfig(deliver_subject="s"),
+    ):
+        with pytest.raises(OptionError, match="ordered consumer"):
+            js.ordered_consumer("S", config)
+    with pytest.raises(InvalidStreamNameError):
+        js.ordered_consumer("a.b")
+    assert repr(js.ordered_consumer("S")) == "OrderedConsumer(stream 'S')"

@@ -1,0 +1,92 @@
+"""The inbox of a reader: messages, statuses and outages in the order of their arrival."""
+
+from __future__ import annotations
+
+import pytest
+
+import natsync
+from natsync.errors import ConnectionReconnectingError
+from natsync.jetstream import JetStream, JetStreamMsg
+from natsync.jetstream.configs import AckPolicy
+from natsync.jetstream.consumer import pull_source
+from natsync.jetstream.message import AckNoneMsg
+from natsync.jetstream.pull import Meaning, PullRequest, PullStatus
+from natsync.jetstream.pull_inbox import PullInbox
+
+from tests.jetstream.streams import TIMEOUT, durable, filled, publish
+from tests.support.proxy import Admission, Proxy
+from tests.support.servers import NatsServer
+
+pytestmark = pytest.mark.server
+
+
+def inbox_of(js: JetStream, name: str, **options: object) -> PullInbox:
+    consumer = durable(filled(js, name, 3), "c", **options)
+    return PullInbox(pull_source(js.api, consumer.cached_info))
+
+
+@pytest.mark.parametrize(("policy", "kind"), [("explicit", JetStreamMsg), ("none", AckNoneMsg)])
+def test_messages_then_the_status(
+    js: JetStream, stream_name: str, policy: AckPolicy, kind: type[JetStreamMsg]
+) -> None:
+    inbox = inbox_of(js, stream_name, ack_policy=policy)
+    inbox.pull(PullRequest(5, no_wait=True))
+    for number in range(3):
+        msg = inbox.receive(TIMEOUT)
+        assert type(msg) is kind
+        assert int(msg.data) == number
+    status = inbox.receive(TIMEOUT)
+    assert isinstance(status, PullStatus)
+    assert status.meaning is Meaning.END
+    assert inbox.receive(0.0) is None
+    inbox.abandon()
+    assert inbox.closed
+
+
+def test_a_message_without_payload(js: JetStream, stream_name: str) -> None:
+    inbox = inbox_of(js, stream_name, headers_only=True)
+    inbox.pull(PullRequest(3))
+    msg = inbox.receive(TIMEOUT)
+    assert isinstance(msg, JetStreamMsg)
+    assert (msg.data, msg.headers["Nats-Msg-Size"]) == (b"", "1")
+    assert inbox.end() == 2
+
+
+def test_outages(js: JetStream, js_server: NatsServer, stream_name: str) -> None:
+    durable(filled(js, stream_name, 2), ack_policy="none")
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        other = nc.jetstream()
+        info = other.consumer(stream_name, "c").cached_info
+        inbox = PullInbox(pull_source(other.api, info))
+        assert inbox.connected
+        inbox.pull(PullRequest(1))
+        nc.flush()
+        proxy.admit(Admission.REFUSE)
+        proxy.cut()
+        assert isinstance(inbox.receive(TIMEOUT), JetStreamMsg)
+        away = inbox.receive(TIMEOUT)
+        assert isinstance(away, PullStatus)
+        assert away.meaning is Meaning.AWAY
+        assert isinstance(away.error, ConnectionReconnectingError)
+        assert not inbox.connected
+        late = PullInbox(pull_source(other.api, info))
+        assert not late.connected
+        proxy.admit(Admission.FORWARD)
+        back = inbox.receive(TIMEOUT)
+        assert back == PullStatus(Meaning.INTERRUPTED)
+        assert inbox.connected
+        publish(js, stream_name, [2])
+        inbox.pull(PullRequest(5))
+        msg = inbox.receive(TIMEOUT)
+        assert isinstance(msg, JetStreamMsg)
+        assert msg.data == b"1"
+        assert [msg.data for msg in inbox.refresh()] in ([], [b"2"])
+
+
+def test_what_is_left(js: JetStream, stream_name: str) -> None:
+    inbox = inbox_of(js, stream_name)
+    inbox.pull(PullRequest(5, no_wait=True))
+    js.api.core.flush()
+    assert inbox.drain(TIMEOUT) == 4
+    assert [type(inbox.receive(0.0)) for _ in range(4)] == [*[JetStreamMsg] * 3, PullStatus]
+    assert inbox.end() == 0

@@ -1,0 +1,179 @@
+"""Push consumers: alone, in queue groups, with flow control and heartbeats."""
+
+from __future__ import annotations
+
+import pytest
+
+import natsync
+from natsync.errors import ConnectionReconnectingError, NextMsgTimeoutError, OptionError
+from natsync.jetstream import (
+    ConsumerConfig,
+    ConsumerDeletedError,
+    JetStream,
+    MessagesClosedError,
+    NoHeartbeatError,
+    NotPushConsumerError,
+    PushConsumer,
+    SequenceGapError,
+)
+
+from tests.jetstream.streams import (
+    TIMEOUT,
+    Errors,
+    Gathered,
+    durable,
+    filled,
+    later,
+    numbers,
+    publish,
+)
+from tests.support.proxy import Proxy
+from tests.support.servers import NatsServer
+
+pytestmark = pytest.mark.server
+
+
+def pushed(js: JetStream, stream: str, **options: object) -> PushConsumer:
+    """A push consumer `c` of a stream."""
+    config = {"durable_name": "c", "deliver_subject": f"to.{stream}", **options}
+    js.stream(stream).create_consumer(ConsumerConfig(**config))  # type: ignore[arg-type]  # any
+    return js.push_consumer(stream, "c")
+
+
+def test_messages_as_they_come(js: JetStream, stream_name: str) -> None:
+    filled(js, stream_name, 10)
+    consumer = pushed(js, stream_name)
+    with consumer.messages() as messages:
+        for number in range(10):
+            msg = messages.next(TIMEOUT)
+            assert (int(msg.data), msg.metadata.consumer_seq) == (number, number + 1)
+            msg.ack_sync(TIMEOUT)
+        with pytest.raises(NextMsgTimeoutError):
+            messages.next(0.05)
+        assert js.consumer(stream_name, "c").cached_info.num_ack_pending == 0
+        messages.stop()
+        with pytest.raises(MessagesClosedError):
+            messages.next()
+
+
+def test_a_queue_group_shares_the_messages(js: JetStream, stream_name: str) -> None:
+    filled(js, stream_name, 0)
+    consumer = pushed(js, stream_name, deliver_group="workers")
+    first, second = Gathered(), Gathered()
+    with consumer.consume(first), consumer.consume(second):
+        js.api.core.flush()
+        publish(js, stream_name, range(200))
+        while set(first.numbers) | set(second.numbers) != set(range(200)):
+            first.wait(len(first.numbers)) if first.numbers else second.wait(1)
+    assert len(first.numbers) + len(second.numbers) == 200
+    assert first.numbers and second.numbers
+
+
+def test_flow_control(js: JetStream, stream_name: str) -> None:
+    """The server stops after two megabytes unless its requests are answered."""
+    filled(js, stream_name, 0)
+    for _ in range(64):
+        js.api.core.publish(f"{stream_name}.0", bytes(100_000))
+    js.api.core.flush()
+    consumer = pushed(js, stream_name, flow_control=True, idle_heartbeat=0.5, ack_policy="none")
+    with consumer.messages() as messages:
+        found = [messages.next(TIMEOUT) for _ in range(64)]
+    assert {len(msg.data) for msg in found} == {100_000}
+    assert [msg.metadata.stream_seq for msg in found] == list(range(1, 65))
+
+
+def test_a_stalled_consumer_goes_on(js: JetStream, stream_name: str) -> None:
+    """A reader that takes nothing until the server waits for it, and says so in heartbeats."""
+    filled(js, stream_name, 0)
+    for _ in range(64):
+        js.api.core.publish(f"{stream_name}.0", bytes(100_000))
+    js.api.core.flush()
+    consumer = pushed(js, stream_name, flow_control=True, idle_heartbeat=0.1, ack_policy="none")
+    with consumer.messages() as messages:
+        for number in range(64):
+            if number == 5:
+                js.api.core.request_async("nobody.answers", timeout=0.3).exception()
+            assert messages.next(TIMEOUT).metadata.stream_seq == number + 1
+
+
+def test_a_consumer_that_is_deleted(js: JetStream, stream_name: str) -> None:
+    stream = filled(js, stream_name, 1)
+    consumer = pushed(js, stream_name, idle_heartbeat=0.1)
+    errors = Errors()
+    with consumer.messages(on_error=errors) as messages:
+        messages.next(TIMEOUT)
+        stream.delete_consumer("c")
+        with pytest.raises(ConsumerDeletedError):
+            messages.next(TIMEOUT)
+        assert isinstance(messages.error, ConsumerDeletedError)
+        with pytest.raises(ConsumerDeletedError):
+            messages.next(TIMEOUT)
+    assert [type(error) for error in errors.all] == [NoHeartbeatError]
+
+
+def test_a_connection_that_is_lost(js: JetStream, js_server: NatsServer, stream_name: str) -> None:
+    filled(js, stream_name, 5)
+    pushed(js, stream_name, ack_wait=0.5, idle_heartbeat=0.5)
+    errors = Errors()
+    found: set[int] = set()
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        with nc.jetstream().push_consumer(stream_name, "c").messages(on_error=errors) as messages:
+            while len(found) < 5:
+                msg = messages.next(TIMEOUT)
+                found.add(int(msg.data))
+                msg.ack()
+            proxy.cut()
+            publish(js, stream_name, range(5, 10))
+            while len(found) < 10:
+                msg = messages.next(TIMEOUT)
+                found.add(int(msg.data))
+                msg.ack()
+    assert isinstance(errors.all[0], ConnectionReconnectingError)
+
+
+def test_a_gap_is_reported(js: JetStream, js_server: NatsServer, stream_name: str) -> None:
+    """Messages that went to a connection which was lost before it had them."""
+    filled(js, stream_name, 1)
+    pushed(js, stream_name, ack_policy="none", idle_heartbeat=0.3)
+    errors = Errors()
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        with nc.jetstream().push_consumer(stream_name, "c").messages(on_error=errors) as messages:
+            assert messages.next(TIMEOUT).data == b"0"
+            proxy.link(0).to_client.swallow()
+            publish(js, stream_name, [1, 2])
+            consumer = js.consumer(stream_name, "c")
+            while consumer.info().delivered.consumer_seq < 3:
+                pass
+            proxy.cut()
+            proxy.link(1)
+            assert nc.wait_connected(TIMEOUT)
+            nc.flush()
+            publish(js, stream_name, [3])
+            assert messages.next(TIMEOUT).data == b"3"
+    gap = errors.wait_for(SequenceGapError)
+    assert isinstance(gap, SequenceGapError)
+    assert (gap.expected, gap.found) == (2, 4)
+
+
+def test_drain(js: JetStream, stream_name: str) -> None:
+    filled(js, stream_name, 10)
+    messages = pushed(js, stream_name).messages()
+    messages.next(TIMEOUT)
+    messages.drain()
+    assert numbers(messages) == list(range(1, 10))
+
+
+def test_stop_ends_who_waits(js: JetStream, stream_name: str) -> None:
+    filled(js, stream_name, 0)
+    messages = pushed(js, stream_name).messages()
+    with later(0.1, messages.stop):
+        assert numbers(messages) == []
+
+
+def test_consumers_that_cannot_be(js: JetStream, stream_name: str) -> None:
+    stream = filled(js, stream_name, 0)
+    durable(stream, "pull")
+    with pytest.raises(NotPushConsumerError, match="is a pull consumer"):
+        js.push_consumer(stream_name, "pull")
+    with pytest.raises(OptionError, match="flow control"):
+        pushed(js, stream_name, deliver_group="workers", idle_heartbeat=1.0)
