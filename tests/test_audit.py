@@ -104,7 +104,7 @@ def test_it_finds_what_the_samples_hold(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert [secret for secret in SECRETS if secret in done.stdout] == []
     found = answers(done.stdout)
-    assert sum(int(row[-1]) for row in found["Plaintext credentials"]) == 35
+    assert sum(int(row[-1]) for row in found["Plaintext credentials"]) == 43
     console = re.search(r"```console\n(?:\$[^\n]*\n)+(.*?)```", SECTION, re.DOTALL)
     assert console
     told = re.escape(console[1].rstrip()).replace(re.escape("\n...\n"), "\n(?:.*\n)+?")

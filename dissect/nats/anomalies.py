@@ -40,6 +40,17 @@ class Anomaly(Enum):
     ones. Without bytes: from here on it is another connection between the same ports, with a session
     of its own. With bytes: a single packet of another connection, which was left out."""
 
+    # Between TCP and NATS
+    DECOMPRESSION_ERROR = "decompression_error"
+    """Compressed bytes (S2, permessage-deflate) that cannot be decompressed, whose checksum is wrong, or that
+    expand too much; the text says which. They are skipped."""
+
+    WEBSOCKET_ERROR = "websocket_error"
+    """Bytes at the place of a WebSocket frame that are none; the text says why."""
+    WEBSOCKET_CLOSE = "websocket_close"
+    """A WebSocket that was closed for a reason other than the end of the client or server (any status but 1000
+    and 1001); the text is the status and the reason."""
+
     # NATS
     PROTOCOL_ERROR = "protocol_error"
     """Bytes at the place of a frame that are none; the text says why."""

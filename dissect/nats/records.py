@@ -113,7 +113,10 @@ class SessionRecord(Record):
     ] = None
     missing_bytes: Annotated[int, "sent, but not in the capture"] = 0
     skipped_bytes: Annotated[int, "captured, but not decoded"] = 0
-    opaque_bytes: Annotated[int | None, "those of them that are TLS, S2 or WebSocket"] = None
+    opaque_bytes: Annotated[
+        int | None,
+        "those of them that belong to a layer below NATS: TLS, and the heads of S2 and WebSocket",
+    ] = None
     retransmitted_bytes: Annotated[int, "sent again"] = 0
     anomalies: Annotated[Counts | None, "oddity to count"] = None
 

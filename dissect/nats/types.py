@@ -143,6 +143,7 @@ class Oddity:
     offset: int
     length: int
     anomaly: Anomaly
+    text: str = ""
 
 
 # What reassembly hands up, in the order of the stream.

@@ -16,10 +16,13 @@ from tests.support.conversations import RESPONDER, Said, recorded
 from tests.support.paths import CAPTURES
 
 # Not `slow`: it ends within a message, so a message between a loss and the end has nothing whole after it.
+# Not those with layers below NATS, whose plaintext moves where bytes are lost: see test_transport_loss.
 WHOLE = [
     path
     for path in sorted(CAPTURES.glob("*-2.*.pcap"))
-    if not path.name.startswith(("tls", "websocket", "leafnode-s2", "slow"))
+    if not path.name.startswith(
+        ("tls", "websocket", "leafnode-s2", "leafnode-websocket", "s2", "slow")
+    )
 ]
 _LINE_BYTES = 300  # of a frame's first bytes that must be there for it to be found, at most
 

@@ -26,6 +26,8 @@ Items = list[tuple[Direction, Chunk | Gap]]
 def test_of_whole_captures(path: Path, midstream: bool) -> None:
     for items in recorded(path):
         said = Said(midstream).play(items).over()
+        if said.framing.protocol == "tls" and path.name.startswith("tls-keys"):
+            continue  # TLS from the first byte on
         assert said.framing.verdict is Verdict.NATS
         if said.framing.compression is None and said.framing.transport == "tcp":
             for way in Direction:

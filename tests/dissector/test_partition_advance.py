@@ -259,12 +259,16 @@ def test_bytes_that_wait_in_the_other_direction() -> None:
     assert not leap(every, lost + 1)
 
 
-@pytest.mark.parametrize(
-    "name", ["tls-2.15.1.pcap", "websocket-2.15.1.pcap", "leafnode-s2-2.15.1.pcap"]
-)
-def test_where_something_else_begins(name: str) -> None:
-    every = sample(name)[:60]
+def test_where_something_else_begins() -> None:
+    every = sample("tls-2.15.1.pcap")[:60]
     assert sum(check(every, [at, at + 4]).leaps for at in range(1, len(every) - 5))
+
+
+@pytest.mark.parametrize("name", ["websocket-2.15.1.pcap", "leafnode-s2-2.15.1.pcap"])
+def test_a_layer_below_nats_is_read_in_order(name: str) -> None:
+    every = sample(name)[:60]
+    for at in range(1, len(every) - 5):
+        check(every, [at, at + 4])
 
 
 def _first_is_missing(every: list[Segment], start: int) -> None:

@@ -19,8 +19,8 @@ LOSSES = 6
 # Where a frame went that is not told.
 HOLES = {"lost", "skipped", "unfinished", "truncated", "protocol_error"}
 
-# Without its opening, NATS that a server sends in WebSocket messages is seen as NATS.
-HIDDEN = {"websocket-2.15.1.pcap"}
+# Where the layer below NATS makes a loss longer or shorter, and moves what follows: see test_transport_loss.
+LAYERED = ("s2", "leafnode-s2", "websocket", "leafnode-websocket")
 
 Span = tuple[str, str, int, int]
 
@@ -60,7 +60,7 @@ def content(row: FrameRecord) -> tuple[object, ...]:
     return (row.session, row.sender, row.offset, row.op, row.subject, row.reply, row.total_bytes)
 
 
-@pytest.mark.parametrize("name", PCAPS)
+@pytest.mark.parametrize("name", [name for name in PCAPS if not name.startswith(LAYERED)])
 def test_one_packet_lost(name: str, tmp_path: Path) -> None:
     dice = random.Random(name)
     positions = candidates(name)
@@ -75,8 +75,6 @@ def test_one_packet_lost(name: str, tmp_path: Path) -> None:
             ((_, _, offset, size),) = new.elements()
             assert size == place.length
         told = {content(row): row for row in frames(after)}
-        if name in HIDDEN:
-            continue
         assert told.keys() <= truth.keys(), f"without packet {at + 1} something is invented"
         check_lost(at, truth, told, after)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dissect.nats.framing import ConnectionFraming, Quota
+from dissect.nats.framing.byte_counts import ByteCounts
 from dissect.nats.framing.events import Batch, Event, Note, RolesSwapped
 from dissect.nats.transport.detect import Verdict
 from dissect.nats.types import Chunk, Direction, Gap
@@ -16,6 +18,10 @@ from tests.support.damage import read_pcap, stream_offsets
 ORIGINATOR, RESPONDER = Direction
 INFO = b'INFO {"server_id":"NS","server_name":"s","client_id":5,"headers":true} \r\n'
 CONNECT = b'CONNECT {"verbose":false,"lang":"go","name":"c"}\r\n'
+
+
+NOTING = {"s2", "websocket", "tls"}
+"""Layers that note what they skip, and whose plaintext has offsets of its own."""
 
 
 class Said:
@@ -70,14 +76,25 @@ class Said:
         if self.framing.verdict is Verdict.NATS:
             for sender, end in self.ends.items():
                 way = sender.other if self.swapped else sender
-                counts = self.framing.byte_counts(way)
-                assert counts.span == end, (sender, counts)
+                counts = self._counts(way, end)
                 parts = (counts.framed, counts.skipped, counts.missing, counts.unfinished)
                 assert min(parts) >= 0 and counts.opaque <= counts.skipped
                 assert self._noted(way, "skipped") == counts.skipped - counts.opaque
                 assert self._noted(way, "unfinished") == counts.unfinished
                 assert self._noted(way, "lost", "truncated") == counts.missing
         return self
+
+    def _counts(self, way: Direction, end: int) -> ByteCounts:
+        """The sums of one direction: of all of it, or of the plaintext of its highest layer."""
+        layers = self.framing.layer_bytes(way)
+        if not NOTING.intersection(layers):
+            counts = self.framing.byte_counts(way)
+            assert counts.span == end, (way, counts)
+            return counts
+        stream = self.framing.stream(way)
+        assert stream.counts.span == stream.end, (way, stream.counts)
+        skipped = sum(layers[name].skipped for name in NOTING.intersection(layers))
+        return replace(stream.counts, skipped=stream.counts.skipped + skipped)
 
     def _feed(self, sender: Direction, item: Chunk | Gap) -> None:
         self._keep(self.framing.feed(sender.other if self.swapped else sender, [item]))

@@ -19,7 +19,7 @@ BANK = ("bank", "m0ney")
 
 def heard(server: NatsServer, kind: str, line: str, times: int = 1) -> None:
     """Wait until the server has parsed this line on a link of that kind, so many times in all."""
-    server.wait_log(rf"(?s)(?:{kind}id:\d+ [^\n]*<<- \[{line}\].*?){{{times}}}")
+    server.wait_log(rf"(?s)(?:{kind}id(?:_ws)?:\d+ [^\n]*<<- \[{line}\].*?){{{times}}}")
 
 
 def cluster(stage: Stage, which: Which) -> None:
@@ -316,8 +316,8 @@ def across_leaf(stage: Stage, hub: NatsServer, spoke: NatsServer) -> None:
     branch.unsub(sid)
     branch.flush()
     heard(hub, "l", r"LS- orders\.\*")
-    spoke.wait_log(r"lid:\d+ [^\n]*->> \[PING\]")
-    spoke.wait_log(r"lid:\d+ [^\n]*<<- \[PONG\]")
+    spoke.wait_log(r"lid(?:_ws)?:\d+ [^\n]*->> \[PING\]")
+    spoke.wait_log(r"lid(?:_ws)?:\d+ [^\n]*<<- \[PONG\]")
     head.close()
     heard(spoke, "l", r"LS- sales\.>")
     branch.close()

@@ -39,7 +39,7 @@ def record(names: list[str]) -> None:
         with tempfile.TemporaryDirectory(prefix="record-") as folder:
             with Stage(Path(folder)) as stage:
                 SCENARIOS[name](stage)
-            for file in stage.truth:
+            for file in [*stage.truth, *(path.name for path in Path(folder).glob("*.keylog"))]:
                 shutil.move(Path(folder, file), CAPTURES / file)
                 print(f"{file}: {(CAPTURES / file).stat().st_size} bytes", flush=True)
         truth |= stage.truth

@@ -17,6 +17,7 @@ from tests.support import (
     jetstream_scenarios,
     link_scenarios,
     odd_scenarios,
+    transport_scenarios,
     trouble_scenarios,
 )
 from tests.support.servers import NatsServer, Which
@@ -285,4 +286,5 @@ SCENARIOS: dict[str, Scenario] = {
     **{scenario.__name__: scenario for scenario in odd_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in trouble_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in jetstream_scenarios.ALL},
+    **{scenario.__name__: scenario for scenario in transport_scenarios.ALL},
 }

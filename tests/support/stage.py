@@ -11,6 +11,7 @@ import contextlib
 import json
 import re
 import socket
+import ssl
 import struct
 import subprocess
 import tempfile
@@ -29,7 +30,7 @@ SETTLE_TIMEOUT = 20.0
 TCPDUMP = ["-n", "-U", "--immediate-mode", "-B", "65536", "-Z", "root"]
 POLL = 0.01
 KINDS = {"c": "client", "w": "client", "r": "route", "g": "gateway", "l": "leafnode"}
-TRACE = re.compile(r"\[TRC\] (\S+:\d+) - ([a-z])id:\d+ .*?(<<-|->>) \[(\S+?)[\] ]")
+TRACE = re.compile(r"\[TRC\] (\S+:\d+) - ([a-z])id(?:_ws)?:\d+ .*?(<<-|->>) \[(\S+?)[\] ]")
 
 Truth = dict[str, object]
 
@@ -84,11 +85,14 @@ class Stage:
         port: int = 0,
         handshake: bool = True,
         login: tuple[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
         **options: object,
     ) -> Wire:
         """A client that has finished its handshake, or one that has read the INFO only."""
         address = (host or server.host, port or server.port)
         connection = socket.create_connection(address, timeout=SETTLE_TIMEOUT)
+        if tls:
+            connection = tls.wrap_socket(connection, server_hostname="localhost")
         client = Wire(connection, wrap(connection) if wrap else None, name)
         self.clients.append(client)
         if login:
@@ -230,7 +234,7 @@ def listeners(servers: Sequence[NatsServer]) -> set[str]:
     """The addresses that other servers dial: in a log line, one is the far end of a link."""
     found = set()
     for server in servers:
-        for port in ("route_port", "gateway_port", "leaf_port"):
+        for port in ("route_port", "gateway_port", "leaf_port", "websocket_port"):
             with contextlib.suppress(ServerError):
                 found.add(endpoint(server.host, getattr(server, port)))
     return found

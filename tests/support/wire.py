@@ -12,6 +12,7 @@ import os
 import socket
 import ssl
 import struct
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,13 +46,15 @@ class Plain:
 class WebSocket:
     """A Stream in masked binary WebSocket messages (RFC 6455), one for each sendall."""
 
+    extensions = ""
+
     def __init__(self, connection: socket.socket, host: str) -> None:
         self._connection = connection
         self._reader = connection.makefile("rb")
         self._buffer = bytearray()
         connection.sendall(
             f"GET / HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+            f"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{self.extensions}"
             "Sec-WebSocket-Version: 13\r\n\r\n".encode()
         )
         answer = self._reader.readline()
@@ -61,12 +64,15 @@ class WebSocket:
             pass
 
     def sendall(self, data: bytes, /) -> None:
+        self._send_frame(b"\x82", data)
+
+    def _send_frame(self, first: bytes, data: bytes) -> None:
         length = (
             bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + struct.pack("!H", len(data))
         )
         mask = os.urandom(4)
         masked = bytes(byte ^ mask[at % 4] for at, byte in enumerate(data))
-        self._connection.sendall(b"\x82" + length + mask + masked)
+        self._connection.sendall(first + length + mask + masked)
 
     def read(self, size: int, /) -> bytes:
         while len(self._buffer) < size and self._more():
@@ -90,8 +96,30 @@ class WebSocket:
         size = head[1] & 127
         if size == 126:
             (size,) = struct.unpack("!H", self._reader.read(2))
-        self._buffer += self._reader.read(size)
+        self._buffer += self._content(head[0], self._reader.read(size))
         return True
+
+    def _content(self, first: int, data: bytes) -> bytes:
+        return data
+
+
+class DeflatedWebSocket(WebSocket):
+    """The same with permessage-deflate (RFC 7692) in both directions, every message on its own."""
+
+    extensions = (
+        "Sec-WebSocket-Extensions: permessage-deflate; "
+        "server_no_context_takeover; client_no_context_takeover\r\n"
+    )
+
+    def sendall(self, data: bytes, /) -> None:
+        compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
+        deflated = compressor.compress(data) + compressor.flush(zlib.Z_SYNC_FLUSH)
+        self._send_frame(b"\xc2", deflated[:-4])
+
+    def _content(self, first: int, data: bytes) -> bytes:
+        if not first & 0x40:
+            return data
+        return zlib.decompressobj(-15).decompress(data + b"\0\0\xff\xff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +180,11 @@ class Wire:
         self._closing = False
         self.info: dict[str, object] = json.loads(self.expect("INFO").args[0])
 
-    def upgrade(self, context: ssl.SSLContext) -> None:
+    def upgrade(self, context: ssl.SSLContext, session: ssl.SSLSession | None = None) -> None:
         """Go on in TLS, as a client does after an INFO that asks for it."""
-        self.connection = context.wrap_socket(self.connection)
+        self.connection = context.wrap_socket(
+            self.connection, server_hostname="localhost", session=session
+        )
         self._stream = Plain(self.connection)
 
     def connect(self, **options: object) -> None:

@@ -70,8 +70,8 @@ class ConnectionFraming:
 
     @property
     def transport(self) -> str:
-        """The layer that carries the NATS bytes: tcp, tls or websocket."""
-        return next(iter(self._layers(Column.TRANSPORT)), "tcp")
+        """The layers that carry the NATS bytes: tcp, tls, websocket or websocket+tls."""
+        return "+".join(reversed(self._layers(Column.TRANSPORT))) or "tcp"
 
     @property
     def compression(self) -> str | None:
@@ -82,8 +82,8 @@ class ConnectionFraming:
     def protocol(self) -> str:
         """The first layer above TCP: nats, tls, websocket or other."""
         if self.verdict is _NATS:
-            return "nats" if self.transport == "tcp" else self.transport
-        return self._other
+            return next(iter(self._layers(Column.TRANSPORT)), "nats")
+        return next(iter(self.stack.names(Column.TRANSPORT)), self._other)
 
     @property
     def proxied_for(self) -> str | None:
@@ -120,8 +120,8 @@ class ConnectionFraming:
         return next(stream for stream in self._streams if stream.direction is direction)
 
     def byte_counts(self, direction: Direction) -> ByteCounts:
-        """Where the bytes of one direction went: those of NATS, and all that belong to other layers as
-        opaque."""
+        """Where the bytes of one direction went: those of NATS, and those of other layers that are no
+        plaintext (headers, and what was not decoded) as opaque."""
         counts = self.stream(direction).counts
         layers = self.layer_bytes(direction).values()
         other = sum(each.overhead + each.skipped for each in layers)
@@ -194,10 +194,10 @@ class ConnectionFraming:
         elif self.verdict is _NATS and isinstance(item, Chunk):
             if not stream.end and self._begins_late(stream, item):
                 return
-            if stream.resync:
+            if stream.resync and stream.frames < 2:
                 layer = layer_of(item.data) or self.stream(stream.direction.other).layer
-                if layer and layer.implies_nats:
-                    stream.become_opaque(layer, self._out)
+                if layer and layer.implies_nats and self._joins(stream, layer, item):
+                    return
         if self.verdict is not _OTHER:
             found = stream.feed(item, self._out)
             if found is not None:
@@ -255,7 +255,11 @@ class ConnectionFraming:
         if isinstance(item, Chunk) and stream.resync:
             if not first.joined_late(way):
                 stream.resync.muted = not may_begin_nats(first.head(way))
-            elif self._is_known_inside(stream, item, stream.resync.chain):
+            elif (layer := layer_of(item.data)) and layer.implies_nats:
+                self._decide()
+                return self._joins(stream, layer, item)
+            elif is_http(item.data) and not stream.resync.is_inside_payload(item.offset):
+                self._reject()
                 return False
         if news:
             found = first.layer()
@@ -270,16 +274,12 @@ class ConnectionFraming:
             self._reject()
         return False
 
-    def _is_known_inside(self, stream: FrameStream, chunk: Chunk, chain: Chain | None) -> bool:
-        """Whether a packet in the middle of a stream shows what the connection carries."""
-        layer = layer_of(chunk.data)
-        if layer and layer.implies_nats:
-            self._decide()
-            stream.become_opaque(layer, self._out)
+    def _joins(self, stream: FrameStream, layer: Layer, chunk: Chunk) -> bool:
+        """A packet in the middle of a stream begins in a layer; whether the layer takes the chunk."""
+        if layer.transforms and not self.stack.is_full:
+            self._push(layer, [stream], stream, chunk, joins=True)
             return True
-        if is_http(chunk.data) and not (chain and chain.stop > chunk.offset):
-            self._reject()
-            return True
+        stream.become_opaque(layer, self._out)
         return False
 
     def _take_layer(self, found: Found, stream: FrameStream, item: Item) -> bool:
@@ -320,6 +320,7 @@ class ConnectionFraming:
         streams: Sequence[FrameStream],
         stream: FrameStream | None = None,
         item: Item | None = None,
+        joins: bool = False,
     ) -> None:
         """Puts a layer on the stack, and the items that it begins with through it."""
         height, changed = self.stack.push(layer, [each.direction for each in streams])
@@ -328,8 +329,10 @@ class ConnectionFraming:
             way = each.direction
             items: list[Item] = []
             if way in changed:
-                items = each.withdraw()
-                for events in (self._early, self._out):  # the layer will report its gaps
+                items = each.withdraw(self._out, joins)
+                for events in (
+                    () if joins else (self._early, self._out)
+                ):  # the layer reports its gaps
                     events[:] = [event for event in events if not is_gap_of(event, way)]
                 self._first_bytes.restart(way, layer)
             if item is not None and each is stream:

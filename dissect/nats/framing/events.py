@@ -8,7 +8,7 @@ from typing import NamedTuple
 from natsync.protocol import Frame
 
 from ..anomalies import Anomaly
-from ..types import Chunk, Direction, Gap, Item
+from ..types import Chunk, Direction, Gap, Item, Oddity
 
 
 @dataclass(slots=True)
@@ -62,6 +62,11 @@ def note_of(
 ) -> Note:
     """A note that was found with an item of a direction."""
     return Note(direction, item.ts_ns, item.number, item.capture, anomaly, offset, length, text)
+
+
+def note_of_oddity(direction: Direction, oddity: Oddity) -> Note:
+    """The note of what a stage below has reported."""
+    return note_of(direction, oddity, oddity.anomaly, oddity.offset, oddity.length, oddity.text)
 
 
 def gap_anomaly(gap: Gap) -> Anomaly:

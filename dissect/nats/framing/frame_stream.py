@@ -22,14 +22,12 @@ from ..types import Chunk, Direction, Gap, Item, Oddity
 from .byte_counts import ByteCounts
 from .contexts import ALL
 from .discoveries import Discovery, Handshake, LayerBegins, Proven, Unread
-from .events import Batch, Event, gap_anomaly, note_of
+from .events import Batch, Event, gap_anomaly, note_of, note_of_oddity
 from .resync import Chain, Loss, Quota, Resynchronizer
 from .state import STREAM, StreamEvent, StreamState, next_state
 
 _HANDSHAKE = frozenset({Info, Connect})
 _ROLES = {Direction.ORIGINATOR: Role.CLIENT, Direction.RESPONDER: Role.SERVER}
-
-
 _MORE = Unread.MORE
 
 
@@ -114,10 +112,12 @@ class FrameStream:
         self._move(StreamEvent.LAYER)
         self.layer = layer
 
-    def withdraw(self) -> list[Item]:
-        """Gives back the items that no frame was read from, because a layer begins with them."""
+    def withdraw(self, out: list[Event], joins: bool) -> list[Item]:
+        """Gives back the items that a layer begins with; if it `joins` the layer later, they are skipped."""
         if self.resync:
-            self._leave(self.resync, self.resync.buffer.start)
+            start = self.end if joins else self.resync.buffer.start
+            self._note_skipped(self.resync, self.resync.latest, start, out)
+            self._leave(self.resync, start)
             self.resync = Resynchronizer(self._quota, self._contexts, self._is_nats)
         elif self.decoder:
             self._open(self.decoder.offset)
@@ -240,7 +240,7 @@ class FrameStream:
     def _take_rare(self, item: Item, out: list[Event]) -> Discovery | None:
         """As `take`, for items that are no chunks, and where frames are not simply read on."""
         if isinstance(item, Oddity):
-            out.append(note_of(self.direction, item, item.anomaly, item.offset, item.length))
+            out.append(note_of_oddity(self.direction, item))
             return None
         if isinstance(item, Gap):
             out.append(note_of(self.direction, item, gap_anomaly(item), item.offset, item.length))

@@ -176,6 +176,10 @@ class Resynchronizer:
         self._charge(self.buffer.cost_bytes)
         return proven
 
+    def is_inside_payload(self, offset: int) -> bool:
+        """Whether frames that are not proven yet have a payload at `offset`."""
+        return self.chain is not None and self.chain.stop > offset
+
     def skipped(self, stop: int) -> tuple[int, int]:
         """The captured bytes before `stop` in which no frame was found: their offset and number."""
         length = self.buffer.skipped_before(stop) + (self._after.skipped if self._after else 0)

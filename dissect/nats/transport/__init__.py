@@ -1,8 +1,8 @@
 """What lies between TCP and NATS: reassembled bytes in, the plaintext of the NATS stream out.
 
 `detect` judges a connection by its first bytes, `registry` lists the known layers, and each connection has a
-`stack` of those that were found. Plain TCP has an empty stack. TLS, WebSocket and S2 are detected, but not
-decoded yet: their bytes are counted as opaque. PROXY headers are taken off.
+`stack` of those that were found. Plain TCP has an empty stack. PROXY headers are taken
+off, WebSocket frames and S2 are decoded. TLS is detected, and its bytes are counted as opaque.
 
 To add a layer, write a file that defines a `layer.Layer`, and add it to `registry.LAYERS`:
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from natsync.protocol import Kind
 
@@ -65,6 +65,19 @@ class Transform(Protocol):
     def done(self) -> bool:
         """Whether the layer is over and hands on everything as it is, at the same offsets: the stack drops
         a transform that is done."""
+
+
+@runtime_checkable
+class Compresses(Protocol):
+    """A transform that may compress as well as what its layer is there for, or begin a layer below itself."""
+
+    @property
+    def compression(self) -> str | None:
+        """How it does; None: it does not."""
+
+    @property
+    def below(self) -> Mapping[str, LayerBytes]:
+        """Where the bytes went in a layer that began below this one in the middle of the connection."""
 
 
 class Heads(NamedTuple):

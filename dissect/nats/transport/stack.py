@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..types import Direction, Item
-from .layer import Column, Layer, LayerBytes, Transform
+from .layer import Column, Compresses, Layer, LayerBytes, Transform
 
 _Placed = tuple[Direction, Item]
 
@@ -99,7 +99,12 @@ class Stack:
 
     def names(self, column: Column) -> list[str]:
         """The layers that a column names, the lowest first."""
-        return [level.name for level in self._levels if level.column is column]
+        names = [level.name for level in self._levels if level.column is column]
+        if column is Column.COMPRESSION:
+            every = (each for level in self._levels for each in level.transforms.values())
+            found = (each.compression for each in every if isinstance(each, Compresses))
+            names += sorted({name for name in found if name})
+        return names
 
     def transforms(self, direction: Direction) -> list[Transform]:
         """The transforms of one direction, the lowest first; also those that are done."""
@@ -108,11 +113,14 @@ class Stack:
 
     def byte_counts(self, direction: Direction) -> dict[str, LayerBytes]:
         """Where the bytes of one direction went in each layer, the lowest first."""
-        return {
-            level.name: level.transforms[direction].counts
-            for level in self._levels
-            if direction in level.transforms
-        }
+        found: dict[str, LayerBytes] = {}
+        for level in self._levels:
+            transform = level.transforms.get(direction)
+            if isinstance(transform, Compresses):
+                found |= transform.below
+            if transform:
+                found[level.name] = transform.counts
+        return found
 
     def _climb(self, placed: list[_Placed], height: int) -> list[_Placed]:
         for level in self._levels[height:]:

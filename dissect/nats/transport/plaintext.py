@@ -1,0 +1,106 @@
+"""What a transform hands on: chunks at offsets of their own, gaps, and a note of everything that was skipped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..anomalies import Anomaly
+from ..types import Chunk, Gap, Item, Oddity
+from .layer import LayerBytes
+
+
+class Plaintext:
+    """The plaintext of one direction of a layer. `take` an item first; then say what became of it.
+
+    Offsets begin at that of the first item. How long the plaintext of missing bytes was is not always known:
+    then its gap is as long as the bytes are that are missing below.
+    """
+
+    def __init__(self) -> None:
+        self.counts = LayerBytes()
+        self.offset = -1
+        """Of the next byte."""
+
+        self._out: list[Item] = []
+        self._latest: Chunk | Gap | None = None
+        self._skipped = 0  # bytes, not noted yet
+        self._has_begun = False  # whether there was any plaintext
+        self._is_interrupted = False  # whether a gap was handed on after the latest byte
+
+    def take(self, item: Chunk | Gap) -> None:
+        """Begins with the next item of the layer below: its place is that of what it completes."""
+        self._latest = item
+        if self.offset < 0:
+            self.offset = item.offset
+        if isinstance(item, Gap):
+            self.counts.missing += item.length
+
+    def hand_on(self) -> list[Item]:
+        """Returns what was made since the last call."""
+        out, self._out = self._out, []
+        return out
+
+    def carry(self, data: bytes, size: int) -> None:
+        """`size` bytes of the layer below became `data`."""
+        self.counts.carried += size
+        if not data:
+            return
+        item = self._latest
+        assert item
+        if self._skipped:
+            self._note_skipped()
+        self._has_begun, self._is_interrupted = True, False
+        self._out.append(Chunk(item.ts_ns, item.number, item.capture, self.offset, data))
+        self.offset += len(data)
+
+    @property
+    def latest(self) -> Chunk:
+        """The chunk that was taken last."""
+        assert isinstance(self._latest, Chunk)
+        return self._latest
+
+    def count_overhead(self, size: int) -> None:
+        """`size` bytes belong to the layer itself."""
+        self.counts.overhead += size
+
+    def lose(self, length: int) -> None:
+        """Hands on a gap of `length` bytes: that many are missing below, or became no plaintext."""
+        item = self._latest
+        assert item
+        if self._skipped:
+            self._note_skipped(gap=False)
+        gap = Gap(item.ts_ns, item.number, item.capture, self.offset, length)
+        self._out.append(replace(gap, truncated=isinstance(item, Gap) and item.truncated))
+        self.offset += length
+        self._is_interrupted = True
+
+    def skip(self, size: int) -> None:
+        """`size` captured bytes are not decoded. A note says so before the next plaintext."""
+        self.counts.skipped += size
+        self._skipped += size
+
+    def note(self, anomaly: Anomaly, text: str) -> None:
+        """Reports an oddity at the item that was taken last."""
+        self._out.append(self._oddity(anomaly, 0, text))
+
+    def pass_on(self, oddity: Oddity) -> None:
+        """Hands on what a layer below has reported."""
+        self._out.append(oddity)
+
+    def finish(self) -> list[Item]:
+        """Returns what is left."""
+        if self._skipped:
+            self._note_skipped(gap=False)
+        return self.hand_on()
+
+    def _note_skipped(self, gap: bool = True) -> None:
+        skipped, self._skipped = self._skipped, 0
+        self._out.append(self._oddity(Anomaly.SKIPPED, skipped))
+        if gap and self._has_begun and not self._is_interrupted:
+            self.lose(skipped)
+
+    def _oddity(self, anomaly: Anomaly, length: int, text: str = "") -> Oddity:
+        item = self._latest
+        assert item
+        place = item.ts_ns, item.number, item.capture
+        return Oddity(*place, self.offset, length, anomaly, text)

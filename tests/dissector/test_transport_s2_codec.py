@@ -1,0 +1,118 @@
+"""S2 blocks element by element, their limits, and the checksum."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissect.nats.transport import s2_codec
+from dissect.nats.transport.s2_codec import (
+    MOST_PLAIN_BYTES,
+    BlockError,
+    crc32c_by_tables,
+    decode_block,
+    masked_checksum,
+)
+
+
+def literal(data: bytes) -> bytes:
+    size = len(data) - 1
+    if size < 60:
+        return bytes([size << 2]) + data
+    width = (size.bit_length() + 7) // 8
+    return bytes([59 + width << 2]) + size.to_bytes(width, "little") + data
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value > 127:
+        out, value = out + bytes([value & 127 | 128]), value >> 7
+    return out + bytes([value])
+
+
+@pytest.mark.parametrize(
+    "elements, plain",
+    [
+        (literal(b"abc"), b"abc"),
+        (literal(b"x" * 60), b"x" * 60),
+        (literal(b"x" * 61), b"x" * 61),
+        (literal(b"y" * 300), b"y" * 300),
+        (literal(b"z" * 70_000), b"z" * 70_000),
+        (literal(b"abcd") + b"\x01\x04", b"abcdabcd"),
+        (literal(b"ab") + b"\x19\x02", b"ab" + b"ababababab"),
+        (literal(b"abcd") + b"\x0e\x04\x00", b"abcdabcd"),
+        (literal(b"abcd") + b"\x0f\x04\x00\x00\x00", b"abcdabcd"),
+        (literal(b"abcd") + b"\x01\x04" + b"\x01\x00", b"abcdabcd" + b"abcd"),
+        (literal(b"ab") + b"\x01\x02" + b"\x11\x00", b"ab" * 7),
+        (literal(b"ab") + b"\x01\x02" + b"\x15\x00\x00", b"ab" * 7),
+        (literal(b"ab") + b"\x01\x02" + b"\x19\x00\x00\x00", b"ab" * 133),
+        (literal(b"ab") + b"\x01\x02" + b"\x1d\x00\x00\x00\x00", b"ab" * 32773),
+    ],
+)
+def test_every_element(elements: bytes, plain: bytes) -> None:
+    assert decode_block(varint(len(plain)) + elements) == plain
+
+
+@pytest.mark.parametrize(
+    "block, reason",
+    [
+        (b"", "no length"),
+        (b"\x80" * 6, "no length"),
+        (varint(MOST_PLAIN_BYTES + 1), "announces"),
+        (b"\x05" + literal(b"abc"), "3 bytes of the 5"),
+        (b"\x02" + literal(b"abc"), "3 bytes of the 2"),
+        (b"\x08" + b"\x01\x04", "before the start"),
+        (b"\x08" + literal(b"abcd") + b"\x01\x05", "before the start"),
+        (b"\x08" + literal(b"abcd") + b"\x01\x00", "before the start"),
+        (b"\x07" + literal(b"abcd") + b"\x01\x04", "more bytes"),
+        (b"\x08" + literal(b"abcd") + b"\x01", "middle of an element"),
+        (b"\x08" + literal(b"abcd") + b"\x02\x04", "middle of an element"),
+        (b"\x08" + literal(b"abcd") + b"\x03\x04\x00", "middle of an element"),
+        (b"\x08" + literal(b"abcd") + b"\x01\x04\x15\x00", "middle of an element"),
+        (b"\x08\x0cabc", "middle of an element"),
+    ],
+)
+def test_what_is_no_block(block: bytes, reason: str) -> None:
+    with pytest.raises(BlockError, match=reason):
+        decode_block(block)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_block_or_an_error(data: bytes) -> None:
+    try:
+        assert len(decode_block(data)) <= MOST_PLAIN_BYTES
+    except BlockError:
+        pass
+
+
+@given(st.binary(max_size=300))
+def test_tables_and_the_library_agree(data: bytes) -> None:
+    google_crc32c = pytest.importorskip("google_crc32c")
+    assert crc32c_by_tables(data) == google_crc32c.value(data)
+
+
+def test_the_checksum_of_rfc_3720() -> None:
+    """Appendix B.4."""
+    assert crc32c_by_tables(bytes(32)) == 0x8A9136AA
+    assert crc32c_by_tables(b"\xff" * 32) == 0x62A8AB43
+    assert crc32c_by_tables(b"123456789") == 0xE3069283
+
+
+def test_the_library_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = masked_checksum(b"plain")
+    whole = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "google_crc32c":
+            raise ImportError(name)
+        return whole(name, *args, **kwargs)
+
+    s2_codec._crc32c.cache_clear()
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert masked_checksum(b"plain") == expected
+    monkeypatch.undo()
+    s2_codec._crc32c.cache_clear()
