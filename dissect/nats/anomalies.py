@@ -48,8 +48,8 @@ class Anomaly(Enum):
     WEBSOCKET_ERROR = "websocket_error"
     """Bytes at the place of a WebSocket frame that are none; the text says why."""
     WEBSOCKET_CLOSE = "websocket_close"
-    """A WebSocket that was closed for a reason other than the end of the client or server (any status but 1000
-    and 1001); the text is the status and the reason."""
+    """A WebSocket that was closed with a status other than 1000 and 1001 (the end of client or server); the
+    text is the status and the reason."""
 
     # NATS
     PROTOCOL_ERROR = "protocol_error"

@@ -95,7 +95,7 @@ def read_frame_head(data: bytes | bytearray) -> FrameHead | None:
 
 
 def apply_mask(data: bytes, mask: bytes, offset: int = 0) -> bytes:
-    """`data`, from `offset` of a frame's payload on, with its mask put on or taken off; `mask` may be empty."""
+    """`data`, from `offset` of a frame's payload on, with the mask put on or taken off; it may be empty."""
     if not mask or not data:
         return data
     start = offset & 3
@@ -136,8 +136,8 @@ def deflate(message: bytes) -> bytes:
 
 
 def inflate(message: bytes, limit: int, window: bytes = b"") -> bytes:
-    """The plaintext of a compressed message of at most `limit` bytes. `window` is the plaintext before it, where
-    the context is taken over. Raises ProtocolError."""
+    """The plaintext of a compressed message, at most `limit` bytes. `window` is the plaintext before it, if the
+    context is taken over. Raises ProtocolError."""
     inflator = zlib.decompressobj(-15, zdict=window) if window else zlib.decompressobj(-15)
     try:
         plain = inflator.decompress(message + _TAIL, limit + 1)

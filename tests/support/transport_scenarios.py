@@ -1,4 +1,4 @@
-"""Captures of what lies between TCP and NATS: S2, WebSocket in its forms, and TLS with its secrets beside it."""
+"""Captures of what lies between TCP and NATS: S2, WebSocket in its forms, TLS with its secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a transform hands on: chunks at offsets of their own, gaps, and a note of everything that was skipped."""
+"""The output of a transform: chunks at offsets of their own, gaps, and a note of all that was skipped."""
 
 from __future__ import annotations
 

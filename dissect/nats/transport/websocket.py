@@ -1,4 +1,4 @@
-"""WebSocket: an HTTP upgrade, then frames that carry the NATS stream (server/websocket.go, RFC 6455, RFC 7692).
+"""WebSocket: an HTTP upgrade, then frames that carry NATS (server/websocket.go, RFC 6455, RFC 7692).
 
 The payloads of the data frames of one direction are one byte stream, however it is cut. A leafnode that
 compresses without permessage-deflate puts S2 below its WebSocket frames, after the first frame of each side.
@@ -72,8 +72,8 @@ class Upgrade:
 
 
 class WebSocketTransform:
-    """Takes one direction out of its frames. Bytes between a gap that hides a frame's head and the next packet
-    that surely begins with a frame are skipped."""
+    """Takes one direction out of its frames. Between a gap that hides a frame's head and the next packet that
+    surely begins with a frame, bytes are skipped."""
 
     done = False
 
