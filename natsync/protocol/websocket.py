@@ -136,8 +136,8 @@ def deflate(message: bytes) -> bytes:
 
 
 def inflate(message: bytes, limit: int, window: bytes = b"") -> bytes:
-    """The plaintext of a compressed message, at most `limit` bytes. `window` is the plaintext before it, if the
-    context is taken over. Raises ProtocolError."""
+    """The plaintext of a compressed message, at most `limit` bytes. `window` is the plaintext before it, if
+    the context is taken over. Raises ProtocolError."""
     inflator = zlib.decompressobj(-15, zdict=window) if window else zlib.decompressobj(-15)
     try:
         plain = inflator.decompress(message + _TAIL, limit + 1)

@@ -1,9 +1,9 @@
 """S2: the compression of routes and leafnodes after both sides' first INFO (since server 2.10).
 
 A stream consists of chunks: one byte of type, three of length, and data (google/snappy:
-framing_format.txt). The server begins every flush with the stream identifier (server/client.go: flushOutbound), and no block refers
-to an earlier one. So decompression can begin at any identifier: at the first one of a capture that begins in
-the middle, and at the next one after a gap.
+framing_format.txt). The server begins every flush with the stream identifier (server/client.go:
+flushOutbound), and no block refers to an earlier one. So decompression can begin at any identifier: at the
+first one of a capture that begins in the middle, and at the next one after a gap.
 """
 
 from __future__ import annotations
