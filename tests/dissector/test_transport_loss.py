@@ -16,7 +16,7 @@ from dissect.nats.records import SessionRecord
 from tests.dissector.samples import CAPTURES, rewritten, sample
 from tests.support.damage import Record
 from tests.support.packets import place_of
-from tests.support.stretched import in_one, in_stretches
+from tests.support.partitioned import in_one, in_stretches
 
 NAMES = [
     f"{name}-2.15.1.pcap"
