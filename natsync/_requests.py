@@ -98,9 +98,9 @@ class Requests:
             raise
         return future
 
-    def open_window(self, most: int, read: Callable[[Msg], _T]) -> RequestWindow[_T]:
-        """Returns a window of at most `most` requests in flight, whose futures have `read(reply)` as
-        result.
+    def open_window(self, most: int, read: Callable[[str, Msg], _T]) -> RequestWindow[_T]:
+        """Returns a window of at most `most` requests in flight, whose futures have
+        `read(subject, reply)` as result, with the subject of the request.
 
         The thread that reads the reply from the network calls `read`, which must not wait; an exception
         that it raises becomes that of the future. It also gets the status 503 without a payload that a
@@ -114,7 +114,7 @@ class Requests:
         mux = connection.reply_mux()
         window: RequestWindow[_T] = RequestWindow(most, connection.drive)
         future_of = mux.future_of(
-            lambda _, frame: read(ReceivedMsg(frame, self._host.publish)),
+            lambda subject, frame: read(subject, ReceivedMsg(frame, self._host.publish)),
             connection.dispatcher.post,
             window.left,
         )

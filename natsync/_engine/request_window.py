@@ -61,8 +61,13 @@ class RequestWindow(Generic[_T]):
         """
         assert self._ask
         if len(self._open) >= self.most:
-            self._wait(self._has_room, MAX_WAIT)
+            self.wait_for_room(MAX_WAIT)
         return self._ask(subject, data, headers, timeout)
+
+    def wait_for_room(self, timeout: float) -> bool:
+        """Waits while the window is full, until half of the requests in it have ended; returns whether it has
+        room within `timeout` seconds."""
+        return len(self._open) < self.most or self._wait(self._has_room, timeout)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until no request is in flight; returns whether that is so within `timeout` seconds."""

@@ -123,7 +123,7 @@ class Publisher:
         msg = PubMsg(session.client_id, guid, channel, "", data, session.conn_id)
         return guid, f"{session.subjects.pub_prefix}.{channel}", msg.to_bytes()
 
-    def _read(self, reply: Msg) -> PubAck:
+    def _read(self, subject: str, reply: Msg) -> PubAck:
         """For the thread that reads the connection."""
         if is_no_responders(reply):
             raise NoRespondersError(f"{self._session.subjects.pub_prefix}.>")

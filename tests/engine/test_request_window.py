@@ -22,7 +22,7 @@ def served() -> Iterator[tuple[natsync.Client, Peer]]:
         yield both
 
 
-def number_of(msg: natsync.Msg) -> int:
+def number_of(subject: str, msg: natsync.Msg) -> int:
     return int(msg.data)
 
 
@@ -48,6 +48,17 @@ def test_what_reading_raises_is_the_futures_exception(served: tuple[natsync.Clie
     with pytest.raises(ValueError, match="invalid literal"):
         future.result(TIMEOUT)
     assert window.wait(0) and nc.status is natsync.Status.CONNECTED
+
+
+def test_room_is_waited_for(served: tuple[natsync.Client, Peer]) -> None:
+    nc, peer = served
+    window = nc.open_window(2, number_of)
+    assert window.wait_for_room(0)
+    for _ in range(2):
+        window.request("x", timeout=TIMEOUT)
+    assert not window.wait_for_room(0.01)
+    peer.send(Msg(peer.until(Pub).reply, b"1", b"", b"1"))
+    assert window.wait_for_room(TIMEOUT)
 
 
 def test_every_end_frees_a_place(served: tuple[natsync.Client, Peer]) -> None:
