@@ -201,14 +201,25 @@ class Client(Requests):
         domain: str | None = None,
         prefix: str | None = None,
         timeout: float | None = REQUEST_TIMEOUT,
+        *,
+        publish_window: int = 4000,
+        publish_stall: float | None = REQUEST_TIMEOUT,
     ) -> JetStream:
         """JetStream of this account, or of another `domain`, or under the `prefix` of an imported API.
 
-        `timeout` is for each of its calls that has none of its own; None waits for ever.
+        `timeout` is for each of its calls that has none of its own; None waits for ever. `publish_async` has
+        up to `publish_window` messages that are not acknowledged, and waits `publish_stall` seconds for room.
         """
         from .jetstream import JetStream  # doubles what `import natsync` would take
 
-        return JetStream(self, domain=domain, prefix=prefix, timeout=timeout)
+        return JetStream(
+            self,
+            domain=domain,
+            prefix=prefix,
+            timeout=timeout,
+            publish_window=publish_window,
+            publish_stall=publish_stall,
+        )
 
     def flush(self, timeout: float = FLUSH_TIMEOUT) -> None:
         """Returns when the server has dealt with everything that this client sent before.
