@@ -201,25 +201,14 @@ class Client(Requests):
         domain: str | None = None,
         prefix: str | None = None,
         timeout: float | None = REQUEST_TIMEOUT,
-        *,
-        publish_window: int = 4000,
-        publish_stall: float | None = REQUEST_TIMEOUT,
     ) -> JetStream:
         """JetStream of this account, or of another `domain`, or under the `prefix` of an imported API.
 
-        `timeout` is for each of its calls that has none of its own; None waits for ever. `publish_async` has
-        up to `publish_window` messages that are not acknowledged, and waits `publish_stall` seconds for room.
+        `timeout` is for each of its calls that has none of its own; None waits for ever.
         """
         from .jetstream import JetStream  # doubles what `import natsync` would take
 
-        return JetStream(
-            self,
-            domain=domain,
-            prefix=prefix,
-            timeout=timeout,
-            publish_window=publish_window,
-            publish_stall=publish_stall,
-        )
+        return JetStream(self, domain=domain, prefix=prefix, timeout=timeout)
 
     def flush(self, timeout: float = FLUSH_TIMEOUT) -> None:
         """Returns when the server has dealt with everything that this client sent before.

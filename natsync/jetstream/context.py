@@ -20,21 +20,17 @@ from .errors import StreamNotFoundError
 from .infos import AccountInfo, StreamInfo
 from .names import check_stream_name
 from .ordered_consumer import OrderedConsumer
-from .publish_window import PublishWindow
 from .publishing import PubAck, PublishOptions, publish
 from .push import PushConsumer
 from .stream import Stream, read_name, stream_info
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from typing_extensions import Unpack
 
+    from ..kv import KeyValue, KeyValueConfig, KeyValueStatus
+    from ..object_store import ObjectStore, ObjectStoreConfig, ObjectStoreStatus
+
 __all__ = ["JetStream"]
-
-
-PUBLISH_WINDOW = 4000
-"""Messages without acknowledgement (nats.go: defaultAsyncPubAckInflight)."""
 
 
 class JetStream:
@@ -52,11 +48,8 @@ class JetStream:
         domain: str | None = None,
         prefix: str | None = None,
         timeout: float | None = REQUEST_TIMEOUT,
-        publish_window: int = PUBLISH_WINDOW,
-        publish_stall: float | None = REQUEST_TIMEOUT,
     ) -> None:
         self._api = API(core, domain, prefix, timeout)
-        self._window = PublishWindow(self._api, publish_window, publish_stall)
 
     @property
     def api(self) -> API:
@@ -124,35 +117,6 @@ class JetStream:
         """
         return publish(self._api, subject, data, headers, timeout, options)
 
-    def publish_async(
-        self,
-        subject: str,
-        data: Data = b"",
-        *,
-        headers: HeadersLike | None = None,
-        timeout: Timeout = TIMEOUT,
-        **options: Unpack[PublishOptions],
-    ) -> Future[PubAck]:
-        """Publishes a message, and returns the future of its acknowledgement. For `options` see
-        PublishOptions.
-
-        While `publish_window` messages are not acknowledged it waits, up to `publish_stall` seconds, then
-        it raises TooManyStalledMsgsError. The future fails with what `publish` raises; a lost connection
-        fails all that have no `msg_id`, while those that have one are published again until their
-        timeout. Functions passed to `add_done_callback` run on the callback thread.
-        """
-        return self._window.publish(subject, data, headers, timeout, options)
-
-    @property
-    def publish_async_pending(self) -> int:
-        """How many messages of `publish_async` have neither an acknowledgement nor an error."""
-        return self._window.pending
-
-    def wait_all(self, timeout: Timeout = TIMEOUT) -> bool:
-        """Waits until every message of `publish_async` has an acknowledgement or an error, up to
-        `timeout` seconds; returns whether that is so. The futures say what became of each."""
-        return self._window.wait(self._api.seconds(timeout))
-
     def consumer(self, stream: str, name: str) -> Consumer:
         """A consumer that exists. Raises ConsumerNotFoundError, StreamNotFoundError."""
         return Consumer(self._api, consumer_info(self._api, stream, name))
@@ -168,6 +132,97 @@ class JetStream:
         """A consumer that exists and has a deliver subject. Raises ConsumerNotFoundError,
         NotPushConsumerError."""
         return PushConsumer(self._api, consumer_info(self._api, stream, name))
+
+    # Key-value buckets and object stores stand on this; they are imported by who uses them.
+
+    def key_value(self, bucket: str) -> KeyValue:
+        """The key-value bucket of that name. Raises `natsync.kv.BucketNotFoundError`."""
+        from ..kv import open_bucket
+
+        return open_bucket(self, bucket)
+
+    def create_key_value(self, config: KeyValueConfig | str) -> KeyValue:
+        """A new key-value bucket, or the one that is there with the same configuration; a name stands for
+        one with all defaults. Raises `natsync.kv.BucketExistsError` where it has another one."""
+        from ..kv import create_bucket
+
+        return create_bucket(self, config)
+
+    def update_key_value(self, config: KeyValueConfig) -> KeyValue:
+        """The key-value bucket of that name with this configuration, which replaces the old one. Raises
+        `natsync.kv.BucketNotFoundError`."""
+        from ..kv import update_bucket
+
+        return update_bucket(self, config)
+
+    def create_or_update_key_value(self, config: KeyValueConfig | str) -> KeyValue:
+        """The key-value bucket of that name with this configuration, whether it was there or not."""
+        from ..kv import create_or_update_bucket
+
+        return create_or_update_bucket(self, config)
+
+    def delete_key_value(self, bucket: str) -> None:
+        """Deletes a key-value bucket. Raises `natsync.kv.BucketNotFoundError`."""
+        from ..kv import delete_bucket
+
+        delete_bucket(self, bucket)
+
+    def key_values(self) -> Iterator[KeyValueStatus]:
+        """The status of every key-value bucket, mirrors included."""
+        from ..kv import bucket_statuses
+
+        return bucket_statuses(self)
+
+    def key_value_names(self) -> Iterator[str]:
+        """The names of the same buckets."""
+        from ..kv import bucket_names
+
+        return bucket_names(self)
+
+    def object_store(self, store: str) -> ObjectStore:
+        """The object store of that name. Raises `natsync.object_store.StoreNotFoundError`."""
+        from ..object_store import open_store
+
+        return open_store(self, store)
+
+    def create_object_store(self, config: ObjectStoreConfig | str) -> ObjectStore:
+        """A new object store, or the one that is there with the same configuration; a name stands for one
+        with all defaults. Raises `natsync.object_store.StoreExistsError` where it has another one.
+        """
+        from ..object_store import create_store
+
+        return create_store(self, config)
+
+    def update_object_store(self, config: ObjectStoreConfig) -> ObjectStore:
+        """The object store of that name with this configuration, which replaces the old one. Raises
+        `natsync.object_store.StoreNotFoundError`."""
+        from ..object_store import update_store
+
+        return update_store(self, config)
+
+    def create_or_update_object_store(self, config: ObjectStoreConfig | str) -> ObjectStore:
+        """The object store of that name with this configuration, whether it was there or not."""
+        from ..object_store import create_or_update_store
+
+        return create_or_update_store(self, config)
+
+    def delete_object_store(self, store: str) -> None:
+        """Deletes an object store. Raises `natsync.object_store.StoreNotFoundError`."""
+        from ..object_store import delete_store
+
+        delete_store(self, store)
+
+    def object_stores(self) -> Iterator[ObjectStoreStatus]:
+        """The status of every object store."""
+        from ..object_store import store_statuses
+
+        return store_statuses(self)
+
+    def object_store_names(self) -> Iterator[str]:
+        """The names of the same stores."""
+        from ..object_store import store_names
+
+        return store_names(self)
 
     def _configure(self, verb: str, config: StreamConfig) -> Stream:
         self._api.check_supported(config)

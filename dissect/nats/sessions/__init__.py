@@ -1,5 +1,4 @@
-"""Frames of both directions -> facts about the session: peers, subscriptions, requests, counts, how it
-ended."""
+"""Frames of one connection, both directions -> what the session was: who, what, how much, how it ended."""
 
 from .delta import SessionDelta
 from .quota import EntryQuota

@@ -1,4 +1,4 @@
-"""One endpoint of a session: counts of what it sent, its PINGs, subscriptions and interest."""
+"""One sender of a session: what it sent, and what it asked for."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from ..types import Direction
 from .interest import Interest
 from .ping_ack import Pings
 from .quota import EntryQuota
-from .subscriptions import Emit, OnForgotten, Subscriptions
+from .subscriptions import Emit, Forgot, Subscriptions
 
 
-class Endpoint:
-    """The counters and subscriptions of one sender. `other` is the opposite endpoint."""
+class Side:
+    """Counters that the session keeps, and what it follows for this sender. `other` is the other one."""
 
     __slots__ = "direction other counts bytes pings subscriptions interest last_error".split()
-    other: Endpoint
+    other: Side
 
     def __init__(
-        self, direction: Direction, budget: EntryQuota, emit: Emit, on_forgotten: OnForgotten
+        self, direction: Direction, budget: EntryQuota, emit: Emit, forgot: Forgot
     ) -> None:
         self.direction = direction
         self.counts: defaultdict[type[Frame], int] = defaultdict(int)
         self.bytes = 0
         self.pings = Pings()
-        self.subscriptions = Subscriptions(budget, emit, on_forgotten)
-        self.interest = Interest(budget, emit, on_forgotten)
+        self.subscriptions = Subscriptions(budget, emit, forgot)
+        self.interest = Interest(budget, emit, forgot)
         self.last_error: Err | None = None  # if it was the last frame
 
     def op_counts(self) -> Counts | None:
-        """The number of frames of each operation; None if there are none."""
+        """Operations and how many there were."""
         counts: Counts = {}
         for kind, count in self.counts.items():
             counts[kind.op] = counts.get(kind.op, 0) + count
         return counts or None
 
     def count(self, kinds: Iterable[type[Frame]]) -> int:
-        """The number of frames of these classes."""
+        """How many frames of these."""
         return sum(self.counts.get(kind, 0) for kind in kinds)
 
     @property
     def messages(self) -> int:
-        """The number of messages."""
+        """How many messages."""
         return sum(count for kind, count in self.counts.items() if issubclass(kind, Message))

@@ -1,4 +1,4 @@
-"""The limit on what all sessions of a capture store together."""
+"""How much all sessions together may remember."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ _ENTRIES = 1 << 18
 
 
 class EntryQuota:
-    """Counts entries: subscriptions and open requests.
+    """Places for subscriptions and open requests, taken and given back by number.
 
-    Real servers have hundreds of thousands of them; a hostile capture has more.
+    Real servers have hundreds of thousands; a capture that was made to fill the memory has more.
     """
 
     __slots__ = ("left",)
@@ -18,16 +18,16 @@ class EntryQuota:
         self.left = entries
 
     def acquire(self, entries: int) -> bool:
-        """Takes entries and returns True, or returns False if fewer are left."""
+        """Whether there were as many."""
         if entries > self.left:
             return False
         self.left -= entries
         return True
 
     def charge(self, entries: int) -> None:
-        """Takes entries, even if fewer are left."""
+        """They are taken, whether there are as many or not."""
         self.left -= entries
 
     def release(self, entries: int) -> None:
-        """Returns entries."""
+        """They are free again."""
         self.left += entries

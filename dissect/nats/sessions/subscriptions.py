@@ -1,9 +1,9 @@
-"""The subscriptions of one endpoint of a client connection, by sid.
+"""What one side of a client connection subscribed to, by sid.
 
-A subscription ends by UNSUB, by its last message (the maximum of an UNSUB counts all messages since the SUB),
-by an -ERR that refuses it, or with its session. Messages that were in flight when it ended still count. A
-message for a sid whose SUB was not captured opens a subscription with unknown subject. On routes of 1.x
-servers both endpoints subscribe like that.
+A subscription ends by UNSUB, by its last message (UNSUB with a maximum counts all since the SUB, and what
+was delivered already), by an -ERR that refuses it, or with its session. Messages that were on their way
+when it ended still count for it. A message for a sid whose SUB was not captured opens one whose subject
+is unknown. On 1.x routes both sides subscribe like that.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ..records import SubscriptionRecord, text_of
 from ..types import Direction
 from .quota import EntryQuota
 
-# How many ended subscriptions may still receive messages, and for how long.
+# How many that have ended may still get messages, and for how long after.
 _ENDING = 1024
 _ENDING_NS = 10 * 10**9
-# The number of latest subscriptions among which a refused one is searched.
+# Among how many of the latest a refused one is looked for.
 _RECENT = 256
 
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """One subscription or, on connections between servers, one interest. `subject` is empty if unknown."""
+    """One subscription, or, on links between servers, one interest. `subject` is empty where unknown."""
 
     sid: bytes
     subject: bytes = b""
@@ -45,13 +45,13 @@ class Subscription:
     _is_valid: bool | None = None
 
     def end(self, close: str, ts_ns: int) -> None:
-        """Ends the subscription for the reason `close`."""
+        """It ended, and so."""
         self.close = close
         self.closed_ns = ts_ns
 
     @property
     def has_valid_subject(self) -> bool:
-        """Whether the subject is valid for a subscription. Cached, because each -ERR checks many."""
+        """Whether one can subscribe to its subject. Found out once: each -ERR asks it of many."""
         if self._is_valid is None:
             try:
                 check_subscribe(self.subject)
@@ -62,30 +62,29 @@ class Subscription:
 
 
 Emit = Callable[[Subscription], None]
-OnForgotten = Callable[[int], None]
+Forgot = Callable[[int], None]
 
 
 class Subscriptions:
-    """The subscriptions of one endpoint. `emit` is called once for each, when nothing more can change it.
-    `opened` counts all of them. `on_forgotten` is called with the number of subscriptions that were dropped
-    because the quota was used up."""
+    """Those of one side. `emit` gets each once when nothing more can happen to it. `opened` counts
+    them. `forgot` is told how many were given up because there was no room."""
 
-    def __init__(self, budget: EntryQuota, emit: Emit, on_forgotten: OnForgotten) -> None:
+    def __init__(self, budget: EntryQuota, emit: Emit, forgot: Forgot) -> None:
         self.by_sid: dict[bytes, Subscription] = {}
         self.opened = 0
         self._budget = budget
         self._emit = emit
-        self._on_forgotten = on_forgotten
+        self._forgot = forgot
         self._ending: deque[Subscription] = deque()
         self._recent: deque[Subscription] = deque(maxlen=_RECENT)
 
     def open(self, frame: Sub, ts_ns: int) -> bool:
-        """Adds a SUB. Returns False if its sid is in use: the server keeps the first one (processSubEx)."""
+        """A SUB. False if its sid is in use: the server goes on with the first (processSubEx)."""
         known = self.by_sid.get(frame.sid)
         if known:
             if known.close is None:
                 if known.opened_ns is None and known.max_msgs is None:
-                    # Its first messages came before the SUB: packets of the two directions were reordered.
+                    # Its first messages came before it: packets of the two directions changed places.
                     known.subject, known.queue, known.opened_ns = frame.subject, frame.queue, ts_ns
                     self._recent.append(known)
                     return True
@@ -98,7 +97,7 @@ class Subscriptions:
         return True
 
     def unsub(self, frame: Unsub, ts_ns: int) -> None:
-        """Adds an UNSUB; it has no effect if the sid is not open."""
+        """An UNSUB; one for a sid that is not open means nothing."""
         sub = self.by_sid.get(frame.sid)
         if sub is None or sub.close:
             return
@@ -109,8 +108,8 @@ class Subscriptions:
         self.ended(sub, "auto" if frame.max_msgs else "unsub", ts_ns)
 
     def deliver(self, sums: Mapping[bytes, Sequence[int]]) -> bool:
-        """Adds messages and their bytes by sid, in the order of the first message of each sid. Returns False
-        and changes nothing if the order of these messages matters."""
+        """Messages and their bytes by sid, in the order in which the sids came first. False, and nothing was
+        done, where it matters which message came when."""
         by_sid = self.by_sid
         if len(sums) - len(by_sid.keys() & sums.keys()) > self._budget.left:
             return False
@@ -125,11 +124,11 @@ class Subscriptions:
         return True
 
     def unknown(self, sid: bytes) -> Subscription:
-        """Opens a subscription for a message whose sid is not open."""
+        """A message came for a sid that is not open."""
         return self._add(Subscription(sid))
 
     def ended(self, sub: Subscription, close: str, ts_ns: int) -> None:
-        """Ends a subscription that may still receive messages in flight."""
+        """A subscription ended; messages may still be on their way."""
         sub.end(close, ts_ns)
         ending = self._ending
         ending.append(sub)
@@ -137,8 +136,7 @@ class Subscriptions:
             self._release(ending.popleft())
 
     def refuse(self, text: bytes, ts_ns: int) -> None:
-        """Adds an -ERR, which may refuse one of the latest subscriptions. Only a permissions violation names
-        it."""
+        """An -ERR came: perhaps it refuses one of the latest. Only a violation says of which."""
         lower = text.lower()
         violation = read_violation(text)
         found: Subscription | None = None
@@ -156,11 +154,11 @@ class Subscriptions:
             self.ended(found, "refused", ts_ns)
 
     def recharge(self) -> None:
-        """Charges a new quota for the subscriptions that are stored here."""
+        """The budget is another one, which knows nothing of these."""
         self._budget.charge(len(self.by_sid))
 
     def finish(self, ts_ns: int | None) -> None:
-        """Ends all subscriptions. `ts_ns` is when the session ended; None if its end was not captured."""
+        """Nothing more comes; `ts_ns` is when the session ended, None if it did not."""
         for sub in self.by_sid.values():
             if sub.close is None and ts_ns is not None:
                 sub.end("session", ts_ns)
@@ -168,7 +166,7 @@ class Subscriptions:
         self._budget.release(len(self.by_sid))
         self.by_sid.clear()
         self._ending.clear()
-        del self._emit, self._on_forgotten  # bound to the session: a reference cycle
+        del self._emit, self._forgot  # the session's, which would not be freed at once in a cycle
 
     def _first(self, fits: Callable[[Subscription], bool]) -> Subscription | None:
         return next((sub for sub in self._recent if not sub.close and fits(sub)), None)
@@ -178,19 +176,19 @@ class Subscriptions:
         if not self._budget.acquire(1):
             self._forget()
             if not self._budget.acquire(1):
-                self._on_forgotten(1)
+                self._forgot(1)
                 self._emit(sub)
                 return sub
         self.by_sid[sub.sid] = sub
         return sub
 
     def _forget(self) -> None:
-        """Drops the older half at once, so that searching for the oldest is rare."""
+        """Gives up the older half, so that the search for the oldest is rare."""
         oldest = list(islice(self.by_sid.values(), (len(self.by_sid) + 1) // 2))
         for sub in oldest:
             self._release(sub)
         if oldest:
-            self._on_forgotten(len(oldest))
+            self._forgot(len(oldest))
 
     def _release(self, sub: Subscription) -> None:
         if self.by_sid.get(sub.sid) is sub:
@@ -200,7 +198,7 @@ class Subscriptions:
 
 
 def subscription_row(session: str, sender: Direction, sub: Subscription) -> SubscriptionRecord:
-    """The row of a subscription in its present state."""
+    """The row of a subscription, as it is now."""
     return SubscriptionRecord(
         session=session,
         sid=text_of(sub.sid) or None,

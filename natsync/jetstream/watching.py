@@ -1,0 +1,108 @@
+"""`Watch`: the last message of each subject of a stream, and each one that follows, as what they stand for.
+
+Key-value buckets and object stores are watched so (ADR-8, ADR-20). A None among the items, once,
+says that all which was there when the watch began has come.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ..errors import NextMsgTimeoutError
+from .consume_errors import MessagesClosedError
+from .message import JetStreamMsg, MsgMetadata
+from .ordered import OrderedMessages
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Watch"]
+
+_T = TypeVar("_T")
+
+
+class Watch(ABC, Generic[_T]):
+    """An iterator over items, and None once; a context manager. For one thread at a time; `stop`
+    may be called from any. Nothing is lost or given twice when the connection is lost in between.
+    """
+
+    def __init__(self, messages: OrderedMessages, updates_only: bool) -> None:
+        self._messages = messages
+        self._consumer = ""
+        self._initial = 0 if updates_only else messages.num_pending
+        self._marked = False
+
+    @abstractmethod
+    def _read(self, msg: JetStreamMsg, origin: MsgMetadata) -> _T | None:
+        """What a message stands for; None if nobody wants it."""
+
+    def next(self, timeout: float | None = None) -> _T | None:
+        """The next item, or None when all that were there have come; waits up to `timeout` seconds,
+        or as long as it takes.
+
+        Raises NextMsgTimeoutError; MessagesClosedError after `stop`; ConnectionClosedError;
+        StreamNotFoundError where what is watched is deleted.
+        """
+        while self._marked or self._initial > 0:
+            msg = self._messages.next(timeout)
+            origin = msg.metadata
+            if not self._marked:
+                self._count(origin)
+            item = self._read(msg, origin)
+            if item is not None:
+                return item
+        self._marked = True
+        return None
+
+    def _count(self, origin: MsgMetadata) -> None:
+        """Counts down to the last message that was there at the beginning.
+
+        Messages that are replaced meanwhile come later, with a new sequence, so that neither the
+        count alone reaches its end nor `num_pending`: whichever does so first counts. Another
+        consumer, after a lost connection, says anew how many are left.
+        """
+        if origin.consumer != self._consumer:
+            if self._consumer:
+                self._initial = origin.num_pending + 1
+            self._consumer = origin.consumer
+        self._initial = min(self._initial - 1, origin.num_pending)
+
+    def initial(self, timeout: float | None = None) -> Iterator[_T]:
+        """The items that were there when the watch began; the watch goes on after them. Each comes
+        within `timeout` seconds, or NextMsgTimeoutError is raised."""
+        while not self._marked:
+            item = self.next(timeout)
+            if item is not None:
+                yield item
+
+    def updates(self, timeout: float | None = None) -> Iterator[_T]:
+        """The items as they come, without the None; ends when none came for `timeout` seconds, or
+        it was stopped."""
+        try:
+            while True:
+                item = self.next(timeout)
+                if item is not None:
+                    yield item
+        except (NextMsgTimeoutError, MessagesClosedError):
+            return
+
+    def stop(self) -> None:
+        """Ends it: iteration ends, `next` raises MessagesClosedError."""
+        self._messages.stop()
+
+    def __iter__(self) -> Iterator[_T | None]:
+        return self
+
+    def __next__(self) -> _T | None:
+        try:
+            return self.next()
+        except MessagesClosedError:
+            raise StopIteration from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

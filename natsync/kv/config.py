@@ -1,0 +1,114 @@
+"""`KeyValueConfig`: a bucket, and the configuration of the stream that it becomes (ADR-8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+
+from .._checks import check_count, check_seconds
+from ..errors import OptionError
+from ..jetstream.configs import (
+    Placement,
+    RePublish,
+    StorageType,
+    StreamConfig,
+    StreamSource,
+    SubjectTransform,
+)
+from .naming import STREAM_PREFIX, check_bucket, stream_name
+
+__all__ = ["MAX_HISTORY", "KeyValueConfig", "stream_config"]
+
+MAX_HISTORY = 64
+_DUPLICATE_WINDOW = 120.0
+
+
+@dataclass(frozen=True)
+class KeyValueConfig:
+    """A bucket. Times are seconds; 0 and -1 are no limit.
+
+    `history` values of each key are kept, 64 at most. Values expire after `ttl`. `limit_marker_ttl`
+    (server 2.11) allows times to live of single keys, and leaves a marker for that long where a key
+    expires, so that watchers see it. `mirror` makes a read-only copy of another bucket, `sources`
+    copy the keys of others into this one; both name buckets, with or without `KV_`.
+    """
+
+    bucket: str
+    _: KW_ONLY
+    description: str = ""
+    history: int = 1
+    ttl: float = 0.0
+    limit_marker_ttl: float = 0.0
+    max_bytes: int = -1
+    max_value_size: int = -1
+    storage: StorageType = "file"
+    replicas: int = 1
+    placement: Placement | None = None
+    republish: RePublish | None = None
+    mirror: StreamSource | None = None
+    sources: Sequence[StreamSource] = ()
+    compression: bool = False
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_bucket(self.bucket)
+        check_count(history=self.history, replicas=self.replicas)
+        check_count(max_bytes=self.max_bytes, max_value_size=self.max_value_size)
+        check_seconds(ttl=self.ttl, limit_marker_ttl=self.limit_marker_ttl)
+        if not 1 <= self.history <= MAX_HISTORY:
+            raise OptionError("history", f"must be 1 to {MAX_HISTORY}, not {self.history}")
+        if self.ttl < 0:
+            raise OptionError("ttl", "must not be negative")
+        if self.limit_marker_ttl and self.limit_marker_ttl < 1:
+            raise OptionError("limit_marker_ttl", "must be at least 1 second")
+        if self.mirror and self.sources:
+            raise OptionError("sources", "excludes mirror")
+
+
+def stream_config(config: KeyValueConfig) -> StreamConfig:
+    """The stream of a bucket."""
+    window = min(config.ttl, _DUPLICATE_WINDOW) if config.ttl else _DUPLICATE_WINDOW
+    made = StreamConfig(
+        stream_name(config.bucket),
+        description=config.description,
+        subjects=() if config.mirror else (f"$KV.{config.bucket}.>",),
+        max_msgs_per_subject=config.history,
+        max_age=config.ttl,
+        max_bytes=config.max_bytes or -1,
+        max_msg_size=config.max_value_size or -1,
+        discard="new",
+        storage=config.storage,
+        num_replicas=config.replicas,
+        duplicate_window=window,
+        placement=config.placement,
+        republish=config.republish,
+        allow_rollup_hdrs=True,
+        deny_delete=True,
+        allow_direct=True,
+        compression="s2" if config.compression else "none",
+        metadata=config.metadata,
+        allow_msg_ttl=bool(config.limit_marker_ttl),
+        subject_delete_marker_ttl=config.limit_marker_ttl,
+    )
+    if config.mirror:
+        return replace(made, mirror=_named(config.mirror), mirror_direct=True)
+    return replace(made, sources=[_source(source, config.bucket) for source in config.sources])
+
+
+def _named(source: StreamSource) -> StreamSource:
+    if source.name.startswith(STREAM_PREFIX):
+        return source
+    return replace(source, name=stream_name(check_bucket(source.name)))
+
+
+def _source(source: StreamSource, bucket: str) -> StreamSource:
+    """A bucket to copy from, its keys moved to the subjects of `bucket`. Whoever transforms
+    subjects knows the stream's name (ADR-57)."""
+    if source.subject_transforms:
+        return source
+    named = _named(source)
+    origin = named.name.removeprefix(STREAM_PREFIX)
+    if named.external and origin == bucket:
+        return named
+    transform = SubjectTransform(f"$KV.{origin}.>", f"$KV.{bucket}.>")
+    return replace(named, subject_transforms=[transform])

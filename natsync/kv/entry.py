@@ -1,0 +1,95 @@
+"""`Entry`: one operation on a key, read from a stored message, however it was fetched (ADR-8).
+
+The header `KV-Operation` says DEL or PURGE; without it, a message with `Nats-Marker-Reason` was
+made by the server when the last value of a key expired or was removed by a limit (ADR-43); every
+other message is a value.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+
+from ..message import Headers
+
+__all__ = ["Entry", "Operation", "operation_of"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class Operation(Enum):
+    """What was done to a key. PURGE also stands for a value that expired."""
+
+    PUT = "PUT"
+    DELETE = "DEL"
+    PURGE = "PURGE"
+
+
+# ADR-43, nats.go jetstream/kv.go.
+_MARKERS = {
+    "MaxAge": Operation.PURGE,
+    "Purge": Operation.PURGE,
+    "Remove": Operation.DELETE,
+}
+
+
+def operation_of(headers: Headers) -> Operation:
+    """The operation that a stored message is."""
+    operation = headers.get("KV-Operation")
+    if operation is not None:
+        return {"DEL": Operation.DELETE, "PURGE": Operation.PURGE}.get(operation, Operation.PUT)
+    return _MARKERS.get(headers.get("Nats-Marker-Reason") or "", Operation.PUT)
+
+
+class Entry:
+    """One operation on a key. `revision` is its place in the stream of the bucket, `delta` how many
+    entries came after it in what was read (0: the latest). `size` is the size of the value in
+    bytes, where a watch brings no values, too.
+    """
+
+    __slots__ = ("bucket", "key", "value", "revision", "delta", "operation", "size", "_created")
+
+    def __init__(
+        self,
+        bucket: str,
+        key: str,
+        value: bytes,
+        revision: int,
+        delta: int,
+        operation: Operation,
+        size: int,
+        created: datetime | int,
+    ) -> None:
+        self.bucket = bucket
+        self.key = key
+        self.value = value
+        self.revision = revision
+        self.delta = delta
+        self.operation = operation
+        self.size = size
+        self._created = created
+
+    @property
+    def created(self) -> datetime:
+        """When the server stored it, in UTC, cut to microseconds."""
+        created = self._created
+        if isinstance(created, int):  # nanoseconds, from an ack subject
+            return _EPOCH + timedelta(microseconds=created // 1000)
+        return created
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Entry):
+            return NotImplemented
+        return self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash(self._facts())
+
+    def _facts(self) -> tuple[str, str, int, bytes, Operation]:
+        return self.bucket, self.key, self.revision, self.value, self.operation
+
+    def __repr__(self) -> str:
+        return (
+            f"Entry({self.bucket!r}, {self.key!r}, revision={self.revision}, "
+            f"{self.operation.value}, {self.size} bytes)"
+        )

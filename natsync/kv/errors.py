@@ -1,0 +1,131 @@
+"""Errors of key-value buckets; all are `natsync.Error`, exported from `natsync.kv`.
+
+Names follow nats.go (jetstream/errors.go). What else the server refuses stays a
+`natsync.jetstream.APIError`.
+"""
+
+from __future__ import annotations
+
+from ..errors import Error, Facts
+
+__all__ = [
+    "BadBucketError",
+    "BucketExistsError",
+    "BucketNotFoundError",
+    "InvalidBucketNameError",
+    "InvalidKeyError",
+    "KeyDeletedError",
+    "KeyExistsError",
+    "KeyNotFoundError",
+    "KeyValueError",
+    "WrongLastRevisionError",
+]
+
+_SHOWN = 64
+
+
+class KeyValueError(Facts):
+    """The base of all errors of `natsync.kv`."""
+
+
+class InvalidBucketNameError(KeyValueError, ValueError):
+    """A name that no bucket can have; nothing was sent."""
+
+    bucket: str
+
+    def __str__(self) -> str:
+        shown = self.bucket[:_SHOWN]
+        return (
+            f"invalid bucket name {shown!r}: it is made of letters A-Z, digits, '-' and '_' alone"
+        )
+
+
+class InvalidKeyError(KeyValueError, ValueError):
+    """A key, or a filter of keys, that no bucket takes; nothing was sent."""
+
+    key: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"invalid key {self.key[:_SHOWN]!r}: {self.reason}"
+
+
+class BucketNotFoundError(KeyValueError):
+    """There is no such bucket."""
+
+    bucket: str
+
+    def __str__(self) -> str:
+        return f"bucket {self.bucket} not found"
+
+
+class BucketExistsError(KeyValueError):
+    """There is a bucket of that name with another configuration."""
+
+    bucket: str
+
+    def __str__(self) -> str:
+        return f"bucket {self.bucket} exists with another configuration"
+
+
+class BadBucketError(KeyValueError):
+    """A stream that has the name of a bucket, and is none."""
+
+    bucket: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"stream KV_{self.bucket} is no key-value bucket: {self.reason}"
+
+
+class KeyNotFoundError(KeyValueError, KeyError):
+    """The key has no value, or not that revision."""
+
+    bucket: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"key {self.key} not found in bucket {self.bucket}"
+
+
+class KeyDeletedError(KeyNotFoundError):
+    """The last operation on the key was a delete or purge, at this `revision`."""
+
+    revision: int
+    operation: str
+
+    def __str__(self) -> str:
+        return (
+            f"key {self.key} not found in bucket {self.bucket}: "
+            f"{self.operation} at revision {self.revision}"
+        )
+
+
+class WrongLastRevisionError(KeyValueError):
+    """The last revision of the key is not the expected one: somebody else has written it. `actual`
+    is the last revision, where the server says it; those of replicated buckets do not."""
+
+    bucket: str
+    key: str
+    expected: int
+    actual: int | None = None
+
+    def __str__(self) -> str:
+        actual = "" if self.actual is None else f", it is {self.actual}"
+        return f"last revision of key {self.key} in bucket {self.bucket} is not {self.expected}{actual}"
+
+
+class KeyExistsError(KeyValueError):
+    """`create` of a key that has a value."""
+
+    bucket: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"key {self.key} exists in bucket {self.bucket}"
+
+
+# Tracebacks and pickles name the package that users import these from.
+for _found in list(globals().values()):
+    if isinstance(_found, type) and issubclass(_found, Error) and _found.__module__ == __name__:
+        _found.__module__ = "natsync.kv"

@@ -1,0 +1,86 @@
+"""Buckets created, changed, deleted and listed: what `JetStream` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..jetstream import JetStream, StreamNameInUseError, StreamNotFoundError
+from .bucket import KeyValue, KeyValueStatus
+from .config import KeyValueConfig, stream_config
+from .errors import BucketExistsError, BucketNotFoundError
+from .naming import STREAM_PREFIX, check_bucket, stream_name
+
+__all__ = [
+    "bucket_names",
+    "bucket_statuses",
+    "create_bucket",
+    "create_or_update_bucket",
+    "delete_bucket",
+    "open_bucket",
+    "update_bucket",
+]
+
+
+def open_bucket(js: JetStream, bucket: str) -> KeyValue:
+    """The bucket of that name. Raises BucketNotFoundError, BadBucketError."""
+    try:
+        return KeyValue(js, js.stream(stream_name(check_bucket(bucket))).cached_info)
+    except StreamNotFoundError as error:
+        raise BucketNotFoundError(bucket) from error
+
+
+def create_bucket(js: JetStream, config: KeyValueConfig | str) -> KeyValue:
+    """A new bucket, or the one that is there with the same configuration; else BucketExistsError."""
+    config = _config(config)
+    try:
+        return KeyValue(js, js.create_stream(stream_config(config)).cached_info)
+    except StreamNameInUseError as error:
+        raise BucketExistsError(config.bucket) from error
+
+
+def update_bucket(js: JetStream, config: KeyValueConfig) -> KeyValue:
+    """The bucket of that name with this configuration, which replaces the old one. Raises
+    BucketNotFoundError."""
+    wanted = stream_config(config)
+    try:
+        # Whether it is read directly may have been changed out of band; an update keeps that (ADR-8).
+        old = js.stream(wanted.name).cached_info.config
+        made = js.update_stream(replace(wanted, allow_direct=old.allow_direct))
+    except StreamNotFoundError as error:
+        raise BucketNotFoundError(config.bucket) from error
+    return KeyValue(js, made.cached_info)
+
+
+def create_or_update_bucket(js: JetStream, config: KeyValueConfig | str) -> KeyValue:
+    """The bucket of that name with this configuration, whether it was there or not."""
+    try:
+        return update_bucket(js, _config(config))
+    except BucketNotFoundError:
+        return create_bucket(js, config)
+
+
+def delete_bucket(js: JetStream, bucket: str) -> None:
+    """Deletes a bucket with all that is in it. Raises BucketNotFoundError."""
+    try:
+        js.delete_stream(stream_name(check_bucket(bucket)))
+    except StreamNotFoundError as error:
+        raise BucketNotFoundError(bucket) from error
+
+
+def bucket_names(js: JetStream) -> Iterator[str]:
+    """The names of all buckets, mirrors included (which have no subjects that a server could filter by)."""
+    for name in js.stream_names():
+        if name.startswith(STREAM_PREFIX):
+            yield name.removeprefix(STREAM_PREFIX)
+
+
+def bucket_statuses(js: JetStream) -> Iterator[KeyValueStatus]:
+    """The status of every bucket, mirrors included."""
+    for info in js.streams():
+        if info.config.name.startswith(STREAM_PREFIX):
+            yield KeyValueStatus.of(info)
+
+
+def _config(config: KeyValueConfig | str) -> KeyValueConfig:
+    return KeyValueConfig(config) if isinstance(config, str) else config

@@ -1,0 +1,61 @@
+"""Names of buckets, keys and filters, checked at the call (ADR-8); and the streams and subjects
+they become."""
+
+from __future__ import annotations
+
+import re
+
+from .._checks import check_text
+from .errors import InvalidBucketNameError, InvalidKeyError
+
+__all__ = ["STREAM_PREFIX", "check_bucket", "check_filter", "check_key", "stream_name"]
+
+STREAM_PREFIX = "KV_"
+
+_BUCKET = re.compile(r"[A-Za-z0-9_-]+")
+_KEY = re.compile(r"[-/_=a-zA-Z0-9]+(?:\.[-/_=a-zA-Z0-9]+)*")
+_FILTER = re.compile(r"(?:(?:[-/_=a-zA-Z0-9]+|\*)\.)*(?:[-/_=a-zA-Z0-9]+|\*|>)")
+_CHARACTERS = re.compile(r"[-/_=.a-zA-Z0-9]*")
+_RESERVED = "_kv"
+
+
+def check_bucket(bucket: str) -> str:
+    """Returns `bucket`. Raises InvalidBucketNameError where no bucket can have that name."""
+    check_text(bucket=bucket)
+    if not _BUCKET.fullmatch(bucket):
+        raise InvalidBucketNameError(bucket)
+    return bucket
+
+
+def check_key(key: str) -> str:
+    """Returns `key`. Raises InvalidKeyError for a character that keys do not have, an empty token, and what
+    begins with `_kv`, which ADR-8 reserves."""
+    check_text(key=key)
+    if not _KEY.fullmatch(key):
+        raise InvalidKeyError(key, _reason(key, "letters A-Z, digits and -/_=."))
+    if key.startswith(_RESERVED):
+        raise InvalidKeyError(key, f"begins with {_RESERVED}, which is reserved")
+    return key
+
+
+def check_filter(pattern: str) -> str:
+    """Returns `pattern`, a key in which a token may be `*`, and the last one `>`. Raises
+    InvalidKeyError."""
+    check_text(filter=pattern)
+    if not _FILTER.fullmatch(pattern):
+        bare = re.sub(r"(?<![^.])[*](?![^.])|(?<![^.])>$", "x", pattern)
+        raise InvalidKeyError(pattern, _reason(bare, "letters A-Z, digits, -/_=. and wildcards"))
+    return pattern
+
+
+def _reason(key: str, allowed: str) -> str:
+    if not key:
+        return "is empty"
+    if _CHARACTERS.fullmatch(key):
+        return "has an empty token"
+    return f"is not made of {allowed} alone"
+
+
+def stream_name(bucket: str) -> str:
+    """The stream of a bucket."""
+    return STREAM_PREFIX + bucket

@@ -1,0 +1,87 @@
+"""`Watcher`: the entries of a bucket as they are and as they change, in order, across lost
+connections (ADR-8).
+
+It reads an ordered consumer, so that nothing is lost or given twice.
+"""
+
+from __future__ import annotations
+
+from ..errors import OptionError
+from ..jetstream import ConsumerConfig, JetStreamMsg, MsgMetadata, OrderedMessages
+from ..jetstream.configs import DeliverPolicy
+from ..jetstream.watching import Watch
+from .entry import Entry, Operation, operation_of
+
+__all__ = ["Watcher", "watch_config"]
+
+
+def watch_config(
+    subjects: list[str],
+    *,
+    include_history: bool,
+    updates_only: bool,
+    meta_only: bool,
+    first: int | None,
+) -> ConsumerConfig:
+    """The consumer of a watch. Raises OptionError for beginnings that exclude each other."""
+    if include_history + updates_only + (first is not None) > 1:
+        raise OptionError(
+            "watch", "include_history, updates_only and resume_from_revision exclude each other"
+        )
+    policy: DeliverPolicy = "last_per_subject"
+    if include_history:
+        policy = "all"
+    elif updates_only:
+        policy = "new"
+    elif first:
+        policy = "by_start_sequence"
+    elif first == 0:
+        policy = "all"
+    one = len(subjects) == 1
+    return ConsumerConfig(
+        deliver_policy=policy,
+        opt_start_seq=first or 0,
+        headers_only=meta_only,
+        filter_subject=subjects[0] if one else "",
+        filter_subjects=() if one else tuple(dict.fromkeys(subjects)),
+    )
+
+
+class Watcher(Watch[Entry]):
+    """An iterator over entries, and None once, when all that was there has come. Made by
+    `KeyValue.watch`."""
+
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str,
+        messages: OrderedMessages,
+        *,
+        ignore_deletes: bool,
+        updates_only: bool,
+    ) -> None:
+        super().__init__(messages, updates_only)
+        self._bucket = bucket
+        self._prefix = prefix
+        self._ignore_deletes = ignore_deletes
+
+    def _read(self, msg: JetStreamMsg, origin: MsgMetadata) -> Entry | None:
+        headers = msg.headers
+        operation = operation_of(headers)
+        if self._ignore_deletes and operation is not Operation.PUT:
+            return None
+        value = msg.data
+        said = headers.get("Nats-Msg-Size")  # in place of the value (headers_only)
+        return Entry(
+            self._bucket,
+            msg.subject[len(self._prefix) :],
+            value,
+            origin.stream_seq,
+            origin.num_pending,
+            operation,
+            int(said) if said and said.isdecimal() and not value else len(value),
+            origin.timestamp_ns,
+        )
+
+    def __repr__(self) -> str:
+        return f"Watcher(bucket {self._bucket!r})"

@@ -1,0 +1,55 @@
+"""`ObjectStoreConfig`: an object store, and the configuration of the stream that it becomes (ADR-20)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+
+from .._checks import check_count, check_seconds
+from ..errors import OptionError
+from ..jetstream.configs import Placement, StorageType, StreamConfig
+from .naming import check_store_name, stream_name
+
+__all__ = ["ObjectStoreConfig", "stream_config"]
+
+
+@dataclass(frozen=True)
+class ObjectStoreConfig:
+    """An object store. `ttl` is seconds, after which objects expire; 0 and -1 are no limit."""
+
+    store: str
+    _: KW_ONLY
+    description: str = ""
+    ttl: float = 0.0
+    max_bytes: int = -1
+    storage: StorageType = "file"
+    replicas: int = 1
+    placement: Placement | None = None
+    compression: bool = False
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_store_name(self.store)
+        check_count(max_bytes=self.max_bytes, replicas=self.replicas)
+        check_seconds(ttl=self.ttl)
+        if self.ttl < 0:
+            raise OptionError("ttl", "must not be negative")
+
+
+def stream_config(config: ObjectStoreConfig) -> StreamConfig:
+    """The stream of an object store."""
+    return StreamConfig(
+        stream_name(config.store),
+        description=config.description,
+        subjects=(f"$O.{config.store}.C.>", f"$O.{config.store}.M.>"),
+        max_age=config.ttl,
+        max_bytes=config.max_bytes or -1,
+        discard="new",
+        storage=config.storage,
+        num_replicas=config.replicas,
+        placement=config.placement,
+        allow_rollup_hdrs=True,
+        allow_direct=True,
+        compression="s2" if config.compression else "none",
+        metadata=config.metadata,
+    )

@@ -1,0 +1,56 @@
+"""Names of stores and objects, and the streams and subjects that they become (ADR-20)."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+from .._checks import check_text
+from .errors import InvalidObjectNameError, InvalidStoreNameError
+
+__all__ = [
+    "STREAM_PREFIX",
+    "check_object_name",
+    "check_store_name",
+    "chunk_subject",
+    "meta_subject",
+    "stream_name",
+]
+
+STREAM_PREFIX = "OBJ_"
+
+_STORE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def check_store_name(store: str) -> str:
+    """Returns `store`. Raises InvalidStoreNameError where no object store can have that name."""
+    check_text(store=store)
+    if not _STORE.fullmatch(store):
+        raise InvalidStoreNameError(store)
+    return store
+
+
+def check_object_name(name: str) -> str:
+    """Returns `name`. Any text but the empty one is a name of an object."""
+    check_text(name=name)
+    if not name:
+        raise InvalidObjectNameError
+    return name
+
+
+def stream_name(store: str) -> str:
+    """The stream of a store."""
+    return STREAM_PREFIX + store
+
+
+def chunk_subject(store: str, nuid: str) -> str:
+    """The subject of all chunks of one upload."""
+    return f"$O.{store}.C.{nuid}"
+
+
+def meta_subject(store: str, name: str) -> str:
+    """The subject of what describes an object; its name is base64url with padding, as every client
+    has it."""
+    return (
+        f"$O.{store}.M.{base64.urlsafe_b64encode(name.encode('utf-8', 'surrogateescape')).decode()}"
+    )

@@ -1,0 +1,114 @@
+"""`ObjectReader`: the content of an object as a file, checked while it is read.
+
+Chunks come from an ordered consumer, in order across lost connections. The last one is only given
+when the whole has the size and SHA-256 that the object's description says: who reads to the end has
+what was put.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator
+
+from ..jetstream import OrderedMessages
+from .errors import DigestMismatchError, TruncatedObjectError
+from .info import ObjectInfo, read_digest
+
+__all__ = ["ObjectReader"]
+
+
+class ObjectReader(io.RawIOBase):
+    """The content of an object: a binary file for reading, which cannot seek. Made by `ObjectStore.get`.
+
+    A read waits for the next chunk for as long as the context says (NextMsgTimeoutError). Raises
+    TruncatedObjectError where chunks are missing, DigestMismatchError where the content is not what
+    was put, ConnectionClosedError. Close it, or read to the end; a `with` block closes it.
+    """
+
+    def __init__(
+        self, store: str, info: ObjectInfo, messages: OrderedMessages | None, timeout: float
+    ) -> None:
+        super().__init__()
+        self.info = info
+        """The description of the object; of what a link leads to."""
+        self._store = store
+        self._messages = messages
+        self._timeout = timeout
+        self._expected = read_digest(store, info.name, info.digest) if info.digest else b""
+        self._sha256 = hashlib.sha256()
+        self._chunks = self._size = 0
+        self._rest = memoryview(b"")
+        self._done = False
+
+    def chunks(self) -> Iterator[bytes]:
+        """The content in the chunks that it was stored in: faster than `read`. Not after a `read`
+        that has left part of a chunk."""
+        while chunk := self._next_chunk():
+            yield chunk
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: object, /) -> int:
+        """Fills `buffer` with what there is of the current chunk, or of the next one; returns how
+        much, 0 at the end."""
+        target = memoryview(buffer).cast("B")  # type: ignore[arg-type]  # any buffer, as io has it
+        if not self._rest:
+            self._rest = memoryview(self._next_chunk())
+        count = min(len(target), len(self._rest))
+        target[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+    def readall(self) -> bytes:
+        """All the rest."""
+        rest = bytes(self._rest)
+        self._rest = memoryview(b"")
+        return b"".join([rest, *self.chunks()])
+
+    def _next_chunk(self) -> bytes:
+        """The next chunk; empty at the end."""
+        if self.closed:
+            raise ValueError("read of a closed object")
+        if self._done:
+            return b""
+        info = self.info
+        if self._messages is None or self._chunks == 0 and self._messages.num_pending == 0:
+            self._finish()
+            return b""
+        msg = self._messages.next(self._timeout)
+        chunk = msg.data
+        self._chunks += 1
+        self._size += len(chunk)
+        self._sha256.update(chunk)
+        if self._chunks >= info.chunks or msg.metadata.num_pending == 0:
+            self._finish()
+        return chunk
+
+    def _finish(self) -> None:
+        """Checks what has come, at the end of it."""
+        self._done = True
+        self._stop()
+        info = self.info
+        if self._chunks < info.chunks or self._size < info.size:
+            raise TruncatedObjectError(
+                self._store, info.name, self._chunks, info.chunks, self._size, info.size
+            )
+        wrong = self._expected and self._sha256.digest() != self._expected
+        if wrong or self._size != info.size:
+            raise DigestMismatchError(self._store, info.name)
+
+    def _stop(self) -> None:
+        messages, self._messages = self._messages, None
+        if messages:
+            messages.stop()
+
+    def close(self) -> None:
+        """Ends it."""
+        self._stop()
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"ObjectReader({self.info.name!r}, {self.info.size} bytes)"

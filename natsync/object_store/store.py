@@ -1,0 +1,337 @@
+"""`ObjectStore`: contents of any size under names of any kind, in chunks on a stream (ADR-20)."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timezone
+
+from ..errors import Error, NoRespondersError, OptionError
+from ..jetstream import (
+    ConsumerConfig,
+    JetStream,
+    MessageNotFoundError,
+    NoDirectGetError,
+    NoStreamResponseError,
+    OrderedMessages,
+    StreamInfo,
+    StreamNotFoundError,
+    WrongLastSequenceError,
+)
+from ..jetstream.configs import DeliverPolicy
+from ..jetstream.stored import direct_get, get_msg
+from .errors import (
+    BadObjectMetaError,
+    CannotGetBucketLinkError,
+    LinkNotAllowedError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StoreNotFoundError,
+    UpdateMetaDeletedError,
+)
+from .info import ObjectInfo, ObjectLink, ObjectMeta, digest_of, read_info
+from .naming import (
+    STREAM_PREFIX,
+    check_object_name,
+    check_store_name,
+    chunk_subject,
+    meta_subject,
+    stream_name,
+)
+from .reading import ObjectReader
+from .status import ObjectStoreStatus
+from .upload import Source, upload
+from .watch import ObjectWatcher
+
+__all__ = ["ObjectStore", "open_store"]
+
+IN_FLIGHT = 8 << 20
+"""Bytes that a reader asks for at a time."""
+
+
+class ObjectStore:
+    """An object store, for any number of threads. Made by `JetStream.object_store` and
+    `create_object_store`.
+
+    Every call waits for the server as long as the context says, and raises RequestTimeoutError
+    then; StoreNotFoundError where the store is gone, and `natsync.jetstream.APIError` for what else
+    the server refuses: StreamSealedError, where the store is sealed.
+    """
+
+    def __init__(self, js: JetStream, info: StreamInfo) -> None:
+        self.store = info.config.name.removeprefix(STREAM_PREFIX)
+        """Its name."""
+        self._js = js
+        self._stream = info.config.name
+        self._direct = info.config.allow_direct or info.config.mirror_direct
+
+    def put(self, meta: ObjectMeta | str, content: Source) -> ObjectInfo:
+        """Stores `content` under a name, and returns its description when the server has all of it.
+
+        `content` is bytes, a file open for reading bytes, or pieces of bytes; a file or pieces are
+        read as the server takes them, so that an object of any size needs little memory. An object
+        of that name is replaced when the new one is complete. Where anything fails, what was stored
+        of the new one is removed.
+        """
+        meta = ObjectMeta(meta) if isinstance(meta, str) else meta
+        nuid = self._new_id()
+        chunks = chunk_subject(self.store, nuid)
+        try:
+            found = upload(self._js.api, chunks, content, meta.max_chunk_size)
+            info = ObjectInfo(
+                meta.name,
+                self.store,
+                nuid,
+                size=found.size,
+                chunks=found.chunks,
+                digest=digest_of(found.sha256),
+                description=meta.description,
+                headers=meta.headers,
+                metadata=meta.metadata,
+                max_chunk_size=meta.max_chunk_size,
+            )
+            stored, before = self._replace(info)
+        except NoRespondersError as error:
+            raise StoreNotFoundError(self.store) from error
+        except BaseException:
+            with suppress(Error):  # of the two, the first error tells more
+                self._purge(chunks)
+            raise
+        if before and before.nuid and not before.deleted:
+            self._purge(chunk_subject(self.store, before.nuid))
+        return stored
+
+    def put_file(self, path: str | os.PathLike[str], meta: ObjectMeta | str = "") -> ObjectInfo:
+        """As `put`, the content of a file; without `meta`, under the file's name without its folders."""
+        with open(path, "rb") as file:
+            return self.put(meta or os.path.basename(os.fspath(path)), file)
+
+    def get(self, name: str) -> ObjectReader:
+        """The content of an object, as a file to be read; of a link, that of the object it leads to.
+
+        Raises ObjectNotFoundError; CannotGetBucketLinkError for a link to a whole store.
+        """
+        info = self.info(name)
+        if info.link is None:
+            return self._open(info)
+        if not info.link.name:
+            raise CannotGetBucketLinkError(self.store, name, info.link.bucket)
+        target = self if info.link.bucket == self.store else open_store(self._js, info.link.bucket)
+        found = target.info(info.link.name)
+        if found.link:  # since it was linked to
+            raise LinkNotAllowedError(target.store, found.name, "it is a link itself")
+        return target._open(found)
+
+    def get_bytes(self, name: str) -> bytes:
+        """The whole content of an object, checked."""
+        with self.get(name) as reader:
+            return reader.readall()
+
+    def get_file(self, name: str, path: str | os.PathLike[str]) -> ObjectInfo:
+        """Writes the content of an object to a file, which appears under `path` only when it is
+        complete and checked. What was there is replaced."""
+        target = os.fspath(path)
+        with self.get(name) as reader:
+            descriptor, partial = tempfile.mkstemp(
+                prefix=".natsync-", dir=os.path.dirname(target) or "."
+            )
+            try:
+                with open(descriptor, "wb") as file:
+                    for chunk in reader.chunks():
+                        file.write(chunk)
+                os.replace(partial, target)
+            except BaseException:
+                os.unlink(partial)
+                raise
+            return reader.info
+
+    def info(self, name: str, *, show_deleted: bool = False) -> ObjectInfo:
+        """The description of an object or link. Raises ObjectNotFoundError, also for one that was
+        deleted, unless `show_deleted`."""
+        check_object_name(name)
+        found = self._last(name)
+        if found is None or found.deleted and not show_deleted:
+            raise ObjectNotFoundError(self.store, name)
+        return found
+
+    def update_meta(self, name: str, meta: ObjectMeta) -> ObjectInfo:
+        """Replaces name, description, headers and metadata of an object or link; its content stays.
+
+        Raises ObjectNotFoundError, UpdateMetaDeletedError; ObjectExistsError where the new name is taken.
+        """
+        old = self.info(name, show_deleted=True)
+        if old.deleted:
+            raise UpdateMetaDeletedError(self.store, name)
+        new = replace(
+            old,
+            name=meta.name,
+            description=meta.description,
+            headers=meta.headers,
+            metadata=meta.metadata,
+        )
+        if meta.name == name:
+            return self._write(new, old.revision)
+        taken = self._last(meta.name)
+        if taken and not taken.deleted:
+            raise ObjectExistsError(self.store, meta.name)
+        stored = self._write(new, taken.revision if taken else 0)
+        self._purge(meta_subject(self.store, name))
+        return stored
+
+    def delete(self, name: str) -> ObjectInfo:
+        """Deletes an object or link, and returns what is left of its description. Raises
+        ObjectNotFoundError; one that was deleted before is no error."""
+        found = self.info(name, show_deleted=True)
+        if found.deleted:
+            return found
+        gone = replace(found, deleted=True, size=0, chunks=0, digest="")
+        stored = self._write(gone, found.revision)
+        if found.nuid:
+            self._purge(chunk_subject(self.store, found.nuid))
+        return stored
+
+    def add_link(self, name: str, target: ObjectInfo) -> ObjectInfo:
+        """A link to an object of this store or another one. It may replace another link, or a
+        deleted object.
+
+        Raises LinkNotAllowedError where the target is deleted or a link; ObjectExistsError.
+        """
+        if target.deleted:
+            raise LinkNotAllowedError(target.bucket, target.name, "it was deleted")
+        if target.link:
+            raise LinkNotAllowedError(target.bucket, target.name, "it is a link itself")
+        return self._add_link(name, ObjectLink(target.bucket, target.name))
+
+    def add_bucket_link(self, name: str, target: ObjectStore) -> ObjectInfo:
+        """A link to a whole store. Raises ObjectExistsError."""
+        return self._add_link(name, ObjectLink(target.store))
+
+    def list(self, *, show_deleted: bool = False) -> Iterator[ObjectInfo]:
+        """The objects and links, as they come; with `show_deleted`, those that were deleted, too."""
+        return _list(self.watch(ignore_deletes=not show_deleted), self._js.api.timeout)
+
+    def watch(
+        self,
+        *,
+        include_history: bool = False,
+        updates_only: bool = False,
+        ignore_deletes: bool = False,
+    ) -> ObjectWatcher:
+        """All objects and links; then None; then each change, as it comes. Deleted ones are among
+        them, unless `ignore_deletes`; `updates_only` begins with the None. A store keeps one
+        description of each object, so that `include_history` brings no more than that, in the order
+        of the changes.
+        """
+        if include_history and updates_only:
+            raise OptionError("watch", "include_history and updates_only exclude each other")
+        policy: DeliverPolicy = "last_per_subject"
+        if include_history or updates_only:
+            policy = "all" if include_history else "new"
+        messages = self._messages(f"$O.{self.store}.M.>", policy)
+        return ObjectWatcher(
+            self.store, messages, ignore_deletes=ignore_deletes, updates_only=updates_only
+        )
+
+    def seal(self) -> None:
+        """Makes it read-only, for ever."""
+        config = self._stream_info().config
+        self._js.update_stream(replace(config, sealed=True))
+
+    def status(self) -> ObjectStoreStatus:
+        """How it is configured, and how full it is."""
+        return ObjectStoreStatus.of(self._stream_info())
+
+    def _add_link(self, name: str, link: ObjectLink) -> ObjectInfo:
+        check_object_name(name)
+        before = self._last(name)
+        if before and not before.deleted and before.link is None:
+            raise ObjectExistsError(self.store, name)
+        info = ObjectInfo(name, self.store, self._new_id(), link=link)
+        return self._write(info, before.revision if before else 0)
+
+    def _open(self, info: ObjectInfo) -> ObjectReader:
+        if not info.nuid:
+            raise BadObjectMetaError(self.store, info.name, "nuid is wrong")
+        timeout = self._js.api.timeout
+        if not info.size and not info.chunks:
+            return ObjectReader(self.store, info, None, timeout)
+        most = max(2, IN_FLIGHT // max(1, info.size // max(1, info.chunks)))
+        messages = self._messages(chunk_subject(self.store, info.nuid), "all", min(most, 500))
+        return ObjectReader(self.store, info, messages, timeout)
+
+    def _messages(self, subject: str, policy: DeliverPolicy, most: int = 500) -> OrderedMessages:
+        config = ConsumerConfig(deliver_policy=policy, filter_subject=subject)
+        try:
+            return self._js.ordered_consumer(self._stream, config).messages(max_msgs=most)
+        except StreamNotFoundError as error:
+            raise StoreNotFoundError(self.store) from error
+
+    def _last(self, name: str, *, latest: bool = False) -> ObjectInfo | None:
+        """The description of an object, deleted or not; with `latest`, the word of the stream's leader."""
+        subject = meta_subject(self.store, name)
+        api = self._js.api
+        try:
+            try:
+                if latest or not self._direct:
+                    raise NoDirectGetError(self._stream)
+                found = direct_get(api, self._stream, {}, subject)
+            except NoDirectGetError:  # the store is gone, or allows it no more: the leader knows
+                found = get_msg(api, self._stream, {"last_by_subj": subject})
+        except MessageNotFoundError:
+            return None
+        except StreamNotFoundError as error:
+            raise StoreNotFoundError(self.store) from error
+        return read_info(self.store, subject, found.data, found.time, found.seq)
+
+    def _replace(self, info: ObjectInfo) -> tuple[ObjectInfo, ObjectInfo | None]:
+        """Writes a description over the last one, which is returned, too: whoever replaces it
+        removes its chunks, and no other does."""
+        before = self._last(info.name, latest=True)
+        while True:
+            try:
+                return self._write(info, before.revision if before else 0), before
+            except WrongLastSequenceError:  # somebody else was faster
+                before = self._last(info.name, latest=True)
+
+    def _write(self, info: ObjectInfo, before: int) -> ObjectInfo:
+        """Stores a description, if `before` is the last revision of that name."""
+        subject = meta_subject(self.store, info.name)
+        try:
+            ack = self._js.publish(
+                subject, info.to_json(), rollup="sub", expected_last_subject_seq=before
+            )
+        except NoStreamResponseError as error:
+            raise StoreNotFoundError(self.store) from error
+        return replace(info, revision=ack.seq, mtime=datetime.now(timezone.utc))
+
+    def _purge(self, subject: str) -> None:
+        call = f"STREAM.PURGE.{self._stream}"
+        self._js.api.request(call, {"filter": subject})
+
+    def _new_id(self) -> str:
+        return self._js.api.core.new_inbox().rpartition(".")[2]
+
+    def _stream_info(self) -> StreamInfo:
+        try:
+            return self._js.stream(self._stream).cached_info
+        except StreamNotFoundError as error:
+            raise StoreNotFoundError(self.store) from error
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({self.store!r})"
+
+
+def open_store(js: JetStream, store: str) -> ObjectStore:
+    """The object store of that name. Raises StoreNotFoundError."""
+    try:
+        return ObjectStore(js, js.stream(stream_name(check_store_name(store))).cached_info)
+    except StreamNotFoundError as error:
+        raise StoreNotFoundError(store) from error
+
+
+def _list(watcher: ObjectWatcher, timeout: float) -> Iterator[ObjectInfo]:
+    with watcher:
+        yield from watcher.initial(timeout)

@@ -1,0 +1,117 @@
+"""Uploads: an object's chunks, many at a time on their way to the stream, and nothing left behind
+where one fails."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from typing import BinaryIO, cast
+
+from ..errors import NoRespondersError
+from ..jetstream.api import API
+from ..jetstream.publishing import PubAck, read_ack
+from ..message import Data, Msg, is_no_responders
+
+__all__ = ["Content", "Source", "chunks_of", "upload"]
+
+Source = Data | BinaryIO | Iterable[bytes]
+"""Content as a caller may give it: bytes, a file open for reading, or pieces of any size."""
+
+IN_FLIGHT = 4 << 20
+"""Bytes on their way at a time: two chunks would not fill a connection, all of them the memory."""
+
+
+class Content:
+    """What was uploaded: the number of chunks and bytes, and the SHA-256."""
+
+    def __init__(self) -> None:
+        self.chunks = 0
+        self.size = 0
+        self._sha256 = hashlib.sha256()
+
+    def add(self, chunk: Data) -> None:
+        """Counts a chunk."""
+        self.chunks += 1
+        self.size += len(chunk)
+        self._sha256.update(chunk)
+
+    @property
+    def sha256(self) -> bytes:
+        """The digest of all chunks so far."""
+        return self._sha256.digest()
+
+
+def upload(api: API, subject: str, source: Source, chunk_size: int) -> Content:
+    """Stores the chunks of `source` on `subject`, and returns when the stream has all of them.
+
+    Raises what a publish is refused with, RequestTimeoutError for a chunk that is not confirmed in
+    time, and what reading `source` raises; then some chunks may be stored.
+    """
+    content = Content()
+    most = max(2, IN_FLIGHT // chunk_size)
+    window = api.core.open_window(most, _read)
+    sent: deque[Future[PubAck]] = deque()
+    try:
+        for chunk in chunks_of(source, chunk_size):
+            content.add(chunk)
+            sent.append(window.request(subject, chunk, timeout=api.timeout))
+            while sent and sent[0].done():
+                sent.popleft().result()
+        while sent:
+            sent.popleft().result()
+    except BaseException:
+        for future in sent:
+            future.cancel()
+        raise
+    return content
+
+
+def _read(subject: str, msg: Msg) -> PubAck:
+    if is_no_responders(msg):
+        raise NoRespondersError(subject)
+    return read_ack(msg.data, subject)
+
+
+def chunks_of(source: Source, size: int) -> Iterator[bytes | memoryview]:
+    """The content in chunks of `size` bytes; the last one may be shorter. An empty content has none."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        view = memoryview(source).cast("B")
+        for start in range(0, len(view), size):
+            yield view[start : start + size]
+    elif isinstance(source, str):
+        raise TypeError("an object's content is bytes, not str: encode it, e.g. data.encode()")
+    elif hasattr(source, "read"):
+        yield from _chunks_of_file(cast(BinaryIO, source), size)
+    else:
+        yield from _chunks_of_pieces(source, size)
+
+
+def _chunks_of_file(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Full chunks, also from a pipe or socket, which give less than they are asked for."""
+    rest = b""
+    while piece := file.read(size - len(rest)):
+        if not isinstance(piece, (bytes, bytearray)):
+            raise TypeError("the file must be open for bytes, not for text")
+        rest = rest + piece if rest else piece
+        if len(rest) == size:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+def _chunks_of_pieces(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
+    rest = bytearray()
+    for piece in pieces:
+        if not isinstance(piece, (bytes, bytearray, memoryview)):
+            raise TypeError(f"an object's content is bytes, not {type(piece).__name__}")
+        rest += piece
+        start = 0
+        while len(rest) - start >= size:
+            yield bytes(rest[start : start + size])
+            start += size
+        del rest[:start]
+    if rest:
+        yield bytes(rest)

@@ -1,0 +1,29 @@
+"""`ObjectWatcher`: the objects of a store as they are and as they change (ADR-20)."""
+
+from __future__ import annotations
+
+from ..jetstream import JetStreamMsg, MsgMetadata, OrderedMessages
+from ..jetstream.watching import Watch
+from .info import ObjectInfo, read_info
+
+__all__ = ["ObjectWatcher"]
+
+
+class ObjectWatcher(Watch[ObjectInfo]):
+    """An iterator over descriptions of objects, and None once, when all that were there have come. Made by
+    `ObjectStore.watch`. A message that describes no object is a BadObjectMetaError, after which it goes on.
+    """
+
+    def __init__(
+        self, store: str, messages: OrderedMessages, *, ignore_deletes: bool, updates_only: bool
+    ) -> None:
+        super().__init__(messages, updates_only)
+        self._store = store
+        self._ignore_deletes = ignore_deletes
+
+    def _read(self, msg: JetStreamMsg, origin: MsgMetadata) -> ObjectInfo | None:
+        info = read_info(self._store, msg.subject, msg.data, origin.timestamp, origin.stream_seq)
+        return None if self._ignore_deletes and info.deleted else info
+
+    def __repr__(self) -> str:
+        return f"ObjectWatcher(store {self._store!r})"

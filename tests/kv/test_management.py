@@ -1,0 +1,106 @@
+"""Buckets created, changed, deleted and listed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from natsync.jetstream import JetStream, StreamConfig, StreamSource
+from natsync.kv import (
+    BadBucketError,
+    BucketExistsError,
+    BucketNotFoundError,
+    InvalidBucketNameError,
+    KeyNotFoundError,
+    KeyValueConfig,
+)
+
+pytestmark = pytest.mark.server
+
+
+def test_a_bucket_from_creation_to_deletion(js: JetStream, bucket: str) -> None:
+    with pytest.raises(BucketNotFoundError):
+        js.key_value(bucket)
+    with pytest.raises(BucketNotFoundError):
+        js.update_key_value(KeyValueConfig(bucket))
+    with pytest.raises(BucketNotFoundError):
+        js.delete_key_value(bucket)
+    kv = js.create_key_value(bucket)
+    kv.put("a", b"1")
+    assert js.create_key_value(bucket).get("a").value == b"1"
+    with pytest.raises(BucketExistsError):
+        js.create_key_value(KeyValueConfig(bucket, history=5))
+    assert js.update_key_value(KeyValueConfig(bucket, history=5)).status().history == 5
+    wider = KeyValueConfig(bucket, history=6, description="more")
+    assert js.create_or_update_key_value(wider).status().history == 6
+    assert js.key_value(bucket).get("a").value == b"1"
+    js.delete_key_value(bucket)
+    with pytest.raises(BucketNotFoundError):
+        js.key_value(bucket)
+    assert js.create_or_update_key_value(bucket).bucket == bucket
+
+
+def test_an_update_keeps_how_it_is_read(js: JetStream, bucket: str) -> None:
+    js.create_key_value(bucket)
+    stream = js.stream(f"KV_{bucket}")
+    js.update_stream(replace(stream.cached_info.config, allow_direct=False))
+    js.update_key_value(KeyValueConfig(bucket, history=2))
+    assert not stream.info().config.allow_direct
+
+
+def test_buckets_are_listed_mirrors_included(js: JetStream, bucket: str) -> None:
+    names = [bucket, bucket + "-copy"]
+    js.create_key_value(bucket)
+    js.create_key_value(KeyValueConfig(names[1], mirror=StreamSource(bucket)))
+    assert sorted(name for name in js.key_value_names() if name.startswith(bucket)) == names
+    found = {status.bucket: status for status in js.key_values()}
+    assert set(names) <= set(found)
+    assert (found[bucket].values, found[bucket].history, found[bucket].ttl) == (0, 1, 0)
+    assert (found[bucket].compressed, found[bucket].backing_store) == (False, "JetStream")
+
+
+def test_wrong_names_are_refused_at_the_call(js: JetStream) -> None:
+    for call in (js.key_value, js.create_key_value, js.delete_key_value):
+        with pytest.raises(InvalidBucketNameError):
+            call("a.b")
+
+
+def test_a_stream_that_is_no_bucket(js: JetStream, bucket: str) -> None:
+    js.create_stream(StreamConfig(f"KV_{bucket}"))
+    with pytest.raises(BadBucketError, match="no limit of messages per subject"):
+        js.key_value(bucket)
+
+
+def test_a_mirror_reads_its_origin_and_writes_there(js: JetStream, bucket: str) -> None:
+    origin = js.create_key_value(bucket)
+    origin.put("a", b"1")
+    mirror = js.create_key_value(KeyValueConfig(bucket + "-copy", mirror=StreamSource(bucket)))
+    with mirror.watch() as watcher:
+        entries = []
+        while len(entries) < 2:
+            entry = watcher.next(5)
+            if entry:
+                entries.append((entry.key, entry.value))
+                if len(entries) == 1:
+                    assert mirror.put("b", b"2") == 2
+    assert entries == [("a", b"1"), ("b", b"2")]
+    assert mirror.get("a").value == b"1" and origin.get("b").value == b"2"
+    assert sorted(mirror.keys()) == ["a", "b"]
+    with pytest.raises(KeyNotFoundError):
+        mirror.get("c")
+
+
+def test_sources_bring_the_keys_of_other_buckets(js: JetStream, bucket: str) -> None:
+    for letter in "xy":
+        js.create_key_value(f"{bucket}-{letter}").put(letter, letter.encode())
+    sources = [StreamSource(f"{bucket}-{letter}") for letter in "xy"]
+    merged = js.create_key_value(KeyValueConfig(bucket, sources=sources))
+    with merged.watch() as watcher:
+        keys = set()
+        while keys != {"x", "y"}:
+            entry = watcher.next(5)
+            keys |= {entry.key} if entry else set()
+    assert merged.get("x").value == b"x"
+    merged.put("z", b"own")
+    assert sorted(merged.keys()) == ["x", "y", "z"]

@@ -1,0 +1,50 @@
+"""Entries read one by one, directly and from the leader."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timezone
+
+import pytest
+
+from natsync.jetstream import JetStream
+from natsync.kv import BucketNotFoundError, Entry, KeyValue, Operation
+from natsync.kv.reading import BucketReader
+
+pytestmark = pytest.mark.server
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_both_ways_give_the_same_entry(js: JetStream, kv: KeyValue, direct: bool) -> None:
+    stream = f"KV_{kv.bucket}"
+    config = replace(js.stream(stream).cached_info.config, allow_direct=direct)
+    js.update_stream(config)
+    reader = BucketReader(js.api, kv.bucket, stream, f"$KV.{kv.bucket}.", direct)
+    assert reader.last("a") is None
+    kv.put("a", b"1")
+    kv.put("b", b"x")
+    kv.delete("b")
+    first = reader.last("a")
+    assert first == Entry(kv.bucket, "a", b"1", 1, 0, Operation.PUT, 1, 0)
+    assert first and reader.last("a", latest=True) == first
+    assert abs((first.created - datetime.now(timezone.utc)).total_seconds()) < 60
+    assert reader.at("a", 1) == first and reader.at("a", 2) is None and reader.at("a", 9) is None
+    gone = reader.last("b")
+    assert gone and (gone.operation, gone.revision, gone.value) == (Operation.DELETE, 3, b"")
+
+
+def test_a_bucket_that_is_not_read_directly_any_more_is_read_from_the_leader(
+    js: JetStream, kv: KeyValue
+) -> None:
+    kv.put("a", b"1")
+    stream = f"KV_{kv.bucket}"
+    js.update_stream(replace(js.stream(stream).cached_info.config, allow_direct=False))
+    assert kv.get("a").value == b"1"
+    assert kv.get("a", revision=1).value == b"1"
+
+
+def test_a_bucket_that_is_gone(js: JetStream, kv: KeyValue) -> None:
+    js.delete_key_value(kv.bucket)
+    for read in (lambda: kv.get("a"), lambda: kv.get("a", revision=1)):
+        with pytest.raises(BucketNotFoundError, match=f"bucket {kv.bucket} not found"):
+            read()

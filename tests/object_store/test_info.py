@@ -1,0 +1,123 @@
+"""Descriptions of objects: written as ADR-20 says, read as others write them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import datetime, timezone
+
+import pytest
+
+from natsync import OptionError
+from natsync.object_store import BadObjectMetaError, ObjectInfo, ObjectLink, ObjectMeta
+from natsync.object_store.info import digest_of, read_digest, read_info
+
+EMPTY = "SHA-256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU="
+SUBJECT = "$O.s.M.by50eHQ="  # o.txt
+TIME = datetime(2026, 11, 22, tzinfo=timezone.utc)
+
+
+def test_what_is_written_is_read() -> None:
+    info = ObjectInfo(
+        "o.txt",
+        "s",
+        "NUID",
+        size=7,
+        chunks=2,
+        digest=EMPTY,
+        description="text",
+        headers={"A": ["1", "2"]},
+        metadata={"k": "v"},
+        max_chunk_size=4,
+    )
+    assert json.loads(info.to_json()) == {
+        "name": "o.txt",
+        "description": "text",
+        "headers": {"A": ["1", "2"]},
+        "metadata": {"k": "v"},
+        "options": {"max_chunk_size": 4},
+        "bucket": "s",
+        "nuid": "NUID",
+        "size": 7,
+        "chunks": 2,
+        "digest": EMPTY,
+    }
+    read = read_info("s", SUBJECT, info.to_json(), TIME, 3)
+    assert (read.name, read.size, read.headers, read.mtime, read.revision) == (
+        "o.txt",
+        7,
+        {"A": ["1", "2"]},
+        TIME,
+        3,
+    )
+    link = ObjectInfo("l", "s", "N", link=ObjectLink("t", "o"))
+    assert json.loads(link.to_json())["options"] == {"link": {"bucket": "t", "name": "o"}}
+    assert read_info("s", SUBJECT, link.to_json(), TIME, 1).link == ObjectLink("t", "o")
+    whole = ObjectInfo("l", "s", "N", link=ObjectLink("t"), deleted=True)
+    assert json.loads(whole.to_json())["options"] == {"link": {"bucket": "t"}}
+    assert read_info("s", SUBJECT, whole.to_json(), TIME, 1).deleted
+
+
+def test_others_write_null_a_time_and_single_headers() -> None:
+    theirs = {
+        "name": "o",
+        "description": None,
+        "headers": {"A": "1"},
+        "options": None,
+        "bucket": "s",
+        "nuid": "N",
+        "size": 0,
+        "mtime": "0001-01-01T00:00:00Z",
+        "chunks": 0,
+        "deleted": False,
+        "of_the_future": 1,
+    }
+    info = read_info("s", SUBJECT, json.dumps(theirs).encode(), TIME, 1)
+    assert (info.headers, info.mtime, info.link, info.description) == ({"A": ["1"]}, TIME, None, "")
+
+
+@pytest.mark.parametrize(
+    "wrong, reason",
+    [
+        (b"", "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        (b"[]", "no JSON object"),
+        (b"{}", "no name"),
+        (b'{"name": 1}', "name is wrong"),
+        (b'{"name": "o", "size": -1}', "size is wrong"),
+        (b'{"name": "o", "size": 1.5}', "size is wrong"),
+        (b'{"name": "o", "chunks": true}', "chunks is wrong"),
+        (b'{"name": "o", "options": 1}', "options is wrong"),
+        (b'{"name": "o", "options": {"link": []}}', "link is wrong"),
+        (b'{"name": "o", "metadata": {"a": 1}}', "metadata is wrong"),
+        (b'{"name": "o", "headers": {"a": [1]}}', "headers is wrong"),
+    ],
+)
+def test_what_is_wrong_is_named(wrong: bytes, reason: str) -> None:
+    with pytest.raises(BadObjectMetaError) as caught:
+        read_info("s", SUBJECT, wrong, TIME, 1)
+    assert str(caught.value) == f"object 'o.txt' in store s has invalid metadata: {reason}"
+
+
+def test_a_subject_that_is_no_base64_is_told_as_it_is() -> None:
+    with pytest.raises(BadObjectMetaError, match="object 'x' in store s"):
+        read_info("s", "$O.s.M.x", b"", TIME, 1)
+
+
+def test_digests() -> None:
+    sha256 = hashlib.sha256(b"").digest()
+    assert digest_of(sha256) == EMPTY
+    assert read_digest("s", "o", EMPTY) == read_digest("s", "o", EMPTY.lower()[:8] + EMPTY[8:])
+    assert read_digest("s", "o", EMPTY) == sha256
+    for wrong in ("", "SHA-256", "MD5=AAAA", "SHA-256=AAAA", "SHA-256=?", "SHA-256=ä"):
+        with pytest.raises(BadObjectMetaError, match="is no SHA-256"):
+            read_digest("s", "o", wrong)
+
+
+def test_what_makes_no_object_is_refused() -> None:
+    with pytest.raises(OptionError, match="max_chunk_size"):
+        ObjectMeta("o", max_chunk_size=0)
+    with pytest.raises(TypeError, match="headers map str to lists"):
+        ObjectMeta("o", headers={"a": "1"})
+    with pytest.raises(TypeError, match="metadata must be str"):
+        ObjectMeta("o", metadata={"a": 1})  # type: ignore[dict-item]  # a wrong call

@@ -1,0 +1,46 @@
+"""Stores created, changed, deleted and listed."""
+
+from __future__ import annotations
+
+import pytest
+
+from natsync.jetstream import JetStream
+from natsync.object_store import (
+    InvalidStoreNameError,
+    ObjectStoreConfig,
+    StoreExistsError,
+    StoreNotFoundError,
+)
+
+pytestmark = pytest.mark.server
+
+
+def test_a_store_from_creation_to_deletion(js: JetStream, name: str) -> None:
+    with pytest.raises(StoreNotFoundError, match=f"object store {name} not found"):
+        js.object_store(name)
+    with pytest.raises(StoreNotFoundError):
+        js.update_object_store(ObjectStoreConfig(name))
+    with pytest.raises(StoreNotFoundError):
+        js.delete_object_store(name)
+    store = js.create_object_store(name)
+    store.put("o", b"1")
+    assert js.create_object_store(name).get_bytes("o") == b"1"
+    with pytest.raises(StoreExistsError):
+        js.create_object_store(ObjectStoreConfig(name, ttl=60))
+    assert js.update_object_store(ObjectStoreConfig(name, ttl=60)).status().ttl == 60
+    more = ObjectStoreConfig(name, description="more")
+    assert js.create_or_update_object_store(more).status().description == "more"
+    assert js.object_store(name).get_bytes("o") == b"1"
+    js.delete_object_store(name)
+    assert js.create_or_update_object_store(name).store == name
+    with pytest.raises(InvalidStoreNameError):
+        js.create_object_store("a.b")
+
+
+def test_stores_are_listed(js: JetStream, name: str) -> None:
+    js.create_object_store(name)
+    js.create_key_value(name)
+    assert name in list(js.object_store_names())
+    found = {status.store: status for status in js.object_stores()}
+    assert found[name].size == 0 and found[name].backing_store == "JetStream"
+    js.delete_key_value(name)

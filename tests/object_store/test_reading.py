@@ -1,0 +1,141 @@
+"""The content of an object as a file; what is missing or wrong is an error at its end."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+from dataclasses import replace
+
+import pytest
+
+import natsync
+from natsync.jetstream import JetStream
+from natsync.object_store import (
+    BadObjectMetaError,
+    DigestMismatchError,
+    ObjectMeta,
+    ObjectStore,
+    TruncatedObjectError,
+)
+from natsync.object_store.naming import chunk_subject, meta_subject
+
+pytestmark = pytest.mark.server
+
+DATA = os.urandom(10_500)
+
+
+@pytest.fixture
+def filled(store: ObjectStore) -> ObjectStore:
+    """A store with an object of eleven chunks."""
+    store.put(ObjectMeta("o", max_chunk_size=1000), DATA)
+    return store
+
+
+def test_it_is_a_file(filled: ObjectStore) -> None:
+    with filled.get("o") as reader:
+        assert reader.readable() and not reader.seekable() and not reader.writable()
+        assert reader.read(0) == b"" and reader.read(10) == DATA[:10]
+        assert reader.read(5000) == DATA[10:1000]  # what there is of a chunk, as a raw file does
+        assert reader.readall() == DATA[1000:] and reader.read(1) == b"" == reader.read()
+        assert reader.info.chunks == 11
+        assert repr(reader) == "ObjectReader('o', 10500 bytes)"
+    with pytest.raises(ValueError, match="closed"):
+        reader.read(1)
+    with filled.get("o") as reader:
+        copy = io.BytesIO()
+        shutil.copyfileobj(reader, copy)
+        assert copy.getvalue() == DATA
+    with io.BufferedReader(filled.get("o")) as buffered:
+        assert buffered.read(7777) == DATA[:7777]
+
+
+def test_chunks_come_as_they_were_stored(filled: ObjectStore) -> None:
+    with filled.get("o") as reader:
+        assert [len(chunk) for chunk in reader.chunks()] == [1000] * 10 + [500]
+
+
+def test_a_lost_connection_in_the_middle(js_client: natsync.Client, store: ObjectStore) -> None:
+    data = os.urandom(3_000_000)
+    store.put(ObjectMeta("o", max_chunk_size=10_000), data)
+    with store.get("o") as reader:
+        first = reader.read(10_000)
+        js_client.reconnect()
+        assert js_client.wait_connected(5)
+        assert first + reader.readall() == data
+
+
+def erase(js: JetStream, store: ObjectStore, number: int) -> None:
+    """Deletes a chunk."""
+    stream = js.stream(f"OBJ_{store.store}")
+    stream.delete_msg(stream.info().state.first_seq + number)
+
+
+@pytest.mark.parametrize("number, left", [(0, 11), (5, 11), (10, 11)])
+def test_a_missing_chunk_is_told(
+    js: JetStream, filled: ObjectStore, number: int, left: int
+) -> None:
+    erase(js, filled, number)
+    with filled.get("o") as reader, pytest.raises(TruncatedObjectError) as caught:
+        reader.readall()
+    error = caught.value
+    assert (error.chunks, error.all_chunks) == (10, 11)
+    assert (error.size, error.full_size) == (10_000 if number == 10 else 9_500, 10_500)
+
+
+def test_no_chunk_at_all(js: JetStream, filled: ObjectStore) -> None:
+    js.stream(f"OBJ_{filled.store}").purge(subject=f"$O.{filled.store}.C.>")
+    with pytest.raises(TruncatedObjectError, match="0 of 11 chunks"):
+        filled.get_bytes("o")
+
+
+def test_a_chunk_that_was_replaced_is_told(js: JetStream, filled: ObjectStore) -> None:
+    """The last chunk is not given: who reads to the end has what was put."""
+    erase(js, filled, 10)
+    js.publish(chunk_subject(filled.store, filled.info("o").nuid), b"x" * 500)
+    given = b""
+    with filled.get("o") as reader, pytest.raises(DigestMismatchError):
+        for chunk in reader.chunks():
+            given += chunk
+    assert given == DATA[:10_000]
+
+
+def describe(js: JetStream, store: ObjectStore, **changes: object) -> None:
+    """Changes the stored description of the object."""
+    said = json.loads(store.info("o").to_json())
+    subject = meta_subject(store.store, "o")
+    js.publish(subject, json.dumps({**said, **changes}).encode(), rollup="sub")
+
+
+@pytest.mark.parametrize(
+    "changes, error",
+    [
+        ({"digest": "SHA-256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU="}, DigestMismatchError),
+        ({"digest": "MD5=AAAA"}, BadObjectMetaError),
+        ({"size": 10_499}, DigestMismatchError),
+        ({"size": 10_501}, TruncatedObjectError),
+        ({"chunks": 12}, TruncatedObjectError),
+        ({"nuid": ""}, BadObjectMetaError),
+    ],
+)
+def test_a_wrong_description_is_told(
+    js: JetStream, filled: ObjectStore, changes: dict[str, object], error: type[natsync.Error]
+) -> None:
+    describe(js, filled, **changes)
+    with pytest.raises(error):
+        filled.get_bytes("o")
+
+
+def test_without_a_digest_the_size_is_checked(js: JetStream, filled: ObjectStore) -> None:
+    describe(js, filled, digest="")
+    assert filled.get_bytes("o") == DATA
+
+
+def test_closing_in_the_middle_leaves_no_consumer(js: JetStream, filled: ObjectStore) -> None:
+    filled.get("o").close()
+    with filled.get("o") as reader:
+        reader.read(1)
+    js.api.core.flush()
+    assert list(js.stream(f"OBJ_{filled.store}").consumer_names()) == []
+    assert replace(filled.info("o"), mtime=None).name == "o"

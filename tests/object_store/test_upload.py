@@ -1,0 +1,109 @@
+"""Contents in chunks, and what becomes of an upload that fails."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+
+import pytest
+
+import natsync
+from natsync.jetstream import APIError, JetStream
+from natsync.object_store import ObjectMeta, ObjectStore, ObjectStoreConfig, StoreNotFoundError
+from natsync.object_store.upload import Content, Source, chunks_of, upload
+
+
+class Pipe(io.RawIOBase):
+    """A file that gives three bytes at a time."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read(self, size: int = -1, /) -> bytes:
+        given, self._data = self._data[: min(3, size)], self._data[min(3, size) :]
+        return given
+
+
+def pieces() -> Iterator[bytes]:
+    yield b"01234567"
+    yield b""
+    yield b"89"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"0123456789",
+        bytearray(b"0123456789"),
+        memoryview(b"0123456789"),
+        io.BytesIO(b"0123456789"),
+        Pipe(b"0123456789"),
+        pieces(),
+        [b"0", b"1234", memoryview(b"56789")],
+    ],
+)
+def test_chunks_are_full_whatever_they_come_from(source: Source) -> None:
+    assert [bytes(chunk) for chunk in chunks_of(source, 4)] == [b"0123", b"4567", b"89"]
+
+
+def test_an_empty_content_has_no_chunk() -> None:
+    for source in (b"", io.BytesIO(), [], [b""]):
+        assert list(chunks_of(source, 4)) == []
+    assert Content().sha256.hex().startswith("e3b0c442")
+
+
+def test_what_is_no_content_is_refused() -> None:
+    for wrong in ("text", io.StringIO("text"), ["text"], 7):
+        with pytest.raises(TypeError):
+            list(chunks_of(wrong, 4))  # type: ignore[arg-type]  # wrong calls
+
+
+@pytest.mark.server
+def test_all_chunks_are_stored_in_order(js: JetStream, store: ObjectStore) -> None:
+    data = os.urandom(100_001)
+    content = upload(js.api, f"$O.{store.store}.C.test", data, 1000)
+    assert (content.chunks, content.size) == (101, 100_001)
+    stream = js.stream(f"OBJ_{store.store}")
+    assert b"".join(msg.data for msg in stream.get_msgs(batch=200)) == data
+
+
+def count(js: JetStream, store: ObjectStore) -> int:
+    return js.stream(f"OBJ_{store.store}").info().state.messages
+
+
+@pytest.mark.server
+def test_a_source_that_fails_leaves_nothing_behind(js: JetStream, store: ObjectStore) -> None:
+    store.put("o", b"old")
+
+    def broken() -> Iterator[bytes]:
+        yield bytes(300_000)
+        raise OSError("disk gone")
+
+    with pytest.raises(OSError, match="disk gone"):
+        store.put("o", broken())
+    assert count(js, store) == 2 and store.get_bytes("o") == b"old"
+
+
+@pytest.mark.server
+def test_a_store_that_is_full_leaves_nothing_behind(js: JetStream, name: str) -> None:
+    store = js.create_object_store(ObjectStoreConfig(name, max_bytes=500_000))
+    with pytest.raises(APIError, match="maximum bytes exceeded"):
+        store.put("o", bytes(1_000_000))
+    assert count(js, store) == 0
+
+
+@pytest.mark.server
+def test_a_chunk_beyond_the_servers_limit_is_refused(js: JetStream, store: ObjectStore) -> None:
+    with pytest.raises(natsync.MaxPayloadError):
+        store.put(ObjectMeta("o", max_chunk_size=2 << 20), bytes(3 << 20))
+    assert count(js, store) == 0
+
+
+@pytest.mark.server
+def test_a_store_that_is_gone(js: JetStream, store: ObjectStore) -> None:
+    js.delete_object_store(store.store)
+    with pytest.raises(StoreNotFoundError):
+        store.put("o", bytes(10))
+    with pytest.raises(StoreNotFoundError):
+        store.put("o", b"")
