@@ -39,8 +39,9 @@ def test_a_reply_subject_that_is_used_again_ends_the_question_before() -> None:
         asked = talk.pub("orders", b"x", "_INBOX.1", Nats_Msg_Id=str(number))
         ended = list(waiting.ask("_INBOX.1", Publication(asked)))
     assert values(ended, "msg_id", "anomalies") == [("1", None)]
-    assert values(waiting.finish(), "msg_id") == [("2",)]
-    assert list(waiting.finish()) == []
+    (left,) = waiting.rest()
+    assert values(left.close(None), "msg_id") == [("2",)]
+    assert waiting.rest() == []
 
 
 def test_the_oldest_question_is_given_up_where_there_are_too_many(

@@ -45,7 +45,7 @@ def test_configuration_and_state_are_the_last_ones() -> None:
         "created",
     )
     assert values([row], *names) == [(["a", "b"], "limits", 3, 5, 5, "n1", 1)]
-    assert values([row], "number", "first_ns", "last_ns") == [(1, MS, 4 * MS)]
+    assert values([row], "number", "ts_ns", "last_ns") == [(1, MS, 4 * MS)]
 
 
 def test_counts() -> None:

@@ -35,6 +35,7 @@ CONVERSATIONS = [
 ]
 
 JETSTREAM = ["api", "publishes", "deliveries", "pulls", "streams", "consumers"]
+JETSTREAM += ["kv", "objects"]
 
 
 def output(*args: str) -> str:
@@ -60,7 +61,9 @@ def test_other_tables(table: str, name: str, golden: Callable[[str, str], None])
 
 
 @pytest.mark.parametrize("table", JETSTREAM)
-@pytest.mark.parametrize("name", ["jetstream-2.15.1.pcap", "orders-2.15.1.pcap"])
+@pytest.mark.parametrize(
+    "name", ["jetstream-2.15.1.pcap", "orders-2.15.1.pcap", "stores-2.15.1.pcap"]
+)
 def test_jetstream(table: str, name: str, golden: Callable[[str, str], None]) -> None:
     golden(f"{table}/{name}.txt", output(table, str(CAPTURES / name)))
 

@@ -64,9 +64,9 @@ class ApiRecord(Record):
 
 class Call:
     """A request that waits for its answer: a `Question`. `request` and `response` are the bodies as read;
-    `value` is the first answer's frame."""
+    `value` is the first answer's frame, `rest` the end of the subject."""
 
-    __slots__ = ("sender", "row", "request", "response", "value", "_certain", "_many")
+    __slots__ = ("sender", "row", "request", "response", "value", "rest", "_certain", "_many")
 
     def __init__(self, frame: LayerFrame, asked: ApiSubject) -> None:
         self.sender = frame.sender
@@ -85,6 +85,7 @@ class Call:
         self.request: Object = {}
         self.response: Object = {}
         self.value: LayerFrame | None = None
+        self.rest = asked.rest
         if frame.content:
             read = read_object(frame.content)
             if read is None:

@@ -24,7 +24,7 @@ class ConsumerRecord(Record):
 
     session: Annotated[str, "session id: 16 hex digits"]
     number: Annotated[int, "number of the frame that first names it"]
-    first_ns: Annotated[int, "time of that frame"]
+    ts_ns: Annotated[int, "time of that frame"]
     last_ns: Annotated[int, "time of the last frame about it"]
     kind: Annotated[str, "kind of the connection"]
     account: Annotated[str | None, "account, on server links"] = None
@@ -194,7 +194,7 @@ class Consumers:
             row = ConsumerRecord(
                 session=made.session,
                 number=made.number,
-                first_ns=made.ts_ns,
+                ts_ns=made.ts_ns,
                 last_ns=ts_ns,
                 kind=made.kind,
                 account=made.account,
@@ -204,7 +204,7 @@ class Consumers:
             found = self._consumers[stream, name] = _Consumer(row)
         row = found.row
         if made.number < row.number:
-            row.number, row.first_ns = made.number, made.ts_ns
+            row.number, row.ts_ns = made.number, made.ts_ns
         row.last_ns = max(row.last_ns, ts_ns)
         row.domain = row.domain or made.domain
         return found

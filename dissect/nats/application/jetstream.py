@@ -24,6 +24,8 @@ from .jetstream_subjects import (
     ack_subject,
     api_subject,
 )
+from .kv import KeyValue, KvRecord, kv_write
+from .objects import ObjectRecord, Objects
 from .publishes import Publication
 from .pulls import Pulls
 from .streams import Streams
@@ -48,6 +50,8 @@ class JetStream:
         self._pulls = Pulls()
         self._streams = Streams()
         self._consumers = Consumers()
+        self._buckets = KeyValue()
+        self._objects = Objects()
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
         """The rows that the frame completes."""
@@ -66,11 +70,17 @@ class JetStream:
 
     def finish(self) -> Iterator[Record]:
         """The rows that are left."""
-        yield from self._exchanges.finish()
+        for question in self._exchanges.rest():
+            yield from question.close(None)
+            if isinstance(question, Call) and question.is_proven:
+                yield from self._buckets.call(question)
+                yield from self._objects.call(question, question.row.ts_ns)
         yield from self._deliveries.finish()
         yield from self._pulls.finish()
         yield from self._streams.finish()
         yield from self._consumers.finish()
+        yield from self._buckets.finish()
+        yield from self._objects.finish()
 
     def _delivered(self, frame: LayerFrame) -> Iterable[Record] | None:
         """A message to who subscribed; None if it means nothing as such."""
@@ -81,7 +91,9 @@ class JetStream:
                 row, done = self._deliveries.deliver(frame, said)
                 self._streams.deliver(row)
                 self._consumers.deliver(row)
-                return [*done, *self._pulls.deliver(frame, said)]
+                self._buckets.deliver(row.stream, row.consumer)
+                objects = self._objects.deliver(frame, row)
+                return [*done, *self._pulls.deliver(frame, said), *objects]
         answered = self._exchanges.answered(frame)
         if answered:
             return self._close(answered, frame.ts_ns)
@@ -103,18 +115,24 @@ class JetStream:
             return ()
         asked = api_subject(subject)
         if asked and asked.api == NEXT:
-            row, ended = self._pulls.pull(frame, asked)
-            self._consumers.pull(row)
-            return ended
+            pull, over = self._pulls.pull(frame, asked)
+            self._consumers.pull(pull)
+            return over
         reply = frame.reply
         if asked and reply:
             return self._exchanges.ask(reply, Call(frame, asked))
-        if not reply and not frame.headers:
+        if not reply and not frame.headers and subject[:1] != "$":
             return ()
-        publication = Publication(frame)
+        ended: list[Record] = []
+        stored: KvRecord | ObjectRecord | None = None
+        if "$KV." in subject:
+            stored = kv_write(frame)
+        elif "$O." in subject:
+            stored, ended = self._objects.publish(frame)
+        publication = Publication(frame, stored)
         if reply:
-            return self._exchanges.ask(reply, publication)
-        return publication.close(None)
+            return [*ended, *self._exchanges.ask(reply, publication)]
+        return [*ended, *publication.close(None)]
 
     def _acknowledged(self, frame: LayerFrame) -> Iterable[Record]:
         """An ack of a client."""
@@ -145,6 +163,8 @@ class JetStream:
             if question.is_proven:
                 self._streams.call(question, ts_ns)
                 self._consumers.call(question, ts_ns)
+                stores = [*self._buckets.call(question), *self._objects.call(question, ts_ns)]
+                return [*question.close(None), *stores]
         elif isinstance(question, Publication):
             self._streams.publish(question.row, ts_ns)
         return question.close(None)

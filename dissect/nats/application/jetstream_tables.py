@@ -12,6 +12,8 @@ from .api import ApiRecord
 from .consumers import ConsumerRecord
 from .deliveries import DeliveryRecord
 from .jetstream import JETSTREAM
+from .kv import KvRecord
+from .objects import ObjectRecord
 from .publishes import PublishRecord
 from .pulls import PullRecord
 from .streams import StreamRecord
@@ -69,13 +71,6 @@ _TIME = TextColumn(
     lambda row: moment_text(row.ts_ns),
     shorter=lambda cell: cell[11:],
     rank=7,
-)
-_SEEN = TextColumn(
-    "seen",
-    23,
-    lambda row: moment_text(row.first_ns),
-    shorter=lambda cell: cell[11:],
-    rank=8,
 )
 _STREAM = TextColumn("stream", 12, _of("stream"), gives=True)
 _CONSUMER = TextColumn("consumer", 12, _of("consumer"), gives=True)
@@ -227,11 +222,11 @@ STREAMS = Table(
     singular="stream",
     summary="List streams: configuration, state, publications and deliveries.",
     row=StreamRecord,
-    time="first_ns",
-    position=attrgetter("first_ns", "session", "number", "stream"),
+    time="ts_ns",
+    position=attrgetter("ts_ns", "session", "number", "stream"),
     text=(
         _SESSION,
-        _SEEN,
+        _TIME,
         _STREAM,
         _DOMAIN,
         TextColumn("subjects", 20, lambda row: " ".join(row.subjects or ()), gives=True, rank=3),
@@ -257,11 +252,11 @@ CONSUMERS = Table(
     singular="consumer",
     summary="List consumers: configuration, deliveries, acks, what waits for them.",
     row=ConsumerRecord,
-    time="first_ns",
-    position=attrgetter("first_ns", "session", "number", "stream", "consumer"),
+    time="ts_ns",
+    position=attrgetter("ts_ns", "session", "number", "stream", "consumer"),
     text=(
         _SESSION,
-        _SEEN,
+        _TIME,
         _STREAM,
         _CONSUMER,
         _DOMAIN,
@@ -281,4 +276,76 @@ CONSUMERS = Table(
     layer=JETSTREAM,
     payloads=True,
     at_end=True,
+)
+
+
+def _answer(row: KvRecord) -> str:
+    if row.error is not None or row.code is not None:
+        return f"{row.err_code or row.code or ''} {row.error or ''}".strip()
+    return f"{row.removed}d" if row.removed else ""
+
+
+KV = Table(
+    name="kv",
+    singular="key-value operation",
+    summary="List what happens in key-value buckets: puts, gets, deletes, watches.",
+    row=KvRecord,
+    time="ts_ns",
+    position=attrgetter("ts_ns", "session", "number", "op"),
+    window=_WINDOW,
+    text=(
+        _SESSION,
+        _TIME,
+        TextColumn("bucket", 12, _of("bucket"), gives=True),
+        TextColumn("op", 7, attrgetter("op")),
+        TextColumn("key", 24, _of("key"), gives=True),
+        TextColumn("revision", 8, _of("revision"), right=True, short="rev"),
+        TextColumn("expected", 8, _of("expected_revision"), right=True, rank=3),
+        TextColumn("value", 7, _size("value_bytes"), right=True, rank=4),
+        TextColumn("entries", 7, _of("entries"), right=True, rank=5),
+        _LATENCY,
+        TextColumn("answer", 24, _answer, gives=True),
+    ),
+    layer=JETSTREAM,
+    payloads=True,
+)
+
+
+def _whole(row: ObjectRecord) -> str:
+    if row.digest_ok is not None:
+        return "yes" if row.digest_ok else "digest differs"
+    return {None: "", True: "all chunks", False: "no"}[row.complete]
+
+
+OBJECTS = Table(
+    name="objects",
+    singular="object operation",
+    summary="List what happens in object stores: puts, gets, deletes, links.",
+    row=ObjectRecord,
+    time="ts_ns",
+    position=attrgetter("ts_ns", "session", "number", "op"),
+    window=_WINDOW,
+    text=(
+        _SESSION,
+        _TIME,
+        TextColumn("bucket", 12, _of("bucket"), gives=True),
+        TextColumn("op", 6, attrgetter("op")),
+        TextColumn("name", 24, _of("name"), gives=True),
+        TextColumn("size", 7, _size("bytes"), right=True),
+        TextColumn("chunks", 6, _of("chunks"), right=True, rank=2),
+        TextColumn("whole", 10, _whole),
+        TextColumn(
+            "lasted", 8, lambda row: duration_text(row.last_ns - row.first_ns), right=True, rank=3
+        ),
+        TextColumn("link", 16, _of("link"), gives=True, rank=4),
+        TextColumn(
+            "error",
+            20,
+            lambda row: " ".join(filter(None, (row.error, *(row.anomalies or ())))),
+            gives=True,
+            alarm=True,
+        ),
+    ),
+    layer=JETSTREAM,
+    payloads=True,
 )

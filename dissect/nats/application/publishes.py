@@ -24,6 +24,8 @@ from .json_bodies import (
     text,
     why_unread,
 )
+from .kv import KvRecord
+from .objects import ObjectRecord
 
 _NO_RESPONDERS = 503
 # Headers that only a stream reads; where one is, an ack is expected.
@@ -87,15 +89,19 @@ class PublishRecord(Record):
 
 class Publication:
     """A message that waits for its ack: a `Question`. It is a row only if it `is_expected` to be acked, or
-    if it was."""
+    if it was. `stored` is the row of the bucket or object store that it writes to, which the ack completes.
+    """
 
-    __slots__ = ("sender", "row", "headers", "is_expected")
+    __slots__ = ("sender", "row", "headers", "is_expected", "_stored")
 
-    def __init__(self, frame: LayerFrame) -> None:
+    def __init__(self, frame: LayerFrame, stored: KvRecord | ObjectRecord | None = None) -> None:
+        self._stored = stored
         self.sender = frame.sender
         subject = frame.subject or ""
         self.headers: Headers = frame.headers or {}
-        self.is_expected = not _ASKS.isdisjoint(self.headers) or subject.startswith(_STORES)
+        self.is_expected = (
+            stored is not None or not _ASKS.isdisjoint(self.headers) or subject.startswith(_STORES)
+        )
         self.row = PublishRecord(
             session=frame.session,
             number=frame.number,
@@ -130,9 +136,17 @@ class Publication:
         """The row, if it is one."""
         if not self.is_expected:
             return ()
+        row, stored = self.row, self._stored
         if anomaly:
-            self.row.anomalies = [*(self.row.anomalies or ()), anomaly]
-        return (self.row,)
+            row.anomalies = [*(row.anomalies or ()), anomaly]
+        if stored is None:
+            return (row,)
+        stored.error = row.error
+        stored.anomalies = [*(stored.anomalies or ()), *(row.anomalies or ())] or None
+        if isinstance(stored, KvRecord):
+            stored.revision, stored.latency_ns = row.seq, row.latency_ns
+            stored.code, stored.err_code = row.code, row.err_code
+        return (row, stored)
 
     def _read_headers(self, frame: LayerFrame) -> None:
         row = self.row
