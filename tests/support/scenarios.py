@@ -286,5 +286,6 @@ SCENARIOS: dict[str, Scenario] = {
     **{scenario.__name__: scenario for scenario in odd_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in trouble_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in jetstream_scenarios.ALL},
+    **{scenario.__name__: scenario for scenario in store_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in transport_scenarios.ALL},
 }
