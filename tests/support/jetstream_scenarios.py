@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import json
 from collections import defaultdict
 
 from tests.support.jetstream_desk import SERVER, Desk, Log, called

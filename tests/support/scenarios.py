@@ -17,6 +17,7 @@ from tests.support import (
     jetstream_scenarios,
     link_scenarios,
     odd_scenarios,
+    store_scenarios,
     transport_scenarios,
     trouble_scenarios,
 )
