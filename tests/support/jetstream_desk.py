@@ -1,7 +1,8 @@
 """A client of JetStream on a plain socket that writes down what it asks for and what it hears.
 
 The log is in the words of the tables that the dissector makes, but made with a parser of its own
-(`wire.Wire`): it is the witness against which the tables are checked, row for row. It goes to truth.json, under `did`.
+(`wire.Wire`): it is the witness against which the tables are checked, row for row. It goes to truth.json,
+under `did`.
 """
 
 from __future__ import annotations
