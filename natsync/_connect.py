@@ -6,6 +6,7 @@ import atexit
 import weakref
 from collections.abc import Callable, Iterable
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from ._engine.connection import Connection
 from ._engine.forks import watch
@@ -19,9 +20,16 @@ from .options import (
     Callbacks,
     HandlerContext,
     Options,
+    ReconnectDelay,
+    SelectServer,
     parse_servers,
 )
 from .tls import TLS
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    _C = TypeVar("_C", bound=Client, default=Client)
 
 __all__ = ["connect"]
 
@@ -61,12 +69,13 @@ def connect(
     discover: bool = True,
     reconnect: bool = True,
     max_reconnects: int | None = None,
-    reconnect_wait: float = 0.1,
+    reconnect_wait: float | ReconnectDelay = 0.1,
     reconnect_max_wait: float = 5.0,
     reconnect_buffer: int = RECONNECT_BUFFER,
     retry_on_failed_connect: bool = False,
     ignore_auth_errors: bool = False,
     reconnect_after_fork: bool = True,
+    select_server: SelectServer | None = None,
     inbox_prefix: str = "_INBOX",
     handler_context: HandlerContext | None = None,
     on_error: Callable[[Error], None] | None = None,
@@ -75,26 +84,29 @@ def connect(
     on_discover: Callable[[list[str]], None] | None = None,
     on_lame_duck: Callable[[], None] | None = None,
     on_close: Callable[[Error | None], None] | None = None,
-    client_class: type[Client] = Client,
-) -> Client:
-    """A client connected to the first of `servers` that answers; the README has a table of all options.
+    client_class: type[_C] = Client,  # type: ignore[assignment]  # as the default of _C says
+) -> _C:
+    """Connects to the first of `servers` that answers, and returns a client. docs/natsync.md has a table of
+    all options.
 
-    `servers` is one URL, several with commas, or a list: `nats://[user:password@|token@]host[:port]`,
-    `tls://` to demand TLS. `connect_timeout` bounds all of it: name, TCP, TLS, handshake, every
-    server. Raises ConnectError (or ConnectTimeoutError) with the step that failed, AuthorizationError,
-    CredentialsError, SecureConnWantedError, NoServersError when several servers failed, OptionError for
-    arguments that make no sense, TypeError for those of a wrong type.
+    `servers` is a URL, several URLs separated by commas, or a list:
+    `nats://[user:password@|token@]host[:port]`, or `tls://` to demand TLS. Blocks for at most
+    `connect_timeout` seconds, for all steps and all servers together. Raises ConnectError (or
+    ConnectTimeoutError) with the step that failed, AuthorizationError, CredentialsError,
+    SecureConnWantedError, NoServersError if several servers failed, OptionError for invalid arguments, and
+    TypeError for arguments of a wrong type.
 
-    A connection that is lost is made again, for ever unless `max_reconnects` says otherwise; with
-    `retry_on_failed_connect` also the first; `connect` then returns while that is still being tried: see
-    `wait_connected`.
+    A lost connection is made again, for ever unless `max_reconnects` is set. With
+    `retry_on_failed_connect`, `connect` returns even if the first attempt fails, and the client goes on
+    trying: see `Client.wait_connected`.
 
-    Callables among the credentials, `sign` included, are called at every connect, on a thread of their own;
-    where one takes longer than `connect_timeout`, that connect fails at the step `auth`.
+    Credentials may be callables: they and `sign` are called at every connect, on a thread of their own. If
+    one takes longer than `connect_timeout`, the attempt fails in the step `auth`.
 
-    `on_error` gets what no caller can: errors from the server, SlowConsumerError, HandlerError. Without it
-    they are warnings of the logger `natsync`, with it that says them at DEBUG only.
-    `on_close` gets why the connection was lost, or None after `close`. All callbacks run on one thread.
+    `on_error(error)` receives errors that no call can raise: of the server, of failed attempts to
+    reconnect, SlowConsumerError, HandlerError. Without it they are warnings of the logger `natsync`.
+    `on_close(error)` receives the reason why the connection was lost for good, or None after `close`. All
+    callbacks run one after the other on one thread, and may call the client.
     """
     options = Options(
         servers=parse_servers(servers),
@@ -128,6 +140,7 @@ def connect(
         retry_on_failed_connect=retry_on_failed_connect,
         ignore_auth_errors=ignore_auth_errors,
         reconnect_after_fork=reconnect_after_fork,
+        select_server=select_server,
         inbox_prefix=inbox_prefix,
         handler_context=handler_context,
         callbacks=Callbacks(

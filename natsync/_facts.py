@@ -1,4 +1,5 @@
-"""`Facts`: the base of errors whose arguments are their attributes, survive pickling, and make their text."""
+"""`Facts`: the base of errors whose arguments are their attributes, survive pickling, and make their
+text."""
 
 from __future__ import annotations
 

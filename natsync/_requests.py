@@ -14,7 +14,7 @@ from ._engine.request_window import RequestWindow
 from .errors import NoRespondersError, OptionError, RequestTimeoutError
 from .headers import HeadersLike
 from .message import Data, Delivered, Msg, ReceivedMsg, is_no_responders
-from .options import check_max_msgs
+from .options import DEFAULT, Default, check_max_msgs, wait_time
 from .subscription import Replies
 
 if TYPE_CHECKING:
@@ -40,17 +40,17 @@ class Requests:
         subject: str,
         data: Data = b"",
         *,
-        timeout: float | None = None,
+        timeout: float | None | Default = DEFAULT,
         headers: HeadersLike | None = None,
     ) -> Msg:
-        """Sends `data` to `subject` and returns the first reply. `timeout` is in seconds, the
-        connection's `request_timeout` unless given.
+        """Sends `data` to `subject` and returns the first reply. `timeout` is in seconds; None waits
+        for ever, and the default is the connection's `request_timeout`.
 
         Raises NoRespondersError at once if nobody listens on `subject`, RequestTimeoutError if nobody
         answers, PermissionsViolationError if this client may not publish there,
         ConnectionReconnectingError if the connection is lost meanwhile, and the errors of `publish`.
         """
-        timeout = self._patience(timeout)
+        seconds = self._seconds(timeout)
         mux = self._connection.reply_mux()
         token, waiter = mux.open(subject)
         try:
@@ -58,11 +58,11 @@ class Requests:
                 self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
             )
             self._put(ask, len(ask), False)
-            frame = waiter.wait(timeout)
+            frame = waiter.wait(seconds)
         finally:
             mux.close(token)
         if frame is None:
-            raise RequestTimeoutError(subject, timeout, self._router.outage)
+            raise RequestTimeoutError(subject, seconds, self._router.outage)
         return self._read_reply(subject, frame)
 
     def request_async(
@@ -70,7 +70,7 @@ class Requests:
         subject: str,
         data: Data = b"",
         *,
-        timeout: float | None = None,
+        timeout: float | None | Default = DEFAULT,
         headers: HeadersLike | None = None,
     ) -> ReplyFuture[Msg]:
         """Sends a request and returns at once: a `concurrent.futures.Future` with the reply. Any number of
@@ -79,14 +79,14 @@ class Requests:
         `result` raises what `request` does; `cancel` gives the request up. Functions passed to
         `add_done_callback` run on the callback thread.
         """
-        timeout = self._patience(timeout)
+        seconds = self._seconds(timeout)
         connection = self._connection
         mux = connection.reply_mux()
         future_of = mux.future
         if future_of is None:
             future_of = mux.future_of(self._read_reply, connection.dispatcher.post)
             mux.future = future_of
-        token, future = mux.open_later(subject, timeout, future_of)
+        token, future = mux.open_later(subject, seconds, future_of)
         try:
             ask = RequestBytes(
                 self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
@@ -120,9 +120,9 @@ class Requests:
         )
 
         def ask(
-            subject: str, data: Data, headers: HeadersLike | None, timeout: float | None
+            subject: str, data: Data, headers: HeadersLike | None, timeout: float | None | Default
         ) -> ReplyFuture[_T]:
-            token, future = mux.open_later(subject, self._patience(timeout), future_of)
+            token, future = mux.open_later(subject, self._seconds(timeout), future_of)
             window.entered(token)
             try:
                 wire = self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
@@ -169,7 +169,7 @@ class Requests:
         subject: str,
         data: Data = b"",
         *,
-        timeout: float | None = None,
+        timeout: float | None | Default = DEFAULT,
         max_msgs: int | None = None,
         stall: float | None = None,
         sentinel: Callable[[Msg], bool] | None = None,
@@ -188,7 +188,7 @@ class Requests:
         check_max_msgs(max_msgs)
         check_call(sentinel=sentinel)
         check_seconds(stall=0 if stall is None else stall)
-        until = monotonic() + self._patience(timeout)
+        until = monotonic() + self._seconds(timeout)
         stream = self.open_replies(subject)
         try:
             stream.request(data, headers=headers)
@@ -197,12 +197,10 @@ class Requests:
             raise
         return Replies(stream, until, max_msgs, stall, sentinel)
 
-    def _patience(self, timeout: float | None) -> float:
-        if timeout is None:
+    def _seconds(self, timeout: float | None | Default) -> float:
+        if timeout is DEFAULT:
             return self._connection.options.request_timeout
-        if timeout.__class__ is not float or timeout != timeout:
-            check_seconds(timeout=timeout)
-        return timeout
+        return wait_time(timeout)
 
     def _read_reply(self, subject: str, frame: Delivered) -> Msg:
         msg = ReceivedMsg(frame, self._host.publish)

@@ -1,19 +1,20 @@
 """The client: publish, subscribe and request, from any number of threads.
 
-Core NATS as in https://docs.nats.io/nats-concepts/core-nats. Every call that waits takes a timeout in
-seconds, fails at once when the connection is closed, and says what happened with a `natsync.Error`.
-A connection that is lost is made again, and told of all subscriptions; messages published meanwhile are
-kept and sent then, as far as there is room.
+Core NATS as in https://docs.nats.io/nats-concepts/core-nats. A call that waits takes a timeout in seconds
+(None waits for ever), raises at once when the connection is closed, and says what happened with a
+`natsync.Error`. A lost connection is made again and all subscriptions are sent to the next server; messages
+published meanwhile are kept, up to a limit, and sent then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from ._checks import check_call, check_count, check_seconds, check_text
+from ._checks import check_call, check_count, check_text
 from ._engine.connection import Connection, Stats, Status
 from ._engine.forks import Inherited
 from ._engine.nuid import nuid
@@ -26,11 +27,14 @@ from .headers import HeadersLike
 from .message import Data, Handler, Msg, message_parts
 from .options import (
     CLOSE_TIMEOUT,
+    DRAIN_TIMEOUT,
     FLUSH_TIMEOUT,
     PENDING_BYTES_LIMIT,
     PENDING_MSGS_LIMIT,
     REQUEST_TIMEOUT,
     check_max_msgs,
+    parse_servers,
+    wait_time,
 )
 from .protocol import ServerInfo
 from .subscription import Subscription, check_limits
@@ -46,9 +50,11 @@ __all__ = ["Client"]
 _SIZE_LINES = [b"%d\r\n" % size for size in range(LARGE)]
 """The end of a PUB line for each size of a small payload: formatting it takes 0.1 us (CPython 3.11)."""
 
+_Self = TypeVar("_Self", bound="Client")
+
 
 class Client(Requests):
-    """A connection to a NATS server, for any number of threads. Made by `connect`."""
+    """A connection to a NATS server, which any number of threads may use. Made by `connect`."""
 
     def __init__(self, connection: Connection, renew: Callable[[Connection], Connection]) -> None:
         self._renew = renew
@@ -69,7 +75,7 @@ class Client(Requests):
         return connection
 
     def inherit(self) -> None:
-        """This process was forked: its connection is the parent's. The next call makes a new one."""
+        """Called after a fork in the child: the next call makes a connection of its own."""
         inherited = Inherited(self._connection, lambda parents: self._adopt(self._renew(parents)))
         self._connection = cast(Connection, inherited)
         self._put = lambda *args: inherited.own().outbound.put(*args)
@@ -82,13 +88,15 @@ class Client(Requests):
         reply: str | None = None,
         headers: HeadersLike | None = None,
     ) -> None:
-        """Sends `data` to all who listen on `subject`; soon, not at once: see `flush`.
+        """Sends `data` to all subscribers of `subject`; or a `Msg`, with all that it holds.
 
-        Instead of a subject and the rest it takes a `Msg`, which has all of them.
+        Returns before the message is written: `flush` waits until the server has it. While there is no
+        connection, the message is kept for the next one. `headers` map names to a value or a list of
+        values.
 
-        Waits only where the server takes less than is published: OutboundBufferLimitError after
-        `write_timeout`. Raises MaxPayloadError, ProtocolError for a subject or header that cannot be
-        sent, ConnectionClosedError. `headers` map names to one value or a list of them.
+        Blocks only while the write buffer is full, because the server reads too slowly: raises
+        OutboundBufferLimitError after `write_timeout`. Raises MaxPayloadError, MaxControlLineError,
+        ConnectionClosedError, HeadersNotSupportedError, and ProtocolError for an invalid subject or header.
         """
         encoder = self._router.encoder
         # The hot path: a message without headers to a subject that was published to before.
@@ -120,16 +128,17 @@ class Client(Requests):
         *,
         reply: str | None = None,
         headers: HeadersLike | None = None,
-        timeout: float = FLUSH_TIMEOUT,
+        timeout: float | None = FLUSH_TIMEOUT,
     ) -> None:
-        """As `publish`, and returns when the server has taken the message.
+        """Publishes as `publish` does, and returns when the server has processed the message.
 
-        Raises PermissionsViolationError where it refuses it, FlushTimeoutError where it does not say so in
-        `timeout` seconds, ConnectionReconnectingError where there is no connection, or none any more.
+        Raises PermissionsViolationError if the server refuses the message, FlushTimeoutError if it does
+        not answer within `timeout` seconds, ConnectionReconnectingError if there is no connection or it
+        is lost; the message is not sent again then.
         """
-        check_seconds(timeout=timeout)
+        seconds = wait_time(timeout)
         wire = self._router.encoder.message(subject, data, reply, headers)
-        self._connection.confirm(subject, wire, timeout)
+        self._connection.confirm(subject, wire, seconds)
 
     def subscribe(
         self,
@@ -146,20 +155,26 @@ class Client(Requests):
         on_close: Callable[[Error], None] | None = None,
         on_outage: Callable[[Error | None], object] | None = None,
     ) -> Subscription:
-        """A subscription to `subject`, in which `*` is any token and a last `>` any tokens.
+        """Subscribes to `subject`, in which `*` stands for one token and a last `>` for one or more.
 
-        Of all with the same `queue`, one gets each message. With a `handler`, a thread of its own calls
-        it with each message, in order; `workers` threads do so in any order, or those of an `executor`,
-        `workers` messages at a time. Without, ask the subscription. It ends after `max_msgs`. Messages
-        over a pending limit (negative: no limit) are dropped, counted and reported, or what `overflow`
-        says. `on_close` is told why it ended, on the callback thread.
+        The server delivers each message to one of the subscriptions with the same `queue`. The subscription
+        ends after `max_msgs` messages. Messages that this client publishes later reach it.
 
-        `on_outage(error)` is called when the connection is lost, and `on_outage(None)` when this
-        subscription is sent to a server again: by the thread that takes the messages, after those that
-        came before and before those that come later. Without a handler that is in `next_msg` or
-        iteration, which then raise what it raises.
+        Without a `handler`, the program takes messages with `next_msg` or iteration. With one, a thread of
+        the client calls it with each message in order; or `workers` threads do so, in any order; or an
+        `executor` does, with at most `workers` messages at a time. A handler that raises is reported to
+        `on_error` and the connection goes on.
 
-        What is published after this, on this client, reaches it.
+        `overflow` says what happens to messages over a pending limit (below 0: no limit): by default they
+        are dropped, counted, and reported as SlowConsumerError.
+
+        `on_close(error)` is called on the callback thread with the reason why the subscription has ended.
+        `on_outage(error)` is called when the connection is lost, and `on_outage(None)` when the
+        subscription is sent to the next server: in order with the messages, by the thread that takes
+        them. Without a handler that is inside `next_msg` or iteration, which raise what it raises.
+
+        Raises ProtocolError for an invalid subject, MaxControlLineError, OptionError,
+        ConnectionDrainingError, ConnectionClosedError.
         """
         check_text(subject=subject, queue=queue)
         check_call(handler=handler, on_close=on_close, on_outage=on_outage)
@@ -172,7 +187,7 @@ class Client(Requests):
             raise OptionError("workers" if executor is None else "executor", "needs a handler")
         check_call(executor=getattr(executor, "submit", executor))
         post = self._connection.dispatcher.post
-        connection = self._connection  # behind the line before: a forked child has another one then
+        connection = self._connection  # after the line above: a forked child has another one then
         sink = SubscriptionSink(
             subject,
             queue,
@@ -202,90 +217,110 @@ class Client(Requests):
         prefix: str | None = None,
         timeout: float | None = REQUEST_TIMEOUT,
     ) -> JetStream:
-        """JetStream of this account, or of another `domain`, or under the `prefix` of an imported API.
+        """Returns a JetStream context for this account, for another `domain`, or for an API imported under
+        `prefix`.
 
-        `timeout` is for each of its calls that has none of its own; None waits for ever.
+        `timeout` applies to each of its calls that has no timeout of its own; None waits for ever.
         """
         from .jetstream import JetStream  # doubles what `import natsync` would take
 
         return JetStream(self, domain=domain, prefix=prefix, timeout=timeout)
 
-    def flush(self, timeout: float = FLUSH_TIMEOUT) -> None:
-        """Returns when the server has dealt with everything that this client sent before.
+    def flush(self, timeout: float | None = FLUSH_TIMEOUT) -> None:
+        """Returns when the server has processed everything that this client sent before.
 
-        Raises FlushTimeoutError, or ConnectionClosedError; then the server may have it or not.
+        Raises FlushTimeoutError after `timeout` seconds, ConnectionReconnectingError,
+        ConnectionClosedError; then the server may have processed it or not.
         """
-        check_seconds(timeout=timeout)
-        self._connection.flush(timeout)
+        self._connection.flush(wait_time(timeout))
 
-    def rtt(self, timeout: float = FLUSH_TIMEOUT) -> float:
-        """The seconds that a flush takes now."""
+    def rtt(self, timeout: float | None = FLUSH_TIMEOUT) -> float:
+        """Measures the round trip to the server, in seconds, by a `flush`."""
         start = monotonic()
         self.flush(timeout)
         return monotonic() - start
 
     def new_inbox(self) -> str:
-        """A subject that nobody else uses."""
+        """Returns a unique subject for replies."""
         return f"{self._connection.options.inbox_prefix}.{nuid()}"
 
-    def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
-        """Ends the connection: sends what was published, if the server takes it within `timeout`.
+    def close(self, timeout: float | None = CLOSE_TIMEOUT) -> None:
+        """Ends the connection; first sends what was published, if the server takes it within `timeout`.
 
-        Pending messages are dropped, waiting callers get ConnectionClosedError, threads are joined (but
-        not the one that calls this, which may be a handler). Closing again does nothing.
+        Pending messages are dropped and counted, waiting calls raise ConnectionClosedError, and the threads
+        of the client are joined, except the calling one. Closing again does nothing.
         """
-        check_seconds(timeout=timeout)
-        self._connection.close(timeout)
+        self._connection.close(wait_time(timeout))
 
-    def wait_connected(self, timeout: float) -> bool:
-        """Whether it is connected within `timeout` seconds. Raises what ended it, where it will not be."""
-        check_seconds(timeout=timeout)
-        return self._connection.wait_connected(timeout)
+    def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> None:
+        """Ends the connection in order: unsubscribes, waits until all messages that have arrived are
+        handled, sends what was published, and closes.
+
+        Handlers may publish meanwhile; `subscribe` raises ConnectionDrainingError. Raises
+        DrainTimeoutError after `timeout` seconds, with what was not handled; the connection is closed
+        then. Messages that only the calling thread takes stay pending and can be taken after the call.
+        Called by a handler, it does not wait for that handler.
+        """
+        self._connection.drain(wait_time(timeout))
+
+    def wait_connected(self, timeout: float | None = None) -> bool:
+        """Waits for a connection and returns whether there is one within `timeout` seconds.
+
+        Raises the error that ended the client, if there will be none.
+        """
+        return self._connection.wait_connected(wait_time(timeout))
 
     def reconnect(self) -> None:
-        """Gives the connection up and makes another one, as if it were lost; returns at once.
+        """Drops the connection and makes another one, as after a loss. Returns at once: `wait_connected`
+        waits for the new connection.
 
-        Raises ConnectionClosedError.
+        Raises ConnectionClosedError, OptionError if the option `reconnect` is off.
         """
         self._connection.reconnect()
 
-    def drain(self, timeout: float = 30.0) -> None:
-        """Ends the connection in order: no new messages, those that came are handled, what was published is
-        sent, then it is closed.
-
-        Raises DrainTimeoutError, when it is closed, with what was not handled within `timeout` seconds.
-        Messages of subscriptions that only the calling thread reads stay to be taken afterwards.
-        Handlers may publish meanwhile; `subscribe` raises ConnectionDrainingError. Called by a handler, it
-        does not wait for that one.
-        """
-        check_seconds(timeout=timeout)
-        self._connection.drain(timeout)
-
     @property
     def status(self) -> Status:
-        """Whether it is connected."""
+        """The state of the connection."""
         return self._connection.status
 
     @property
     def server(self) -> str:
-        """`host:port` of the server that it is connected to, or was, or tries now."""
+        """`host:port` of the current server, or of the last one that was tried."""
         return str(self._connection.server)
 
     @property
+    def servers(self) -> list[str]:
+        """`host:port` of all known servers, named or discovered, in the order in which they are tried."""
+        return [str(server) for server in self._connection.pool.servers]
+
+    def set_server_pool(self, servers: str | Iterable[str]) -> None:
+        """Replaces all known servers by these URLs, from the next attempt to connect on.
+
+        The current connection stays; `reconnect` leaves it for one of the new servers.
+        """
+        self._connection.pool.replace(parse_servers(servers))
+
+    @property
     def server_info(self) -> ServerInfo:
-        """What the server last said of itself: name, version, client id, limits."""
+        """What the server says about itself: its name, version, limits, and the id of this client."""
         return self._connection.info
 
     @property
     def stats(self) -> Stats:
-        """Messages and bytes so far, each way."""
+        """Messages and bytes so far in both directions, reconnects, and messages that may be lost."""
         return self._connection.stats
 
-    def __enter__(self) -> Client:
+    def __enter__(self: _Self) -> _Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        connection: Connection | None = vars(self).get("_connection")
+        if connection and connection.status is not Status.CLOSED:
+            warnings.warn(f"unclosed client {self!r}", ResourceWarning, source=self)
+            connection.begin_close(CLOSE_TIMEOUT, "the garbage collector")
 
     def __repr__(self) -> str:
         name = self._connection.options.name

@@ -1,7 +1,8 @@
-"""`Core`: the calls of a connection that JetStream, key-value, object store, services and NATS Streaming use.
+"""`Core`: the calls of a connection that JetStream, key-value, object store, services and NATS Streaming
+use.
 
-`Client` has them all. What stands on `Core` never reads a private field of a client, so a wrapper that passes
-these calls on (tracing, a test double) serves it just as well.
+`Client` has them all. What stands on `Core` never reads a private field of a client, so a wrapper that
+passes these calls on (tracing, a test double) serves it just as well.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Core(Protocol):
 
     def open_window(self, most: int, read: Callable[[str, Msg], _T]) -> RequestWindow[_T]: ...
 
-    def flush(self, timeout: float = ...) -> None: ...
+    def flush(self, timeout: float | None = ...) -> None: ...
 
     def new_inbox(self) -> str: ...
 

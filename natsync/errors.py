@@ -144,11 +144,15 @@ class StaleConnectionError(Facts, ConnectionError):
 
 
 class ConnectionClosedError(Facts, ConnectionError):
-    """The connection is closed for good. `reason` says why, and is empty after `close()` in this program."""
+    """The connection is closed for good. `reason` says why; if this program closed it, `closer` names the
+    call and its thread instead: `close() on thread MainThread`."""
 
     reason: str = ""
+    closer: str = ""
 
     def __str__(self) -> str:
+        if self.closer:
+            return f"connection closed by {self.closer}"
         return f"connection closed: {self.reason}" if self.reason else "connection closed"
 
 

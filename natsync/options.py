@@ -1,7 +1,8 @@
-"""What a connection can be told: `Options` with all defaults, and servers' URLs.
+"""The options of a connection with their defaults, and the URLs of servers.
 
-Refuses, with `OptionError`, what makes no sense; no text and no `repr` here shows a password or token.
-Schemes: `nats://`, `tls://`, or none. Defaults follow nats.go where it has one (nats.go: GetDefaultOptions).
+Invalid values raise `OptionError`; no text and no `repr` here shows a password or token. URLs have the
+scheme `nats://` or `tls://`, or none. Defaults follow nats.go where it has one (nats.go:
+GetDefaultOptions).
 """
 
 from __future__ import annotations
@@ -9,41 +10,65 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
+from enum import Enum
 
 from ._checks import check_call, check_count, check_seconds, check_text
 from .credentials import Login
 from .errors import Error, OptionError
 from .message import Msg
+from .protocol import ServerInfo
 from .tls import TLS
 
-__all__ = ["DEFAULT_URL", "Options", "Server", "check_max_msgs", "parse_servers"]
+__all__ = [
+    "DEFAULT",
+    "DEFAULT_URL",
+    "Default",
+    "Options",
+    "Server",
+    "check_max_msgs",
+    "parse_servers",
+    "wait_time",
+]
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 DEFAULT_PORT = 4222
 CLOSE_TIMEOUT = 5.0
+DRAIN_TIMEOUT = 30.0
 FLUSH_TIMEOUT = 10.0
 REQUEST_TIMEOUT = 5.0
 PENDING_MSGS_LIMIT = 500_000
 PENDING_BYTES_LIMIT = 64 << 20
 RECONNECT_BUFFER = 8 << 20
 MAX_WAIT = 4e6
-"""Seconds that any platform can wait (threading.TIMEOUT_MAX is 4294967 on Windows); 46 days."""
+"""The longest wait of any platform, in seconds (threading.TIMEOUT_MAX is 4294967 on Windows): 46 days."""
 
 MAX_CONTROL_LINE = 4096
-"""Bytes of subject, reply, queue and sid that servers take, unless configured (nats-server: const.go)."""
+"""The bytes of subject, reply, queue and sid that a server accepts by default (nats-server: const.go)."""
 
 MAX_MSGS = 999_999_999
-"""The most that UNSUB can say: servers read nine digits."""
+"""The largest limit of UNSUB: servers read nine digits."""
 
 _NOT_IN_PREFIX = set(" \t\r\n*>")
 
 
+class Default(Enum):
+    """The type of `DEFAULT`: a timeout that is not given, which is an option of the connection."""
+
+    REQUEST_TIMEOUT = "request_timeout"
+
+    def __repr__(self) -> str:
+        return str(self.value)
+
+
+DEFAULT = Default.REQUEST_TIMEOUT
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One server to connect to; `str` is `host:port`. What its URL says of credentials comes first.
+    """One server; `str` is `host:port`. Credentials in its URL take precedence over those of the options.
 
-    `tls_name` is the name that its certificate must have, where that is not `host`: servers tell of each
-    other by address.
+    `tls_name` is the name that its certificate must have, if that is not `host`: servers name each other by
+    address.
     """
 
     host: str
@@ -58,21 +83,33 @@ class Server:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def wait_time(timeout: float | None) -> float:
+    """Returns the seconds to wait for `timeout`; None, for ever, is as long as any platform can wait.
+
+    Raises TypeError and OptionError for anything else than a number.
+    """
+    if timeout is None:
+        return MAX_WAIT
+    if timeout.__class__ is not float or timeout != timeout:
+        check_seconds(timeout=timeout)
+    return timeout
+
+
 def check_max_msgs(max_msgs: int | None) -> None:
-    """Raises OptionError for a number of messages that no subscription can be limited to."""
+    """Raises OptionError unless a subscription can be limited to `max_msgs` messages."""
     if max_msgs is not None and not (isinstance(max_msgs, int) and 1 <= max_msgs <= MAX_MSGS):
         raise OptionError("max_msgs", f"must be a whole number from 1 to {MAX_MSGS}")
 
 
 def parse_servers(servers: str | Iterable[str]) -> tuple[Server, ...]:
-    """The servers of a list of URLs, or of one string with commas, in that order."""
+    """Returns the servers of a list of URLs, or of one text with commas, in that order."""
     if not isinstance(servers, Iterable):
         raise TypeError(f"servers must be URLs, not {type(servers).__name__}")
     urls = servers.split(",") if isinstance(servers, str) else list(servers)
     check_text(**{"a server's URL": url for url in urls if not isinstance(url, str)})
     found = tuple(_parse_server(url.strip()) for url in urls if url.strip())
     if not found:
-        raise OptionError("servers", "no server is named")
+        raise OptionError("servers", "the list is empty")
     return found
 
 
@@ -86,14 +123,14 @@ def _parse_server(url: str) -> Server:
     if scheme in ("ws", "wss"):
         raise OptionError("servers", f"scheme {scheme}:// is not supported by this version")
     if scheme not in ("nats", "tls"):
-        raise OptionError("servers", "a URL starts with nats:// or tls://")
+        raise OptionError("servers", f"unknown scheme {scheme!r}: use nats:// or tls://")
     try:
         parts = urlsplit(f"nats://{rest}")
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise OptionError("servers", "a URL whose host or port cannot be read") from None
+        raise OptionError("servers", "a URL has an invalid host or port") from None
     if not host or port == 0 or parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise OptionError("servers", "a URL is nats://[user:password@]host[:port]")
+        raise OptionError("servers", "a URL must have the form nats://[user:password@]host[:port]")
     user, password = unquote(parts.username or ""), parts.password
     tls = scheme == "tls"
     if password is None:
@@ -102,12 +139,20 @@ def _parse_server(url: str) -> Server:
 
 
 HandlerContext = Callable[[Msg], AbstractContextManager[object]]
-"""A context for the handling of one message: entered before a handler is called, left after it."""
+"""Returns the context manager that a handler runs in for one message."""
+
+
+ReconnectDelay = Callable[[int], float]
+"""Returns the seconds to wait before another round of attempts, after so many failed ones."""
+
+SelectServer = Callable[[list[str], ServerInfo], "str | None"]
+"""Returns the server to try next, one of the known ones (`host:port`, the next in turn first), or None
+for that; the second argument is the INFO of the last server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Callbacks:
-    """What is called when something happens to a connection, on one thread, in the order of causes."""
+    """The functions that are called on the callback thread, one after the other, in the order of events."""
 
     on_error: Callable[[Error], None] | None = None
     on_disconnect: Callable[[Error | None], None] | None = None
@@ -122,14 +167,15 @@ class Callbacks:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Options:
-    """Everything that can be chosen about a connection. Times are seconds.
+    """The options of one connection. Times are in seconds.
 
     `connect_timeout` bounds connecting as a whole, `write_timeout` how long a publish waits while
     `write_buffer` bytes are ahead of it. A PING goes out every `ping_interval`; when `max_pings_out` of
-    them are unanswered the connection is stale. After a loss every server is tried at once, then again after
-    `reconnect_wait`, twice as long each time, up to `reconnect_max_wait`, and up to a quarter longer by
-    chance. A server is given up after `max_reconnects` failures in a row (None: never). Meanwhile
-    `reconnect_buffer` bytes of messages are kept. `tls` demands TLS; a server that demands it gets it anyway.
+    them are unanswered the connection is stale. After a loss every server is tried at once, then again
+    after `reconnect_wait`, twice as long each time, up to `reconnect_max_wait`, and up to a quarter
+    longer by chance. A server is given up after `max_reconnects` failures in a row (None: never).
+    Meanwhile `reconnect_buffer` bytes of messages are kept. `tls` demands TLS; it is used anyway if a
+    server demands it.
     """
 
     servers: tuple[Server, ...]
@@ -150,24 +196,29 @@ class Options:
     discover: bool = True
     reconnect: bool = True
     max_reconnects: int | None = None
-    reconnect_wait: float = 0.1
+    reconnect_wait: float | ReconnectDelay = 0.1
     reconnect_max_wait: float = 5.0
     reconnect_buffer: int = RECONNECT_BUFFER
     retry_on_failed_connect: bool = False
     ignore_auth_errors: bool = False
     reconnect_after_fork: bool = True
+    select_server: SelectServer | None = None
     inbox_prefix: str = "_INBOX"
     handler_context: HandlerContext | None = None
     callbacks: Callbacks = field(default_factory=Callbacks)
 
     def __post_init__(self) -> None:
         check_text(name=self.name, inbox_prefix=self.inbox_prefix)
-        check_call(handler_context=self.handler_context)
+        check_call(handler_context=self.handler_context, select_server=self.select_server)
+        if callable(self.reconnect_wait):
+            check_call(reconnect_wait=self.reconnect_wait)
         if not (self.tls is None or isinstance(self.tls, TLS)):
             kind = type(self.tls).__name__
             raise TypeError(f"tls must be bool or natsync.TLS, not {kind}: see TLS(context=...)")
         for name in _TIMES:
             seconds = getattr(self, name)
+            if callable(seconds) and name == "reconnect_wait":
+                continue
             if seconds == seconds:  # NaN is out of range, below
                 check_seconds(**{name: seconds})
             if not 0 < seconds <= MAX_WAIT:
@@ -186,7 +237,7 @@ class Options:
 
     @property
     def wants_tls(self) -> bool:
-        """Whether no server may be talked to without TLS: one tls:// URL is enough."""
+        """Whether every connection must use TLS: one tls:// URL is enough."""
         return self.tls is not None or any(server.tls for server in self.servers)
 
 

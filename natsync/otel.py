@@ -26,7 +26,7 @@ from .client import Client
 from .errors import Error, ProtocolError
 from .headers import Headers, HeadersLike
 from .message import Data, Handler, Msg, message_parts
-from .options import FLUSH_TIMEOUT, PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT
+from .options import DEFAULT, FLUSH_TIMEOUT, PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT, Default
 from .subscription import Replies, Subscription
 
 __all__ = ["TracedClient", "processing"]
@@ -77,7 +77,7 @@ class TracedClient(Client):
         *,
         reply: str | None = None,
         headers: HeadersLike | None = None,
-        timeout: float = FLUSH_TIMEOUT,
+        timeout: float | None = FLUSH_TIMEOUT,
     ) -> None:
         """As `Client.publish_confirmed`, with a span that lasts until the server has taken it."""
         with self._sending("publish", SpanKind.PRODUCER, subject, data) as span:
@@ -94,7 +94,7 @@ class TracedClient(Client):
         subject: str,
         data: Data = b"",
         *,
-        timeout: float | None = None,
+        timeout: float | None | Default = DEFAULT,
         headers: HeadersLike | None = None,
     ) -> Msg:
         """As `Client.request`, with a span that lasts until the reply."""
@@ -107,7 +107,7 @@ class TracedClient(Client):
         subject: str,
         data: Data = b"",
         *,
-        timeout: float | None = None,
+        timeout: float | None | Default = DEFAULT,
         headers: HeadersLike | None = None,
     ) -> ReplyFuture[Msg]:
         """As `Client.request_async`, with a span that lasts until the future is done."""
@@ -126,7 +126,7 @@ class TracedClient(Client):
         subject: str,
         data: Data = b"",
         *,
-        timeout: float | None = None,
+        timeout: float | None | Default = DEFAULT,
         max_msgs: int | None = None,
         stall: float | None = None,
         sentinel: Callable[[Msg], bool] | None = None,

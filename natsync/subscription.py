@@ -1,4 +1,4 @@
-"""`Subscription`: messages on a subject, for callers who ask for them or for a handler."""
+"""`Subscription` and `Replies`: messages as the program takes them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from .errors import (
     SyncSubRequiredError,
 )
 from .message import Msg, ReceivedMsg, is_no_responders
-from .options import check_max_msgs
+from .options import DRAIN_TIMEOUT, check_max_msgs, wait_time
 
 __all__ = ["Replies", "State", "SubStats", "Subscription", "check_limits"]
 
 
 class State(Enum):
-    """Names as in nats.go. SLOW_CONSUMER: messages are being dropped; CLOSED: none will come."""
+    """The state of a subscription; the names are those of nats.go. SLOW_CONSUMER: messages are being
+    dropped. CLOSED: no more messages will arrive; some may still be pending."""
 
     ACTIVE = "active"
     SLOW_CONSUMER = "slow consumer"
@@ -33,7 +34,8 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SubStats:
-    """Counts of one subscription at one moment: received = delivered + dropped + pending."""
+    """Counts of one subscription at one moment: `received` is the sum of `delivered`, `dropped` and
+    `pending_msgs`."""
 
     received: int
     delivered: int
@@ -43,17 +45,16 @@ class SubStats:
 
 
 def check_limits(msgs: int, size: int) -> None:
-    """Raises OptionError for pending limits that make no sense."""
+    """Raises OptionError for invalid pending limits."""
     check_count(pending_msgs_limit=msgs, pending_bytes_limit=size)
     if not msgs or not size:
         raise OptionError("pending limit", "must not be 0; below 0 is no limit")
 
 
 class Subscription:
-    """Messages on a subject, for callers who ask (`next_msg`, iteration, `messages`) or for a handler.
+    """A subscription, whose messages go to a handler or are taken with `next_msg`, `messages` or iteration.
 
-    Made by `Client.subscribe`. Any number of threads may take messages from it; each message goes to one
-    of them.
+    Made by `Client.subscribe`. Any number of threads may take messages; each message goes to one of them.
     """
 
     def __init__(self, sink: SubscriptionSink, handled: bool = False) -> None:
@@ -62,37 +63,37 @@ class Subscription:
 
     @property
     def subject(self) -> str:
-        """The subject subscribed to, wildcards included."""
+        """The subject, which may contain wildcards."""
         return self._sink.subject
 
     @property
     def queue(self) -> str:
-        """The queue group; empty where it is in none."""
+        """The queue group, or an empty text."""
         return self._sink.queue
 
     @property
     def pending_msgs(self) -> int:
-        """Messages that wait to be taken."""
+        """The number of messages that wait to be taken."""
         return len(self._sink.pending)
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of headers and payloads that wait to be taken."""
+        """The bytes of headers and payloads that wait to be taken."""
         return self._sink.pending.size
 
     @property
     def delivered(self) -> int:
-        """Messages taken by `next_msg`, iteration or the handler."""
+        """The number of messages that `next_msg`, iteration or the handler have taken."""
         return self._sink.pending.delivered
 
     @property
     def dropped(self) -> int:
-        """Messages that came and were never taken: over a limit, or pending when it was ended."""
+        """The number of messages that arrived and were not taken: over a limit, or pending at the end."""
         return self._sink.pending.dropped
 
     @property
     def received(self) -> int:
-        """Messages that came from the server."""
+        """The number of messages that have arrived from the server."""
         return self._sink.pending.received
 
     @property
@@ -105,12 +106,12 @@ class Subscription:
 
     @property
     def max_msgs(self) -> int | None:
-        """The number of messages it ends with, if there is one."""
+        """The number of messages after which the subscription ends, or None."""
         return self._sink.max_msgs
 
     @property
     def pending_limits(self) -> tuple[int, int]:
-        """The most messages and bytes that may be pending; below 0 is no limit. May be set."""
+        """The number of messages and bytes that may be pending; below 0 means no limit. May be set."""
         return self._sink.pending.most, self._sink.pending.most_bytes
 
     @pending_limits.setter
@@ -121,12 +122,12 @@ class Subscription:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more will come; messages may still be pending."""
+        """Whether the subscription has ended; messages may still be pending."""
         return self._sink.closed
 
     @property
     def state(self) -> State:
-        """What it is doing."""
+        """The state of the subscription."""
         if self.closed:
             return State.CLOSED
         if self._sink.draining:
@@ -134,55 +135,59 @@ class Subscription:
         return State.SLOW_CONSUMER if self._sink.pending.slow else State.ACTIVE
 
     def next_msg(self, timeout: float | None = None) -> Msg:
-        """The next message; waits for it up to `timeout` seconds, or as long as it takes.
+        """Returns the next message; waits for it up to `timeout` seconds, or for ever.
 
-        Raises NextMsgTimeoutError; PermissionsViolationError if the server refused the subscription;
-        and once nothing is pending and nothing can come any more BadSubscriptionError (unsubscribed),
-        MaxMessagesError or ConnectionClosedError.
+        Raises NextMsgTimeoutError, and PermissionsViolationError if the server refused the subscription.
+        After the last message of a subscription that has ended it raises BadSubscriptionError
+        (unsubscribed), MaxMessagesError or ConnectionClosedError; ReentrantCallError from a signal handler
+        that has interrupted this client; SyncSubRequiredError if there is a handler.
         """
         self._check_sync()
-        if timeout is not None and (timeout.__class__ is not float or timeout != timeout):
-            check_seconds(timeout=timeout)
+        if timeout is not None:
+            timeout = wait_time(timeout)
         frame = self._sink.take(timeout)
         if frame is None:
             raise NextMsgTimeoutError(self.subject, timeout or 0.0)
         return ReceivedMsg(frame, self._sink.host.publish)
 
     def __iter__(self) -> Iterator[Msg]:
-        """The messages as they come, until it is unsubscribed, has its `max_msgs`, or the client closes.
+        """Yields messages until the subscription is unsubscribed or has had `max_msgs` messages, or the
+        client is closed.
 
-        Raises ConnectionClosedError if the connection is lost for good, PermissionsViolationError if refused.
+        Raises ConnectionClosedError if the connection is lost for good, PermissionsViolationError if the
+        server refused the subscription.
         """
         self._check_sync()
         return self._messages()
 
     def messages(self, timeout: float | None = None, limit: int | None = None) -> Iterator[Msg]:
-        """The messages as they come, until none came for `timeout` seconds or `limit` were given; else as
-        iteration."""
+        """Yields messages as iteration does, and ends when none arrives for `timeout` seconds, or after
+        `limit` messages."""
         self._check_sync()
         check_seconds(timeout=0 if timeout is None else timeout)
         check_count(limit=0 if limit is None else limit)
         return self._messages(timeout, limit)
 
     def unsubscribe(self, max_msgs: int | None = None) -> None:
-        """Ends it now, dropping what is pending; or once `max_msgs` have come since it began.
+        """Ends the subscription at once and drops pending messages; or, with `max_msgs`, when it has
+        received that many messages since it began.
 
-        Does nothing where it has ended.
+        Does nothing if the subscription has ended.
         """
         check_max_msgs(max_msgs)
         if not self.closed:
             self._sink.host.unsubscribe(self._sink, max_msgs)
 
-    def drain(self, timeout: float = 30.0) -> None:
-        """Ends it, so that nothing is lost of what the server has sent before; then `on_close` is called.
+    def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> None:
+        """Ends the subscription, and loses no message that the server has sent before.
 
-        Without a handler, pending messages stay to be taken, and iteration ends after them. With one, it
-        returns when all are handled; raises DrainTimeoutError where that takes longer than `timeout`
-        seconds, and drops what is left then. Called by its own handler, it does not wait for that one.
+        With a handler, it returns when all messages are handled; if that takes longer than `timeout`
+        seconds, it drops the rest and raises DrainTimeoutError. It does not wait for a handler that calls
+        it. Without a handler, pending messages can still be taken, and iteration ends after them.
         """
-        check_seconds(timeout=timeout)
+        seconds = wait_time(timeout)
         self._sink.draining = True
-        self._sink.host.drain(self._sink, timeout)
+        self._sink.host.drain(self._sink, seconds)
 
     def __enter__(self) -> Subscription:
         return self
@@ -204,9 +209,9 @@ class Subscription:
 
 
 class Replies:
-    """The replies to one request, from any number of responders, as they come: see `Client.request_many`.
+    """An iterator over the replies of any number of responders to one request: see `Client.request_many`.
 
-    An iterator. Later replies are dropped after `close`, the end of the iteration or of a `with` block, and
+    Later replies are dropped after `close`, the end of the iteration or of a `with` block, and
     when the iterator itself is dropped.
     """
 

@@ -1,7 +1,7 @@
 """What a CONNECT says: who we are, and what proves it.
 
-Credentials in the URL of the server at hand come before user, password, token and nkey of the options,
-as in nats.go (connectProto); a JWT goes along with either. `resolve` calls what the program gave to be asked
+Credentials in the URL of the server at hand come before user, password, token and nkey of the options, as
+in nats.go (connectProto); a JWT goes along with either. `resolve` calls what the program gave to be asked
 and may block; `connect_options` calls at most `sign`.
 """
 

@@ -224,8 +224,8 @@ class Channel:
         self._taken = []
 
     def _gather_messages(self, items: list[Item], in_pieces: bool) -> None:
-        """The hot path. As in `_send_exactly` an interrupt does no harm: all is done at once, and up to then
-        `items` stay taken."""
+        """The hot path. As in `_send_exactly` an interrupt does no harm: all is done at once, and up to
+        then `items` stay taken."""
         self.busy = False
         unsent = memoryview(_joined(items, in_pieces))
         count = len(items)
@@ -259,9 +259,9 @@ class Channel:
         return True
 
     def _send_exactly(self, sender: Callable[[memoryview], int]) -> bool:
-        """Whether anything was taken. An interrupt does no harm here, and it mostly comes here, while much is
-        published: from inside the system's call up to the count there is nothing at which Python looks for
-        signals, as it does behind every call."""
+        """Whether anything was taken. An interrupt does no harm here, and it mostly comes here, while
+        much is published: from inside the system's call up to the count there is nothing at which Python
+        looks for signals, as it does behind every call."""
         self.busy = False
         try:
             for sent in map(sender, (self._unsent,)):

@@ -34,16 +34,13 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from functools import partial
 from time import monotonic
 
 from ..errors import (
     BadSubscriptionError,
     ConnectionClosedError,
     ConnectionDrainingError,
-    ConnectionReconnectingError,
     ConnectTimeoutError,
-    DrainTimeoutError,
     Error,
     FlushTimeoutError,
     MaxControlLineError,
@@ -54,6 +51,7 @@ from ..errors import (
 from ..options import MAX_CONTROL_LINE, MAX_WAIT, Options, Server
 from ..protocol import ServerInfo
 from .dispatch import Dispatcher
+from .drainer import Drainer
 from .log import logger
 from .outbound_buffer import RequestBytes
 from .reply_mux import ReplyMux
@@ -73,8 +71,8 @@ class Stats:
     """Counts since the client was made (ADR-40): messages each way, bytes on the wire, and how often it
     was connected again.
 
-    `unconfirmed_msgs`, at most, were lost: messages that were sent on a connection, which was lost before the
-    server has said that it has them, and those that were never sent because the client was closed.
+    `unconfirmed_msgs`, at most, were lost: messages that were sent on a connection, which was lost before
+    the server has said that it has them, and those that were never sent because the client was closed.
     """
 
     in_msgs: int
@@ -98,10 +96,15 @@ class Connection:
         self.outbound = self._supervisor.outbound
         self.drive = self._supervisor.drive
         self.wake = self._supervisor.loop.wake
+        self.pool = self._supervisor.pool
         self.router = self._supervisor.router
         self._said_goodbye = False
         self._is_half_closed = False
-        self._drain_by = 0.0  # when another thread has drained it
+        self._drainer = Drainer(
+            self._supervisor, self.dispatcher, self.table, self.flush, self.close, self.resume
+        )
+        self.drain = self._drainer.drain
+        self.drain_subscription = self._drainer.drain_subscription
 
     def open(self) -> None:
         """Connects, and returns when the server has answered; else raises why not."""
@@ -116,8 +119,9 @@ class Connection:
             self.close(0)
             raise
 
-    def close(self, timeout: float) -> None:
+    def close(self, timeout: float, by: str = "close()") -> None:
         """Sends what was published, if the server takes it in time; then ends, and joins the threads.
+        Errors name the call `by`.
 
         Returns at once if another thread is closing, or has closed. After a call that was interrupted, or
         that could not wait because it interrupted this thread while it drove, the next call does the rest.
@@ -132,25 +136,30 @@ class Connection:
                 self._supervisor.seat.closing = True
                 if first:
                     self._supervisor.seat.close_by = until
+                    self._supervisor.closer = _closer(by)
             self._end(until, join=mine)
         except BaseException:
             self._is_half_closed |= mine
             raise
 
+    def begin_close(self, timeout: float, by: str) -> None:
+        """As `close`, but waits for nothing: for finalizers."""
+        with self.lock:
+            first = not self._supervisor.seat.closing
+            self._supervisor.seat.closing = True
+            if first:
+                self._supervisor.seat.close_by = monotonic() + timeout
+                self._supervisor.closer = _closer(by)
+        self._say_goodbye()
+
     def leave(self, timeout: float) -> None:
         """As `close`, when the program ends; a drain that a signal handler began has its time."""
-        self._supervisor.ended.wait(self._drain_by - monotonic())
+        self._supervisor.ended.wait(self._drainer.until - monotonic())
         self.close(timeout)
 
     def _end(self, until: float, join: bool) -> None:
         supervisor = self._supervisor
-        if not self._said_goodbye:  # an interrupt may have kept another call from it
-            for _, sub in self.table.all():
-                sub.end(ConnectionClosedError(), discard=True)
-            self.outbound.close(ConnectionClosedError, supervisor.router.final_ping)
-            supervisor.status = Status.CLOSED
-            supervisor.loop.wake()
-            self._said_goodbye = True
+        self._say_goodbye()
         try:
             supervisor.loop.prepare_to_block()
         except ReentrantCallError:
@@ -161,6 +170,17 @@ class Connection:
             until = max(until, monotonic() + _GRACE)
             if not (supervisor.loop.join(until) and self.dispatcher.join(until)):
                 logger().warning("a handler or callback still runs after close")
+
+    def _say_goodbye(self) -> None:
+        supervisor = self._supervisor
+        if not self._said_goodbye:  # an interrupt may have kept another call from it
+            closed = supervisor.closed()
+            for _, sub in self.table.all():
+                sub.end(closed, discard=True)
+            self.outbound.close(supervisor.closed, supervisor.router.final_ping)
+            supervisor.status = Status.CLOSED
+            supervisor.loop.wake()
+            self._said_goodbye = True
 
     def flush(self, timeout: float) -> None:
         """Returns when the server has dealt with everything sent before; raises if it does not say so."""
@@ -220,97 +240,6 @@ class Connection:
         except ConnectionClosedError:
             pass  # which has ended it
 
-    def drain_subscription(self, sub: SubscriptionSink, timeout: float) -> None:
-        """Ends `sub`, and waits until its handler, if it has one, has taken all that had come."""
-        self._supervisor.loop.prepare_to_block()
-        awaited = [sub] if sub.has_handler else []
-        left = self._drain([sub], awaited, monotonic() + min(timeout, MAX_WAIT))
-        if left:
-            raise DrainTimeoutError(timeout, left)
-
-    def drain(self, timeout: float) -> None:
-        """Ends all subscriptions, waits until what had come is handled and what was published is sent, and
-        closes; raises what was left to do at the end of the time.
-
-        A second call waits for the first. Where this thread cannot wait, as it was interrupted in the middle
-        of driving, another one does all that."""
-        supervisor = self._supervisor
-        until = monotonic() + min(timeout, MAX_WAIT)
-        try:
-            supervisor.loop.prepare_to_block()
-        except ReentrantCallError:
-            self._drain_by = until
-            self.dispatcher.start("drain", partial(self._drain_aside, timeout))
-            return
-        closed = first = False
-        left: dict[str, int] = {}
-        try:
-            with self.lock:
-                first = not (supervisor.seat.closing or supervisor.draining)
-                closed = not (first or supervisor.draining)
-                supervisor.draining |= first
-            if not (first or closed):
-                self._wait_drained(timeout, until)
-            if first and supervisor.connected.wait(max(0.0, until - monotonic())):
-                supervisor.drained()
-                subs = self.table.subscriptions()
-                left = self._drain(subs, [sub for sub in subs if sub.is_taken_elsewhere()], until)
-        finally:
-            if first:
-                self.close(max(_GRACE, until - monotonic()))
-        if closed:
-            raise ConnectionClosedError
-        if left:
-            raise DrainTimeoutError(timeout, left)
-
-    def _wait_drained(self, timeout: float, until: float) -> None:
-        """Waits until another call of `drain` has closed the connection."""
-        if self._supervisor.ended.is_set:
-            raise ConnectionClosedError
-        if self.dispatcher.runs_here():  # in a handler or callback, for which that call waits
-            return
-        if not self._supervisor.ended.wait(max(0.0, until - monotonic())):
-            raise DrainTimeoutError(timeout, self._left(self.table.subscriptions()))
-
-    def _drain_aside(self, timeout: float) -> None:
-        try:
-            self.drain(timeout)
-        except Error as error:
-            self.dispatcher.report(error)
-
-    def _left(self, subs: list[SubscriptionSink]) -> dict[str, int]:
-        left: dict[str, int] = {}
-        for sub in subs:
-            count = sub.wait_idle(0.0)
-            if count:
-                left[sub.subject] = left.get(sub.subject, 0) + count
-        return left
-
-    def _drain(
-        self, subs: list[SubscriptionSink], awaited: list[SubscriptionSink], until: float
-    ) -> dict[str, int]:
-        """Ends subscriptions behind what the server has sent; what is not handled at the time `until`.
-
-        Pending messages that the calling thread itself would have to take stay there for it.
-        """
-        for sub in subs:
-            self.outbound.put_control(unsubscribe(sub.sid))
-        try:
-            self.flush(max(0.0, until - monotonic()))
-        except (FlushTimeoutError, ConnectionReconnectingError):
-            pass  # nothing more comes, or it will be dropped
-        for sub in subs:
-            sub.end(BadSubscriptionError(sub.subject))
-            self.table.remove(sub.sid)
-        left: dict[str, int] = {}
-        for sub in awaited:
-            count = sub.wait_idle(until)
-            if count:
-                left[sub.subject] = left.get(sub.subject, 0) + count
-                sub.end(BadSubscriptionError(sub.subject), discard=True)
-        self.resume()
-        return left
-
     def resume(self) -> None:
         """Reads on, if a full subscription had stopped that and has room again."""
         router = self._supervisor.router
@@ -352,7 +281,7 @@ class Connection:
         if not self._supervisor.connected.wait(timeout):
             return False
         if self.status is Status.CLOSED:
-            raise fresh(self._supervisor.failure or ConnectionClosedError())
+            raise fresh(self._supervisor.failure or self._supervisor.closed())
         return True
 
     def abandon(self) -> None:
@@ -369,7 +298,7 @@ class Connection:
     def reconnect(self) -> None:
         """Gives the connection up for another one."""
         if self.status is Status.CLOSED:
-            raise ConnectionClosedError
+            raise self._supervisor.closed()
         if not self.options.reconnect:
             raise OptionError("reconnect", "is off, so that a connection is never made again")
         self._supervisor.reconnect()
@@ -398,3 +327,7 @@ class Connection:
             supervisor.reconnects,
             supervisor.unconfirmed,
         )
+
+
+def _closer(call: str) -> str:
+    return f"{call} on thread {threading.current_thread().name}"

@@ -12,8 +12,8 @@ _SLACK = 1000  # entries of requests that are over may be kept before all are lo
 
 
 class Deadlines:
-    """A heap, in which requests that are over stay until they are met at its top, or are half of it: to look
-    at the next deadline costs the same beside one request and beside 16,000.
+    """A heap, in which requests that are over stay until they are met at its top, or are half of it: to
+    look at the next deadline costs the same beside one request and beside 16,000.
 
     Any thread may `add`, which only appends to a list; the rest is for one thread at a time.
     """

@@ -55,8 +55,8 @@ class Dispatcher:
         executor: Executor | None = None,
     ) -> None:
         """Starts `workers` threads that call `handler` with the messages of `sub` until it ends; one of
-        them keeps their order. With an `executor` its threads do so, up to `workers` of them at a time, when
-        there are messages, and no thread is started here but one that submits to executors.
+        them keeps their order. With an `executor` its threads do so, up to `workers` of them at a time,
+        when there are messages, and no thread is started here but one that submits to executors.
         """
         sub.has_handler = True
         around = self._around

@@ -1,7 +1,7 @@
 """Messages as bytes, checked at the call that publishes them.
 
-The check of a subject is done once: its encoded start of a PUB is kept. Any thread may call anything: single
-dictionary operations, which are atomic, take the place of a lock.
+The check of a subject is done once: its encoded start of a PUB is kept. Any thread may call anything:
+single dictionary operations, which are atomic, take the place of a lock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _AT_ONCE = 1024  # so many of the oldest make room together: 0.1 ms
 class MessageEncoder:
     """Encodes messages for a server that says `info` of itself.
 
-    `prefixes` maps subjects to the start of their PUB, `PUB subject `. When it is full, the oldest make room.
+    `prefixes` maps subjects to the start of their PUB, `PUB subject `. When it is full, the oldest make
+    room.
     """
 
     __slots__ = ("prefixes", "max_payload", "_headers")

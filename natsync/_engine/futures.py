@@ -111,8 +111,8 @@ class ReplyFuture(Future[_T]):
         return super().exception(0)
 
     def done(self) -> bool:
-        """Whether it has ended, in whatever way. Takes no lock: an interrupt here could keep it for ever, and
-        who drives needs it."""
+        """Whether it has ended, in whatever way. Takes no lock: an interrupt here could keep it for ever,
+        and who drives needs it."""
         return self._over or vars(self).get("_state") == _FINISHED
 
     def cancel(self) -> bool:
@@ -131,8 +131,8 @@ class ReplyFuture(Future[_T]):
         return cancelled
 
     def add_done_callback(self, fn: Callable[[Future[_T]], object]) -> None:
-        """Calls `fn` with this future, on the connection's callback thread, when it is done; at once, on this
-        thread, after the client was closed."""
+        """Calls `fn` with this future, on the connection's callback thread, when it is done; at once, on
+        this thread, after the client was closed."""
 
         def call(future: Future[_T]) -> None:
             if not self._context.post(lambda: fn(self)):

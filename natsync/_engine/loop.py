@@ -37,8 +37,9 @@ _OWN = object()
 class Guest:
     """A thread that drives instead of the I/O thread, from `take_seat` to `release`.
 
-    `idle`: it does nothing but wait for the socket, so that a call that interrupts it, from a signal handler,
-    may take the seat from it. `evicted`: such a call has; the guest leaves everything alone then.
+    `idle`: it does nothing but wait for the socket, so that a call that interrupts it, from a signal
+    handler, may take the seat from it. `evicted`: such a call has; the guest leaves everything alone
+    then.
     """
 
     __slots__ = ("evicted", "idle", "thread")
@@ -138,8 +139,8 @@ class Loop:
         """Makes sure that somebody drives while this thread waits. For any thread, before it does.
 
         This thread may run a signal handler or finalizer now, in the middle of driving, or of a change to
-        what the lock guards. Where it only waited for the socket, it is evicted; else, and on the own thread,
-        nothing would ever end the wait. Raises ReentrantCallError then.
+        what the lock guards. Where it only waited for the socket, it is evicted; else, and on the own
+        thread, nothing would ever end the wait. Raises ReentrantCallError then.
         """
         me = threading.get_ident()
         if me == self._thread.ident or self._owns_lock():
@@ -170,8 +171,8 @@ class Loop:
             self._set_gate(0)
 
     def calm(self) -> None:
-        """Takes a wake-up back, so that the next wait does not end at once; before who drives looks for what
-        it was for."""
+        """Takes a wake-up back, so that the next wait does not end at once; before who drives looks for
+        what it was for."""
         if self.awake:
             try:
                 self._pair.clear()
@@ -237,7 +238,8 @@ class Loop:
                 spin = min(spin * 2, _LONGEST_SPIN)
 
     def _keep_out(self, gate: Poller, until: float) -> None:
-        """Sleeps while guests come and go, who see to everything, and looks by the clock if they still do."""
+        """Sleeps while guests come and go, who see to everything, and looks by the clock if they still
+        do."""
         self.aloof = True
         self._set_gate(0)
         while True:

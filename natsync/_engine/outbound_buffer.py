@@ -267,7 +267,8 @@ class OutboundBuffer:
             self._drive(None, 0.0)
 
     def _withdraw(self, item: Item, size: int, error: Error) -> Error | None:
-        """Takes `item` out again, for `error`; where it was taken already, it is sent, or counted as not."""
+        """Takes `item` out again, for `error`; where it was taken already, it is sent, or counted as
+        not."""
         for at in range(len(self._items) - 1, -1, -1):
             if self._items[at] is item:
                 del self._items[at]
@@ -293,8 +294,8 @@ class OutboundBuffer:
                 turn.acquire(timeout=max(0.0, until - monotonic()))
 
     def _queue_up(self, until: float) -> threading.Lock | Error | None:
-        """What to wait with for room, if there is none; an error where it is in vain, or the time `until` is
-        over."""
+        """What to wait with for room, if there is none; an error where it is in vain, or the time `until`
+        is over."""
         turn = threading.Lock()
         turn.acquire()
         self._waiting.append(turn)  # first: a signal handler may interrupt the rest, and make room

@@ -42,7 +42,8 @@ def read_overflow(given: Overflow | str) -> Overflow:
 
 
 class PendingQueue:
-    """One lock, a leaf: nothing is called while it is held. `most` and `most_bytes` below 0 are no limit."""
+    """One lock, a leaf: nothing is called while it is held. `most` and `most_bytes` below 0 are no
+    limit."""
 
     def __init__(
         self, most: int, most_bytes: int, overflow: Overflow, drive: Drive, lock: threading.RLock
@@ -148,7 +149,8 @@ class PendingQueue:
             self._await(changed, until)
 
     def mark(self, outage: Error | None) -> None:
-        """Makes `next` call `on_outage(outage)` after the messages received so far, and before later ones."""
+        """Makes `next` call `on_outage(outage)` after the messages received so far, and before later
+        ones."""
         if not self.on_outage:
             return
         with self._lock:

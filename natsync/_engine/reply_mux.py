@@ -146,7 +146,8 @@ class ReplyMux:
         return self._deadlines.next(self._waiting.__contains__)
 
     def expire(self, now: float, outage: str = "") -> None:
-        """Fails the requests that are too late; `outage` says why there is no connection. For who drives."""
+        """Fails the requests that are too late; `outage` says why there is no connection. For who
+        drives."""
         for token, timeout in self._deadlines.pop(now, self._waiting.__contains__):
             found = self._waiting.get(token)
             if found:
@@ -200,8 +201,8 @@ class ReplyMux:
         self._fail_all(error)
 
     def disconnected(self, error: ConnectionReconnectingError) -> None:
-        """Fails every request that was sent on a connection that is lost: its reply cannot come. Also the one
-        whose reply was at hand when an interrupt came."""
+        """Fails every request that was sent on a connection that is lost: its reply cannot come. Also the
+        one whose reply was at hand when an interrupt came."""
         at_hand, self._at_hand = self._at_hand, None
         if at_hand:
             at_hand[1].fail(error)

@@ -1,7 +1,7 @@
 """Reply streams: any number of replies on the inbox that all requests of a connection share.
 
-A stream costs no SUB and no UNSUB. It ends with the connection that its requests were sent on, since replies
-to them cannot arrive on another one.
+A stream costs no SUB and no UNSUB. It ends with the connection that its requests were sent on, since
+replies to them cannot arrive on another one.
 """
 
 from __future__ import annotations

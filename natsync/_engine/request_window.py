@@ -1,7 +1,7 @@
 """Request windows: many requests in flight from callers that do not wait for each, up to a limit.
 
-A future of a window costs no hand-over to the callback thread: its result is set, and its place in the window
-is freed, by the thread that reads the reply.
+A future of a window costs no hand-over to the callback thread: its result is set, and its place in the
+window is freed, by the thread that reads the reply.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..headers import HeadersLike
 from ..message import Data
-from ..options import MAX_WAIT
+from ..options import DEFAULT, MAX_WAIT, Default, wait_time
 from .waiter import Drive, Turns, deadline_after
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ __all__ = ["RequestWindow"]
 
 _T = TypeVar("_T")
 
-Ask = Callable[[str, Data, "HeadersLike | None", "float | None"], "Future[_T]"]
+Ask = Callable[[str, Data, "HeadersLike | None", "float | None | Default"], "Future[_T]"]
 
 
 class RequestWindow(Generic[_T]):
@@ -51,7 +51,7 @@ class RequestWindow(Generic[_T]):
         subject: str,
         data: Data = b"",
         *,
-        timeout: float | None = None,
+        timeout: float | None | Default = DEFAULT,
         headers: HeadersLike | None = None,
     ) -> Future[_T]:
         """Sends a request and returns its future, as `Client.request_async` does.
@@ -71,7 +71,7 @@ class RequestWindow(Generic[_T]):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until no request is in flight; returns whether that is so within `timeout` seconds."""
-        return self._wait(self._is_empty, MAX_WAIT if timeout is None else timeout)
+        return self._wait(self._is_empty, wait_time(timeout))
 
     def entered(self, token: bytes) -> None:
         """A request is about to be sent."""

@@ -24,8 +24,9 @@ _TURN = 64  # messages of one subscription, before its run makes place for those
 
 
 class RunQueue:
-    """The runs of one subscription. `feed` makes a call on a thread that may wait for the executor, and says
-    whether it will; `handle` handles one message and finishes its token; `running` notes threads in a run.
+    """The runs of one subscription. `feed` makes a call on a thread that may wait for the executor, and
+    says whether it will; `handle` handles one message and finishes its token; `running` notes threads in
+    a run.
     """
 
     def __init__(

@@ -124,7 +124,8 @@ class Seat:
         self._broken = error
 
     def serve(self) -> None:
-        """Until the connection is lost, or done with: see `is_over`. Guests drive when nothing happens here.
+        """Until the connection is lost, or done with: see `is_over`. Guests drive when nothing happens
+        here.
 
         Raises why it is lost.
         """

@@ -1,6 +1,7 @@
-"""Which server to try next, when, how long that try may take, and what to say when all have failed.
+"""The pool of known servers: which one to try next, when, for how long, and the error when all have failed.
 
-Time and chance are passed in.
+Time and chance are passed in. The pool belongs to the I/O thread; any thread may call `servers` and
+`replace`.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from ..options import Server
 
 __all__ = ["Backoff", "ServerPool"]
 
-# Errors that say nothing to the one who connects before server and step are added.
+# Errors that say little to the caller of `connect` until server and step are added.
 _MEANINGLESS = (ConnectionClosedError, ProtocolError)
-# What only the caller can do something about.
+# Only the caller can do something about these.
 _CALLERS = (AuthorizationError, CredentialsError)
 
 
 class Backoff(NamedTuple):
-    """How long to wait before a round of tries: nothing before the first one, then `wait` seconds, twice
-    as long each time, up to `longest`; a part of up to `jitter` is added by chance."""
+    """The wait before each round of attempts: none before the first, then `wait` seconds, doubled each
+    time up to `longest`, and up to the part `jitter` longer by chance."""
 
     wait: float
     longest: float
     jitter: float
 
     def delay(self, rounds: int, chance: float) -> float:
-        """Seconds to wait after so many rounds that failed; `chance` is from 0 to 1."""
+        """Returns the seconds to wait after `rounds` failed rounds; `chance` is from 0 to 1."""
         if not rounds:
             return 0.0
         doubled = self.wait * 2.0 ** min(rounds - 1, 60)
@@ -47,8 +48,8 @@ class Backoff(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """A known server. `failures` in a row; `refusal` is the text of its last one, if that was of the
-    credentials."""
+    """A known server. `failures` counts failed attempts in a row; `refusal` is the text of the last one
+    if the server refused the credentials."""
 
     server: Server
     explicit: bool
@@ -57,10 +58,10 @@ class _Entry:
 
 
 class ServerPool:
-    """The known servers in the order of trying: named ones, and those that servers tell of.
+    """The known servers in the order in which they are tried: explicit ones and discovered ones.
 
-    `shuffle` changes the order of a list in place. A server that failed `most` times in a row is given up;
-    None: never.
+    `shuffle` changes the order of a list in place. A server is given up after `most` failed attempts in a
+    row; None: never.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class ServerPool:
         self._entries = [_Entry(server, True) for server in servers]
         self._shuffle = shuffle
         self._most = most
+        self._replacement: tuple[Server, ...] | None = None
         self._failures: list[Error] = []
         self._left = 0  # tries in this round
         self._rounds = 0  # that failed since there was a connection
@@ -81,25 +83,45 @@ class ServerPool:
 
     @property
     def servers(self) -> list[Server]:
-        """All that are known, the next one to be tried first."""
-        return [entry.server for entry in self._entries]
+        """All known servers; the current one, or the next one to be tried, is the first."""
+        replacement = self._replacement
+        return [*replacement] if replacement else [entry.server for entry in self._entries]
+
+    def replace(self, servers: tuple[Server, ...]) -> None:
+        """Makes `servers` the whole pool from the next round on. For any thread."""
+        self._replacement = servers
+
+    def prefer(self, name: str) -> bool:
+        """Makes the server of this name (`host:port`) the next one; returns whether there is one."""
+        for entry in self._entries:
+            if str(entry.server) == name:
+                self._entries.remove(entry)
+                self._entries.insert(0, entry)
+                return True
+        return False
 
     @property
     def rounds(self) -> int:
-        """That failed since there was a connection; also those that were won and did not last, but the first:
-        a server that takes us and drops us at once, again and again, is not to be hurried."""
+        """The number of failed rounds since the last connection. Connections that did not last count,
+        except the first one, so that a server that drops every client at once is not tried without pause.
+        """
         return self._rounds + max(0, self._brief - 1)
 
     def begin(self) -> None:
         """Starts a round: each server is tried once."""
+        replacement, self._replacement = self._replacement, None
+        if replacement:
+            self._entries = [_Entry(server, True) for server in replacement]
+            if self._shuffle:
+                self._shuffle(self._entries)
         self._left = len(self._entries)
         self._failures = []
 
     def next(self, now: float, deadline: float) -> tuple[Server, float] | None:
-        """The next server of the round and the time its try must end; None when all were tried.
+        """Returns the next server of the round and the end of the time for it; None when all were tried.
 
-        A try gets an equal share of the time left (ADR-11 does so with addresses): a silent first
-        server does not use up the time of those behind it.
+        Each attempt gets an equal share of the time left, as addresses do in ADR-11: a silent first server
+        does not use up the time of the others.
         """
         if not self._left or not self._entries:
             self._rounds += 1
@@ -109,8 +131,8 @@ class ServerPool:
         return self._entries[0].server, now + share
 
     def failed(self, server: Server, step: str, error: Error | OSError) -> Error:
-        """Says that the try of `server` ended with `error` in the `step` that `ConnectError` names; returns
-        what to tell of it. The server goes to the end, or away."""
+        """Notes that the attempt at `server` failed with `error` in a `step` of `ConnectError`; returns the
+        error to report. Moves the server to the end of the pool, or out of it."""
         explained = _explained(server, step, error)
         self._failures.append(explained)
         entry = self._entries.pop(0)
@@ -121,28 +143,28 @@ class ServerPool:
         return explained
 
     def refused_again(self, error: Error) -> bool:
-        """Whether the server that is tried now refused the credentials in the same words before."""
+        """Whether the server has refused the credentials in the same words as in its last attempt."""
         return isinstance(error, AuthorizationError) and self._entries[0].refusal == str(error)
 
     def succeeded(self) -> None:
-        """Says that the server that was tried last is connected to."""
+        """Notes that the attempt at the current server has succeeded."""
         self._entries[0].failures = 0
         self._entries[0].refusal = ""
         self._rounds = 0
 
     def lost(self, error: Error, brief: bool = False) -> None:
-        """Says that the connection was lost: its server is tried last. Its refusal counts as the first.
-        `brief`: it did not last."""
+        """Notes that the connection was lost; its server is tried last. A refusal of the credentials
+        counts as the first one. `brief`: the connection did not last."""
         self._brief = self._brief + 1 if brief else 0
         entry = self._entries.pop(0)
         entry.refusal = str(error) if isinstance(error, AuthorizationError) else ""
         self._entries.append(entry)
 
     def discover(self, told: Iterable[Server]) -> list[Server]:
-        """Takes the servers that the one at hand told of; returns those that are new.
+        """Adds the servers that the current server names in INFO; returns the new ones.
 
-        Those that were told of before and are not any more go, but for the one at hand (nats.go:
-        processInfo). Nothing told changes nothing.
+        Discovered servers that it no longer names are removed, except the current one (nats.go:
+        processInfo). An empty list changes nothing.
         """
         places = {(server.host, server.port): server for server in told}
         if not places:
@@ -163,7 +185,8 @@ class ServerPool:
         return new
 
     def verdict(self) -> Error:
-        """Why there is no connection. Refused credentials come first: only they need the caller."""
+        """Returns why the round failed. Refused credentials come first, since only the caller can mend
+        them."""
         for error in self._failures:
             if isinstance(error, _CALLERS) or len(self._failures) == 1:
                 return error

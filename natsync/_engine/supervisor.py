@@ -32,17 +32,16 @@ from .dispatch import Dispatcher
 from .engine import Delivery, Engine, EngineEvent, Opened, Phase, Secure
 from .log import logger
 from .outbound_buffer import length
+from .reconnect_policy import ReconnectPolicy
 from .router import Router
 from .seat import Seat
-from .servers import Backoff, ServerPool
+from .servers import ServerPool
 from .subscription_table import SubscriptionTable, control_line_bytes
 from .waiter import Event, StateLock, Waiter
 
 __all__ = ["Supervisor", "Status"]
 
 _T = TypeVar("_T")
-
-_JITTER = 0.25
 
 
 class Status(Enum):
@@ -68,6 +67,9 @@ class Supervisor:
         self.status = Status.CONNECTING
         self.server = options.servers[0]
         self.failure: Error | None = None
+        self.closer = ""
+        """Which call has closed the client, on which thread."""
+
         self.settled = Event()  # connected for the first time, or ended
         self.connected = Event()  # set while connected, and when it has ended
         self.ended = Event()
@@ -78,15 +80,17 @@ class Supervisor:
         self._table = table
         name = f"natsync-{options.name or options.servers[0]}"
         order = (lambda pool: pool.sort(key=lambda _: urandom(8))) if options.randomize else None
-        self._pool = ServerPool(options.servers, order, options.max_reconnects)
-        self.router = Router(table, dispatcher, self._pool, options.discover)
+        self.pool = ServerPool(options.servers, order, options.max_reconnects)
+        self.router = Router(table, dispatcher, self.pool, options.discover)
         limits = options.write_buffer, options.write_timeout, options.reconnect_buffer
         self.seat = Seat(f"{name}-io", self._run, self.router, lock, limits)
         self.loop = self.seat.loop
         self._dialer = Dialer(self.loop)
+        self._policy = ReconnectPolicy(
+            options, self.pool, self._dialer, self.seat.check_closing, dispatcher.report
+        )
         self.outbound = self.seat.outbound
         self.drive = self.seat.drive
-        self._backoff = Backoff(options.reconnect_wait, options.reconnect_max_wait, _JITTER)
         self._greeting: ServerInfo | None = None  # that TLS comes behind
         self._past = [0, 0, 0]  # of channels that are gone: messages out, bytes in, bytes out
         self.unconfirmed = (
@@ -107,6 +111,15 @@ class Supervisor:
                 out_bytes + channel.out_bytes,
             )
         return out_msgs, in_bytes, out_bytes
+
+    def closed(self) -> ConnectionClosedError:
+        """Returns the error that says why, or by whom, the client was closed."""
+        failure = self.failure
+        if isinstance(failure, ConnectionClosedError):
+            return fresh(failure)
+        closed = ConnectionClosedError(str(failure or ""), "" if failure else self.closer)
+        closed.__cause__ = failure
+        return closed
 
     def drained(self) -> None:
         """Says that draining has begun."""
@@ -141,7 +154,7 @@ class Supervisor:
                     if not self._options.reconnect:
                         raise
                     if not self._restore():
-                        raise self._pool.verdict() from error
+                        raise self.pool.verdict() from error
         except Error as error:
             failure = None if self.seat.closing else error
         except Exception as error:  # the rim: whatever it is, it reaches those who wait
@@ -155,30 +168,34 @@ class Supervisor:
         """The first connection."""
         if self._round(monotonic() + self._options.connect_timeout):
             return
-        verdict = self._pool.verdict()
-        if not self._options.retry_on_failed_connect or not self._pool.servers:
+        verdict = self.pool.verdict()
+        if not self._options.retry_on_failed_connect or not self.pool.servers:
             raise verdict
         self._dispatcher.attempt_failed(verdict)
         self.settled.set()
         if not self._restore():
-            raise self._pool.verdict()
+            raise self.pool.verdict()
 
     def _restore(self) -> bool:
         """Tries all servers again and again; whether it is connected. False: there is none left to try,
         or the credentials were refused twice."""
-        while self._pool.servers:
-            delay = self._backoff.delay(self._pool.rounds, urandom(1)[0] / 256)
+        while self.pool.servers:
+            delay = self._policy.delay()
             self.seat.forced = False
             self.loop.pause(monotonic() + delay, self._check)
-            if self._round(monotonic() + self._options.connect_timeout * len(self._pool.servers)):
+            if self._round(monotonic() + self._options.connect_timeout * len(self.pool.servers)):
                 return True
         return False
 
     def _round(self, deadline: float) -> bool:
         """Tries every server once; whether one of them is connected to."""
-        pool = self._pool
+        pool = self.pool
         pool.begin()
-        while found := pool.next(monotonic(), deadline):
+        while True:
+            self._policy.select(deadline, self.router.info)
+            found = pool.next(monotonic(), deadline)
+            if not found:
+                return False
             server, until = found
             try:
                 self._connect(server, until)
@@ -187,14 +204,13 @@ class Supervisor:
             except (Error, OSError) as error:
                 self.loop.drop()
                 self.seat.check_closing()
-                refused = isinstance(error, Error) and self._pool.refused_again(error)
+                refused = isinstance(error, Error) and self.pool.refused_again(error)
                 told = pool.failed(server, self._step, error)
                 self._note_outage(str(told))
                 if self._connected:
                     self._dispatcher.attempt_failed(told)
                 if refused and not self._options.ignore_auth_errors:
                     raise told
-        return False
 
     def _connect(self, server: Server, deadline: float) -> None:
         """Goes through all steps with one server."""
@@ -220,7 +236,7 @@ class Supervisor:
             ),
             options.ping_interval,
             options.max_pings_out,
-            options.wants_tls,
+            options.wants_tls or server.tls,
             tls.handshake_first,
         )
         self.seat.channel = Channel(self.loop, self.outbound, engine, self._act, self.router)
@@ -242,7 +258,8 @@ class Supervisor:
                 engine.secured(self._greeting)
 
     def _ask(self, call: Callable[[], _T], blocks: bool, deadline: float) -> _T:
-        """What shows who we are, anew at every connect; not on this thread where the program's code does."""
+        """What shows who we are, anew at every connect; not on this thread where the program's code
+        does."""
         if not blocks:
             return call()
         self._step = "auth"
@@ -272,7 +289,7 @@ class Supervisor:
         self.status = Status.RECONNECTING
         self.connected.clear()
         brief = monotonic() - self._since < self._options.reconnect_max_wait
-        self._pool.lost(error, brief and not self.seat.forced)
+        self.pool.lost(error, brief and not self.seat.forced)
         reason = error.reason if isinstance(error, ConnectionClosedError) else str(error)
         lost = ConnectionReconnectingError(reason)
         lost.__cause__ = error
@@ -289,7 +306,8 @@ class Supervisor:
         self.outbound.outage = self.router.outage = reason
 
     def _end_refused(self, error: Error) -> None:
-        """Ends the subscription for which the server has ended the connection; it does not say which one."""
+        """Ends the subscription for which the server has ended the connection; it does not say which
+        one."""
         if isinstance(error, ServerError) and error.text.lower() == "maximum control line exceeded":
             sink = self._table.remove_longest()
             if sink:
@@ -339,13 +357,10 @@ class Supervisor:
 
     def _finish(self, failure: Error | None) -> None:
         closing, channel = self.seat.closing, self.seat.channel
-        closed = ConnectionClosedError(str(failure or ""))
-        closed.__cause__ = failure
-        if isinstance(failure, ConnectionClosedError):
-            closed = failure
-        self.status = Status.CLOSED
         self.failure = failure
-        self.outbound.close(lambda: fresh(closed))
+        closed = self.closed()
+        self.status = Status.CLOSED
+        self.outbound.close(self.closed)
         tokens = [
             flush.token for flush in self.outbound.detach(channel.unsent() if channel else [])
         ]

@@ -93,7 +93,8 @@ class Transport:
         self._check(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
 
     def secure(self, tls: TLS, host: str) -> None:
-        """Begins to talk TLS with `host`; `handshake` does the rest. Raises OptionError for what `tls` says.
+        """Begins to talk TLS with `host`; `handshake` does the rest. Raises OptionError for what `tls`
+        says.
 
         The caller has used all that was read so far, or refuses it: what came in clear may be from
         whoever sits between, and must not be taken for what comes in TLS (CVE-2011-0411).

@@ -117,8 +117,8 @@ class Turns:
 
 
 class Waiter(Generic[_T]):
-    """What one thread waits for and whoever drives settles, once. A bare lock, if any: an Event costs 4 times
-    as much, and mostly the thread that waits settles it itself."""
+    """What one thread waits for and whoever drives settles, once. A bare lock, if any: an Event costs 4
+    times as much, and mostly the thread that waits settles it itself."""
 
     __slots__ = ("_turn", "_drive", "_value", "_error")
 

@@ -82,11 +82,11 @@ def test_what_is_wrong_is_told_by_name(check: Callable[[], None], told: str) -> 
 
 
 CALLS: dict[str, Callable[[natsync.Client], object]] = {
-    "flush": lambda nc: nc.flush(None),  # type: ignore[arg-type]  # the point, here and below
+    "flush": lambda nc: nc.flush("1"),  # type: ignore[arg-type]  # the point, here and below
     "rtt": lambda nc: nc.rtt("1"),  # type: ignore[arg-type]  # as above
-    "close": lambda nc: nc.close(None),  # type: ignore[arg-type]  # as above
-    "drain": lambda nc: nc.drain(None),  # type: ignore[arg-type]  # as above
-    "wait": lambda nc: nc.wait_connected(None),  # type: ignore[arg-type]  # as above
+    "close": lambda nc: nc.close("1"),  # type: ignore[arg-type]  # as above
+    "drain": lambda nc: nc.drain("1"),  # type: ignore[arg-type]  # as above
+    "wait": lambda nc: nc.wait_connected("1"),  # type: ignore[arg-type]  # as above
     "confirm": lambda nc: nc.publish_confirmed("a", timeout=b"1"),  # type: ignore[arg-type]  # as above
     "request": lambda nc: nc.request("a", timeout="1"),  # type: ignore[arg-type]  # as above
     "future": lambda nc: nc.request_async("a", timeout=[]),  # type: ignore[arg-type]  # as above
@@ -99,7 +99,7 @@ CALLS: dict[str, Callable[[natsync.Client], object]] = {
     "limit": lambda nc: nc.subscribe("a", pending_msgs_limit="5"),  # type: ignore[arg-type]  # as above
     "next": lambda nc: nc.subscribe("a").next_msg("1"),  # type: ignore[arg-type]  # as above
     "messages": lambda nc: nc.subscribe("a").messages(limit="1"),  # type: ignore[arg-type]  # as above
-    "end": lambda nc: nc.subscribe("a").drain(None),  # type: ignore[arg-type]  # as above
+    "end": lambda nc: nc.subscribe("a").drain("1"),  # type: ignore[arg-type]  # as above
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
@@ -40,3 +41,18 @@ def test_a_program_that_ends_without_close_gets_out_what_it_published() -> None:
 def test_what_makes_no_sense_is_refused_before_anything_is_opened(given: dict[str, int]) -> None:
     with FakeServer() as server, pytest.raises((errors.OptionError, TypeError)):
         natsync.connect(server.url, **given)  # type: ignore[arg-type] # wrong on purpose
+
+
+def test_a_client_that_is_never_closed_warns_and_ends() -> None:
+    with FakeServer() as server:
+        call = server.connecting(natsync.connect)
+        peer = server.accept()
+        peer.greet()
+        nc = call.result()
+        del call
+        nc.publish("last", b"words")
+        with pytest.warns(ResourceWarning, match="unclosed client Client"):
+            del nc
+            gc.collect()
+        assert peer.until(Pub).subject == b"last"
+        peer.expect_end()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -11,7 +13,7 @@ import natsync
 from natsync import errors
 from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub
 
-from tests.support.fake_server import FakeServer
+from tests.support.fake_server import Background, FakeServer
 
 TIMEOUT = 10.0
 
@@ -98,3 +100,26 @@ def test_replies_that_nobody_iterates_over_end_with_close_or_when_dropped() -> N
         with pytest.raises(errors.ProtocolError):
             nc.request_many("a b")
         assert not streams
+
+
+def test_no_timeout_waits_for_ever() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        calls: list[Callable[[], object]] = [
+            lambda: nc.flush(None),
+            lambda: nc.rtt(None),
+            lambda: nc.publish_confirmed("a", timeout=None),
+        ]
+        for waits in calls:
+            call = Background(waits)
+            peer.until(Ping)
+            assert not call.done
+            peer.send(Pong())
+            call.result()
+        request = Background(lambda: nc.request("x", timeout=None).data)
+        asked = peer.until(Pub)
+        assert not request.done
+        peer.send(Msg(asked.reply, b"1", b"", b"answer"))
+        assert request.result() == b"answer"
+        assert nc.wait_connected(None)
+        shown = str(inspect.signature(nc.request))
+        assert "timeout: 'float | None | Default' = request_timeout" in shown

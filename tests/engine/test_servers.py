@@ -136,3 +136,22 @@ def test_connections_that_do_not_last_count_but_the_first() -> None:
         rounds.append(pool.rounds)
     pool.lost(ConnectionClosedError("gone"))
     assert (rounds, pool.rounds) == ([0, 1, 2], 0)
+
+
+def test_another_pool_counts_from_the_next_round() -> None:
+    pool = ServerPool([Server("a"), Server("b")])
+    pool.begin()
+    assert pool.next(0.0, 1.0) == (Server("a"), 0.5)
+    pool.replace((Server("c"),))
+    assert pool.servers == [Server("c")]
+    pool.succeeded()
+    pool.lost(ConnectionClosedError("gone"))
+    pool.begin()
+    assert pool.next(0.0, 1.0) == (Server("c"), 1.0)
+    assert pool.next(0.0, 1.0) is None
+
+
+def test_the_program_may_choose_who_is_next() -> None:
+    pool = ServerPool([Server("a"), Server("b"), Server("c")])
+    assert pool.prefer("c:4222") and not pool.prefer("d:4222")
+    assert [server.host for server in pool.servers] == ["c", "a", "b"]

@@ -322,7 +322,7 @@ def test_reconnecting_on_request_does_not_wait_for_its_turn() -> None:
     with FakeServer() as server, server.client(connect) as (nc, peer):
         peer.reset()
         server.accept().close()  # the first try comes at once
-        eventually(lambda: nc._connection._supervisor._pool.rounds == 1)
+        eventually(lambda: nc._connection._supervisor.pool.rounds == 1)
         nc.reconnect()
         server.accept().greet()
         assert nc.wait_connected(TIMEOUT)

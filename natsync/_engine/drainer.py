@@ -1,0 +1,138 @@
+"""Draining: the end of a subscription, or of a whole connection, that loses nothing that has arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+
+from ..errors import (
+    BadSubscriptionError,
+    ConnectionReconnectingError,
+    DrainTimeoutError,
+    Error,
+    FlushTimeoutError,
+    ReentrantCallError,
+)
+from ..options import MAX_WAIT
+from .dispatch import Dispatcher
+from .sink import SubscriptionSink
+from .subscription_table import SubscriptionTable, unsubscribe
+from .supervisor import Supervisor
+
+__all__ = ["Drainer"]
+
+_GRACE = 1.0  # for `close`, if draining has used up its time
+
+
+class Drainer:
+    """For any thread. `flush`, `close` and `resume` are those of the connection; `until` is the end of a
+    drain that a signal handler has left to another thread."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        dispatcher: Dispatcher,
+        table: SubscriptionTable,
+        flush: Callable[[float], None],
+        close: Callable[[float, str], None],
+        resume: Callable[[], None],
+    ) -> None:
+        self._supervisor = supervisor
+        self._dispatcher = dispatcher
+        self._table = table
+        self._flush = flush
+        self._close = close
+        self._resume = resume
+        self.until = 0.0
+
+    def drain_subscription(self, sub: SubscriptionSink, timeout: float) -> None:
+        """Ends `sub`, and waits until its handler, if it has one, has taken all that had come."""
+        self._supervisor.loop.prepare_to_block()
+        awaited = [sub] if sub.has_handler else []
+        left = self._drain([sub], awaited, monotonic() + min(timeout, MAX_WAIT))
+        if left:
+            raise DrainTimeoutError(timeout, left)
+
+    def drain(self, timeout: float) -> None:
+        """Ends all subscriptions, waits until what had come is handled and what was published is sent, and
+        closes; raises what was left to do at the end of the time.
+
+        A second call waits for the first. Where this thread cannot wait, as it was interrupted in the
+        middle of driving, another one does all that."""
+        supervisor = self._supervisor
+        until = monotonic() + min(timeout, MAX_WAIT)
+        try:
+            supervisor.loop.prepare_to_block()
+        except ReentrantCallError:
+            self.until = until
+            self._dispatcher.start("drain", partial(self._drain_aside, timeout))
+            return
+        closed = first = False
+        left: dict[str, int] = {}
+        try:
+            with self._supervisor.seat.loop.lock:
+                first = not (supervisor.seat.closing or supervisor.draining)
+                closed = not (first or supervisor.draining)
+                supervisor.draining |= first
+            if not (first or closed):
+                self._wait_drained(timeout, until)
+            if first and supervisor.connected.wait(max(0.0, until - monotonic())):
+                supervisor.drained()
+                subs = self._table.subscriptions()
+                left = self._drain(subs, [sub for sub in subs if sub.is_taken_elsewhere()], until)
+        finally:
+            if first:
+                self._close(max(_GRACE, until - monotonic()), "drain()")
+        if closed:
+            raise self._supervisor.closed()
+        if left:
+            raise DrainTimeoutError(timeout, left)
+
+    def _wait_drained(self, timeout: float, until: float) -> None:
+        """Waits until another call of `drain` has closed the connection."""
+        if self._supervisor.ended.is_set:
+            raise self._supervisor.closed()
+        if self._dispatcher.runs_here():  # in a handler or callback, for which that call waits
+            return
+        if not self._supervisor.ended.wait(max(0.0, until - monotonic())):
+            raise DrainTimeoutError(timeout, self._left(self._table.subscriptions()))
+
+    def _drain_aside(self, timeout: float) -> None:
+        try:
+            self.drain(timeout)
+        except Error as error:
+            self._dispatcher.report(error)
+
+    def _left(self, subs: list[SubscriptionSink]) -> dict[str, int]:
+        left: dict[str, int] = {}
+        for sub in subs:
+            count = sub.wait_idle(0.0)
+            if count:
+                left[sub.subject] = left.get(sub.subject, 0) + count
+        return left
+
+    def _drain(
+        self, subs: list[SubscriptionSink], awaited: list[SubscriptionSink], until: float
+    ) -> dict[str, int]:
+        """Ends subscriptions behind what the server has sent; what is not handled at the time `until`.
+
+        Pending messages that the calling thread itself would have to take stay there for it.
+        """
+        for sub in subs:
+            self._supervisor.outbound.put_control(unsubscribe(sub.sid))
+        try:
+            self._flush(max(0.0, until - monotonic()))
+        except (FlushTimeoutError, ConnectionReconnectingError):
+            pass  # nothing more comes, or it will be dropped
+        for sub in subs:
+            sub.end(BadSubscriptionError(sub.subject))
+            self._table.remove(sub.sid)
+        left: dict[str, int] = {}
+        for sub in awaited:
+            count = sub.wait_idle(until)
+            if count:
+                left[sub.subject] = left.get(sub.subject, 0) + count
+                sub.end(BadSubscriptionError(sub.subject), discard=True)
+        self._resume()
+        return left
