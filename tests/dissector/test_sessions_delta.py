@@ -74,7 +74,7 @@ def test_a_sum_is_worth_its_frames(said: list[tuple[Direction, bytes]]) -> None:
         one.add(batch)
         assert sums.setdefault(way, SessionDelta()).add(batch, ())
     for way, amount in sums.items():
-        assert other.add_sum(way, amount)
+        assert other.add_delta(way, amount)
     assert _same(one, other)
 
 
@@ -90,7 +90,7 @@ def test_what_servers_carry() -> None:
         batch = _batch(wire, _ORIGINATOR, number, Kind.ROUTE)
         one.add(batch)
         assert amount.add(batch, ())
-    assert other.add_sum(_ORIGINATOR, amount)
+    assert other.add_delta(_ORIGINATOR, amount)
     assert _same(one, other)
 
 
@@ -139,7 +139,7 @@ def test_a_sum_whose_order_matters_changes_nothing(
 ) -> None:
     sender = _RESPONDER if before.startswith(b"INFO") else _ORIGINATOR
     one, other = _session([(sender, before)]), _session([(sender, before)])
-    assert one.add_sum(way, _sum(wire, way)) is expected
+    assert one.add_delta(way, _sum(wire, way)) is expected
     assert _same(one, other) is not expected
 
 
@@ -147,13 +147,13 @@ def test_a_reply_to_an_older_request() -> None:
     session = _session([])
     for number in range(4100):
         session.add(_batch(b"PUB a r.%d 0\r\n\r\n" % number, _ORIGINATOR))
-    assert not session.add_sum(_RESPONDER, _sum(b"MSG r.4000 1 0\r\n\r\n", _RESPONDER))
+    assert not session.add_delta(_RESPONDER, _sum(b"MSG r.4000 1 0\r\n\r\n", _RESPONDER))
 
 
 def test_sids_that_are_unknown_need_room() -> None:
     wire = b"MSG a 1 0\r\n\r\nMSG a 2 0\r\n\r\n"
-    assert not _session([], EntryQuota(1)).add_sum(_RESPONDER, _sum(wire, _RESPONDER))
-    assert _session([], EntryQuota(2)).add_sum(_RESPONDER, _sum(wire, _RESPONDER))
+    assert not _session([], EntryQuota(1)).add_delta(_RESPONDER, _sum(wire, _RESPONDER))
+    assert _session([], EntryQuota(2)).add_delta(_RESPONDER, _sum(wire, _RESPONDER))
 
 
 def test_subjects_that_are_sound() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.sessions.headers import flaw_of, status_of
+from dissect.nats.sessions.headers import header_error, status_of
 from natsync.protocol import HMsg, ProtocolError, parse_headers
 
 
@@ -23,7 +23,7 @@ from natsync.protocol import HMsg, ProtocolError, parse_headers
     ],
 )
 def test_flaws(block: bytes, flaw: str) -> None:
-    assert flaw_of(block) == flaw
+    assert header_error(block) == flaw
 
 
 @given(st.text("NATS/1.0 \t\r\n:a5", max_size=40).map(str.encode), st.booleans())
@@ -34,7 +34,7 @@ def test_the_short_way_says_what_the_codec_says(rest: bytes, begun: bool) -> Non
         flaw = ""
     except ProtocolError as error:
         flaw = error.reason
-    assert flaw_of(block) == flaw
+    assert header_error(block) == flaw
 
 
 def test_status() -> None:

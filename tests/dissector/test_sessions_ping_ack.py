@@ -19,7 +19,7 @@ def test_pongs_answer_in_order() -> None:
 def test_a_hole_breaks_the_order() -> None:
     pings = Pings()
     pings.ping(0)
-    pings.lose()
+    pings.reset()
     pings.pong(10)
     assert pings.rtt_ns is None
 
@@ -41,16 +41,16 @@ def test_open_pings_are_bounded() -> None:
 def test_a_verbose_client_gets_one_ok_an_operation() -> None:
     oks = Acknowledgements()
     oks.connect(True, 1)
-    oks.given = 3
+    oks.count = 3
     assert (oks.unasked(3), oks.unasked(2), oks.unasked(9)) == (0, 1, 0)
 
 
 def test_a_connect_is_answered_in_its_own_mode() -> None:
     oks = Acknowledgements()
     oks.connect(False, 3)  # two operations before it, and those were verbose
-    oks.given = 2
+    oks.count = 2
     assert oks.unasked(8) == 0
-    oks.given = 3
+    oks.count = 3
     assert oks.unasked(8) == 1
     oks.connect(True, 9)
     assert oks.unasked(9) == 0

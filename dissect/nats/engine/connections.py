@@ -146,8 +146,8 @@ class ConnectionTable:
                 connection = self.alive[flow] = self._connection(flow)
             framing = connection.framing
             over = flow.over and direction is Direction.RESPONDER
-            way = direction.other if flow in swapped else direction
-            results = [framing.feed(way, items)] if items else []
+            direction = direction.other if flow in swapped else direction
+            results = [framing.feed(direction, items)] if items else []
             if over:
                 results.append(framing.finish())
                 connection.over = True

@@ -201,7 +201,7 @@ class SessionTables:
         if self._layers:
             records += self._layers.rows(events, kind, account, session.notes)
         if session.notes:
-            self._tell_notes(session, records)
+            self._flush_notes(session, records)
         if session.rows:
             records += self._rows(session, account)
 
@@ -210,13 +210,13 @@ class SessionTables:
         """Whether what comes is told at once."""
         return self._order.is_clear
 
-    def add_sum(self, way: Direction, amount: SessionDelta) -> bool:
-        """As `pass_over`, for many batches; see `Session.add_sum`."""
+    def add_delta(self, direction: Direction, delta: SessionDelta) -> bool:
+        """As `pass_over`, for many batches; see `Session.add_delta`."""
         if self._frames:
-            self._frames.count(sum(amount.counts.values()))
+            self._frames.count(sum(delta.counts.values()))
         if self._layers:
-            self._layers.count(sum(amount.counts.values()))
-        return self._session is None or self._session.add_sum(way, amount)
+            self._layers.count(sum(delta.counts.values()))
+        return self._session is None or self._session.add_delta(direction, delta)
 
     def update(self, events: Iterable[Event]) -> None:
         """As `take`, where nobody wants the records."""
@@ -243,7 +243,7 @@ class SessionTables:
             if self._layers:
                 records += self._layers.finish()
             records += self._rows(session, connection.framing.account)
-            self._tell_notes(session, records)
+            self._flush_notes(session, records)
             if "sessions" in self._tables:
                 records.append(row)
         if "flows" in self._tables:
@@ -263,7 +263,7 @@ class SessionTables:
                     row.account = account
         return rows
 
-    def _tell_notes(self, session: Session, records: list[Record]) -> None:
+    def _flush_notes(self, session: Session, records: list[Record]) -> None:
         """What the session found odd."""
         if self._wants_anomalies:
             records += (_anomaly_row(self._connection, note) for note in session.notes)
@@ -279,7 +279,7 @@ def session_row(connection: Connection, session: Session) -> SessionRecord:
     """The row of a session, from what it is so far."""
     flow, framing = connection.flow, connection.framing
     session.finish(flow.last_ns if flow.end in (End.FIN, End.RST) else None, framing.handshake)
-    counts = [framing.byte_counts(way) for way in Direction]
+    counts = [framing.byte_counts(direction) for direction in Direction]
     record = SessionRecord(
         session=flow.id,
         capture=connection.capture,
@@ -332,7 +332,7 @@ def _anomaly_row(connection: Connection, note: Note) -> AnomalyRecord:
 
 def _flow_row(connection: Connection) -> FlowRecord:
     flow = connection.flow
-    originator, responder = (flow.side(way) for way in Direction)
+    originator, responder = (flow.side(direction) for direction in Direction)
     return FlowRecord(
         session=flow.id,
         community_id=flow.community_id,

@@ -146,7 +146,7 @@ class Advance:
     def apply(self, step: Step) -> bool:
         """Whether that was sure."""
         if isinstance(step, Deltas):
-            return all(self._add(way, amount) for way, amount in enumerate(step.sums) if amount)
+            return all(self._add(way, delta) for way, delta in enumerate(step.sums) if delta)
         if isinstance(step, FrameBatch):
             self._tell(step.way, step.batch)
             return True
@@ -208,12 +208,12 @@ class Advance:
         ts_ns = max(self._before_ns[way], batch.ts_ns)
         self._session_tables.update([Batch(self._way(way), ts_ns, first, last, frames, None)])
 
-    def _add(self, way: int, amount: SessionDelta) -> bool:
-        if amount.ok:
-            ts_ns = max(self._before_ns[way], amount.ok.ts_ns)
-            offset = amount.ok.offset + self._bases[way]
-            amount.ok = amount.ok._replace(direction=self._way(way), ts_ns=ts_ns, offset=offset)
-        return self._session_tables.add_sum(self._way(way), amount)
+    def _add(self, way: int, delta: SessionDelta) -> bool:
+        if delta.ok:
+            ts_ns = max(self._before_ns[way], delta.ok.ts_ns)
+            offset = delta.ok.offset + self._bases[way]
+            delta.ok = delta.ok._replace(direction=self._way(way), ts_ns=ts_ns, offset=offset)
+        return self._session_tables.add_delta(self._way(way), delta)
 
     def _way(self, way: int) -> Direction:
         return self._sides[way].direction

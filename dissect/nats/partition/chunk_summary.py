@@ -154,9 +154,9 @@ def name_operations(steps: Iterable[Step]) -> None:
         if isinstance(step, FrameRun):
             skips[step.way] = step
         elif isinstance(step, Deltas):
-            for way, amount in enumerate(step.sums):
-                if amount:
-                    skips[way].ops |= {kind.op for kind in amount.counts}
+            for way, delta in enumerate(step.sums):
+                if delta:
+                    skips[way].ops |= {kind.op for kind in delta.counts}
         elif isinstance(step, FrameBatch):
             skips[step.way].ops |= {frame.op for frame in step.batch.frames}
 
@@ -164,8 +164,8 @@ def name_operations(steps: Iterable[Step]) -> None:
 def leave_out_carried(steps: Iterable[Step]) -> None:
     for step in steps:
         if isinstance(step, Deltas):
-            for amount in filter(None, step.sums):
-                amount.carried.clear()
+            for delta in filter(None, step.sums):
+                delta.carried.clear()
 
 
 def lightened(batch: Batch) -> Batch:

@@ -342,12 +342,12 @@ class FlowSummaryBuilder:
         skip.frames += len(frames)
         skip.ts_ns = batch.ts_ns
         deltas = self.deltas or Deltas([None, None])
-        amount = deltas.sums[direction.number] or SessionDelta()
-        if amount.add(batch, self._asked):
+        delta = deltas.sums[direction.number] or SessionDelta()
+        if delta.add(batch, self._asked):
             if self.deltas is None:
                 self.deltas = deltas
                 self.steps.append((self.packet_index, deltas))
-            deltas.sums[direction.number] = amount
+            deltas.sums[direction.number] = delta
         else:
             self.deltas = None
             for frame in frames:

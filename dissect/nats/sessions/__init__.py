@@ -1,4 +1,5 @@
-"""Frames of one connection, both directions -> what the session was: who, what, how much, how it ended."""
+"""Frames of both directions -> facts about the session: peers, subscriptions, requests, counts, how it
+ended."""
 
 from .delta import SessionDelta
 from .quota import EntryQuota

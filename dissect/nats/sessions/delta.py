@@ -1,8 +1,8 @@
-"""What many frames of one sender come to, where their order does not matter.
+"""The effect of many frames of one sender on a session, for frames whose order does not matter.
 
-That is so of plain messages: published without a reply subject, delivered under a subject that nobody has
-asked for, or on their way between servers; and of +OK. Whatever a session finds odd by itself is not plain.
-`Session.add_sum` says whether, by what it knows, the rest does not matter either.
+Order does not matter for plain frames: messages published without a reply subject, messages delivered under
+a subject that is no reply subject, messages between servers, and +OK. A frame with an anomaly of its own is
+not plain. `Session.add_delta` checks the rest: whether the state of the session makes their order matter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 from natsync.protocol import Frame, HMsg, HPub, LMsg, Msg, Ok, Pub, RHMsg, RMsg, is_literal
 
 from ..framing.events import Batch, FramePosition, place_of
-from .headers import flaw_of
+from .headers import header_error
 from .requests import ACK
 
 _INBOX = b"_INBOX."
@@ -22,17 +22,20 @@ _INBOX = b"_INBOX."
 _K = TypeVar("_K")
 
 
-@lru_cache(1 << 14)  # the same subjects come again and again
+@lru_cache(1 << 14)  # a connection uses the same subjects over and over
 def is_sound(subject: bytes) -> bool:
-    """Whether a client should publish to `subject`; JetStream's API has wildcards in some."""
+    """Whether `subject` is valid for a publish. Some subjects of JetStream's API contain wildcards."""
     return is_literal(subject) or subject.startswith(b"$JS.")
 
 
 class SessionDelta:
-    """Of one sender. `counts` are frames by class, `delivered` messages and bytes by sid, `carried` the same
-    by account, subject and queues; each in the order in which its keys came first. `largest` is the size
-    of the largest message that was published, `subjects` are those of what was delivered, `ok` is the place
-    of the last +OK."""
+    """The sums of many plain frames of one sender.
+
+    `counts` has frames by class, `delivered` messages and bytes by sid, `carried` messages and bytes by
+    account, subject and queues; keys are in the order of their first frame. `largest` is the size of the
+    largest published message, `subjects` has the subjects of delivered messages, and `ok` is the position
+    of the last +OK.
+    """
 
     __slots__ = "counts bytes largest delivered subjects carried ok".split()
 
@@ -45,11 +48,11 @@ class SessionDelta:
         self.carried: dict[tuple[bytes, bytes, tuple[bytes, ...]], list[int]] = {}
         self.ok: FramePosition | None = None
 
-    def add(self, batch: Batch, asked: Container[bytes]) -> bool:
-        """Takes a batch whose frames are all plain; whether they were. `asked` are reply subjects."""
+    def add(self, batch: Batch, reply_subjects: Container[bytes]) -> bool:
+        """Adds a batch and returns True if all of its frames are plain; otherwise adds nothing."""
         for frame in batch.frames:
             test = _TESTS.get(frame.__class__)
-            if test is None or not test(frame, asked):
+            if test is None or not test(frame, reply_subjects):
                 return False
         counts = self.counts
         for frame in batch.frames:
@@ -103,8 +106,12 @@ def _is_plain_publish(frame: Pub | HPub, _: Container[bytes]) -> bool:
     return not frame.reply and is_sound(frame.subject) and _has_good_headers(frame)
 
 
-def _is_plain_delivery(frame: Msg | HMsg, asked: Container[bytes]) -> bool:
-    if frame.reply.startswith(ACK) or frame.subject.startswith(_INBOX) or frame.subject in asked:
+def _is_plain_delivery(frame: Msg | HMsg, reply_subjects: Container[bytes]) -> bool:
+    if (
+        frame.reply.startswith(ACK)
+        or frame.subject.startswith(_INBOX)
+        or frame.subject in reply_subjects
+    ):
         return False
     return _has_good_headers(frame)
 
@@ -116,7 +123,7 @@ def _is_plain_message(frame: RMsg | RHMsg | LMsg, _: Container[bytes]) -> bool:
 def _has_good_headers(frame: Pub | HPub | Msg | HMsg | RMsg | RHMsg | LMsg) -> bool:
     if not frame.header_bytes or isinstance(frame, (Pub, Msg, RMsg)):
         return True
-    return not flaw_of(frame.headers)
+    return not header_error(frame.headers)
 
 
 _TESTS: dict[type[Frame], Callable[..., bool]] = {

@@ -1,4 +1,4 @@
-"""One sender of a session: what it sent, and what it asked for."""
+"""One endpoint of a session: counts of what it sent, its PINGs, subscriptions and interest."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from ..types import Direction
 from .interest import Interest
 from .ping_ack import Pings
 from .quota import EntryQuota
-from .subscriptions import Emit, Forgot, Subscriptions
+from .subscriptions import Emit, OnForgotten, Subscriptions
 
 
-class Side:
-    """Counters that the session keeps, and what it follows for this sender. `other` is the other one."""
+class Endpoint:
+    """The counters and subscriptions of one sender. `other` is the opposite endpoint."""
 
     __slots__ = "direction other counts bytes pings subscriptions interest last_error".split()
-    other: Side
+    other: Endpoint
 
     def __init__(
-        self, direction: Direction, budget: EntryQuota, emit: Emit, forgot: Forgot
+        self, direction: Direction, budget: EntryQuota, emit: Emit, on_forgotten: OnForgotten
     ) -> None:
         self.direction = direction
         self.counts: defaultdict[type[Frame], int] = defaultdict(int)
         self.bytes = 0
         self.pings = Pings()
-        self.subscriptions = Subscriptions(budget, emit, forgot)
-        self.interest = Interest(budget, emit, forgot)
+        self.subscriptions = Subscriptions(budget, emit, on_forgotten)
+        self.interest = Interest(budget, emit, on_forgotten)
         self.last_error: Err | None = None  # if it was the last frame
 
     def op_counts(self) -> Counts | None:
-        """Operations and how many there were."""
+        """The number of frames of each operation; None if there are none."""
         counts: Counts = {}
         for kind, count in self.counts.items():
             counts[kind.op] = counts.get(kind.op, 0) + count
         return counts or None
 
     def count(self, kinds: Iterable[type[Frame]]) -> int:
-        """How many frames of these."""
+        """The number of frames of these classes."""
         return sum(self.counts.get(kind, 0) for kind in kinds)
 
     @property
     def messages(self) -> int:
-        """How many messages."""
+        """The number of messages."""
         return sum(count for kind, count in self.counts.items() if issubclass(kind, Message))

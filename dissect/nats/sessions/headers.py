@@ -1,5 +1,5 @@
-"""What a session has to know of header blocks: whether they are any, and their status. Most are well
-formed, and those are not taken apart."""
+"""Validity and status of header blocks. A regular expression accepts most blocks, which saves parsing
+them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _WELL_FORMED = re.compile(
 )
 
 
-def flaw_of(block: bytes) -> str:
-    """Why `block` is no header block; empty if it is one."""
+def header_error(block: bytes) -> str:
+    """The reason why `block` is no valid header block; empty if it is valid."""
     if _WELL_FORMED.fullmatch(block):
         return ""
     try:
@@ -24,7 +24,7 @@ def flaw_of(block: bytes) -> str:
 
 
 def status_of(message: HMsg) -> int:
-    """The inline status; 0 where there is none, and where the block cannot be read."""
+    """The inline status; 0 if there is none or the block is invalid."""
     try:
         return parse_headers(message.headers).status
     except ProtocolError:

@@ -1,4 +1,4 @@
-"""Who connections: from the INFOs and CONNECT of a conversation. Secrets are not kept here."""
+"""The peers of a session, from its INFO and CONNECT frames. No secret is stored here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GOSSIP = "nats-route://"
 
 
 class Identity:
-    """What the two sides said of themselves. A later INFO of a server corrects its first."""
+    """What both peers declared about themselves. A later INFO of a server updates its first one."""
 
     def __init__(self) -> None:
         self._infos: dict[Direction, ServerInfo] = {}
@@ -28,7 +28,7 @@ class Identity:
         self._urls: tuple[str, ...] = ()
 
     def learn_info(self, sender: Direction, info: ServerInfo, ts_ns: int = 0) -> None:
-        """Takes an INFO. Those about other servers of the cluster (gossip) say nothing of the sender."""
+        """Adds an INFO. Gossip is ignored: it describes other servers of the cluster, not the sender."""
         if _is_gossip(info):
             return
         known = self._infos.setdefault(sender, info)
@@ -43,12 +43,12 @@ class Identity:
             self._urls = info.connect_urls or self._urls
 
     def learn_connect(self, options: ConnectOptions) -> None:
-        """Takes the CONNECT; a later one replaces the first, as on the server."""
+        """Adds a CONNECT; a later one replaces the first, as on the server."""
         self._connect = options
         self._token = read_token(options.jwt)
 
     def fill(self, record: SessionRecord, kind: Kind | None) -> None:
-        """Sets the columns that say who."""
+        """Sets the columns about the peers."""
         server = self._infos.get(Direction.RESPONDER)
         if server:
             record.server_name = server.server_name or None
@@ -84,12 +84,13 @@ class Identity:
 
 
 def _is_gossip(info: ServerInfo) -> bool:
-    """Whether an INFO is about another server, or an order: only a server's first INFO has a nonce."""
+    """Whether an INFO describes another server or is a gateway command: only a server's first INFO has a
+    nonce."""
     return bool(info.gateway_cmd) or (info.ip.startswith(_GOSSIP) and not info.nonce)
 
 
 def auth_of(options: ConnectOptions) -> str:
-    """How the opener proves who it is."""
+    """The authentication method of a CONNECT."""
     if options.jwt:
         return "jwt"
     if options.nkey:
@@ -101,7 +102,7 @@ def auth_of(options: ConnectOptions) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UserToken:
-    """What a user JWT says openly: who it is for, and the account that gave it."""
+    """The public claims of a user JWT: its subject, its name, and the account that issued it."""
 
     subject: str = ""
     name: str = ""
@@ -109,9 +110,9 @@ class UserToken:
 
 
 def read_token(jwt: str) -> UserToken:
-    """The claims of a user JWT; its signature is not looked at. Empty if it cannot be read.
+    """The claims of a user JWT; empty if it cannot be decoded. The signature is not verified.
 
-    A signing key of the account may be the issuer, then `nats.issuer_account` names the account
+    If a signing key of the account issued the JWT, `nats.issuer_account` names the account
     (github.com/nats-io/jwt: UserClaims).
     """
     parts = jwt.split(".")

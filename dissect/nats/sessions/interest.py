@@ -1,12 +1,14 @@
-"""What one server of a link wants to get: interest per account, subject and queue group.
+"""The interest of one server on a route, gateway or leafnode connection, per account, subject and queue
+group.
 
-RS+ and LS+ open it, or say its new weight; RS- and LS- end it. On routes the cluster of a leafnode
-(origin) is part of what interest is; servers that leave it out of LS-, or end an LS+ with RS-, mean any
-(before 2.10.23). RS- for what was never announced is no interest that ended: an optimistic gateway says
-with it what it does not want. A- leaves queue groups as they are (gateway.go: processGatewayAccountUnsub).
+RS+ and LS+ open interest or change its weight; RS- and LS- end it. On routes, the cluster of a leafnode
+(origin) is part of the key. Servers before 2.10.23 omit it from LS-, or end an LS+ with RS-: then any origin
+matches. RS- for interest that was never announced ends nothing: an optimistic gateway uses it to decline
+a subject. A- does not change queue groups (gateway.go: processGatewayAccountUnsub).
 
-Messages are laid against the interest of the receiver by subject. Interest with wildcards is found by its
-shape: where the `*` are, and whether a `>` follows. There are few shapes, so this needs no index.
+A message is matched by subject with the interest of its receiver. Interest with wildcards is found by
+shape: the positions of `*`, and whether the subject ends with `>`. Real links have few shapes, so no index
+is needed.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from itertools import islice
 from natsync.protocol import LMsg, LSub, LUnsub, RHMsg, RMsg, RSub, RUnsub
 
 from .quota import EntryQuota
-from .subscriptions import Emit, Forgot, Subscription
+from .subscriptions import Emit, OnForgotten, Subscription
 
-# Beyond these a message is not laid against all interest: no real link has as many.
+# Beyond these limits some interest is not matched: no real link comes near them.
 _SHAPES = 32
 _TOKENS = 32
 _ORIGINS = 8
@@ -29,20 +31,20 @@ _Key = tuple[bytes, bytes, bytes, bytes]  # account, origin, subject, queue
 
 
 class Interest:
-    """That of one side. `emit` gets each once when it is over. `opened` and `forgot` as with
-    `Subscriptions`."""
+    """The interest of one endpoint. `emit` is called once for each interest, when it has ended. For `opened`
+    and `on_forgotten` see `Subscriptions`."""
 
-    def __init__(self, budget: EntryQuota, emit: Emit, forgot: Forgot) -> None:
+    def __init__(self, budget: EntryQuota, emit: Emit, on_forgotten: OnForgotten) -> None:
         self.opened = 0
         self._budget = budget
         self._emit = emit
-        self._forgot = forgot
+        self._on_forgotten = on_forgotten
         self._subs: dict[_Key, Subscription] = {}
         self._origins = [b""]
         self._shapes: dict[tuple[int, ...], None] = {}
 
     def open(self, frame: RSub | LSub, ts_ns: int) -> None:
-        """Interest, or its new weight."""
+        """Opens interest, or updates its weight."""
         origin = frame.origin if isinstance(frame, LSub) else b""
         key = frame.account, origin, frame.subject, frame.queue
         sub = self._subs.get(key)
@@ -51,7 +53,7 @@ class Interest:
             sub.opened_ns = ts_ns
             self.opened += 1
             if not self._has_room():
-                self._forgot(1)
+                self._on_forgotten(1)
                 self._emit(sub)
                 return
             self._subs[key] = sub
@@ -61,7 +63,7 @@ class Interest:
         sub.weight = frame.weight
 
     def close(self, frame: RUnsub | LUnsub, ts_ns: int) -> None:
-        """Interest ends."""
+        """Ends interest."""
         origin = frame.origin if isinstance(frame, LUnsub) else b""
         for origin in [origin] if origin else self._origins:
             sub = self._subs.pop((frame.account, origin, frame.subject, frame.queue), None)
@@ -72,8 +74,8 @@ class Interest:
                 return
 
     def deliver(self, frame: RMsg | RHMsg | LMsg, size: int, count: int = 1) -> None:
-        """A message from the other side: for all plain interest, and one member of each queue group that
-        it names; or `count` alike, `size` bytes together."""
+        """Counts a message from the other endpoint, or `count` equal ones of `size` bytes in total: for all
+        matching interest without a queue, and for the queue groups that the message names."""
         queues = (b"", *frame.queues[:_QUEUES])
         for pattern in self._patterns(frame.subject):
             for origin in self._origins:
@@ -84,18 +86,18 @@ class Interest:
                         sub.bytes += size
 
     def recharge(self) -> None:
-        """The budget is another one, which knows nothing of these."""
+        """Charges a new quota for the interest that is stored here."""
         self._budget.charge(len(self._subs))
 
     def finish(self, ts_ns: int | None) -> None:
-        """Nothing more comes; `ts_ns` is when the session ended, None if it did not."""
+        """Ends all interest. `ts_ns` is when the session ended; None if its end was not captured."""
         for sub in self._subs.values():
             if ts_ns is not None:
                 sub.end("session", ts_ns)
             self._emit(sub)
         self._budget.release(len(self._subs))
         self._subs.clear()
-        del self._emit, self._forgot  # the session's, which would not be freed at once in a cycle
+        del self._emit, self._on_forgotten  # bound to the session: a reference cycle
 
     def _learn_shape(self, subject: bytes) -> None:
         if b"*" not in subject and b">" not in subject:
@@ -107,7 +109,7 @@ class Interest:
             self._shapes[(-len(tokens), *stars) if more else (len(tokens), *stars)] = None
 
     def _patterns(self, subject: bytes) -> Iterator[bytes]:
-        """What interest in `subject` may look like."""
+        """The subjects, with wildcards of the known shapes, that match `subject`."""
         yield subject
         tokens = subject.split(b".")
         if len(tokens) > _TOKENS:
@@ -126,7 +128,7 @@ class Interest:
                 yield found
 
     def _has_room(self) -> bool:
-        """Takes a place; where none is left, the older half of this side is given up."""
+        """Acquires an entry of the quota. If none is left, the older half of this endpoint is forgotten."""
         if self._budget.acquire(1):
             return True
         oldest = list(islice(self._subs.items(), (len(self._subs) + 1) // 2))
@@ -135,5 +137,5 @@ class Interest:
             self._emit(sub)
         self._budget.release(len(oldest))
         if oldest:
-            self._forgot(len(oldest))
+            self._on_forgotten(len(oldest))
         return self._budget.acquire(1)

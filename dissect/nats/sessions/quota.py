@@ -1,4 +1,4 @@
-"""How much all sessions together may remember."""
+"""The limit on what all sessions of a capture store together."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ _ENTRIES = 1 << 18
 
 
 class EntryQuota:
-    """Places for subscriptions and open requests, taken and given back by number.
+    """Counts entries: subscriptions and open requests.
 
-    Real servers have hundreds of thousands; a capture that was made to fill the memory has more.
+    Real servers have hundreds of thousands of them; a hostile capture has more.
     """
 
     __slots__ = ("left",)
@@ -18,16 +18,16 @@ class EntryQuota:
         self.left = entries
 
     def acquire(self, entries: int) -> bool:
-        """Whether there were as many."""
+        """Takes entries and returns True, or returns False if fewer are left."""
         if entries > self.left:
             return False
         self.left -= entries
         return True
 
     def charge(self, entries: int) -> None:
-        """They are taken, whether there are as many or not."""
+        """Takes entries, even if fewer are left."""
         self.left -= entries
 
     def release(self, entries: int) -> None:
-        """They are free again."""
+        """Returns entries."""
         self.left += entries

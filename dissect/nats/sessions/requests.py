@@ -1,12 +1,13 @@
 """A client's requests and their replies, paired by reply subject.
 
-A message is a reply if its subject is the reply subject of a request before it; this holds on the client's
-own connection, for inboxes of one request and for those that one wildcard subscription shares. JetStream
-delivers what a pull asked for under the subject of its stream: such a message has a `$JS.ACK.` reply, and
-belongs to the request on whose reply subject its sid listens. A request whose reply subject is used again
-gets no more replies. Where a client listens twice, copies of a reply under a second sid do not count.
+A message is a reply if its subject is the reply subject of an earlier request. This holds on the client's
+own connection, for an inbox per request as well as for a wildcard subscription that many requests share.
+JetStream delivers the messages of a pull under the subjects of the stream: such a message has a `$JS.ACK.`
+reply, and belongs to the request to whose reply subject its sid is subscribed. When a reply subject is
+reused, the earlier request gets no more replies. If a client has subscribed twice, copies under the second
+sid do not count.
 
-Status 503 without a payload is the server's: nobody listens.
+Status 503 without a payload comes from the server: there are no responders.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .headers import status_of
 from .quota import EntryQuota
 from .subscriptions import Subscription
 
-# How many of the latest requests may still get replies, and up to twice as many.
+# At least this many of the latest requests may still get replies, and at most twice as many.
 _OPEN = 4096
 _STEP = 256
 _PULLS = 1024
@@ -39,28 +40,28 @@ _NEXT = b".CONSUMER.MSG.NEXT."
 ACK = b"$JS.ACK."
 
 
-# JetStream's error responses have some hundred bytes; what is larger is no error.
+# JetStream's error responses have some hundred bytes; a larger payload is no error.
 _ERROR_BYTES = 16 << 10
 _ERROR_HEAD = 512
 _API_TYPE = "io.nats.jetstream.api."
-# Inline statuses from which on JetStream refuses; for a pull, 404 says that there is no message and 408 that
-# its time is over, which is how a pull ends.
+# From this inline status on, JetStream refuses. For a pull, 404 (no messages) and 408 (expired) are
+# ordinary ends.
 _REFUSED_STATUS = 400
 _PULL_ENDS = (404, 408)
 
 
 def may_be_api_error(payload: bytes) -> bool:
-    """Whether a payload may be an error of the JetStream API: what `reply_outcome` needs of payloads."""
+    """Whether a payload may be an error of the JetStream API; `reply_outcome` needs only such payloads."""
     return (
         payload[:1] == b"{" and len(payload) <= _ERROR_BYTES and b'"error"' in payload[:_ERROR_HEAD]
     )
 
 
 def reply_outcome(message: Msg | HMsg, status: int) -> tuple[str, int | None]:
-    """`ok`, `service_error` or `api_error`, and the code of the error.
+    """`ok`, `service_error` or `api_error`, and the error code.
 
-    Services put their errors into headers (ADR-32: Nats-Service-Error, Nats-Service-Error-Code); JetStream
-    answers with JSON that has an `error` (ADR-1), and pulls with an inline status (ADR-13).
+    Services report errors in headers (ADR-32: Nats-Service-Error, Nats-Service-Error-Code), the JetStream API
+    in the field `error` of its JSON (ADR-1), and pulls by an inline status (ADR-13).
     """
     if isinstance(message, HMsg) and b"nats-service-error" in message.headers.lower():
         try:
@@ -88,12 +89,12 @@ def _api_outcome(payload: bytes) -> tuple[str, int | None]:
         for number in (error.get("code"), error.get("err_code"))
     )
     if specific is None and not str(value.get("type", "")).startswith(_API_TYPE):
-        return "ok", None  # the JSON of some application
+        return "ok", None  # JSON of an application
     return "api_error", specific or code
 
 
 class Requests:
-    """Counts; with `rows`, also a record of each."""
+    """Counts requests and replies; with `rows` it also makes a record of each request."""
 
     def __init__(self, budget: EntryQuota, rows: RequestRows | None = None) -> None:
         self.sent = 0
@@ -102,13 +103,13 @@ class Requests:
         self._budget = budget
         self._rows = rows
         self._room = 0
-        # Reply subject -> sid by which replies come, empty before the first.
+        # Reply subject -> sid of its replies; empty before the first reply.
         self._newer: dict[bytes, bytes] = {}
         self._older: dict[bytes, bytes] = {}
         self._pulls: dict[bytes, bytes] = {}  # stream and consumer -> reply subject
 
     def send(self, message: Pub | HPub, ts_ns: int, size: int) -> None:
-        """The client asks."""
+        """The client sent a request."""
         self.sent += 1
         newer = self._newer
         if len(newer) >= self._room:
@@ -120,13 +121,13 @@ class Requests:
             self._rows.sent(message, ts_ns, size)
 
     def is_none(self, subjects: Collection[bytes]) -> bool:
-        """Whether messages under these subjects, none with the reply of a pull, are no replies."""
+        """Whether messages under these subjects, none of them delivered by JetStream, are no replies."""
         if not self.sent:
             return True
         return self._newer.keys().isdisjoint(subjects) and self._older.keys().isdisjoint(subjects)
 
     def receive(self, message: Msg | HMsg, ts_ns: int, size: int, sub: Subscription) -> None:
-        """The client gets a message by `sub`; perhaps it is a reply."""
+        """The client received a message through `sub`, which may be a reply."""
         asked = message.subject
         generation = self._newer
         sid = generation.get(asked)
@@ -156,29 +157,28 @@ class Requests:
             self._rows.answered(asked, ts_ns, size, status, 0 if nobody else 1, outcome)
 
     def refuse(self, text: bytes) -> None:
-        """An -ERR came: perhaps the server refuses a request."""
+        """The server sent an -ERR, which may refuse a request."""
         violation = read_violation(text) if self._rows else None
         if self._rows and violation and violation.operation == "publish":
             self._rows.refuse(text_of(violation.subject))
 
     def recharge(self) -> None:
-        """The budget is another one, which knows nothing of the open requests."""
+        """Charges a new quota for the open requests."""
         self._budget.charge(2 * self._room)
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Ends all open requests."""
         if self._rows:
             self._rows.settle(self._older, self._newer)
             self._rows.settle(self._newer, ())
-            self._rows = (
-                None  # it refers to the session, which would not be freed at once in a cycle
-            )
+            # The rows refer to the session, and a reference cycle would delay its release.
+            self._rows = None
         self._budget.release(2 * self._room)
         self._room = 0
         self._newer, self._older = {}, {}
 
     def _more_room(self) -> dict[bytes, bytes]:
-        """The newer requests, with room for one more: where there is none, the older ones go."""
+        """The newer requests, with room for one more. If there is no room, the older requests are settled."""
         if self._room < _OPEN and self._budget.acquire(2 * _STEP):
             self._room += _STEP
         else:
@@ -194,19 +194,19 @@ class Requests:
         self._pulls[message.subject.partition(_NEXT)[2]] = message.reply
 
     def _pulled_by(self, message: Msg | HMsg, sub: Subscription) -> bytes:
-        """The reply subject of the pull that a delivery answers; empty if there is none."""
+        """The reply subject of the pull to which a delivered message belongs; empty if there is none."""
         if sub.subject in self._newer or sub.subject in self._older:
             return sub.subject
         tokens = message.reply.split(b".", 7)
-        # Form 2 has domain and account hash in front of stream and consumer.
+        # The second form of ack subjects has domain and account hash before stream and consumer (ADR-15).
         first = 4 if message.reply.count(b".") >= 10 else 2
         asked = self._pulls.get(b".".join(tokens[first : first + 2]), b"")
         return asked if asked and sub.subject and matches(sub.subject, asked) else b""
 
 
 class RequestRows:
-    """The records of requests that are open. `emit` gets each once it is settled, in the order in which
-    they were sent, but for those whose reply subject is used again."""
+    """The records of open requests. `emit` is called with each when it is settled. That is the order in which
+    requests were sent, except for requests whose reply subject is reused."""
 
     def __init__(self, session: str, emit: Callable[[RequestRecord], None]) -> None:
         self._session = session
@@ -215,7 +215,7 @@ class RequestRows:
         self._latest: dict[str, bytes] = {}  # subject -> reply subject of its latest request
 
     def sent(self, message: Pub | HPub, ts_ns: int, size: int) -> None:
-        """A request."""
+        """Opens the record of a request."""
         if message.reply in self._open:
             self._close(message.reply)
         subject = text_of(message.subject)
@@ -237,7 +237,7 @@ class RequestRows:
         responses: int,
         outcome: tuple[str, int | None],
     ) -> None:
-        """A message came for it; `responses` is 0 if that says there is no reply."""
+        """Adds a reply; `responses` is 0 if the message reports that there are no responders."""
         row = self._open[reply]
         if row.replied_ns is None:
             row.replied_ns = ts_ns
@@ -248,14 +248,13 @@ class RequestRows:
         row.reply_bytes += size if responses else 0
 
     def settle(self, replies: Collection[bytes], asked_again: Collection[bytes]) -> None:
-        """No more replies are waited for, except where the reply subject was used again."""
+        """Closes the records with these reply subjects, except for those that were reused."""
         for reply in replies:
             if reply not in asked_again:
                 self._close(reply)
 
     def refuse(self, subject: str) -> None:
-        """The server does not permit the request with this subject, or this reply subject: the latest one,
-        if nothing has come for it."""
+        """Marks the latest request with this subject or reply subject as refused, if it has no reply."""
         reply = self._latest.get(subject, subject.encode())
         row = self._open.get(reply)
         if row and row.replied_ns is None:

@@ -4,9 +4,9 @@
 means beyond that is in `_ACTIONS`. Subscriptions and requests are followed in any case, for the counts of
 the session are those of the rows; rows of them are made only where they are wanted.
 
-To add something that counts for each message, add it in three places: an action here, `SessionDelta` (the sum
-of many messages, which Spark's stages pass on instead of the messages), and `Session.add_sum`, which applies
-the sum. `test_a_sum_is_worth_its_frames` fails where one is forgotten: it compares whole rows.
+To add something that counts for each message, add it in three places: an action here, `SessionDelta` (the
+sum of many messages, which Spark's stages pass on instead of the messages), and `Session.add_delta`, which
+applies the sum. `test_a_sum_is_worth_its_frames` fails where one is forgotten: it compares whole rows.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from ..records import Record, RequestRecord, SessionRecord, text_of
 from ..redact import Secrets
 from ..types import Direction
 from .delta import SessionDelta, is_sound
-from .endpoint import Side
-from .headers import flaw_of
+from .endpoint import Endpoint
+from .headers import header_error
 from .identity import Identity
 from .ping_ack import Acknowledgements
 from .quota import EntryQuota
@@ -65,7 +65,7 @@ _OPERATIONS = (Connect, Pub, HPub, Sub, Unsub)  # what a verbose client gets a +
 
 
 # What peers call themselves: any text, so also a URL with a password.
-_SAID = (
+_PEER_NAMES = (
     "client_name client_lang client_version server_name server_version cluster remote_name"
     " remote_cluster account user user_name"
 ).split()
@@ -91,8 +91,8 @@ class Session:
         self._redact = redact
         self._wants_subscriptions = "subscriptions" in tables
         budget = budget or EntryQuota()
-        self._originator = self._side(Direction.ORIGINATOR, budget)
-        self._responder = self._side(Direction.RESPONDER, budget)
+        self._originator = self._endpoint(Direction.ORIGINATOR, budget)
+        self._responder = self._endpoint(Direction.RESPONDER, budget)
         self._originator.other, self._responder.other = self._responder, self._originator
         wanted = "requests" in tables
         self._requests = Requests(budget, RequestRows(session, self._emit) if wanted else None)
@@ -126,33 +126,33 @@ class Session:
         """The batch that was taken last is no part of it."""
         return {name: value for name, value in self.__dict__.items() if name != "_batch"}
 
-    def add_sum(self, way: Direction, amount: SessionDelta) -> bool:
+    def add_delta(self, direction: Direction, delta: SessionDelta) -> bool:
         """As `add`, for many batches of one side. False, and nothing was done, where it is not sure that
         their order does not matter: among themselves, and to what the other side said meanwhile."""
-        side = self._originator if way is _ORIGINATOR else self._responder
-        if amount.largest > self._max_payload or not self._requests.is_none(amount.subjects):
+        side = self._originator if direction is _ORIGINATOR else self._responder
+        if delta.largest > self._max_payload or not self._requests.is_none(delta.subjects):
             return False
-        if not side.other.subscriptions.deliver(amount.delivered):
+        if not side.other.subscriptions.deliver(delta.delivered):
             return False
-        for kind, count in amount.counts.items():
+        for kind, count in delta.counts.items():
             side.counts[kind] += count
-        side.bytes += amount.bytes
+        side.bytes += delta.bytes
         side.last_error = None
         if self._wants_subscriptions:
-            for (account, subject, queues), (count, size) in amount.carried.items():
+            for (account, subject, queues), (count, size) in delta.carried.items():
                 message = RMsg(subject, account, queues=queues)
                 side.other.interest.deliver(message, size, count)
-        if amount.ok:
-            self._oks.given += amount.counts[Ok]
-            self._last[Ok] = amount.ok
+        if delta.ok:
+            self._oks.count += delta.counts[Ok]
+            self._last[Ok] = delta.ok
         return True
 
     def note(self, note: Note) -> None:
         """Takes an oddity. Where frames are missing, PINGs and PONGs no longer pair."""
         self._anomalies[note.anomaly.value] += 1
         self._has_holes = True
-        self._originator.pings.lose()
-        self._responder.pings.lose()
+        self._originator.pings.reset()
+        self._responder.pings.reset()
 
     def recharge(self) -> None:
         """The budget is another one, which knows nothing of what is remembered here."""
@@ -180,7 +180,7 @@ class Session:
         originator, responder = self._originator, self._responder
         self._identity.fill(record, kind)
         if self._redact:
-            for name in _SAID:
+            for name in _PEER_NAMES:
                 value = getattr(record, name)
                 if value:
                     setattr(record, name, self._secrets.masked(value))
@@ -214,59 +214,61 @@ class Session:
     def _emit(self, row: RequestRecord) -> None:
         self.rows.append(row)
 
-    def _side(self, way: Direction, budget: EntryQuota) -> Side:
-        return Side(way, budget, partial(self._emit_subscription, way), self._forgot)
+    def _endpoint(self, direction: Direction, budget: EntryQuota) -> Endpoint:
+        return Endpoint(
+            direction, budget, partial(self._emit_subscription, direction), self._note_forgotten
+        )
 
-    def _emit_subscription(self, way: Direction, sub: Subscription) -> None:
+    def _emit_subscription(self, direction: Direction, sub: Subscription) -> None:
         if self._wants_subscriptions:
-            self.rows.append(subscription_row(self._session, way, sub))
+            self.rows.append(subscription_row(self._session, direction, sub))
 
-    def _tell(self, place: FramePosition, anomaly: Anomaly, size: int, text: str) -> None:
+    def _add_note(self, place: FramePosition, anomaly: Anomaly, size: int, text: str) -> None:
         """Notes what is odd about a frame, or about what was remembered until then."""
         direction, ts_ns, number, capture, offset = place
         self._anomalies[anomaly.value] += 1
         self.notes.append(Note(direction, ts_ns, number, capture, anomaly, offset, size, text))
 
-    def _tell_frame(self, frame: Frame, anomaly: Anomaly, text: str) -> None:
-        self._tell(place_of(self._batch, frame), anomaly, frame.total_bytes, text)
+    def _add_frame_note(self, frame: Frame, anomaly: Anomaly, text: str) -> None:
+        self._add_note(place_of(self._batch, frame), anomaly, frame.total_bytes, text)
 
-    def _forgot(self, count: int) -> None:
+    def _note_forgotten(self, count: int) -> None:
         batch, last = self._batch, self._batch.last
         place = FramePosition(batch.direction, batch.ts_ns, last.number, last.capture, last.offset)
         text = f"{count} subscriptions given up: there were too many"
-        self._tell(place, Anomaly.FORGOTTEN, 0, text)
+        self._add_note(place, Anomaly.FORGOTTEN, 0, text)
 
     def _check_answers(self) -> None:
         """Where all was captured, there are not more answers than questions."""
         originator, responder = self._originator, self._responder
         unasked = self._oks.unasked(originator.count(_OPERATIONS))
         if unasked:
-            self._tell(self._last[Ok], Anomaly.UNASKED_OK, 0, f"{unasked} more than operations")
+            self._add_note(self._last[Ok], Anomaly.UNASKED_OK, 0, f"{unasked} more than operations")
         unasked = -min(originator.pings.unanswered, responder.pings.unanswered)
         if unasked > 0:
-            self._tell(self._last[Pong], Anomaly.UNASKED_PONG, 0, f"{unasked} more than PINGs")
+            self._add_note(self._last[Pong], Anomaly.UNASKED_PONG, 0, f"{unasked} more than PINGs")
 
-    def _take_info(self, side: Side, frame: Info, ts_ns: int) -> None:
+    def _on_info(self, side: Endpoint, frame: Info, ts_ns: int) -> None:
         try:
             info = ServerInfo.parse(frame.json)
         except ProtocolError as error:
-            self._tell_frame(frame, Anomaly.BAD_JSON, error.reason)
+            self._add_frame_note(frame, Anomaly.BAD_JSON, error.reason)
             return
         self._identity.learn_info(side.direction, info, ts_ns)
         if side is self._responder:
             self._max_payload = info.max_payload or _NO_LIMIT
 
-    def _take_connect(self, side: Side, frame: Connect, ts_ns: int) -> None:
+    def _on_connect(self, side: Endpoint, frame: Connect, ts_ns: int) -> None:
         self._secrets.learn(frame.json)
         try:
             options = ConnectOptions.parse(frame.json)
         except ProtocolError as error:
-            self._tell_frame(frame, Anomaly.BAD_JSON, error.reason)
+            self._add_frame_note(frame, Anomaly.BAD_JSON, error.reason)
             return
         self._identity.learn_connect(options)
         self._oks.connect(options.verbose, side.count(_OPERATIONS))
 
-    def _take_error(self, side: Side, frame: Err, ts_ns: int) -> None:
+    def _on_error(self, side: Endpoint, frame: Err, ts_ns: int) -> None:
         side.last_error = frame
         side.other.subscriptions.refuse(frame.text, ts_ns)
         if side is self._responder:
@@ -274,18 +276,18 @@ class Session:
         if len(self._errors) < _ERRORS:
             self._errors.append(text_of(frame.text))
 
-    def _take_ok(self, side: Side, frame: Ok, ts_ns: int) -> None:
-        self._oks.given += 1
+    def _on_ok(self, side: Endpoint, frame: Ok, ts_ns: int) -> None:
+        self._oks.count += 1
         self._last[Ok] = place_of(self._batch, frame)
 
-    def _take_ping(self, side: Side, frame: Ping, ts_ns: int) -> None:
+    def _on_ping(self, side: Endpoint, frame: Ping, ts_ns: int) -> None:
         side.pings.ping(ts_ns)
 
-    def _take_pong(self, side: Side, frame: Pong, ts_ns: int) -> None:
+    def _on_pong(self, side: Endpoint, frame: Pong, ts_ns: int) -> None:
         side.other.pings.pong(ts_ns)
         self._last[Pong] = place_of(self._batch, frame)
 
-    def _take_publish(self, side: Side, frame: Pub | HPub, ts_ns: int) -> None:
+    def _on_publish(self, side: Endpoint, frame: Pub | HPub, ts_ns: int) -> None:
         size = frame.payload_bytes
         if frame.__class__ is HPub:
             size += frame.header_bytes
@@ -295,17 +297,17 @@ class Session:
             self._requests.send(frame, ts_ns, size)
         if size > self._max_payload:
             text = f"{size} bytes, where the server takes {self._max_payload}"
-            self._tell_frame(frame, Anomaly.MAX_PAYLOAD_EXCEEDED, text)
+            self._add_frame_note(frame, Anomaly.MAX_PAYLOAD_EXCEEDED, text)
         if not is_sound(frame.subject):
             text = "published to a wildcard or an empty token"
-            self._tell_frame(frame, Anomaly.INVALID_SUBJECT, text)
+            self._add_frame_note(frame, Anomaly.INVALID_SUBJECT, text)
 
     def _check_headers(self, frame: HPub | HMsg | RHMsg | LMsg) -> None:
-        flaw = flaw_of(frame.headers) if frame.headers else ""
+        flaw = header_error(frame.headers) if frame.headers else ""
         if flaw:
-            self._tell_frame(frame, Anomaly.BAD_HEADERS, flaw)
+            self._add_frame_note(frame, Anomaly.BAD_HEADERS, flaw)
 
-    def _take_delivery(self, side: Side, frame: Msg | HMsg, ts_ns: int) -> None:
+    def _on_delivery(self, side: Endpoint, frame: Msg | HMsg, ts_ns: int) -> None:
         size = frame.payload_bytes
         if frame.__class__ is HMsg:
             size += frame.header_bytes
@@ -320,7 +322,7 @@ class Session:
         if self._requests.sent:
             self._requests.receive(frame, ts_ns, size, sub)
 
-    def _take_message(self, side: Side, frame: RMsg | RHMsg | LMsg, ts_ns: int) -> None:
+    def _on_message(self, side: Endpoint, frame: RMsg | RHMsg | LMsg, ts_ns: int) -> None:
         size = frame.payload_bytes + frame.header_bytes
         side.bytes += size
         if frame.header_bytes and not isinstance(frame, RMsg):
@@ -328,42 +330,42 @@ class Session:
         if self._wants_subscriptions:
             side.other.interest.deliver(frame, size)
 
-    def _take_sub(self, side: Side, frame: Sub, ts_ns: int) -> None:
+    def _on_sub(self, side: Endpoint, frame: Sub, ts_ns: int) -> None:
         if not side.subscriptions.open(frame, ts_ns):
-            self._tell_frame(frame, Anomaly.SID_IN_USE, "the subscription that has it goes on")
+            self._add_frame_note(frame, Anomaly.SID_IN_USE, "the subscription that has it goes on")
         try:
             check_subscribe(frame.subject)
         except ProtocolError as error:
-            self._tell_frame(frame, Anomaly.INVALID_SUBJECT, error.reason)
+            self._add_frame_note(frame, Anomaly.INVALID_SUBJECT, error.reason)
 
-    def _take_unsub(self, side: Side, frame: Unsub, ts_ns: int) -> None:
+    def _on_unsub(self, side: Endpoint, frame: Unsub, ts_ns: int) -> None:
         side.subscriptions.unsub(frame, ts_ns)
 
-    def _take_interest(self, side: Side, frame: RSub | LSub, ts_ns: int) -> None:
+    def _on_interest(self, side: Endpoint, frame: RSub | LSub, ts_ns: int) -> None:
         side.interest.open(frame, ts_ns)
 
-    def _take_no_interest(self, side: Side, frame: RUnsub | LUnsub, ts_ns: int) -> None:
+    def _on_no_interest(self, side: Endpoint, frame: RUnsub | LUnsub, ts_ns: int) -> None:
         side.interest.close(frame, ts_ns)
 
 
 _ACTIONS: dict[type[Frame], Callable[..., None]] = {
-    Info: Session._take_info,
-    Connect: Session._take_connect,
-    Err: Session._take_error,
-    Ok: Session._take_ok,
-    Ping: Session._take_ping,
-    Pong: Session._take_pong,
-    Pub: Session._take_publish,
-    HPub: Session._take_publish,
-    Msg: Session._take_delivery,
-    HMsg: Session._take_delivery,
-    RMsg: Session._take_message,
-    RHMsg: Session._take_message,
-    LMsg: Session._take_message,
-    Sub: Session._take_sub,
-    Unsub: Session._take_unsub,
-    RSub: Session._take_interest,
-    LSub: Session._take_interest,
-    RUnsub: Session._take_no_interest,
-    LUnsub: Session._take_no_interest,
+    Info: Session._on_info,
+    Connect: Session._on_connect,
+    Err: Session._on_error,
+    Ok: Session._on_ok,
+    Ping: Session._on_ping,
+    Pong: Session._on_pong,
+    Pub: Session._on_publish,
+    HPub: Session._on_publish,
+    Msg: Session._on_delivery,
+    HMsg: Session._on_delivery,
+    RMsg: Session._on_message,
+    RHMsg: Session._on_message,
+    LMsg: Session._on_message,
+    Sub: Session._on_sub,
+    Unsub: Session._on_unsub,
+    RSub: Session._on_interest,
+    LSub: Session._on_interest,
+    RUnsub: Session._on_no_interest,
+    LUnsub: Session._on_no_interest,
 }

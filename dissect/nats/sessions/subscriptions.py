@@ -1,9 +1,9 @@
-"""What one side of a client connection subscribed to, by sid.
+"""The subscriptions of one endpoint of a client connection, by sid.
 
-A subscription ends by UNSUB, by its last message (UNSUB with a maximum counts all since the SUB, and what
-was delivered already), by an -ERR that refuses it, or with its session. Messages that were on their way
-when it ended still count for it. A message for a sid whose SUB was not captured opens one whose subject
-is unknown. On 1.x routes both sides subscribe like that.
+A subscription ends by UNSUB, by its last message (the maximum of an UNSUB counts all messages since the SUB),
+by an -ERR that refuses it, or with its session. Messages that were in flight when it ended still count. A
+message for a sid whose SUB was not captured opens a subscription with unknown subject. On routes of 1.x
+servers both endpoints subscribe like that.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ..records import SubscriptionRecord, text_of
 from ..types import Direction
 from .quota import EntryQuota
 
-# How many that have ended may still get messages, and for how long after.
+# How many ended subscriptions may still receive messages, and for how long.
 _ENDING = 1024
 _ENDING_NS = 10 * 10**9
-# Among how many of the latest a refused one is looked for.
+# The number of latest subscriptions among which a refused one is searched.
 _RECENT = 256
 
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """One subscription, or, on links between servers, one interest. `subject` is empty where unknown."""
+    """One subscription or, on connections between servers, one interest. `subject` is empty if unknown."""
 
     sid: bytes
     subject: bytes = b""
@@ -45,13 +45,13 @@ class Subscription:
     _is_valid: bool | None = None
 
     def end(self, close: str, ts_ns: int) -> None:
-        """It ended, and so."""
+        """Ends the subscription for the reason `close`."""
         self.close = close
         self.closed_ns = ts_ns
 
     @property
     def has_valid_subject(self) -> bool:
-        """Whether one can subscribe to its subject. Found out once: each -ERR asks it of many."""
+        """Whether the subject is valid for a subscription. Cached, because each -ERR checks many."""
         if self._is_valid is None:
             try:
                 check_subscribe(self.subject)
@@ -62,29 +62,30 @@ class Subscription:
 
 
 Emit = Callable[[Subscription], None]
-Forgot = Callable[[int], None]
+OnForgotten = Callable[[int], None]
 
 
 class Subscriptions:
-    """Those of one side. `emit` gets each once when nothing more can happen to it. `opened` counts
-    them. `forgot` is told how many were given up because there was no room."""
+    """The subscriptions of one endpoint. `emit` is called once for each, when nothing more can change it.
+    `opened` counts all of them. `on_forgotten` is called with the number of subscriptions that were dropped
+    because the quota was used up."""
 
-    def __init__(self, budget: EntryQuota, emit: Emit, forgot: Forgot) -> None:
+    def __init__(self, budget: EntryQuota, emit: Emit, on_forgotten: OnForgotten) -> None:
         self.by_sid: dict[bytes, Subscription] = {}
         self.opened = 0
         self._budget = budget
         self._emit = emit
-        self._forgot = forgot
+        self._on_forgotten = on_forgotten
         self._ending: deque[Subscription] = deque()
         self._recent: deque[Subscription] = deque(maxlen=_RECENT)
 
     def open(self, frame: Sub, ts_ns: int) -> bool:
-        """A SUB. False if its sid is in use: the server goes on with the first (processSubEx)."""
+        """Adds a SUB. Returns False if its sid is in use: the server keeps the first one (processSubEx)."""
         known = self.by_sid.get(frame.sid)
         if known:
             if known.close is None:
                 if known.opened_ns is None and known.max_msgs is None:
-                    # Its first messages came before it: packets of the two directions changed places.
+                    # Its first messages came before the SUB: packets of the two directions were reordered.
                     known.subject, known.queue, known.opened_ns = frame.subject, frame.queue, ts_ns
                     self._recent.append(known)
                     return True
@@ -97,7 +98,7 @@ class Subscriptions:
         return True
 
     def unsub(self, frame: Unsub, ts_ns: int) -> None:
-        """An UNSUB; one for a sid that is not open means nothing."""
+        """Adds an UNSUB; it has no effect if the sid is not open."""
         sub = self.by_sid.get(frame.sid)
         if sub is None or sub.close:
             return
@@ -108,8 +109,8 @@ class Subscriptions:
         self.ended(sub, "auto" if frame.max_msgs else "unsub", ts_ns)
 
     def deliver(self, sums: Mapping[bytes, Sequence[int]]) -> bool:
-        """Messages and their bytes by sid, in the order in which the sids came first. False, and nothing was
-        done, where it matters which message came when."""
+        """Adds messages and their bytes by sid, in the order of the first message of each sid. Returns False
+        and changes nothing if the order of these messages matters."""
         by_sid = self.by_sid
         if len(sums) - len(by_sid.keys() & sums.keys()) > self._budget.left:
             return False
@@ -124,11 +125,11 @@ class Subscriptions:
         return True
 
     def unknown(self, sid: bytes) -> Subscription:
-        """A message came for a sid that is not open."""
+        """Opens a subscription for a message whose sid is not open."""
         return self._add(Subscription(sid))
 
     def ended(self, sub: Subscription, close: str, ts_ns: int) -> None:
-        """A subscription ended; messages may still be on their way."""
+        """Ends a subscription that may still receive messages in flight."""
         sub.end(close, ts_ns)
         ending = self._ending
         ending.append(sub)
@@ -136,7 +137,8 @@ class Subscriptions:
             self._release(ending.popleft())
 
     def refuse(self, text: bytes, ts_ns: int) -> None:
-        """An -ERR came: perhaps it refuses one of the latest. Only a violation says of which."""
+        """Adds an -ERR, which may refuse one of the latest subscriptions. Only a permissions violation names
+        it."""
         lower = text.lower()
         violation = read_violation(text)
         found: Subscription | None = None
@@ -154,11 +156,11 @@ class Subscriptions:
             self.ended(found, "refused", ts_ns)
 
     def recharge(self) -> None:
-        """The budget is another one, which knows nothing of these."""
+        """Charges a new quota for the subscriptions that are stored here."""
         self._budget.charge(len(self.by_sid))
 
     def finish(self, ts_ns: int | None) -> None:
-        """Nothing more comes; `ts_ns` is when the session ended, None if it did not."""
+        """Ends all subscriptions. `ts_ns` is when the session ended; None if its end was not captured."""
         for sub in self.by_sid.values():
             if sub.close is None and ts_ns is not None:
                 sub.end("session", ts_ns)
@@ -166,7 +168,7 @@ class Subscriptions:
         self._budget.release(len(self.by_sid))
         self.by_sid.clear()
         self._ending.clear()
-        del self._emit, self._forgot  # the session's, which would not be freed at once in a cycle
+        del self._emit, self._on_forgotten  # bound to the session: a reference cycle
 
     def _first(self, fits: Callable[[Subscription], bool]) -> Subscription | None:
         return next((sub for sub in self._recent if not sub.close and fits(sub)), None)
@@ -176,19 +178,19 @@ class Subscriptions:
         if not self._budget.acquire(1):
             self._forget()
             if not self._budget.acquire(1):
-                self._forgot(1)
+                self._on_forgotten(1)
                 self._emit(sub)
                 return sub
         self.by_sid[sub.sid] = sub
         return sub
 
     def _forget(self) -> None:
-        """Gives up the older half, so that the search for the oldest is rare."""
+        """Drops the older half at once, so that searching for the oldest is rare."""
         oldest = list(islice(self.by_sid.values(), (len(self.by_sid) + 1) // 2))
         for sub in oldest:
             self._release(sub)
         if oldest:
-            self._forgot(len(oldest))
+            self._on_forgotten(len(oldest))
 
     def _release(self, sub: Subscription) -> None:
         if self.by_sid.get(sub.sid) is sub:
@@ -198,7 +200,7 @@ class Subscriptions:
 
 
 def subscription_row(session: str, sender: Direction, sub: Subscription) -> SubscriptionRecord:
-    """The row of a subscription, as it is now."""
+    """The row of a subscription in its present state."""
     return SubscriptionRecord(
         session=session,
         sid=text_of(sub.sid) or None,
