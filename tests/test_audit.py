@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -25,34 +27,38 @@ from dissect.nats.tables import TABLES
 
 from tests.support.paths import CAPTURES, ROOT
 from tests.support.requirements import missing
-from tests.support.spark import lack
+from tests.support.spark import lack, submit_arguments
 
-# Starting Spark twice and six questions take a while where other tests run.
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Starting Spark and six questions take a while where other tests run.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
 AUDIT = ROOT / "samples" / "audit.py"
 SECTION = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
 SECRETS = ("s3cret", "hunter2", "m0ney", "guess", "t0ken-for-all", "wr0ng")
-SMALL = {
-    "spark.master": "local[2]",
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # which is sooner done with little data
-}
 
 
 def audit(folder: Path) -> subprocess.CompletedProcess[str]:
-    conf = " ".join(f"--conf {key}={value}" for key, value in SMALL.items())
     own = {"PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
     return subprocess.run(
         [sys.executable, AUDIT, folder],
-        env={**os.environ, **own, "PYSPARK_SUBMIT_ARGS": f"{conf} pyspark-shell"},
+        env={**os.environ, **own, "PYSPARK_SUBMIT_ARGS": submit_arguments()},
         capture_output=True,
         text=True,
         timeout=200,
     )
+
+
+def audit_here(folder: Path, output: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """The same program in this process and the session of the other tests: status, output, errors."""
+    output.readouterr()
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setattr(sys, "argv", ["audit.py", str(folder)])
+        runpy.run_path(str(AUDIT), run_name="__main__")
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, *output.readouterr()
 
 
 def answers(output: str) -> dict[str, list[list[str]]]:
@@ -111,12 +117,14 @@ def test_it_finds_what_the_samples_hold(tmp_path: Path) -> None:
     assert re.fullmatch(told, done.stdout.rstrip()), done.stdout
 
 
-def test_it_says_no_more_than_is_proven(tmp_path: Path) -> None:
-    write(tmp_path, talk())
-    done = audit(tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "\x1b" not in done.stdout
-    found = answers(done.stdout)
+def test_it_says_no_more_than_is_proven(
+    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, conversation())
+    status, output, errors = audit_here(tmp_path, capsys)
+    assert status == 0, errors
+    assert "\x1b" not in output
+    found = answers(output)
     assert found["Plaintext credentials"] == found["Sessions that ended in error"] == []
     nobody, unseen = "nobody listened (503)", "no subscriber in these captures"
     assert found["Subjects nobody subscribed to, as far as can be seen"] == [
@@ -138,7 +146,7 @@ def test_it_says_no_more_than_is_proven(tmp_path: Path) -> None:
     ]
 
 
-def talk() -> dict[str, Sequence[Record]]:
+def conversation() -> dict[str, Sequence[Record]]:
     """Over TLS that somebody could read, with a hole, and with a subject that clears screens."""
     published = "one one.two one.two.three x.two.a x.two.b ax.b deep.er.still late refused void"
     return {
@@ -253,9 +261,11 @@ def test_it_says_in_a_line_what_is_missing(lacking: str, told: str) -> None:
     assert (done.stdout, done.returncode) == ("", 2)
 
 
-def test_a_folder_without_tables_is_told(tmp_path: Path) -> None:
-    done = audit(tmp_path)
-    assert done.returncode == 2
-    last = done.stderr.splitlines()[-1]
+def test_a_folder_without_tables_is_told(
+    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _, errors = audit_here(tmp_path, capsys)
+    assert status == 2
+    last = errors.splitlines()[-1]
     assert f"audit: no frames in {tmp_path}: nats-dissect spark" in last
     assert named(last) == named(SECTION)

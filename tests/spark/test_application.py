@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.grown import ROOT, with_toys
+from tests.support.spark import submit_arguments
 
 # Two jobs in a Spark of their own take a while where other tests run.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -23,7 +24,7 @@ from dissect.nats.spark.api import JobOptions, dissect
 from dissect.nats.tables import TABLES
 
 out, *paths = sys.argv[1:]
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark = SparkSession.builder.getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 
 def rows(made, table):
@@ -47,6 +48,7 @@ def test_rows_are_those_of_the_command_line(tmp_path: Path) -> None:
     paths = [captures / "core-2.15.1.pcap", captures / "damaged-loss-reorder.pcap"]
     paths += [captures / "cluster-2.15.1.pcap"]
     here = {**os.environ, "PYTHONPATH": str(package), "PYSPARK_PYTHON": sys.executable}
+    here["PYSPARK_SUBMIT_ARGS"] = submit_arguments()
     command = [sys.executable, "-c", SCRIPT, str(tmp_path / "out"), *map(str, paths)]
     done = subprocess.run(command, cwd=package, env=here, capture_output=True, text=True)
     assert done.stdout.endswith("equal\n"), done.stderr[-4000:]
