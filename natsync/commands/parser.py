@@ -35,6 +35,7 @@ environment: """ + ", ".join(ENVIRONMENT.values())
 GROUPS = {
     "stream": "JetStream streams: list, show, create, change, purge, read, delete",
     "consumer": "JetStream consumers: list, show, create, change, pause, delete",
+    "streaming": "NATS Streaming (STAN) channels: publish, subscribe",
 }
 """Groups of commands, in files of their names; a file is loaded when its group is asked for."""
 

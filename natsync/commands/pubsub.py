@@ -16,14 +16,14 @@ from ..message import Msg
 from .output import show
 from .reporting import Reporter
 
-__all__ = ["DONE", "FAILED", "pub", "reply", "request", "rtt", "sub"]
+__all__ = ["DONE", "FAILED", "pub", "read_data", "reply", "request", "rtt", "sub"]
 
 DONE, FAILED = 0, 1
 
 
 def pub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Publishes, and waits until the server has taken all of it; the last one brings any refusal."""
-    data, headers = _data(args.data), _headers(args)
+    data, headers = read_data(args.data), _headers(args)
     count = args.count or 1
     for _ in range(count - 1):
         nc.publish(args.subject, data, reply=args.reply or None, headers=headers)
@@ -37,7 +37,7 @@ def pub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 def request(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Asks `--count` times, and prints one reply, or up to `--replies`, to each."""
-    data, headers = _data(args.data), _headers(args)
+    data, headers = read_data(args.data), _headers(args)
     for _ in range(args.count or 1):
         if args.replies is None:
             show(nc.request(args.subject, data, timeout=args.timeout, headers=headers), args.form)
@@ -78,7 +78,7 @@ def sub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 def reply(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Prints requests, and answers each; one that cannot be answered does not end it."""
-    data, headers = None if args.data is None else _data(args.data), _headers(args)
+    data, headers = None if args.data is None else read_data(args.data), _headers(args)
 
     def answer(msg: Msg) -> None:
         try:
@@ -113,7 +113,8 @@ def _listen(
     return FAILED if lost or reporter.failed else DONE
 
 
-def _data(given: str) -> bytes:
+def read_data(given: str) -> bytes:
+    """The payload that the command line names: its bytes, or standard input for `-`."""
     if given != "-":
         return given.encode("utf-8", "surrogateescape")
     return sys.stdin.buffer.read() if sys.stdin else b""
