@@ -216,15 +216,27 @@ class Client(Requests):
         domain: str | None = None,
         prefix: str | None = None,
         timeout: float | None = REQUEST_TIMEOUT,
+        *,
+        publish_window: int = 4000,
+        publish_stall: float | None = REQUEST_TIMEOUT,
     ) -> JetStream:
         """Returns a JetStream context for this account, for another `domain`, or for an API imported under
         `prefix`.
 
         `timeout` applies to each of its calls that has no timeout of its own; None waits for ever.
+        `publish_async` leaves up to `publish_window` messages without acknowledgement, and waits
+        `publish_stall` seconds for room.
         """
         from .jetstream import JetStream  # doubles what `import natsync` would take
 
-        return JetStream(self, domain=domain, prefix=prefix, timeout=timeout)
+        return JetStream(
+            self,
+            domain=domain,
+            prefix=prefix,
+            timeout=timeout,
+            publish_window=publish_window,
+            publish_stall=publish_stall,
+        )
 
     def flush(self, timeout: float | None = FLUSH_TIMEOUT) -> None:
         """Returns when the server has processed everything that this client sent before.

@@ -25,7 +25,7 @@ from .errors import (
 )
 from .json_object import JSONObject
 
-__all__ = ["API", "Default", "TIMEOUT", "Timeout", "check_kept", "decode_object"]
+__all__ = ["API", "Default", "TIMEOUT", "Timeout", "check_kept", "decode_object", "wait_time"]
 
 _T = TypeVar("_T")
 

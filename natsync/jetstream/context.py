@@ -20,17 +20,24 @@ from .errors import StreamNotFoundError
 from .infos import AccountInfo, StreamInfo
 from .names import check_stream_name
 from .ordered_consumer import OrderedConsumer
+from .publish_window import PublishWindow
 from .publishing import PubAck, PublishOptions, publish
 from .push import PushConsumer
 from .stream import Stream, read_name, stream_info
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from typing_extensions import Unpack
 
     from ..kv import KeyValue, KeyValueConfig, KeyValueStatus
     from ..object_store import ObjectStore, ObjectStoreConfig, ObjectStoreStatus
 
 __all__ = ["JetStream"]
+
+
+PUBLISH_WINDOW = 4000
+"""Messages without acknowledgement (nats.go: defaultAsyncPubAckInflight)."""
 
 
 class JetStream:
@@ -48,8 +55,11 @@ class JetStream:
         domain: str | None = None,
         prefix: str | None = None,
         timeout: float | None = REQUEST_TIMEOUT,
+        publish_window: int = PUBLISH_WINDOW,
+        publish_stall: float | None = REQUEST_TIMEOUT,
     ) -> None:
         self._api = API(core, domain, prefix, timeout)
+        self._window = PublishWindow(self._api, publish_window, publish_stall)
 
     @property
     def api(self) -> API:
@@ -116,6 +126,35 @@ class JetStream:
         no connection or no leader.
         """
         return publish(self._api, subject, data, headers, timeout, options)
+
+    def publish_async(
+        self,
+        subject: str,
+        data: Data = b"",
+        *,
+        headers: HeadersLike | None = None,
+        timeout: Timeout = TIMEOUT,
+        **options: Unpack[PublishOptions],
+    ) -> Future[PubAck]:
+        """Publishes a message, and returns the future of its acknowledgement. For `options` see
+        PublishOptions.
+
+        While `publish_window` messages are not acknowledged it waits, up to `publish_stall` seconds, then
+        it raises TooManyStalledMsgsError. The future fails with what `publish` raises; a lost connection
+        fails all that have no `msg_id`, while those that have one are published again until their
+        timeout. Functions passed to `add_done_callback` run on the callback thread.
+        """
+        return self._window.publish(subject, data, headers, timeout, options)
+
+    @property
+    def publish_async_pending(self) -> int:
+        """How many messages of `publish_async` have neither an acknowledgement nor an error."""
+        return self._window.pending
+
+    def wait_all(self, timeout: Timeout = TIMEOUT) -> bool:
+        """Waits until every message of `publish_async` has an acknowledgement or an error, up to
+        `timeout` seconds; returns whether that is so. The futures say what became of each."""
+        return self._window.wait(self._api.seconds(timeout))
 
     def consumer(self, stream: str, name: str) -> Consumer:
         """A consumer that exists. Raises ConsumerNotFoundError, StreamNotFoundError."""

@@ -31,14 +31,23 @@ from .errors import (
 )
 from .schedule import Schedule, format_ttl
 
-__all__ = ["PubAck", "PublishOptions", "Rollup", "message_headers", "publish", "read_ack"]
+__all__ = [
+    "RETRIED_WITH_ID",
+    "RETRY_WAIT",
+    "PubAck",
+    "PublishOptions",
+    "Rollup",
+    "message_headers",
+    "publish",
+    "read_ack",
+]
 
 RETRIES = 2
 RETRY_WAIT = 0.25
 """How often, and after how many seconds, a publish that nobody answers is tried again (nats.go:
 DefaultPubRetryWait)."""
 
-_RETRIED_WITH_ID = (ConnectionReconnectingError, DuplicateMsgIdError, JetStreamUnavailableError)
+RETRIED_WITH_ID = (ConnectionReconnectingError, DuplicateMsgIdError, JetStreamUnavailableError)
 """The message may be stored; with an id it is not stored again."""
 
 _T = TypeVar("_T")
@@ -133,7 +142,7 @@ def publish(
             attempts += 1
             if attempts > RETRIES and not has_id or until < monotonic() + RETRY_WAIT:
                 raise NoStreamResponseError(subject) from error
-        except _RETRIED_WITH_ID:
+        except RETRIED_WITH_ID:
             if not has_id or until < monotonic() + RETRY_WAIT:
                 raise
         api.pause(RETRY_WAIT)
