@@ -6,6 +6,7 @@
 0
 """
 
+from .batches import AtomicBatch, FastBatch
 from .configs import (
     ConsumerConfig,
     ConsumerLimits,
@@ -40,6 +41,7 @@ from .consuming import ConsumeContext
 from .context import JetStream
 from .errors import (
     APIError,
+    BatchClosedError,
     BatchPublishError,
     ConsumerExistsError,
     ConsumerNameInUseError,
@@ -109,6 +111,8 @@ __all__ = [
     "APIStats",
     "AccountInfo",
     "AccountLimits",
+    "AtomicBatch",
+    "BatchClosedError",
     "BatchPublishError",
     "CantAckIfConsumerAckNoneError",
     "ClusterInfo",
@@ -128,6 +132,7 @@ __all__ = [
     "DuplicateMsgIdError",
     "ErrorInfo",
     "ExternalStream",
+    "FastBatch",
     "FilterSubjectsError",
     "InsufficientResourcesError",
     "InvalidConsumerNameError",

@@ -13,6 +13,7 @@ from ..core import Core
 from ..message import Data, HeadersLike
 from ..options import REQUEST_TIMEOUT
 from .api import API, TIMEOUT, Timeout, check_kept
+from .batches import FLOW, AtomicBatch, FastBatch
 from .configs import ConsumerConfig, StreamConfig
 from .consumer import Consumer
 from .consumers import consumer_info
@@ -155,6 +156,16 @@ class JetStream:
         """Waits until every message of `publish_async` has an acknowledgement or an error, up to
         `timeout` seconds; returns whether that is so. The futures say what became of each."""
         return self._window.wait(self._api.seconds(timeout))
+
+    def atomic_batch(self) -> AtomicBatch:
+        """A batch of up to 1000 messages that one stream stores together or not at all (server 2.12; stream
+        `allow_atomic`)."""
+        return AtomicBatch(self._api)
+
+    def fast_batch(self, flow: int = FLOW) -> FastBatch:
+        """A batch of any number of messages that one stream stores as they come, with one acknowledgement
+        for up to `flow` of them (server 2.14; stream `allow_batched`)."""
+        return FastBatch(self._api, flow)
 
     def consumer(self, stream: str, name: str) -> Consumer:
         """A consumer that exists. Raises ConsumerNotFoundError, StreamNotFoundError."""

@@ -13,6 +13,7 @@ from ..errors import Error, Facts, NoRespondersError
 
 __all__ = [
     "APIError",
+    "BatchClosedError",
     "BatchPublishError",
     "ConsumerExistsError",
     "ConsumerNameInUseError",
@@ -169,6 +170,15 @@ class ScheduleError(APIError):
 
 class BatchPublishError(APIError):
     """A batch was refused: the stream allows none, it is incomplete, too large, or was abandoned."""
+
+
+class BatchClosedError(JetStreamError, RuntimeError):
+    """A call on a batch that has ended: committed, discarded, closed or refused, as `end` says."""
+
+    end: str
+
+    def __str__(self) -> str:
+        return f"the batch has ended: it was {self.end}"
 
 
 class NoStreamResponseError(NoRespondersError, JetStreamError):

@@ -1,0 +1,313 @@
+"""Messages published in batches: all or none of them (ADR-50, server 2.12), or fast (server 2.14).
+
+An atomic batch is stored when it is committed: up to 1000 messages, in which no message of others stands.
+A fast batch is stored as it comes, acknowledged in windows that the server sizes; it stops at the first
+message that is lost or refused.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from time import monotonic
+from typing import TYPE_CHECKING, NoReturn
+from uuid import uuid4
+
+from .._checks import check_count
+from ..errors import NextMsgTimeoutError, OptionError, RequestTimeoutError
+from ..message import Data, Headers, HeadersLike, Msg, is_no_responders
+from .api import API, TIMEOUT, Timeout, decode_object
+from .errors import (
+    BatchClosedError,
+    BatchPublishError,
+    InvalidPubAckError,
+    JetStreamError,
+    NoStreamResponseError,
+    UnsupportedError,
+    api_error,
+)
+from .publishing import PubAck, PublishOptions, message_headers, read_ack
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["AtomicBatch", "FastBatch"]
+
+ATOMIC_SINCE, EOB_SINCE, FAST_SINCE = "2.12", "2.14", "2.14"
+FLOW = 200
+"""Messages for one acknowledgement, at most; the server may ask for fewer."""
+WINDOWS = 2
+"""How many acknowledgements may be missing while messages are sent."""
+IN_FLIGHT = 1000
+
+_START, _APPEND, _COMMIT, _COMMIT_WITHOUT, _PING = range(5)
+
+
+class AtomicBatch:
+    """Messages that a stream stores together or not at all; nobody sees them before the commit. Made by
+    `JetStream.atomic_batch`; for one thread. A `with` block that ends without `commit` discards it.
+
+    Expectations (`expected_last_seq` in the first message alone) are checked at the commit.
+    """
+
+    def __init__(self, api: API) -> None:
+        api.need("an atomic batch", ATOMIC_SINCE)
+        self.id = uuid4().hex
+        self._api = api
+        self._window = api.core.open_window(IN_FLIGHT, _read_step)
+        self._sent: deque[Future[PubAck | None]] = deque()
+        self._last_subject = ""
+        self._count = 0
+        self._closed = ""
+
+    def __len__(self) -> int:
+        """How many messages it has."""
+        return self._count
+
+    def add(
+        self,
+        subject: str,
+        data: Data = b"",
+        *,
+        headers: HeadersLike | None = None,
+        **options: Unpack[PublishOptions],
+    ) -> None:
+        """Adds a message. The first one waits until the stream has accepted the batch.
+
+        Raises BatchPublishError, or another APIError, for what the stream refuses, perhaps an earlier
+        message: nothing is stored then. Raises BatchClosedError after the end, and what
+        `JetStream.publish` raises.
+        """
+        self._check_open()
+        sent = self._headers(headers, options, "")
+        future = self._window.request(subject, data, timeout=self._api.timeout, headers=sent)
+        self._count += 1
+        self._last_subject = subject
+        self._sent.append(future)
+        if self._count == 1:
+            self._settle(all_of_them=True)
+        self._settle(all_of_them=False)
+
+    def commit(
+        self,
+        subject: str = "",
+        data: Data = b"",
+        *,
+        headers: HeadersLike | None = None,
+        **options: Unpack[PublishOptions],
+    ) -> PubAck:
+        """Stores the batch with this message as its last one; without a subject, as it is (server 2.14).
+        Raises as `add`; after RequestTimeoutError and ConnectionReconnectingError all is stored, or
+        nothing."""
+        self._check_open()
+        if not subject:
+            if not self._count:
+                raise OptionError("subject", "must be given: the batch is empty")
+            self._api.need("committing a batch without a message", EOB_SINCE)
+        self._settle(all_of_them=True)
+        sent = self._headers(headers, options, "1" if subject else "eob")
+        self._closed = "committed"
+        future = self._window.request(
+            subject or self._last_subject, data, timeout=self._api.timeout, headers=sent
+        )
+        ack = future.result()
+        if ack is None:
+            raise InvalidPubAckError(subject or self._last_subject, "0 bytes that are no JSON")
+        return ack
+
+    def discard(self) -> None:
+        """Ends it; nothing is stored. The server forgets it after ten seconds."""
+        self._closed = self._closed or "discarded"
+
+    def __enter__(self) -> AtomicBatch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
+
+    def _headers(
+        self, headers: HeadersLike | None, options: PublishOptions, commit: str
+    ) -> Headers:
+        own = {"Nats-Batch-Id": self.id, "Nats-Batch-Sequence": str(self._count + 1)}
+        if commit:
+            own["Nats-Batch-Commit"] = commit
+        asked = Headers(message_headers(self._api, headers, options) or {})
+        return Headers([*asked.fields, *own.items()])
+
+    def _settle(self, all_of_them: bool) -> None:
+        """Raises what has become of messages before."""
+        while self._sent and (all_of_them or self._sent[0].done()):
+            try:
+                stored = self._sent.popleft().result()
+            except BaseException:
+                self._closed = "refused"
+                raise
+            if stored is not None:  # a server, or a stream, that takes the batch for plain messages
+                self._closed = "refused"
+                raise UnsupportedError("an atomic batch", ATOMIC_SINCE, "")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BatchClosedError(self._closed)
+
+
+def _read_step(subject: str, reply: Msg) -> PubAck | None:
+    if reply.data:
+        return read_ack(reply.data, subject)
+    if is_no_responders(reply):
+        raise NoStreamResponseError(subject)
+    return None
+
+
+class FastBatch:
+    """Messages that a stream stores as they come, faster than one by one, and in order. Made by
+    `JetStream.fast_batch`; for one thread. A `with` block that ends without `commit` leaves stored what is.
+
+    `stored` says how many messages are stored for sure.
+    """
+
+    def __init__(self, api: API, flow: int = FLOW) -> None:
+        check_count(flow=flow)
+        if flow < 1:
+            raise OptionError("flow", "must be at least 1")
+        api.need("a fast batch", FAST_SINCE)
+        self.stored = 0
+        self._api = api
+        self._flow = flow
+        self._inbox = api.core.new_inbox()
+        self._replies = api.core.subscribe(f"{self._inbox}.>")
+        self._window = flow
+        self._count = 0
+        self._subject = ""
+        self._is_accepted = False
+        self._ack: PubAck | None = None
+        self._error: JetStreamError | None = None
+        self._closed = ""
+
+    def __len__(self) -> int:
+        """How many messages it has."""
+        return self._count
+
+    def add(
+        self,
+        subject: str,
+        data: Data = b"",
+        *,
+        headers: HeadersLike | None = None,
+        **options: Unpack[PublishOptions],
+    ) -> None:
+        """Adds a message; waits while too many are not acknowledged.
+
+        Raises BatchPublishError, or another APIError, where the stream has refused a message or missed one;
+        RequestTimeoutError where it does not answer. `stored` messages are stored then.
+        """
+        self._send(subject, data, headers, options, _APPEND if self._count else _START)
+        if self._count == 1:
+            self._wait(lambda: self._is_accepted, TIMEOUT)
+        limit = self._count - WINDOWS * self._window
+        self._wait(lambda: self.stored >= limit, TIMEOUT)
+
+    def commit(
+        self,
+        subject: str = "",
+        data: Data = b"",
+        *,
+        headers: HeadersLike | None = None,
+        timeout: Timeout = TIMEOUT,
+        **options: Unpack[PublishOptions],
+    ) -> PubAck:
+        """Ends the batch with this message, or, without a subject, as it is, and returns when all is
+        stored. Raises as `add`."""
+        if not subject and not self._count:
+            raise OptionError("subject", "must be given: the batch is empty")
+        op = _COMMIT if subject else _COMMIT_WITHOUT
+        self._send(subject or self._subject, data, headers, options, op)
+        try:
+            self._wait(lambda: self._ack is not None, timeout)
+        finally:
+            self.close()
+        assert self._ack
+        return self._ack
+
+    def close(self) -> None:
+        """Ends it; what is stored stays."""
+        self._closed = self._closed or "closed"
+        self._replies.unsubscribe()
+
+    def __enter__(self) -> FastBatch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _send(
+        self,
+        subject: str,
+        data: Data,
+        headers: HeadersLike | None,
+        options: PublishOptions,
+        op: int,
+    ) -> None:
+        if self._closed:
+            raise BatchClosedError(self._closed)
+        sent = message_headers(self._api, headers, options) if options else headers
+        reply = f"{self._inbox}.{self._flow}.fail.{self._count + 1}.{op}.$FI"
+        self._api.core.publish(subject, data, reply=reply, headers=sent)
+        self._count += op != _COMMIT_WITHOUT
+        self._subject = subject
+
+    def _wait(self, done: Callable[[], bool], timeout: Timeout) -> None:
+        """Takes replies until `done()`, and all that are there; at half time it asks for the last one
+        again."""
+        seconds = self._api.seconds(timeout)
+        until = monotonic() + seconds / 2
+        is_asked = False
+        while self._error or not done() or self._replies.pending_msgs:
+            try:
+                msg = self._replies.next_msg(max(0.0, until - monotonic()))
+            except NextMsgTimeoutError:
+                if is_asked or self._error:
+                    self.close()
+                    raise self._error or RequestTimeoutError(self._subject, seconds) from None
+                is_asked, until = True, until + seconds / 2
+                reply = f"{self._inbox}.{self._flow}.fail.{self._count}.{_PING}.$FI"
+                self._api.core.publish(self._subject, reply=reply)
+            else:
+                self._take(msg)
+
+    def _take(self, msg: Msg) -> None:
+        """Reads one reply. After `gap` and `err` the server ends the batch, and says how much of it is
+        stored."""
+        if is_no_responders(msg):
+            self._end(NoStreamResponseError(self._subject))
+        said = decode_object(msg.data, self._subject)
+        kind, seq = said.get("type"), said.get("seq")
+        if kind == "ack" and isinstance(seq, int):
+            self._is_accepted = True
+            self.stored = max(self.stored, seq)
+            self._window = max(1, _whole(said.get("msgs")) or self._window)
+        elif kind == "gap":
+            text = f"message {said.get('last_seq')} of the batch was lost: {seq} came next"
+            self._error = self._error or BatchPublishError(400, 0, text)
+        elif kind == "err":
+            self._error = self._error or api_error(said.get("error"))
+        elif "error" in said:
+            self._end(self._error or api_error(said["error"]))
+        else:
+            ack = read_ack(msg.data, self._subject)
+            if not ack.batch_id:  # a stream that takes it for a plain message
+                self._end(UnsupportedError("a fast batch", FAST_SINCE, ""))
+            self.stored = ack.batch_count
+            if self._error or ack.batch_count < self._count:
+                text = f"the batch ended after {ack.batch_count} of {self._count} messages"
+                self._end(self._error or BatchPublishError(400, 0, text))
+            self._ack = ack
+
+    def _end(self, error: JetStreamError) -> NoReturn:
+        self.close()
+        raise error
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
