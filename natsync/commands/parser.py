@@ -36,6 +36,9 @@ GROUPS = {
     "stream": "JetStream streams: list, show, create, change, purge, read, delete",
     "consumer": "JetStream consumers: list, show, create, change, pause, delete",
     "streaming": "NATS Streaming (STAN) channels: publish, subscribe",
+    "kv": "key-value buckets: list, show, create, change, delete; get, put, delete and watch keys",
+    "object": "object stores: list, show, create, change, delete; put, get, link and watch objects",
+    "service": "services: list, ping, show, measure",
 }
 """Groups of commands, in files of their names; a file is loaded when its group is asked for."""
 

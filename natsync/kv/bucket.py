@@ -19,6 +19,7 @@ from ..jetstream import (
 )
 from ..jetstream.publishing import PublishOptions
 from ..message import Data, HeadersLike
+from .config import KeyValueConfig, bucket_config
 from .entry import Entry, Operation
 from .errors import (
     BadBucketError,
@@ -55,6 +56,11 @@ class KeyValueStatus:
     compressed: bool
     info: StreamInfo
     backing_store: str = "JetStream"
+
+    @property
+    def config(self) -> KeyValueConfig:
+        """Its configuration: change it with `dataclasses.replace`, for `update_key_value`."""
+        return bucket_config(self.info.config)
 
     @classmethod
     def of(cls, info: StreamInfo) -> KeyValueStatus:

@@ -17,7 +17,7 @@ from ..jetstream.configs import (
 )
 from .naming import STREAM_PREFIX, check_bucket, stream_name
 
-__all__ = ["MAX_HISTORY", "KeyValueConfig", "stream_config"]
+__all__ = ["MAX_HISTORY", "KeyValueConfig", "bucket_config", "stream_config"]
 
 MAX_HISTORY = 64
 _DUPLICATE_WINDOW = 120.0
@@ -93,6 +93,32 @@ def stream_config(config: KeyValueConfig) -> StreamConfig:
     if config.mirror:
         return replace(made, mirror=_named(config.mirror), mirror_direct=True)
     return replace(made, sources=[_source(source, config.bucket) for source in config.sources])
+
+
+def bucket_config(config: StreamConfig) -> KeyValueConfig:
+    """The bucket that a stream is; ValueError where no bucket is like that."""
+    return KeyValueConfig(
+        config.name.removeprefix(STREAM_PREFIX),
+        description=config.description,
+        history=config.max_msgs_per_subject,
+        ttl=config.max_age,
+        limit_marker_ttl=config.subject_delete_marker_ttl,
+        max_bytes=config.max_bytes,
+        max_value_size=config.max_msg_size,
+        storage=config.storage,
+        replicas=config.num_replicas,
+        placement=config.placement,
+        republish=config.republish,
+        mirror=config.mirror,
+        sources=config.sources,
+        compression=config.compression != "none",
+        metadata=_own_metadata(config),
+    )
+
+
+def _own_metadata(config: StreamConfig) -> dict[str, str]:
+    """The metadata that a user gave; the server adds its own (ADR-44)."""
+    return {key: value for key, value in config.metadata.items() if not key.startswith("_nats.")}
 
 
 def _named(source: StreamSource) -> StreamSource:

@@ -55,11 +55,12 @@ def control_subject(verb: Verb, name: str = "", id: str = "", prefix: str = PREF
     return ".".join(filter(None, (prefix, verb.value, name, id)))
 
 
-def check_name(name: str, option: str = "name") -> None:
-    """For names of services and endpoints."""
-    check_text(**{option: name})
+def check_name(name: str) -> str:
+    """Returns `name`, of a service or an endpoint."""
+    check_text(name=name)
     if not _NAME.fullmatch(name):
-        raise OptionError(option, f"{name!r} is not made of letters A-Z, digits, '-' and '_' alone")
+        raise OptionError("name", f"{name!r} is not made of letters A-Z, digits, '-' and '_' alone")
+    return name
 
 
 def check_version(version: str) -> None:

@@ -8,9 +8,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from .._checks import check_count, check_seconds
 from ..errors import OptionError
 from ..jetstream.configs import Placement, StorageType, StreamConfig
-from .naming import check_store_name, stream_name
+from .naming import STREAM_PREFIX, check_store_name, stream_name
 
-__all__ = ["ObjectStoreConfig", "stream_config"]
+__all__ = ["ObjectStoreConfig", "store_config", "stream_config"]
 
 
 @dataclass(frozen=True)
@@ -52,4 +52,20 @@ def stream_config(config: ObjectStoreConfig) -> StreamConfig:
         allow_direct=True,
         compression="s2" if config.compression else "none",
         metadata=config.metadata,
+    )
+
+
+def store_config(config: StreamConfig) -> ObjectStoreConfig:
+    """The store that a stream is. The server adds metadata of its own (ADR-44), which is left out."""
+    own = {key: value for key, value in config.metadata.items() if not key.startswith("_nats.")}
+    return ObjectStoreConfig(
+        config.name.removeprefix(STREAM_PREFIX),
+        description=config.description,
+        ttl=config.max_age,
+        max_bytes=config.max_bytes,
+        storage=config.storage,
+        replicas=config.num_replicas,
+        placement=config.placement,
+        compression=config.compression != "none",
+        metadata=own,
     )

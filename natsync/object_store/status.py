@@ -5,40 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..jetstream import StreamInfo
-from .naming import STREAM_PREFIX
+from .config import ObjectStoreConfig, store_config
 
 __all__ = ["ObjectStoreStatus"]
 
 
 @dataclass(frozen=True)
 class ObjectStoreStatus:
-    """An object store at one moment. `size` is bytes on disk or in memory, `ttl` seconds."""
+    """An object store at one moment. `size` is bytes on disk or in memory. `config` can be changed with
+    `dataclasses.replace`, for `update_object_store`."""
 
     store: str
-    description: str
     size: int
-    ttl: float
-    storage: str
-    replicas: int
     sealed: bool
-    compressed: bool
-    metadata: dict[str, str]
+    config: ObjectStoreConfig
     info: StreamInfo
     backing_store: str = "JetStream"
 
     @classmethod
     def of(cls, info: StreamInfo) -> ObjectStoreStatus:
         """What the stream of a store says."""
-        config = info.config
-        return cls(
-            config.name.removeprefix(STREAM_PREFIX),
-            config.description,
-            info.state.bytes,
-            config.max_age,
-            config.storage,
-            config.num_replicas,
-            config.sealed,
-            config.compression != "none",
-            {key: value for key, value in config.metadata.items() if not key.startswith("_nats.")},
-            info,
-        )
+        config = store_config(info.config)
+        return cls(config.store, info.state.bytes, info.config.sealed, config, info)

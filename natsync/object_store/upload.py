@@ -62,8 +62,8 @@ def upload(api: API, subject: str, source: Source, chunk_size: int) -> Content:
         while sent:
             sent.popleft().result()
     except BaseException:
-        for future in sent:
-            future.cancel()
+        # What is on its way would be stored after it is purged.
+        window.wait(api.timeout)
         raise
     return content
 

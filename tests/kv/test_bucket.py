@@ -145,7 +145,8 @@ def test_status(js: JetStream, bucket: str) -> None:
     assert (status.bucket, status.values, status.history) == (bucket, 2, 3)
     assert (status.ttl, status.limit_marker_ttl, status.compressed) == (60, 5, True)
     assert status.bytes > 0 and status.backing_store == "JetStream"
-    assert status.info.config.name == f"KV_{bucket}"
+    assert status.info.config.name == f"KV_{bucket}" and status.config == config
+    assert js.update_key_value(replace(status.config, history=5)).status().history == 5
     js.delete_key_value(bucket)
     with pytest.raises(BucketNotFoundError):
         kv.status()

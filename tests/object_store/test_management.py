@@ -27,9 +27,9 @@ def test_a_store_from_creation_to_deletion(js: JetStream, name: str) -> None:
     assert js.create_object_store(name).get_bytes("o") == b"1"
     with pytest.raises(StoreExistsError):
         js.create_object_store(ObjectStoreConfig(name, ttl=60))
-    assert js.update_object_store(ObjectStoreConfig(name, ttl=60)).status().ttl == 60
+    assert js.update_object_store(ObjectStoreConfig(name, ttl=60)).status().config.ttl == 60
     more = ObjectStoreConfig(name, description="more")
-    assert js.create_or_update_object_store(more).status().description == "more"
+    assert js.create_or_update_object_store(more).status().config == more
     assert js.object_store(name).get_bytes("o") == b"1"
     js.delete_object_store(name)
     assert js.create_or_update_object_store(name).store == name

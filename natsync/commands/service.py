@@ -1,0 +1,125 @@
+"""`natsync service`: services found, described and measured."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+
+from ..client import Client
+from ..micro import ServiceClient, ServiceInfo, ServicePing, ServiceStats
+from ..micro.naming import check_name
+from ..micro.responses import to_json
+from .arguments import Commands, add_json, seconds
+from .bucket_options import checked
+from .jetstream_output import print_fields, print_table
+from .reporting import Reporter
+
+__all__ = ["add_commands"]
+
+DONE, FAILED = 0, 1
+
+
+def add_commands(command: Commands) -> None:
+    """Adds the commands of the group."""
+    for name, run, text in (
+        ("ls", ls, "list services with the number of their instances"),
+        ("ping", ping, "list instances with their round trips"),
+        ("info", info, "show instances and their endpoints"),
+        ("stats", stats, "show how the endpoints of instances do"),
+    ):
+        added = command(name, run, text, 2.0)
+        if name != "ls":
+            added.add_argument("name", nargs="?", default="", type=checked(check_name))
+            added.add_argument("id", nargs="?", default="", help="of one instance")
+        added.add_argument(
+            "--stall", type=seconds, default=0.5, metavar="SECONDS", help="and no longer for each"
+        )
+        added.add_argument("--prefix", default="$SRV", metavar="SUBJECT", help="($SRV)")
+        add_json(added)
+
+
+def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Lists services."""
+    versions: dict[str, list[str]] = {}
+    for found in _client(nc, args).ping():
+        versions.setdefault(found.name, []).append(found.version)
+    if args.json:
+        for name, of in sorted(versions.items()):
+            print(json.dumps({"name": name, "instances": len(of), "versions": sorted({*of})}))
+        return DONE
+    rows = [(name, len(of), ", ".join(sorted({*of}))) for name, of in sorted(versions.items())]
+    print_table(("SERVICE", "INSTANCES", "VERSIONS"), rows)
+    return DONE
+
+
+def ping(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Lists instances."""
+    found: list[ServicePing] = _client(nc, args).ping(args.name, args.id)
+    if args.json:
+        for one in found:
+            print_fields(
+                name=one.name, id=one.id, version=one.version, rtt_ns=int((one.rtt or 0) * 1e9)
+            )
+    else:
+        rows = [(one.name, one.id, one.version, f"{(one.rtt or 0) * 1e3:.3f} ms") for one in found]
+        print_table(("SERVICE", "ID", "VERSION", "RTT"), rows)
+    return _found(args, reporter, len(found))
+
+
+def info(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Shows instances."""
+    found: list[ServiceInfo] = _client(nc, args).info(args.name, args.id)
+    for one in found:
+        if args.json:
+            print(to_json(one).decode())
+            continue
+        print(f"{one.name} {one.version} {one.id} {one.description}".rstrip())
+        _print_metadata("  ", one.metadata)
+        for endpoint in one.endpoints:
+            queue = f" queue {endpoint.queue_group}" if endpoint.queue_group else ""
+            print(f"  {endpoint.name}: {endpoint.subject}{queue}")
+            _print_metadata("    ", endpoint.metadata)
+    return _found(args, reporter, len(found))
+
+
+def stats(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Shows how endpoints do."""
+    found: list[ServiceStats] = _client(nc, args).stats(args.name, args.id)
+    if args.json:
+        for one in found:
+            print(to_json(one).decode())
+        return _found(args, reporter, len(found))
+    rows = [
+        (
+            endpoint.num_requests,
+            endpoint.num_errors,
+            f"{endpoint.average_processing_time / 1e6:.3f} ms",
+            one.name,
+            one.id,
+            endpoint.name,
+            endpoint.last_error,
+        )
+        for one in found
+        for endpoint in one.endpoints
+    ]
+    titles = ("REQUESTS", "ERRORS", "AVERAGE", "SERVICE", "ID", "ENDPOINT", "LAST ERROR")
+    print_table(titles, rows)
+    return _found(args, reporter, len(found))
+
+
+def _client(nc: Client, args: argparse.Namespace) -> ServiceClient:
+    return ServiceClient(nc, timeout=args.timeout, stall=args.stall, prefix=args.prefix)
+
+
+def _found(args: argparse.Namespace, reporter: Reporter, number: int) -> int:
+    """Whoever asks for one service wants to know that it is not there."""
+    if number or not args.name:
+        return DONE
+    reporter.tell(f"no service {args.name} {args.id}".rstrip())
+    return FAILED
+
+
+def _print_metadata(indent: str, metadata: Mapping[str, str]) -> None:
+    for name, value in sorted(metadata.items()):
+        print(f"{indent}{name}={value}")
