@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import random
 import re
 import signal
-import socket
 import threading
 from collections.abc import Iterator
 
@@ -17,6 +13,7 @@ import natsync
 from natsync import errors
 
 from tests.support.fake_server import Background
+from tests.support.meshes import mesh
 from tests.support.servers import NatsServer, Which, require_server, wait_routed
 from tests.support.waiting import eventually
 
@@ -29,35 +26,8 @@ TIMEOUT = 20.0
 def three(request: pytest.FixtureRequest) -> Iterator[list[NatsServer]]:
     which: Which = request.param
     require_server(which)
-    with contextlib.ExitStack() as stack:
-        ports = lasting_ports(3)
-        # Each must find the others again after a restart: so their ports are chosen here.
-        routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
-        servers = [
-            stack.enter_context(
-                NatsServer(
-                    f"cluster {{ name: c, host: 127.0.0.1, port: {port}, routes: [{routes}] }}",
-                    which=which,
-                    name=f"c-{number}",
-                    trace=True,
-                )
-            )
-            for number, port in enumerate(ports)
-        ]
-        for server in servers:
-            wait_routed(server, 2)
+    with mesh(3, which=which, trace=True) as servers:
         yield servers
-
-
-def lasting_ports(count: int) -> list[int]:
-    """Free ports below those that the system hands out, so that nobody takes them while a server is away."""
-    found: list[int] = []
-    candidates = iter(random.Random(os.urandom(8)).sample(range(20_000, 30_000), 1000))
-    while len(found) < count:
-        port = next(candidates)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            found.append(port)
-    return found
 
 
 class Load:
