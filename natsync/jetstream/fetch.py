@@ -89,15 +89,27 @@ class Fetch:
             now = monotonic()
             if self._request is None and now < self.until and self._backoff.until <= now:
                 self._pull(now)
-            wake = self._wake()
-            item = self.inbox.receive(wake - now)
+            item = self.inbox.receive(self._wake() - now)
             if item is None:
                 self._look(monotonic())
             elif isinstance(item, PullStatus):
                 self._react(item)
             else:
+                self._heard = monotonic()
                 self._take(item)
+                self._take_more()
         return self._finish()
+
+    def _take_more(self) -> None:
+        """Takes the messages that are here, without a look at the clock for each."""
+        while len(self._got) < self.plan.batch:
+            item = self.inbox.receive(0.0)
+            if isinstance(item, JetStreamMsg):
+                self._take(item)
+            else:
+                if item is not None:
+                    self._react(item)
+                return
 
     def _pull(self, now: float) -> None:
         if not self.inbox.connected:
@@ -139,7 +151,6 @@ class Fetch:
             self._check()
 
     def _take(self, msg: JetStreamMsg) -> None:
-        self._heard = monotonic()
         self._error = None
         if self.plan.group:
             self.source.pin.id = msg.headers.get("Nats-Pin-Id") or self.source.pin.id

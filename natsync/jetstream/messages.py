@@ -83,6 +83,7 @@ class Messages:
         self._open = OpenPulls(plan)
         self._backoff = Backoff()
         self._heard = monotonic()
+        self._taken = 0  # messages; a change is a sign of life, without a look at the clock
         self._error: Error | None = None
         self._stopping = False
         self._inbox = PullInbox(source)
@@ -95,20 +96,27 @@ class Messages:
         not take such requests; MessagesClosedError after `stop`, and after `drain` once nothing is
         left; ConnectionClosedError.
         """
+        item = None if self._error else self._take(0.0)  # without a look at the clock
+        if isinstance(item, JetStreamMsg):
+            self._count(item)
+            return item
         started = monotonic()
         until = started + (_LONG * 1e4 if timeout is None else timeout)
         while True:
-            if self._error:
-                raise fresh(self._error)
-            item = self._receive(started, until)
             if isinstance(item, PullStatus):
                 self._react(item)
             elif item is not None:
                 self._count(item)
                 return item
-            elif monotonic() >= until:
-                raise NextMsgTimeoutError(self._inbox.subject, timeout or 0.0)
-            else:
+            if self._error:
+                raise fresh(self._error)
+            taken = self._taken
+            item = self._receive(started, until)
+            if item is None:
+                if monotonic() >= until:
+                    raise NextMsgTimeoutError(self._inbox.subject, timeout or 0.0)
+                if taken != self._taken:  # another thread has heard of the consumer
+                    started = monotonic()
                 self._look(started)
 
     def _receive(self, started: float, until: float) -> JetStreamMsg | PullStatus | None:
@@ -123,22 +131,24 @@ class Messages:
                 wake = min(wake, max(self._heard, started) + ALARM * self._plan.beat)
             elif not self._inbox.connected:
                 wake = min(wake, now + LOOK)
+        return self._take(wake - now)
+
+    def _take(self, timeout: float) -> JetStreamMsg | PullStatus | None:
         try:
-            return self._inbox.receive(wake - now)
+            return self._inbox.receive(timeout)
         except BadSubscriptionError:
             if self._error:  # of another thread
                 raise fresh(self._error) from None
             raise MessagesClosedError(self._source.stream, self._source.consumer) from None
 
     def _count(self, msg: JetStreamMsg) -> None:
-        source = self._source
-        if self._plan.group:
-            source.pin.id = msg.headers.get("Nats-Pin-Id") or source.pin.id
+        plan = self._plan
+        if plan.group:
+            self._source.pin.id = msg.headers.get("Nats-Pin-Id") or self._source.pin.id
         with self._lock:
-            self._heard = monotonic()
+            self._taken += 1
             self._backoff.failures = 0
-            self._open.message(msg.wire_size if self._plan.max_bytes else 0)
-            low = self._open.is_low
+            low = self._open.message(msg.wire_size if plan.max_bytes else 0)
         if low:
             self._ask()
 

@@ -111,6 +111,9 @@ class OrderedMessages:
         if not self._reading.acquire(blocking=False):
             raise ConcurrentReadError(self._stream, self._name)
         try:
+            msg = self._take(0.0)  # first without a look at the clock
+            if msg is not None:
+                return msg
             started = monotonic()
             until = started + (_LONG * 1e4 if timeout is None else timeout)
             while True:
@@ -129,22 +132,30 @@ class OrderedMessages:
         if self._stopping.is_set():
             raise MessagesClosedError(self._stream, "")
         if inbox is None:
-            if not self._wait_for_turn(until):
-                return None
-            self._begin(until)
+            if self._wait_for_turn(until):
+                self._begin(until)
             return None
+        silence = ALARM * self._plan.beat
         now = monotonic()
-        alarm = max(self._heard, started) + ALARM * self._plan.beat
+        msg = self._take(min(until, max(self._heard, started) + silence) - now)
+        if msg is None and inbox is self._inbox and not self._draining and inbox.connected:
+            if monotonic() >= max(self._heard, started) + silence:
+                self._reset(NoHeartbeatError(self._stream, self._name, silence))
+        return msg
+
+    def _take(self, wait: float) -> JetStreamMsg | None:
+        """The next message in order, if it comes within `wait` seconds; acts on what else comes."""
+        inbox = self._inbox
+        if inbox is None:
+            return None
         try:
-            item = inbox.receive(min(until, alarm) - now)
+            item = inbox.receive(wait)
         except BadSubscriptionError:
             raise MessagesClosedError(self._stream, "") from None
         if isinstance(item, PullStatus):
             self._react(item)
         elif item is not None:
             return self._admit(item)
-        elif monotonic() >= alarm and not self._draining and inbox.connected:
-            self._reset(NoHeartbeatError(self._stream, self._name, ALARM * self._plan.beat))
         return None
 
     def _admit(self, msg: JetStreamMsg) -> JetStreamMsg | None:
@@ -155,10 +166,8 @@ class OrderedMessages:
             return None
         self._expected = consumer_seq + 1
         self._last = stream_seq
-        self._heard = monotonic()
         self._backoff.failures = 0
-        self._open.message(msg.wire_size if self._plan.max_bytes else 0)
-        if self._open.is_low:
+        if self._open.message(msg.wire_size if self._plan.max_bytes else 0):
             self._ask()
         return msg
 

@@ -260,12 +260,14 @@ class OpenPulls:
         self.msgs += request.batch
         return request
 
-    def message(self, size: int) -> None:
-        """A message has come; `size` counts as the server counts it."""
-        if self.msgs:
-            self.msgs -= 1
+    def message(self, size: int) -> bool:
+        """A message has come; `size` counts as the server counts it. Returns whether to ask for more."""
         if self.size:
             self.size = max(0, self.size - size)
+        msgs = self.msgs
+        if msgs:
+            self.msgs = msgs = msgs - 1
+        return msgs <= self._least_msgs if not self.plan.max_bytes else self.is_low
 
     def status(self, status: PullStatus) -> None:
         """A status has come."""
