@@ -1,7 +1,7 @@
 """Reading a stream, beside nats-py 2.16: every figure in one run, on one real server, in alternating rounds.
 
-nats-py has no `consume` for pull consumers: its programs repeat `fetch`, or have messages pushed to a callback;
-both are shown.
+nats-py has no `consume` for pull consumers: its programs repeat `fetch`, or have messages pushed to a
+callback; both are shown.
 """
 
 from __future__ import annotations
