@@ -30,10 +30,11 @@ def filled(js: JetStream, name: str, count: int, **options: object) -> Stream:
 
 def publish(js: JetStream, name: str, numbers: Iterable[int]) -> None:
     """Publishes numbers to the stream; they are stored when it returns."""
-    core = js.api.core
-    for number in numbers:
-        core.publish(f"{name}.{number % 3}", str(number).encode())
-    core.flush()
+    *most, last = [*numbers] or [None]
+    for number in most:
+        js.api.core.publish(f"{name}.{number % 3}", str(number).encode())
+    if last is not None:  # stored after all that were published before it
+        js.publish(f"{name}.{last % 3}", str(last).encode())
 
 
 def durable(stream: Stream, name: str = "c", **options: object) -> Consumer:
