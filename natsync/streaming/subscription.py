@@ -154,6 +154,8 @@ class Subscription:
         self._acks: Future[str] = Future()
         self._ack_inbox = ""
         self._end: Error | None = None
+        self._left = False
+        """Whether the server has said that it has ended."""
         nc = session.nc
         self._inner: CoreSubscription = nc.subscribe(
             nc.new_inbox(),
@@ -233,7 +235,8 @@ class Subscription:
         """Ends it. The server forgets a durable, with what it has acknowledged; of a durable queue group when
         the last member unsubscribes.
 
-        Raises RefusedError, ResponseError, and what `Core.request` does; it has ended then nonetheless.
+        Raises RefusedError, ResponseError, and what `Core.request` does. No message comes then either; called
+        again, it asks the server again.
         """
         self._leave(f"unsubscribing from {self.channel!r}", self._session.subjects.unsub_requests)
 
@@ -257,11 +260,12 @@ class Subscription:
         self._inner.unsubscribe()
 
     def _leave(self, operation: str, subject: str) -> None:
-        if self._end is not None:
+        if self._left or self._session.ended:
             return
         self.end(BadSubscriptionError(self.channel))
         request = UnsubscribeRequest(self._session.client_id, self.channel, self._ack_inbox)
         self._session.ask(operation, subject, request, SubscriptionResponse)
+        self._left = True
 
     def _check_sync(self) -> None:
         if self._handler:

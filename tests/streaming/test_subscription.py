@@ -291,11 +291,15 @@ def test_a_refused_subscription_and_a_refused_end(fake: FakeStreaming, server: N
         with pytest.raises(streaming.RefusedError, match="unsubscribing from 'a': stan: no"):
             sub.unsubscribe()
         assert sub.closed
+        fake.leave = lambda request: b""
+        fake.wait_request("fake.unsub")
+        sub.unsubscribe()  # asks again, and then no more
         sub.unsubscribe()
+        fake.wait_request("fake.unsub")
+        assert fake.requests.empty()
         fake.subscribe = lambda request: stan.SubscriptionResponse(error="stan: no").to_bytes()
         with pytest.raises(streaming.RefusedError, match="subscribing to 'a': stan: no"):
             sc.subscribe("a")
-        fake.leave = lambda request: b""
 
 
 def test_a_server_that_cannot_close_a_subscription(fake: FakeStreaming, server: NatsServer) -> None:
