@@ -65,19 +65,20 @@ def is_channel(name: str) -> bool:
 
 
 class _Type(Enum):
-    """A scalar type of protobuf: its wire type, its bits, and whether it has a sign."""
+    """A scalar type of protobuf: its number, its wire type, its bits, and whether it has a sign."""
 
-    STRING = (2, 0, False)
-    BYTES = (2, 1, False)
-    BOOL = (0, 1, False)
-    INT32 = (0, 32, True)
-    UINT32 = (0, 32, False)
-    INT64 = (0, 64, True)
-    UINT64 = (0, 64, False)
+    STRING = (0, 2)
+    BYTES = (1, 2)
+    BOOL = (2, 0, 64)
+    INT32 = (3, 0, 32, True)
+    UINT32 = (4, 0, 32)
+    INT64 = (5, 0, 64, True)
+    UINT64 = (6, 0, 64)
 
-    @property
-    def wire_type(self) -> int:
-        return self.value[0]
+    def __init__(self, _: int, wire_type: int, bits: int = 0, signed: bool = False) -> None:
+        self.wire_type = wire_type
+        self.modulus = 1 << bits
+        self.least = -(self.modulus >> 1) if signed else 0
 
 
 String = Annotated[str, _Type.STRING]
@@ -88,6 +89,7 @@ UInt32 = Annotated[int, _Type.UINT32]
 Int64 = Annotated[int, _Type.INT64]
 UInt64 = Annotated[int, _Type.UINT64]
 
+_STRING, _BYTES, _BOOL = _Type.STRING, _Type.BYTES, _Type.BOOL
 _VARINT, _LENGTH = 0, 2
 _FIXED_BYTES = {1: 8, 5: 4}
 _MAX_TAG = (1 << 32) - 1
@@ -123,7 +125,10 @@ class StreamingMessage:
         try:
             while at < end:
                 start = at
-                tag, at = _read_varint(payload, at)
+                tag = payload[at]
+                at += 1
+                if tag & 0x80:
+                    tag, at = _read_varint(payload, start)
                 wire_type = tag & 7
                 number = 0
                 if wire_type == _VARINT:
@@ -177,17 +182,15 @@ def _read_varint(payload: bytes, at: int) -> tuple[int, int]:
     raise ProtocolError("a number of more than 64 bits", start)
 
 
-def _value(kind: _Type, number: int, payload: bytes, end: int) -> object:
+def _value(kind: _Type, number: int, payload: bytes, end: int) -> str | bytes | int:
     """The value of a field whose number, or size, is `number` and whose last byte is before `end`."""
-    if kind is _Type.STRING:
+    if kind is _STRING:
         return str(payload[end - number : end], "utf-8", "surrogateescape")
-    if kind is _Type.BYTES:
+    if kind is _BYTES:
         return payload[end - number : end]
-    if kind is _Type.BOOL:
+    if kind is _BOOL:
         return number != 0
-    _, bits, signed = kind.value
-    number &= (1 << bits) - 1
-    return number - (1 << bits) if signed and number >> (bits - 1) else number
+    return (number - kind.least) % kind.modulus + kind.least
 
 
 def _check_unknown(cls: type[StreamingMessage], tag: int, start: int) -> None:
@@ -211,9 +214,7 @@ def _field(tag: int, name: str, kind: _Type, value: str | bytes | int) -> bytes:
             raise ProtocolError(f"{name} with a lone surrogate, which is no UTF-8") from None
     if isinstance(value, bytes):
         return _varint(tag) + _varint(len(value)) + value
-    _, bits, signed = kind.value
-    least = -(1 << bits - 1) if signed else 0
-    if not least <= value < least + (1 << bits) and kind is not _Type.BOOL:
+    if not kind.least <= value < kind.least + kind.modulus:
         raise ProtocolError(f"{name} of {value} is out of the range of {kind.name.lower()}")
     return _varint(tag) + _varint(value % (1 << 64))
 

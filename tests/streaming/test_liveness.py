@@ -16,6 +16,8 @@ from natsync.protocol import streaming as stan
 from tests.support.fake_streaming import SUBJECTS, FakeStreaming
 from tests.support.servers import NatsServer
 
+pytestmark = pytest.mark.server
+
 PINGED = replace(SUBJECTS, ping_requests="fake.ping", ping_interval=1, ping_max_out=1)
 
 

@@ -15,6 +15,8 @@ from tests.support.fake_streaming import SUBJECTS, FakeStreaming
 from tests.support.servers import NatsServer
 from tests.support.streaming_servers import CLUSTER, StreamingServer
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture
 def fake(server: NatsServer) -> Iterator[FakeStreaming]:

@@ -19,6 +19,8 @@ from tests.support.fake_streaming import SUBJECTS, FakeStreaming
 from tests.support.servers import NatsServer
 from tests.support.streaming_servers import CLUSTER, StreamingServer
 
+pytestmark = pytest.mark.server
+
 HOUR = timedelta(hours=1)
 
 
