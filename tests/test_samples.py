@@ -22,6 +22,10 @@ SAMPLES = {
     "drain": "1000 jobs done, closed\n",
     "futures": "0 1 4 9 16 25 36 49\nnorth south\nno responders on nobody.listens.here\n",
     "handler_context": "4\n",
+    "key_value": "['blue', 'green']\ncount 3\ncolour green\ncount 3\ncolour DEL 7\n{'count': b'3'}\n",
+    "object_store": "1024000 bytes in 8 chunks\nb'\\x00\\x01\\x02\\x03'\nTrue\n"
+    "['2026/report.bin', 'latest'] 1024000\n"
+    "object '2026/report.bin' in store sample-reports not found\n",
     "service": "42\n422 division by zero\nmath 1.0.0 ['math.divide']\n"
     "2 requests, 1 error: 422:division by zero\n",
     "slow_consumer": "slow consumer on ticks\n90 dropped, first kept: 90\n",
@@ -34,10 +38,10 @@ def test_every_sample_is_known() -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_it_prints_what_it_should(name: str, server: NatsServer) -> None:
+def test_it_prints_what_it_should(name: str, js_server: NatsServer) -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "samples" / f"{name}.py"],
-        env={**os.environ, "NATS_URL": server.url, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "NATS_URL": js_server.url, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=30,
