@@ -29,6 +29,8 @@ from .tls import TLS
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from .instrumentation import Instrumentation
+
     _C = TypeVar("_C", bound=Client, default=Client)
 
 __all__ = ["connect"]
@@ -84,6 +86,7 @@ def connect(
     on_discover: Callable[[list[str]], None] | None = None,
     on_lame_duck: Callable[[], None] | None = None,
     on_close: Callable[[Error | None], None] | None = None,
+    instrumentation: Instrumentation | None = None,
     client_class: type[_C] = Client,  # type: ignore[assignment]  # as the default of _C says
 ) -> _C:
     """Connects to the first of `servers` that answers, and returns a client. docs/natsync.md has a table of
@@ -154,9 +157,23 @@ def connect(
     )
     if options.tls:
         options.tls.make_context()  # what is wrong with its files is the caller's to hear
+    prepare = _instrumenter(instrumentation)
     client = client_class(_connection(options), _renewed)
+    prepare(client)
     watch(client)
     return client
+
+
+def _instrumenter(instrumentation: Instrumentation | None) -> Callable[[Client], None]:
+    """Returns what makes a client tell `instrumentation`. Raises TypeError."""
+    if instrumentation is None:
+        return lambda client: None
+    from .instrumentation import Instrumentation, instrument  # imports concurrent.futures
+
+    if not isinstance(instrumentation, Instrumentation):
+        kind = type(instrumentation).__name__
+        raise TypeError(f"instrumentation must be an Instrumentation, not {kind}")
+    return lambda client: instrument(client, instrumentation)
 
 
 def _connection(options: Options) -> Connection:

@@ -10,7 +10,7 @@ from ._checks import check_call, check_count, check_seconds, check_text
 from ._engine.connection import Connection
 from ._engine.outbound_buffer import RequestBytes
 from ._engine.reply_stream import ReplyStream, StreamHost
-from ._engine.request_window import RequestWindow
+from ._engine.request_window import Ask, RequestWindow
 from .errors import NoRespondersError, OptionError, RequestTimeoutError
 from .headers import HeadersLike
 from .message import Data, Delivered, Msg, ReceivedMsg, is_no_responders
@@ -120,7 +120,11 @@ class Requests:
         )
 
         def ask(
-            subject: str, data: Data, headers: HeadersLike | None, timeout: float | None | Default
+            subject: str,
+            data: Data,
+            *,
+            headers: HeadersLike | None,
+            timeout: float | None | Default,
         ) -> ReplyFuture[_T]:
             token, future = mux.open_later(subject, self._seconds(timeout), future_of)
             window.entered(token)
@@ -134,7 +138,7 @@ class Requests:
                 raise
             return future
 
-        window.begin(ask)
+        window.begin(self._observe(ask))
         return window
 
     def open_replies(self, subject: str) -> ReplyStream:
@@ -196,6 +200,10 @@ class Requests:
             stream.close()
             raise
         return Replies(stream, until, max_msgs, stall, sentinel)
+
+    def _observe(self, ask: Ask[_T]) -> Ask[_T]:
+        """`ask`, of which the instrumentation is told, if there is one."""
+        return ask
 
     def _seconds(self, timeout: float | None | Default) -> float:
         if timeout is DEFAULT:

@@ -74,6 +74,10 @@ class Client(Requests):
         )
         return connection
 
+    def rebind(self) -> None:
+        """Called after methods of this client were replaced: subscriptions use the new ones."""
+        self._adopt(self._connection)
+
     def inherit(self) -> None:
         """Called after a fork in the child: the next call makes a connection of its own."""
         inherited = Inherited(self._connection, lambda parents: self._adopt(self._renew(parents)))

@@ -230,6 +230,11 @@ class Replies:
         self._sentinel = sentinel
         self._stalled_at = until
         self._over = False
+        self._ended: Callable[[Exception | None], object] | None = None
+
+    def when_ended(self, call: Callable[[Exception | None], object]) -> None:
+        """Calls `call` once, at the end of the iteration: with what it raised, or None."""
+        self._ended = call
 
     def __iter__(self) -> Replies:
         return self
@@ -239,8 +244,11 @@ class Replies:
             raise StopIteration
         try:
             return self._next()
-        except BaseException:
+        except StopIteration:
             self.close()
+            raise
+        except BaseException as error:
+            self._end(error if isinstance(error, Exception) else None)
             raise
 
     def _next(self) -> Msg:
@@ -261,8 +269,14 @@ class Replies:
 
     def close(self) -> None:
         """Ends the iteration; later replies are dropped."""
+        self._end(None)
+
+    def _end(self, error: Exception | None) -> None:
         self._over = True
         self._stream.close()
+        ended, self._ended = self._ended, None
+        if ended:
+            ended(error)
 
     def __enter__(self) -> Replies:
         return self

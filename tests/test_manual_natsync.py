@@ -36,6 +36,7 @@ INNER = {
     "refuse",
     "end",
     "abandon",
+    "rebind",
 }
 
 

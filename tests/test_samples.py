@@ -18,6 +18,12 @@ SAMPLES = {
     "request_reply": "hello, world\nno responders on nobody.listens.here\n",
     "queue_workers": "".join(f"done: job {number}\n" for number in range(8)),
     "headers": "Ada ['Grace', 'Edsger']\n",
+    "prometheus_metrics": """nats_handler_seconds_count{subject="greet.*"} 2.0
+nats_sent_total{error="",operation="publish",subject="(inbox)"} 2.0
+nats_sent_total{error="",operation="request",subject="greet.ada"} 1.0
+nats_sent_total{error="",operation="request",subject="greet.grace"} 1.0
+nats_sent_total{error="NoRespondersError",operation="request",subject="nobody.listens"} 1.0
+""",
     "reconnect": "disconnected\nreconnected\n4.20\nreconnects: 1\n",
     "drain": "1000 jobs done, closed\n",
     "futures": "0 1 4 9 16 25 36 49\nnorth south\nno responders on nobody.listens.here\n",

@@ -7,7 +7,7 @@ window is freed, by the thread that reads the reply.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ..headers import HeadersLike
 from ..message import Data
@@ -17,11 +17,22 @@ from .waiter import Drive, Turns, deadline_after
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["RequestWindow"]
+__all__ = ["Ask", "RequestWindow"]
 
 _T = TypeVar("_T")
 
-Ask = Callable[[str, Data, "HeadersLike | None", "float | None | Default"], "Future[_T]"]
+
+class Ask(Protocol[_T]):
+    """Sends a request of a window."""
+
+    def __call__(
+        self,
+        subject: str,
+        data: Data,
+        *,
+        headers: HeadersLike | None,
+        timeout: float | None | Default,
+    ) -> Future[_T]: ...
 
 
 class RequestWindow(Generic[_T]):
@@ -62,7 +73,7 @@ class RequestWindow(Generic[_T]):
         assert self._ask
         if len(self._open) >= self.most:
             self.wait_for_room(MAX_WAIT)
-        return self._ask(subject, data, headers, timeout)
+        return self._ask(subject, data, headers=headers, timeout=timeout)
 
     def wait_for_room(self, timeout: float) -> bool:
         """Waits while the window is full, until half of the requests in it have ended; returns whether it has

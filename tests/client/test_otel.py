@@ -24,7 +24,7 @@ try:
 except ImportError:
     missing("opentelemetry-sdk", "pip install 'natsync[test]'")
 
-from natsync.otel import TracedClient, processing
+from natsync.otel import OpenTelemetry, processing
 
 PROVIDER = TracerProvider()
 EXPORTER = InMemorySpanExporter()
@@ -34,14 +34,9 @@ PARENT = f"00-{TRACE}-{SENDER}-01"
 Talk = tuple[natsync.Client, Peer]
 
 
-class Traced(TracedClient):
-    """To a provider of its own: the global one can be set only once."""
-
-    tracer_provider = PROVIDER
-
-
 def connect(url: str) -> natsync.Client:
-    return natsync.connect(url, client_class=Traced, reconnect=False)
+    # A provider of its own: the global one can be set only once.
+    return natsync.connect(url, instrumentation=OpenTelemetry(PROVIDER), reconnect=False)
 
 
 @pytest.fixture
@@ -224,7 +219,7 @@ def test_a_server_without_headers_hears_nothing_of_it() -> None:
 
 def test_without_a_provider_messages_are_as_they_are() -> None:
     def plain(url: str) -> natsync.Client:
-        return natsync.connect(url, client_class=TracedClient)
+        return natsync.connect(url, instrumentation=OpenTelemetry())
 
     with FakeServer() as server, server.client(plain) as (nc, peer):
         nc.publish("a", b"x")

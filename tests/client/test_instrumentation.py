@@ -1,0 +1,110 @@
+"""An instrumentation is told of every message that is sent and handled, and of how that ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+import natsync
+from natsync import errors
+from natsync.headers import HeadersLike
+from natsync.instrumentation import Instrumentation
+from natsync.message import Data
+from natsync.protocol import HPub, Msg, Pub
+
+from tests.support.fake_server import FakeServer
+from tests.support.waiting import eventually
+
+TIMEOUT = 10.0
+
+
+class Notes(Instrumentation):
+    """Notes what it is told, and adds a header."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, str]] = []
+        self.ended: list[tuple[object, type | None]] = []
+        self.handled: list[tuple[str, str, str]] = []
+
+    def begin(
+        self,
+        client: natsync.Client,
+        operation: str,
+        subject: str,
+        data: Data,
+        headers: HeadersLike | None,
+    ) -> tuple[object, HeadersLike | None]:
+        assert client.status is natsync.Status.CONNECTED
+        self.begun.append((operation, subject))
+        return operation, {**dict(headers or {}), "Seen": "1"}
+
+    def end(self, token: object, error: BaseException | None) -> None:
+        self.ended.append((token, type(error) if error else None))
+
+    @contextmanager
+    def handling(
+        self, client: natsync.Client, msg: natsync.Msg, subject: str, queue: str
+    ) -> Iterator[None]:
+        yield
+        self.handled.append((msg.subject, subject, queue))
+
+
+def test_every_way_to_send_is_told_with_its_end() -> None:
+    notes = Notes()
+    with FakeServer() as server:
+        connect = partial(natsync.connect, instrumentation=notes)
+        with server.client(connect) as (nc, peer):
+            nc.publish("a", b"1", headers={"K": "v"})
+            assert peer.expect(HPub).headers == b"NATS/1.0\r\nK: v\r\nSeen: 1\r\n\r\n"
+            nc.publish(natsync.Msg("b", b"2", reply="r"))
+            assert peer.expect(HPub).reply == b"r"
+            future = nc.request_async("c", timeout=TIMEOUT)
+            asked = peer.until(HPub)
+            peer.send(Msg(asked.reply, b"1", b"", b"x"))
+            future.result(TIMEOUT)
+            eventually(lambda: len(notes.ended) == 3)
+            replies = nc.request_many("d", timeout=TIMEOUT, max_msgs=1)
+            peer.send(Msg(peer.until(HPub).reply, b"1", b"", b"x"))
+            assert len(list(replies)) == 1
+            window = nc.open_window(5, lambda subject, msg: msg.data)
+            later = window.request("e", timeout=TIMEOUT)
+            peer.send(Msg(peer.until(HPub).reply, b"1", b"", b"x"))
+            assert later.result(TIMEOUT) == b"x"
+            eventually(lambda: len(notes.ended) == 5)
+            with pytest.raises(errors.ProtocolError):
+                nc.request("f g")
+    assert notes.begun == [
+        ("publish", "a"),
+        ("publish", "b"),
+        ("request_async", "c"),
+        ("request_many", "d"),
+        ("window", "e"),
+        ("request", "f g"),
+    ]
+    assert [error for _, error in notes.ended] == [None] * 5 + [errors.ProtocolError]
+    assert [token for token, _ in notes.ended] == [operation for operation, _ in notes.begun]
+
+
+def test_handlers_and_their_answers() -> None:
+    notes = Notes()
+    connect = partial(natsync.connect, instrumentation=notes)
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        nc.subscribe("svc.*", queue="q", handler=lambda msg: msg.respond(b"!"))
+        peer.send(Msg(b"svc.a", peer.subscribed(), b"back", b"?"))
+        assert peer.until(HPub).subject == b"back"
+        eventually(lambda: notes.handled == [("svc.a", "svc.*", "q")])
+        assert notes.begun == [("publish", "back")]
+
+
+def test_the_base_class_changes_nothing_and_other_things_are_refused() -> None:
+    connect = partial(natsync.connect, instrumentation=Instrumentation())
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        nc.publish("a", b"x")
+        assert peer.expect(Pub) == Pub(b"a", b"", b"x")
+        nc.subscribe("a", handler=lambda msg: None)
+        peer.send(Msg(b"a", peer.subscribed()))
+    with pytest.raises(TypeError, match="instrumentation must be an Instrumentation, not int"):
+        natsync.connect("nats://127.0.0.1:1", instrumentation=1)  # type: ignore[arg-type]  # the point
