@@ -35,8 +35,10 @@ class TLS:
     """How to talk TLS. Files are PEM; `key_file` may be left out where `cert_file` holds the key too.
 
     `ca_file` replaces the system's authorities, `hostname` the name of the server that its certificate
-    must have. `handshake_first` is for servers configured so: they expect TLS before they send INFO. A
-    ready `context` takes the place of files and `verify`, and is used as it is.
+    must have. `handshake_first` is for servers configured so: they expect TLS before they send INFO.
+    `keylog_file` gets the secrets of every connection, in NSS key log format: whoever reads it can decrypt a
+    capture of the traffic (`nats-dissect --keylog`). A ready `context` takes the place of files and `verify`,
+    and is used as it is.
     """
 
     ca_file: str | os.PathLike[str] = ""
@@ -47,14 +49,16 @@ class TLS:
     verify: bool = True
     context: ssl.SSLContext | None = None
     handshake_first: bool = False
+    keylog_file: str | os.PathLike[str] = ""
 
     def __post_init__(self) -> None:
-        for name in ("ca_file", "cert_file", "key_file"):
+        for name in ("ca_file", "cert_file", "key_file", "keylog_file"):
             if not isinstance(getattr(self, name), (str, os.PathLike)):
                 raise TypeError(f"{name} must be a path, not {type(getattr(self, name)).__name__}")
         files = self.ca_file or self.cert_file or self.key_file or self.key_password
-        if self.context and (files or not self.verify):
-            raise OptionError("context", "excludes ca_file, cert_file, key_file and verify")
+        if self.context and (files or self.keylog_file or not self.verify):
+            known = "ca_file, cert_file, key_file, keylog_file and verify"
+            raise OptionError("context", f"excludes {known}")
         if (self.key_file or self.key_password) and not self.cert_file:
             raise OptionError("key_file", "needs cert_file")
         if self.ca_file and not self.verify:
@@ -95,6 +99,12 @@ class TLS:
             context.load_default_certs()
         if self.cert_file:
             self._load_certificate(context)
+        if self.keylog_file:
+            try:
+                context.keylog_filename = os.fspath(self.keylog_file)
+            except OSError as error:
+                reason = f"cannot write {os.fspath(self.keylog_file)!r}: {error.strerror}"
+                raise OptionError("keylog_file", reason) from error
         return context
 
     def _load_certificate(self, context: ssl.SSLContext) -> None:

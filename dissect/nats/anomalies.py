@@ -51,6 +51,11 @@ class Anomaly(Enum):
     """A WebSocket that was closed with a status other than 1000 and 1001 (the end of client or server); the
     text is the status and the reason."""
 
+    TLS_ALERT = "tls_alert"
+    """A TLS alert other than the end of the connection; the text names it."""
+    TLS_ERROR = "tls_error"
+    """A TLS record that cannot be decrypted although the key log has the secrets of its connection."""
+
     # NATS
     PROTOCOL_ERROR = "protocol_error"
     """Bytes at the place of a frame that are none; the text says why."""

@@ -9,6 +9,7 @@ from enum import Enum
 from natsync.protocol import Kind
 
 from .capture.time_range import TimeBound, time_bound
+from .key_log import open_key_logs
 from .tcp.flow import FlowLimits
 from .tcp.reassembly import Limits
 
@@ -31,7 +32,8 @@ class Options:
     connection was known to be of one of these kinds. Only packets from `from_time` on and before
     `until_time` count, as if the captures had no others. With `separate` each capture file is a timeline
     of its own. The limits bound memory, for streams and for flows; `max_expanded` bounds the contents of
-    each compressed capture, in bytes, where the default (see `capture.decompress`) does not fit.
+    each compressed capture, in bytes, where the default (see `capture.decompress`) does not fit. `key_logs`
+    are paths of files in NSS key log format, with the secrets of TLS connections.
 
     Payloads, kinds and times may be texts, as on the command line: `payload="text"`, `kinds=["route"]`,
     `from_time="2026-11-21T02:01"` or, in seconds after the first packet, `"1.5"`. Raises ValueError for
@@ -48,6 +50,7 @@ class Options:
     until_time: TimeBound | None
     separate: bool
     max_expanded: int | None
+    key_logs: tuple[str, ...]
 
     def __init__(
         self,
@@ -61,6 +64,7 @@ class Options:
         until_time: TimeBound | str | None = None,
         separate: bool = False,
         max_expanded: int | None = None,
+        key_logs: Collection[str] = (),
     ) -> None:
         values = {
             "hints": {port: Kind(kind) for port, kind in (hints or {}).items()},
@@ -73,6 +77,7 @@ class Options:
             "until_time": time_bound(until_time) if isinstance(until_time, str) else until_time,
             "separate": separate,
             "max_expanded": max_expanded,
+            "key_logs": open_key_logs(key_logs),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)

@@ -159,3 +159,14 @@ def test_errors_are_one_line(reason: str, text: str) -> None:
 def test_an_error_without_a_reason_keeps_its_words() -> None:
     explained = explain(ssl.SSLError(1, "[SSL] ASN1 lib (_ssl.c:1006)"), "h")
     assert explained.strerror == "TLS failed: ASN1 lib"
+
+
+def test_the_secrets_of_connections_may_be_logged(folder: Path) -> None:
+    path = folder / "keys.log"
+    context = TLS(keylog_file=path).make_context()
+    assert context.keylog_filename == str(path)
+    assert path.read_bytes() == b"" or path.read_bytes().startswith(b"#")
+    with pytest.raises(OptionError, match="keylog_file.*No such file"):
+        TLS(keylog_file=folder / "missing" / "keys.log").make_context()
+    with pytest.raises(OptionError, match="excludes .*keylog_file"):
+        TLS(keylog_file=path, context=context)

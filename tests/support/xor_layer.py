@@ -16,6 +16,7 @@ from dissect.nats.transport.layer import (
     Heads,
     Layer,
     LayerBytes,
+    LayerOptions,
     Transform,
     Undecided,
     rest_of,
@@ -96,7 +97,7 @@ def _begins(heads: Heads) -> Found | Undecided | None:
     return Found(LAYER) if len(head) >= len(GREETING) else head and Undecided.WAIT or None
 
 
-def _transforms() -> Mapping[Direction, Transform]:
+def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
     secret = Secret()
     return {
         Direction.ORIGINATOR: XorTransform(secret, 0),

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..key_log import EMBEDDED
 from ..types import Packets
 from .reader import Ended
 from .report import FileReport, InterfaceReport
@@ -14,7 +15,8 @@ from .report import FileReport, InterfaceReport
 ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 
 SECTION = 0x0A0D0D0A
-_INTERFACE, _PACKET, _SIMPLE, _STATISTICS, _ENHANCED = 1, 2, 3, 5, 6
+_INTERFACE, _PACKET, _SIMPLE, _STATISTICS, _ENHANCED, _SECRETS = 1, 2, 3, 5, 6, 10
+_TLS_KEY_LOG = 0x544C534B
 _NAMES = {
     4: "name resolution",
     _STATISTICS: "interface statistics",
@@ -122,6 +124,8 @@ class Section:
             self._report.blocks[_NAMES.get(kind, "unknown")] += 1
             if kind == _STATISTICS:
                 self._statistics(start, end)
+            elif kind == _SECRETS:
+                self._add_secrets(start, end)
 
     def put(self, interface: Interface, places: list[tuple[int, int, int, int]]) -> None:
         """Packets of one interface, as `Packets` has them; the report hears of them as well."""
@@ -251,6 +255,14 @@ class Section:
                     described.interface_drops = drops
                 else:
                     described.system_drops = drops
+
+    def _add_secrets(self, start: int, end: int) -> None:
+        """TLS secrets, which belong to this capture's connections. Other kinds of secrets are of no use."""
+        if end - start < 8:
+            return
+        kind, size = struct.unpack_from(self.order + "2I", self._data, start)
+        if kind == _TLS_KEY_LOG:
+            EMBEDDED.add(bytes(self._data[start + 8 : min(end, start + 8 + size)]) + b"\n")
 
     def _comments(self, start: int, end: int) -> None:
         for code, _ in self._options(start, end):

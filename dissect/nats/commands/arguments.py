@@ -212,6 +212,15 @@ DISSECTION = (
         is_flag=True,
         help="Show passwords, tokens and signatures.",
     ),
+    option(
+        "--keylog",
+        "key_logs",
+        group="Dissection",
+        metavar="FILE",
+        multiple=True,
+        help="Decrypt TLS with the secrets in FILE (NSS key log format, as of SSLKEYLOGFILE); can be given "
+        "several times. Secrets in a pcapng are used anyway.",
+    ),
 )
 _BOUNDS = "Limits of time and memory: what they drop is counted"
 LIMITS = (

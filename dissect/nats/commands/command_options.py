@@ -43,6 +43,7 @@ class CommandOptions:
     max_flows: int = _FLOWS.max_flows
     idle_seconds: float = _FLOWS.idle_ns / 1e9
     max_expanded: int | None = None
+    key_logs: tuple[str, ...] = ()
 
     @property
     def live(self) -> bool:
@@ -80,6 +81,7 @@ class CommandOptions:
             until_time=self.until_time,
             separate=self.separate,
             max_expanded=self.max_expanded,
+            key_logs=self.key_logs,
         )
 
 

@@ -29,6 +29,7 @@ from ..tcp.flow import Flow
 from ..tcp.flow_table import Delivery, FlowTable
 from ..tcp.reassembly import Stream
 from ..transport.detect import Verdict
+from ..transport.layer import LayerOptions
 from ..types import NEVER_NS, Direction, Segment, Tick
 
 _AFTER_ALL = NEVER_NS
@@ -93,6 +94,7 @@ class ConnectionTable:
         self.quota = Quota()
         self.alive: dict[Flow, Connection] = {}
         self._options = options
+        self._layers = LayerOptions(options.key_logs)
         self._payloads = payloads or options.payload is not Payload.NONE
 
     def feed(self, source: Iterable[Segment | Tick]) -> Iterator[PacketEvents]:
@@ -169,7 +171,7 @@ class ConnectionTable:
 
     def _connection(self, flow: Flow) -> Connection:
         hint = self._hint(flow)
-        framing = ConnectionFraming(flow.midstream, self._payloads, self.quota, hint)
+        framing = ConnectionFraming(flow.midstream, self._payloads, self.quota, hint, self._layers)
         return Connection(flow, framing)
 
     def _hint(self, flow: Flow) -> Kind | None:

@@ -13,7 +13,7 @@ from heapq import merge
 from natsync.protocol import Kind
 
 from ..transport.detect import Detection, FirstBytes, Verdict, greets, is_http, may_begin_nats
-from ..transport.layer import Column, Found, Layer, LayerBytes, Undecided
+from ..transport.layer import Column, Found, Layer, LayerBytes, LayerOptions, Undecided
 from ..transport.proxy import ProxyTransform
 from ..transport.registry import layer_of
 from ..transport.stack import Stack
@@ -34,16 +34,20 @@ _STARTING = StreamState.STARTING
 class ConnectionFraming:
     """Takes the items of both directions with `take`, then `finish`.
 
-    `midstream`: it is not known for sure who opened the connection. `hint` is the kind, if the user has said
-    it.
+    `midstream`: who opened the connection is not known for sure. `hint` is the kind, if the user has said it.
     """
 
     def __init__(
-        self, midstream: bool, payloads: bool, quota: Quota, hint: Kind | None = None
+        self,
+        midstream: bool,
+        payloads: bool,
+        quota: Quota,
+        hint: Kind | None = None,
+        layers: LayerOptions = LayerOptions(),
     ) -> None:
         self.verdict = _UNDECIDED
         self.handshake = False  # whether the beginning of the connection was seen
-        self.stack = Stack()
+        self.stack = Stack(layers)
         self._midstream = midstream
         self._streams = [FrameStream(way, quota, payloads) for way in Direction]
         self._first_bytes = FirstBytes(midstream)
@@ -196,7 +200,7 @@ class ConnectionFraming:
                 return
             if stream.resync and stream.frames < 2:
                 layer = layer_of(item.data) or self.stream(stream.direction.other).layer
-                if layer and layer.implies_nats and self._joins(stream, layer, item):
+                if layer and layer.implies_nats and self._begin_layer(stream, layer, item):
                     return
         if self.verdict is not _OTHER:
             found = stream.feed(item, self._out)
@@ -257,7 +261,7 @@ class ConnectionFraming:
                 stream.resync.muted = not may_begin_nats(first.head(way))
             elif (layer := layer_of(item.data)) and layer.implies_nats:
                 self._decide()
-                return self._joins(stream, layer, item)
+                return self._begin_layer(stream, layer, item)
             elif is_http(item.data) and not stream.resync.is_inside_payload(item.offset):
                 self._reject()
                 return False
@@ -274,18 +278,10 @@ class ConnectionFraming:
             self._reject()
         return False
 
-    def _joins(self, stream: FrameStream, layer: Layer, chunk: Chunk) -> bool:
-        """A packet in the middle of a stream begins in a layer; whether the layer takes the chunk."""
-        if layer.transforms and not self.stack.is_full:
-            self._push(layer, [stream], stream, chunk, joins=True)
-            return True
-        stream.become_opaque(layer, self._out)
-        return False
-
     def _take_layer(self, found: Found, stream: FrameStream, item: Item) -> bool:
         """The connection begins with a layer; whether the layer takes the item."""
         layer = found.layer
-        if layer.transforms and not self.stack.is_full:
+        if self.stack.decodes(layer):
             self._push(layer, self._streams, stream, item)
             return True
         if not found.carries_nats:
@@ -302,17 +298,18 @@ class ConnectionFraming:
     def _begins_late(self, stream: FrameStream, chunk: Chunk) -> bool:
         """Whether a layer takes the first chunk of a stream, after the other side has shown NATS."""
         found = self._first_bytes.late_layer(stream.direction, chunk)
-        if not isinstance(found, Found) or not found.layer.transforms or self.stack.is_full:
+        if not isinstance(found, Found) or not self.stack.decodes(found.layer):
             return False
         self._push(found.layer, [stream], stream, chunk)
         return True
 
-    def _begin_layer(self, stream: FrameStream, layer: Layer) -> None:
-        """A layer begins where a frame of this stream should begin."""
-        if layer.transforms and not self.stack.is_full:
-            self._push(layer, [stream])
-        else:
-            stream.become_opaque(layer, self._out)
+    def _begin_layer(self, stream: FrameStream, layer: Layer, joined: Chunk | None = None) -> bool:
+        """A layer begins where a frame should, or is `joined` in its middle; whether it takes that packet."""
+        if self.stack.decodes(layer):
+            self._push(layer, [stream], stream, joined, joins=joined is not None)
+            return True
+        stream.become_opaque(layer, self._out)
+        return False
 
     def _push(
         self,

@@ -308,7 +308,7 @@ def _fill(summary: Summary, job: Job | None, decoded: tasks.Decoded, tables: Seq
 
 def _job_options(given: Mapping[str, object]) -> JobOptions:
     """What callers of `read` say, as values."""
-    known = {"payload", "redact", "port", "chunk_size", "kind", "progress"}
+    known = {"payload", "redact", "port", "chunk_size", "kind", "progress", "keylog"}
     for name in given.keys() - known:
         raise SparkError(f"read has no option {name!r}", f"there are {', '.join(sorted(known))}")
     payload, port = given.get("payload", "none"), given.get("port", {})
@@ -327,8 +327,17 @@ def _job_options(given: Mapping[str, object]) -> JobOptions:
         PAYLOADS[str(payload)],
         bool(given.get("redact", True)),
         kinds=_kinds(given.get("kind")),
+        key_logs=_names(given.get("keylog", ())),
     )
     return JobOptions(options=options, chunk_bytes=size)
+
+
+def _names(given: object) -> tuple[str, ...]:
+    """One path or several."""
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, Collection) or not all(isinstance(name, str) for name in names):
+        raise SparkError(f"keylog={given!r} is no path", "say keylog='keys.log'")
+    return tuple(names)
 
 
 def _kinds(given: object) -> frozenset[Kind] | None:

@@ -2,7 +2,7 @@
 
 `detect` judges a connection by its first bytes, `registry` lists the known layers, and each connection has a
 `stack` of those that were found. Plain TCP has an empty stack. PROXY headers are taken
-off, WebSocket frames and S2 are decoded. TLS is detected, and its bytes are counted as opaque.
+off, WebSocket frames and S2 are decoded, TLS is decrypted where its secrets are known.
 
 To add a layer, write a file that defines a `layer.Layer`, and add it to `registry.LAYERS`:
 

@@ -92,6 +92,12 @@ class Heads(NamedTuple):
     final: bool = False
 
 
+class LayerOptions(NamedTuple):
+    """What the user has given for layers: the paths of key logs, for TLS."""
+
+    key_logs: tuple[str, ...] = ()
+
+
 class Found(NamedTuple):
     """A layer that the first bytes show. `carries_nats` and `kind` are what is known of its content without
     decoding it."""
@@ -123,6 +129,10 @@ def _never(data: bytes, frames: int = 0) -> bool:
     return False
 
 
+def _always(options: LayerOptions) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """How to detect a layer, and how to decode it.
@@ -132,8 +142,9 @@ class Layer:
       Asked where a frame must begin, if the first byte begins no operation;
     - `resumes(packet)`: whether a packet in the middle of the stream surely begins in the layer. If the layer
       `implies_nats`, that proves NATS as well;
-    - `transforms()`: a new transform for each direction that the layer changes. None: the layer is known, but
-      cannot be decoded, and its bytes are counted as opaque.
+    - `transforms(options)`: a new transform for each direction that the layer changes. None: the layer is
+      known, but cannot be decoded, and its bytes are counted as opaque;
+    - `can_decode(options)`: whether transforms would be of use, such as with a key.
     """
 
     name: str
@@ -142,4 +153,5 @@ class Layer:
     replaces: Callable[[bytes, int], bool] = _never
     resumes: Callable[[bytes], bool] = _never
     implies_nats: bool = False
-    transforms: Callable[[], Mapping[Direction, Transform]] | None = None
+    transforms: Callable[[LayerOptions], Mapping[Direction, Transform]] | None = None
+    can_decode: Callable[[LayerOptions], bool] = _always

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
 from ..types import Chunk, Direction, Item
-from .layer import Column, Found, Heads, Layer, LayerBytes, Transform, rest_of
+from .layer import Column, Found, Heads, Layer, LayerBytes, LayerOptions, Transform, rest_of
 
 _V1 = b"PROXY "
 _V1_BYTES = 107  # with CR LF
@@ -102,7 +102,7 @@ def _begins(heads: Heads) -> Found | None:
     return None
 
 
-def _transforms() -> Mapping[Direction, Transform]:
+def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
     return {Direction.ORIGINATOR: ProxyTransform()}
 
 

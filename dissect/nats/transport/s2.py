@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from ..anomalies import Anomaly
 from ..types import Direction, Gap, Item, Oddity
 from .expansion import Expansion
-from .layer import Column, Layer, Transform, begins_nothing
+from .layer import Column, Layer, LayerOptions, Transform, begins_nothing
 from .plaintext import Plaintext
 from .s2_codec import MOST_PLAIN_BYTES, BlockError, decode_block, masked_checksum
 
@@ -161,7 +161,7 @@ def _resumes(packet: bytes) -> bool:
     return packet.startswith(IDENTIFIER)
 
 
-def _transforms() -> Mapping[Direction, Transform]:
+def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
     return {direction: S2Transform() for direction in Direction}
 
 

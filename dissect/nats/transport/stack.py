@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..types import Direction, Item
-from .layer import Column, Compresses, Layer, LayerBytes, Transform
+from .layer import Column, Compresses, Layer, LayerBytes, LayerOptions, Transform
 
 _Placed = tuple[Direction, Item]
 
@@ -21,11 +21,11 @@ class _Level:
     """A layer of this connection. `running` transforms still change something, `transforms` has
     all; `begun` are the directions whose bytes have come so far as to the layer."""
 
-    def __init__(self, layer: Layer) -> None:
+    def __init__(self, layer: Layer, options: LayerOptions) -> None:
         assert layer.transforms
         self.name = layer.name
         self.column = layer.column
-        self.transforms = dict(layer.transforms())
+        self.transforms = dict(layer.transforms(options))
         self.running: dict[Direction, Transform] = {}
         self.begun: set[Direction] = set()
 
@@ -53,7 +53,8 @@ class Stack:
     It is true while a layer changes anything: `feed` may be left out otherwise.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, options: LayerOptions = LayerOptions()) -> None:
+        self._options = options
         self._levels: list[_Level] = []
 
     def __bool__(self) -> bool:
@@ -64,6 +65,10 @@ class Stack:
         """Whether no more layers are believed: hostile bytes may claim any number of them."""
         return len(self._levels) >= MOST_LAYERS
 
+    def decodes(self, layer: Layer) -> bool:
+        """Whether a layer that begins can be decoded."""
+        return bool(layer.transforms and layer.can_decode(self._options) and not self.is_full)
+
     def push(self, layer: Layer, directions: Sequence[Direction]) -> tuple[int, set[Direction]]:
         """Adds a layer for these directions: a new one on top, or the one that the other direction has pushed
         before. Returns its height, and the directions that it changes."""
@@ -71,7 +76,7 @@ class Stack:
             if level.name == layer.name and not level.begun.intersection(directions):
                 break
         else:
-            height, level = len(self._levels), _Level(layer)
+            height, level = len(self._levels), _Level(layer, self._options)
             self._levels.append(level)
         level.begun.update(directions)
         changed = level.transforms.keys() & set(directions)

@@ -1,17 +1,321 @@
 """TLS: before the first NATS byte, or in place of CONNECT after the server's clear INFO.
 
-TLS is detected by its record headers (RFC 8446, 5.1; RFC 5246, 6.2.1) and not decrypted: its bytes are
-opaque, and a connection that begins with TLS shows no NATS.
+TLS is detected by its record heads (RFC 8446, 5.1; RFC 5246, 6.2.1). With a key log its records are
+decrypted; without one its bytes are opaque, and a connection that begins with TLS shows no NATS.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from .layer import Column, Found, Heads, Layer
+from ..anomalies import Anomaly
+from ..key_log import EMBEDDED, Secrets, can_decrypt, find_secrets
+from ..types import Direction, Gap, Item, Oddity
+from .layer import Column, Found, Heads, Layer, LayerOptions, Transform
+from .plaintext import Plaintext
+from .tls_crypto import Opener, next_secret, opener_12, opener_13
+from .tls_handshake import (
+    CLIENT_HELLO,
+    END_OF_EARLY_DATA,
+    FINISHED,
+    KEY_UPDATE,
+    SERVER_HELLO,
+    Handshake,
+)
 
 _RECORD = re.compile(rb"[\x14-\x17]\x03[\x00-\x04][\x00-\x48]", re.DOTALL)
+_DATA_RECORD = re.compile(rb"\x17\x03\x03[\x00-\x48]", re.DOTALL)
+_CHANGE_CIPHER_SPEC, _ALERT, _HANDSHAKE, _APPLICATION_DATA = range(20, 24)
 _CONTENT_TYPES = frozenset(range(20, 24))
+_HEAD_BYTES = 5
+_SHORTEST_RECORD = 22  # an encrypted one: head, one byte, tag
+_MOST_HANDSHAKE_BYTES = 1 << 18
+
+# What is tried after a gap, where the number of the next record is not known, and in all of a connection.
+_MOST_SEQUENCES = 256
+_MOST_TRIALS = 20_000
+
+# How much may wait for the other side's hello.
+_MOST_WAITING_BYTES = 1 << 20
+
+_CLOSE_NOTIFY = 0
+_ALERTS = {
+    10: "unexpected message",
+    20: "bad record MAC",
+    40: "handshake failure",
+    42: "bad certificate",
+    43: "unsupported certificate",
+    44: "certificate revoked",
+    45: "certificate expired",
+    46: "certificate unknown",
+    47: "illegal parameter",
+    48: "unknown certificate authority",
+    49: "access denied",
+    50: "decode error",
+    51: "decrypt error",
+    70: "protocol version",
+    71: "insufficient security",
+    80: "internal error",
+    86: "inappropriate fallback",
+    90: "user canceled",
+    112: "unrecognized name",
+    116: "certificate required",
+    120: "no application protocol",
+}
+_EPOCHS = {"HANDSHAKE": "HANDSHAKE_TRAFFIC_SECRET", "TRAFFIC": "TRAFFIC_SECRET_0"}
+
+
+class TlsTransform:
+    """Decrypts one direction. A record that cannot be opened is skipped; after a gap, reading goes on at the
+    next record whose tag proves it.
+
+    The state holds no secret: it can be pickled, and another process finds the secrets in the same key log.
+    """
+
+    done = False
+
+    def __init__(
+        self, direction: Direction, handshake: Handshake, key_logs: tuple[str, ...]
+    ) -> None:
+        self.handshake = handshake
+        self._of_client = direction is Direction.ORIGINATOR
+        self._key_logs = key_logs
+        self._plain = Plaintext()
+        self.counts = self._plain.counts
+        self._held = bytearray()
+        self._gap_bytes = 0  # of `_held`: not captured, zeros in their place
+        self._whole_bytes = 0  # of `_held` before the first of them
+        self._messages = bytearray()  # of the handshake, not complete
+        self._is_encrypted = False
+        self._epoch = "HANDSHAKE"  # of TLS 1.3
+        self._generation = 0  # KeyUpdates
+        self._sequence = 0
+        self._lost_bytes = (
+            0  # since the last record that was opened, where more than one may be gone
+        )
+        self._trials = 0
+        self._has_secrets = True
+        self._opener: Opener | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_opener": None}
+
+    def feed(self, item: Item) -> list[Item]:
+        """Returns the application data in the records that `item` completes."""
+        plain = self._plain
+        if isinstance(item, Oddity):
+            plain.pass_on(item)
+            return plain.hand_on()
+        if isinstance(item, Gap):
+            self._take_gap(item)
+        else:
+            plain.take(item)
+            self._held += item.data
+        self._take_records()
+        return plain.hand_on()
+
+    def resume(self) -> list[Item]:
+        """Returns what had to wait for the other side's hello."""
+        if self._held and self.handshake.is_known:
+            self._take_records()
+        return self._plain.hand_on()
+
+    def finish(self) -> list[Item]:
+        """Counts what never became a whole record as skipped."""
+        self._skip(len(self._held))
+        return self._plain.finish()
+
+    def _take_records(self) -> None:
+        held = self._held
+        while len(held) >= _HEAD_BYTES:
+            if self._lost_bytes and not self._find():
+                return
+            if not _RECORD.match(held):
+                self._skip(1)
+                self._lost_bytes = self._lost_bytes or 1
+                continue
+            size = _HEAD_BYTES + int.from_bytes(held[3:5], "big")
+            if len(held) < size or self._waits():
+                return
+            head, payload = bytes(held[:_HEAD_BYTES]), bytes(held[_HEAD_BYTES:size])
+            if self._gap_bytes:
+                self._drop_damaged(size)
+            else:
+                self._take_record(head, payload)
+
+    def _waits(self) -> bool:
+        """Whether the record depends on a hello of the other side that may still come."""
+        if self.handshake.is_known or len(self._held) > _MOST_WAITING_BYTES:
+            return False
+        return self._is_encrypted or self._held[0] == _APPLICATION_DATA
+
+    def _take_record(self, head: bytes, payload: bytes) -> None:
+        kind = head[0]
+        if kind == _CHANGE_CIPHER_SPEC:
+            self._consume(len(head) + len(payload))
+            if not self.handshake.is_13 and not self._is_encrypted:
+                self._is_encrypted, self._sequence = True, 0
+        elif self._is_encrypted or kind == _APPLICATION_DATA:
+            self._take_encrypted(head, payload)
+        else:
+            self._consume(len(head) + len(payload))
+            self._take_content(kind, payload)
+
+    def _take_encrypted(self, head: bytes, payload: bytes) -> None:
+        self._is_encrypted = True
+        opened = self._open(self._sequence, head, payload)
+        if opened is None and self.handshake.is_13 and self._epoch == "HANDSHAKE":
+            opened = self._open_later(head, payload)
+        size = len(head) + len(payload)
+        self._sequence += 1
+        if opened is None:
+            self._skip(size)
+            if self._has_secrets and self.handshake.is_known:
+                self._plain.note(Anomaly.TLS_ERROR, "a record cannot be decrypted")
+            return
+        kind, content = opened
+        if kind == _APPLICATION_DATA:
+            del self._held[:size]
+            self.counts.overhead += size - len(content)
+            self._plain.carry(content, len(content))
+        else:
+            self._consume(size)
+            self._take_content(kind, content)
+
+    def _take_content(self, kind: int, content: bytes) -> None:
+        if kind == _ALERT and len(content) >= 2 and content[1] != _CLOSE_NOTIFY:
+            text = _ALERTS.get(content[1], f"alert {content[1]}")
+            self._plain.note(Anomaly.TLS_ALERT, text)
+        elif kind == _HANDSHAKE:
+            self._messages += content
+            while len(self._messages) >= 4:
+                size = 4 + int.from_bytes(self._messages[1:4], "big")
+                if len(self._messages) < size:
+                    break
+                self._take_message(self._messages[0], bytes(self._messages[4:size]))
+                del self._messages[:size]
+            if len(self._messages) > _MOST_HANDSHAKE_BYTES:
+                self._messages.clear()
+
+    def _take_message(self, kind: int, body: bytes) -> None:
+        if kind == (CLIENT_HELLO if self._of_client else SERVER_HELLO):
+            self.handshake.read(kind, body)
+        elif not self.handshake.is_13:
+            return
+        elif kind == FINISHED and self._epoch == "HANDSHAKE":
+            self._epoch, self._opener, self._sequence = "TRAFFIC", None, 0
+        elif kind == KEY_UPDATE:
+            self._generation += 1
+            self._opener, self._sequence = None, 0
+        elif kind == END_OF_EARLY_DATA:
+            self._sequence = 0
+
+    def _open(self, sequence: int, head: bytes, payload: bytes) -> tuple[int, bytes] | None:
+        if self._opener is None:
+            self._opener = self._make_opener()
+            self._has_secrets = self._opener is not None
+        return self._opener.open(sequence, head, payload) if self._opener else None
+
+    def _open_later(self, head: bytes, payload: bytes) -> tuple[int, bytes] | None:
+        """The same if the handshake's secrets or end are not known, and this is the first record after it."""
+        before = self._opener, self._sequence
+        self._epoch, self._opener, self._sequence = "TRAFFIC", None, 0
+        opened = self._open(0, head, payload)
+        if opened is None:
+            self._epoch, (self._opener, self._sequence) = "HANDSHAKE", before
+        return opened
+
+    def _make_opener(self) -> Opener | None:
+        handshake = self.handshake
+        suite = handshake.suite
+        secrets: Secrets = find_secrets(self._key_logs, handshake.client_random)
+        if suite is None or not secrets:
+            return None
+        if not handshake.is_13:
+            master = secrets.get("CLIENT_RANDOM")
+            randoms = handshake.client_random, handshake.server_random
+            mac_first = not handshake.encrypts_then_macs
+            return opener_12(suite, master, randoms, self._of_client, mac_first) if master else None
+        side = "CLIENT" if self._of_client else "SERVER"
+        secret = secrets.get(f"{side}_{_EPOCHS[self._epoch]}")
+        for _ in range(self._generation if secret else 0):
+            secret = next_secret(secret or b"", suite)
+        return opener_13(suite, secret) if secret else None
+
+    def _take_gap(self, gap: Gap) -> None:
+        """A gap inside a record costs that record; one that hides a record's head costs what follows, up to a
+        record whose tag proves its place."""
+        self._plain.take(gap)
+        held = self._held
+        size = _HEAD_BYTES + int.from_bytes(held[3:5], "big") if len(held) >= _HEAD_BYTES else 0
+        if not self._lost_bytes and len(held) + gap.length <= size and _RECORD.match(held):
+            self._whole_bytes = self._whole_bytes if self._gap_bytes else len(held)
+            self._gap_bytes += gap.length
+            held += bytes(gap.length)
+        else:
+            self._gap_bytes, missing = 0, self._gap_bytes
+            self._skip(len(held) - missing, missing)
+            self._lost_bytes += gap.length + len(held)
+            self._is_encrypted = self._is_encrypted or self.handshake.is_known
+        self._plain.lose(gap.length)
+
+    def _drop_damaged(self, size: int) -> None:
+        """The record at hand has a gap."""
+        missing, self._gap_bytes = self._gap_bytes, 0
+        if self._is_encrypted or self._held[0] == _APPLICATION_DATA:
+            self._is_encrypted = True
+            self._sequence += 1
+        elif self._held[0] == _HANDSHAKE:
+            self._read_damaged(bytes(self._held[_HEAD_BYTES : self._whole_bytes]))
+        self._skip(size - missing, missing)
+
+    def _read_damaged(self, message: bytes) -> None:
+        """A hello that a snap length has cut: a random is at its beginning."""
+        if message[:1] == bytes([CLIENT_HELLO]) and self._of_client:
+            self.handshake.read(CLIENT_HELLO, message[4:])
+        elif len(message) >= 4 + int.from_bytes(message[1:4], "big"):
+            self._take_content(_HANDSHAKE, message)
+
+    def _find(self) -> bool:
+        """Skips to the next record that can be opened, some records on; False: more bytes are needed."""
+        held = self._held
+        while True:
+            found = _DATA_RECORD.search(held)
+            if not found:
+                self._skip(max(len(held) - 3, 0))
+                return False
+            self._skip(found.start())
+            size = _HEAD_BYTES + int.from_bytes(held[3:5], "big")
+            if len(held) < _HEAD_BYTES or len(held) < size or self._waits():
+                return False
+            if self._place(bytes(held[:_HEAD_BYTES]), bytes(held[_HEAD_BYTES:size])):
+                self._lost_bytes = 0
+                return True
+            self._skip(1)
+
+    def _place(self, head: bytes, payload: bytes) -> bool:
+        """Whether a record can be opened as one of the next ones."""
+        if self.handshake.is_13 and self._epoch == "HANDSHAKE":
+            self._epoch, self._opener, self._sequence = "TRAFFIC", None, 0
+        last = self._sequence + min(self._lost_bytes // _SHORTEST_RECORD + 2, _MOST_SEQUENCES)
+        for sequence in range(self._sequence, last):
+            self._trials += 1
+            if self._trials > _MOST_TRIALS or not self._has_secrets:
+                return False
+            if self._open(sequence, head, payload):
+                self._sequence = sequence
+                return True
+        return False
+
+    def _consume(self, size: int) -> None:
+        del self._held[:size]
+        self._plain.count_overhead(size)
+
+    def _skip(self, size: int, missing: int = 0) -> None:
+        """Drops bytes that are skipped, and zeros that stand for missing ones."""
+        del self._held[: size + missing]
+        self._plain.skip(size)
 
 
 def _begins(heads: Heads) -> Found | None:
@@ -30,10 +334,27 @@ def _resumes(packet: bytes) -> bool:
     """Whether the packet begins with a record, and every record in it is followed by another."""
     at = 0
     while _RECORD.match(packet, at):
-        at += 5 + int.from_bytes(packet[at + 3 : at + 5], "big")
+        at += _HEAD_BYTES + int.from_bytes(packet[at + 3 : at + 5], "big")
         if at >= len(packet) - 4:
             return True
     return False
 
 
-LAYER = Layer("tls", Column.TRANSPORT, _begins, _replaces, _resumes)
+def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
+    handshake = Handshake()
+    return {way: TlsTransform(way, handshake, options.key_logs) for way in Direction}
+
+
+def _can_decode(options: LayerOptions) -> bool:
+    return bool(options.key_logs) or bool(EMBEDDED) and can_decrypt()
+
+
+LAYER = Layer(
+    "tls",
+    Column.TRANSPORT,
+    _begins,
+    _replaces,
+    _resumes,
+    transforms=_transforms,
+    can_decode=_can_decode,
+)

@@ -25,7 +25,7 @@ from natsync.protocol.websocket import (
 from ..anomalies import Anomaly
 from ..types import Direction, Gap, Item, Oddity
 from .expansion import Expansion
-from .layer import Column, Found, Heads, Layer, LayerBytes, Transform, Undecided
+from .layer import Column, Found, Heads, Layer, LayerBytes, LayerOptions, Transform, Undecided
 from .plaintext import Plaintext
 from .s2 import IDENTIFIER, S2Transform
 
@@ -324,7 +324,7 @@ def _resumes(packet: bytes) -> bool:
     return _NATS.match(payload) is not None
 
 
-def _transforms() -> Mapping[Direction, Transform]:
+def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
     upgrade = Upgrade()
     return {direction: WebSocketTransform(direction, upgrade) for direction in Direction}
 

@@ -1,0 +1,124 @@
+"""TLS secrets from key logs: files in NSS format, and the Decryption Secrets Blocks of pcapng files.
+
+A line is `LABEL CLIENT_RANDOM SECRET`, the last two in hexadecimal
+(https://datatracker.ietf.org/doc/draft-ietf-tls-keylogfile/); all others are passed over, as the format asks.
+Secrets stay in the process that reads them: connections that another process goes on with carry the names of
+files, never a secret.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import cache
+from importlib.util import find_spec
+
+from .errors import CaptureError, MissingLibrary
+
+MOST_SECRETS = 1_000_000
+"""Of one file: 200 MB of memory. Five belong to a TLS 1.3 connection."""
+
+_RANDOM_BYTES = 32
+_MOST_LINE_BYTES = 1024
+
+Secrets = dict[str, bytes]
+"""Label to secret, of one connection."""
+
+
+class KeyLog:
+    """The secrets of one file. The file may grow while it is used."""
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+        self._secrets: dict[bytes, Secrets] = {}
+        self._count = 0
+        self._read_bytes = 0
+        self._rest = b""
+
+    def __bool__(self) -> bool:
+        return bool(self._secrets)
+
+    def __repr__(self) -> str:
+        return f"KeyLog({self.path!r}, {self._count} secrets)"
+
+    def find(self, client_random: bytes) -> Secrets:
+        """The secrets of the connection whose ClientHello has this random; none if they are not known yet."""
+        if client_random not in self._secrets and self.path:
+            self.refresh()
+        return self._secrets.get(client_random, {})
+
+    def refresh(self) -> None:
+        """Reads what was added to the file. Raises CaptureError if it cannot be read."""
+        try:
+            if os.stat(self.path).st_size == self._read_bytes:
+                return
+            with open(self.path, "rb") as file:
+                file.seek(self._read_bytes)
+                while data := file.read(1 << 20):
+                    self._read_bytes += len(data)
+                    self.add(data)
+        except OSError as error:
+            raise CaptureError(self.path, f"the key log cannot be read: {error.strerror}") from None
+
+    def add(self, data: bytes) -> None:
+        """Takes the next bytes of the log. Raises CaptureError beyond `MOST_SECRETS`."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > _MOST_LINE_BYTES:  # no line of this format
+            self._rest = b"#"
+        for line in lines:
+            self._add_line(line)
+
+    def _add_line(self, line: bytes) -> None:
+        fields = line.split()
+        if len(fields) != 3 or line.startswith(b"#"):
+            return
+        try:
+            label, random, secret = fields[0].decode(), *map(_binary, fields[1:])
+        except ValueError:
+            return
+        if len(random) != _RANDOM_BYTES:
+            return
+        self._count += 1
+        if self._count > MOST_SECRETS:
+            reason = f"the key log has more than {MOST_SECRETS} secrets"
+            raise CaptureError(self.path, reason, "keep those of the capture's time")
+        self._secrets.setdefault(random, {})[label] = secret
+
+
+def _binary(text: bytes) -> bytes:
+    return bytes.fromhex(text.decode("ascii"))
+
+
+@cache
+def key_log(path: str) -> KeyLog:
+    """The key log of a file, the same for all connections of this process."""
+    return KeyLog(path)
+
+
+def can_decrypt() -> bool:
+    """Whether the library that decrypts is installed."""
+    return find_spec("cryptography") is not None
+
+
+def open_key_logs(paths: Iterable[str]) -> tuple[str, ...]:
+    """Reads key logs, and returns their absolute paths, for other processes. Raises CaptureError for one that
+    cannot be read, MissingLibrary where nothing could be decrypted."""
+    found = tuple(map(os.path.abspath, paths))
+    if found and not can_decrypt():
+        raise MissingLibrary("cryptography", "tls")
+    for path in found:
+        key_log(path).refresh()
+    return found
+
+
+EMBEDDED = KeyLog()
+"""The secrets that the captures read by this process brought along."""
+
+
+def find_secrets(paths: tuple[str, ...], client_random: bytes) -> Secrets:
+    """The secrets of a connection, from any of these files or embedded in a capture."""
+    for log in (*map(key_log, paths), EMBEDDED):
+        found = log.find(client_random)
+        if found:
+            return found
+    return {}

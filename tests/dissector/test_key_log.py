@@ -1,0 +1,98 @@
+"""Key logs: lines, growth, limits, and that nothing of a secret is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissect.nats import Options, key_log
+from dissect.nats.errors import CaptureError, MissingLibrary
+from dissect.nats.key_log import KeyLog, find_secrets, open_key_logs
+
+RANDOM = bytes(range(32))
+SECRET = bytes(range(48))
+LINE = b"CLIENT_RANDOM %s %s\n" % (RANDOM.hex().encode(), SECRET.hex().encode())
+
+
+def test_lines_are_found_by_their_client_random() -> None:
+    log = KeyLog()
+    assert not log
+    log.add(b"# a comment\n\n" + LINE + LINE.replace(b"CLIENT_RANDOM", b"EXPORTER_SECRET"))
+    assert log
+    assert log.find(RANDOM) == {"CLIENT_RANDOM": SECRET, "EXPORTER_SECRET": SECRET}
+    assert log.find(SECRET[:32][::-1]) == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"CLIENT_RANDOM 00 00\n",
+        b"CLIENT_RANDOM zz" + LINE[16:],
+        b"RSA 0011 2233 44\n",
+        b"\xff\xfe \xff \xff\n",
+        b"x" * 5000 + b"\n",
+        LINE[:-1],
+    ],
+)
+def test_other_lines_are_passed_over(line: bytes) -> None:
+    log = KeyLog()
+    log.add(line)
+    assert not log
+    log.add(b"\n" + LINE)
+    assert log
+
+
+@given(st.lists(st.integers(1, 40)))
+def test_a_log_may_come_in_pieces(sizes: list[int]) -> None:
+    log, at = KeyLog(), 0
+    wire = b"no line of a key log\n" + LINE * 2
+    for size in [*sizes, len(wire)]:
+        log.add(wire[at : at + size])
+        at += size
+    assert log.find(RANDOM) == {"CLIENT_RANDOM": SECRET}
+
+
+def test_a_file_may_grow(tmp_path: Path) -> None:
+    path = tmp_path / "keys.log"
+    path.write_bytes(LINE[:50])
+    assert open_key_logs([str(path)]) == (str(path),)
+    assert find_secrets((str(path),), RANDOM) == {}
+    with path.open("ab") as file:
+        file.write(LINE[50:])
+    assert find_secrets((str(path),), RANDOM) == {"CLIENT_RANDOM": SECRET}
+
+
+def test_a_secret_is_never_shown(tmp_path: Path) -> None:
+    path = tmp_path / "keys.log"
+    path.write_bytes(LINE)
+    log = KeyLog(str(path))
+    log.refresh()
+    shown = repr(log) + repr(Options(key_logs=[str(path)]))
+    assert SECRET.hex() not in shown and "1 secrets" in shown
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="nowhere.log: the key log cannot be read: No such file"):
+        Options(key_logs=[str(tmp_path / "nowhere.log")])
+
+
+def test_too_many_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_log, "MOST_SECRETS", 3)
+    path = tmp_path / "keys.log"
+    path.write_bytes(LINE * 4)
+    with pytest.raises(CaptureError, match="more than 3 secrets; keep those"):
+        open_key_logs([str(path)])
+
+
+def test_without_the_library_a_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "keys.log"
+    path.write_bytes(LINE)
+    monkeypatch.setattr(key_log, "find_spec", lambda name: None)
+    with pytest.raises(MissingLibrary, match=r"pip install 'natsync\[tls\]'"):
+        open_key_logs([str(path)])
+    assert open_key_logs([]) == ()

@@ -1,0 +1,210 @@
+"""TLS with a key log: every cipher suite, damaged, without secrets, in pieces, and hostile."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import struct
+from collections import Counter
+from multiprocessing import resource_tracker
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissect.nats import FrameRecord, Options, key_log
+from dissect.nats.cli import cli
+from dissect.nats.engine.connections import ConnectionTable, packet_events
+from dissect.nats.pipeline import records, segments
+from dissect.nats.records import AnomalyRecord, Record, SessionRecord
+from dissect.nats.transport.layer import LayerOptions
+from dissect.nats.transport.tls import LAYER, TlsTransform
+from dissect.nats.types import Chunk, Direction, Gap, Item
+
+from tests.dissector.samples import CAPTURES, rewritten, sample
+from tests.support.packets import place_of
+from tests.support.partitioned import in_one, in_stretches
+from tests.support.pcapwriter import Interface
+from tests.support.pcapwriter import Record as Packet
+from tests.support.pcapwriter import pcapng_file
+
+NAME = "tls-keys-2.15.1.pcap"
+KEYS = str(CAPTURES / "tls-keys-2.15.1.keylog")
+OPTIONS = Options(key_logs=[KEYS])
+TRUTH = json.loads((CAPTURES / "truth.json").read_text())[NAME]["connections"]
+
+Content = tuple[object, ...]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _tracker() -> None:
+    """multiprocessing keeps one process and its pipe until the end of the program."""
+    resource_tracker.ensure_running()
+
+
+def rows(path: Path | str, options: Options = OPTIONS) -> list[Record]:
+    return list(records([str(path)], ("frames", "sessions", "anomalies"), options))
+
+
+def contents(found: list[Record]) -> Counter[Content]:
+    names = {row.session: row.originator for row in found if isinstance(row, SessionRecord)}
+    return Counter(
+        (names[row.session], row.sender, row.op, row.subject, row.total_bytes)
+        for row in found
+        if isinstance(row, FrameRecord)
+    )
+
+
+def test_every_suite_says_what_its_client_says() -> None:
+    found = rows(CAPTURES / NAME)
+    sessions = {row.originator: row for row in found if isinstance(row, SessionRecord)}
+    assert sessions.keys() == TRUTH.keys()
+    for originator, row in sessions.items():
+        assert row.client_name == TRUTH[originator]["name"]
+        assert dict(row.frames_originator or {}) == TRUTH[originator]["originator"]
+        assert dict(row.frames_responder or {}) == TRUTH[originator]["responder"]
+    assert Counter(row.transport for row in sessions.values()) == {"tls": 11, "websocket+tls": 1}
+    assert not [row for row in found if isinstance(row, AnomalyRecord)]
+
+
+def test_the_sums_of_every_layer_close() -> None:
+    layered = 0
+    groups = packet_events(segments([str(CAPTURES / NAME)]), OPTIONS)
+    for connection, _ in (pair for group in groups for pair in group.connections):
+        if connection.over:
+            for way in Direction:
+                layers = connection.framing.layer_bytes(way)
+                before = connection.flow.side(way).stream.offset - layers["tls"].span
+                assert 0 <= before < 600
+                assert layers["tls"].skipped == layers["tls"].missing == 0
+                if "websocket" in layers:
+                    assert layers["websocket"].span == layers["tls"].carried
+                layered += 1
+    assert layered == 24
+
+
+def test_one_packet_less_costs_little_and_nothing_is_invented(tmp_path: Path) -> None:
+    truth = contents(rows(CAPTURES / NAME))
+    packets = sample(NAME).records
+    places = [place_of(record, sample(NAME).linktype) for record in packets]
+    payload = [at for at, place in enumerate(places) if place and place.length]
+    lost: list[int] = []
+    for at in random.Random(5).sample(payload, 25):
+        path = rewritten(tmp_path, NAME, [*packets[:at], *packets[at + 1 :]])
+        found = contents(rows(path))
+        assert not found - truth, f"without packet {at + 1}"
+        lost.append((truth - found).total())
+    assert sorted(lost)[len(lost) // 2] <= 3
+    assert max(lost) <= 21  # a hello: all of a connection
+
+
+def test_a_snap_length_costs_the_records_that_it_cuts(tmp_path: Path) -> None:
+    truth = contents(rows(CAPTURES / NAME))
+    cut = [Packet(r.ts_ns, r.data[:500], r.length) for r in sample(NAME).records]
+    found = rows(rewritten(tmp_path, NAME, cut))
+    assert not contents(found) - truth
+    assert contents(found).total() > truth.total() / 4
+
+
+@pytest.mark.parametrize("size", [5_000, 30_000])
+def test_the_stages_of_spark_give_the_same_rows(size: int) -> None:
+    paths = [str(CAPTURES / NAME)]
+    assert in_stretches(paths, size, options=OPTIONS) == in_one(paths, options=OPTIONS)
+
+
+def test_several_processes_give_the_same_lines() -> None:
+    def lines(jobs: int) -> str:
+        given = ["frames", "--format=jsonl", f"--jobs={jobs}", f"--keylog={KEYS}"]
+        return CliRunner().invoke(cli, [*given, str(CAPTURES / NAME)]).stdout
+
+    assert lines(2) == lines(1)
+    assert lines(1).count("\n") == 187
+
+
+def test_secrets_in_a_pcapng_are_used_without_asking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = Path(KEYS).read_bytes()
+    body = struct.pack("<II", 0x544C534B, len(secrets)) + secrets + bytes(-len(secrets) % 4)
+    size = struct.pack("<I", len(body) + 12)
+    block = struct.pack("<I", 10) + size + body + size
+    packets = [Packet(each.ts_ns, each.data, each.length) for each in sample(NAME).records]
+    plain = pcapng_file(packets, [Interface(sample(NAME).linktype, tsresol=9)])
+    header = 8 + int.from_bytes(plain[4:8], "little") - 8
+    path = tmp_path / "keys.pcapng"
+    path.write_bytes(plain[:header] + block + plain[header:])
+    try:
+        assert contents(rows(path, Options())) == contents(rows(CAPTURES / NAME))
+    finally:
+        key_log.EMBEDDED.__init__()  # type: ignore[misc]  # it is shared by the whole process
+
+
+def test_without_its_secrets_a_connection_is_a_session_with_opaque_bytes(tmp_path: Path) -> None:
+    keys = tmp_path / "other.keylog"
+    keys.write_text("CLIENT_RANDOM " + "00" * 32 + " " + "11" * 48 + "\n")
+    found = rows(CAPTURES / NAME, Options(key_logs=[str(keys)]))
+    sessions = [row for row in found if isinstance(row, SessionRecord)]
+    known = [row for row in rows(CAPTURES / NAME, Options()) if isinstance(row, SessionRecord)]
+    assert [row.session for row in sessions] == [row.session for row in known]
+    assert {row.transport for row in sessions} == {"tls"}
+    assert all(row.skipped_bytes for row in sessions)
+
+
+def test_a_saved_connection_has_no_secret() -> None:
+    secrets = [
+        bytes.fromhex(line.split()[2])
+        for line in Path(KEYS).read_text().splitlines()
+        if line[:1] != "#"
+    ]
+    table = ConnectionTable(OPTIONS)
+    states = []
+    for segment in segments([str(CAPTURES / NAME)]):
+        for _ in table.feed([segment]):
+            states.append(pickle.dumps(list(table.alive.values())))
+    assert len(states) > 100 and secrets
+    assert not any(secret in state for state in states for secret in secrets)
+
+
+def test_a_key_log_that_is_not_there_is_one_line() -> None:
+    done = CliRunner().invoke(cli, ["frames", "--keylog=nowhere.log", str(CAPTURES / NAME)])
+    assert done.exit_code == 2
+    assert "nowhere.log: the key log cannot be read: No such file or directory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=60),
+            st.integers(1, 90),
+            st.sampled_from(
+                [
+                    b"\x16\x03\x01\x00\x30" + b"h" * 48,
+                    b"\x17\x03\x03\x00\x20",
+                    b"\x14\x03\x03\x00\x01\x01",
+                ]
+            ),
+        ),
+        max_size=10,
+    )
+)
+def test_any_bytes_are_accounted_for(parts: list[bytes | int]) -> None:
+    assert LAYER.transforms
+    made = LAYER.transforms(LayerOptions((KEYS,)))[Direction.RESPONDER]
+    assert isinstance(made, TlsTransform)
+    end = 0
+    found: list[Item] = []
+    for part in parts:
+        if isinstance(part, int):
+            found += made.feed(Gap(end, end, "t.pcap", end, part))
+            end += part
+        else:
+            found += made.feed(Chunk(end, end, "t.pcap", end, part))
+            end += len(part)
+        found += made.resume()
+    found += made.finish()
+    assert made.counts.span == end
+    assert not [each for each in found if isinstance(each, Chunk)]
