@@ -1,0 +1,80 @@
+"""The manual tells of every public name of streams, publishing and errors, and the sample runs as it
+stands."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+
+import natsync.jetstream
+from natsync.jetstream import AtomicBatch, FastBatch, JetStream, Stream, configs, errors, infos
+from natsync.jetstream.publishing import PublishOptions
+
+from tests.support.paths import ROOT
+from tests.support.servers import NatsServer
+
+MANUAL = (ROOT / "docs/jetstream.md").read_text(encoding="utf-8")
+PROSE = re.sub(r"^```.*?^```$", "", MANUAL, flags=re.MULTILINE | re.DOTALL)
+TOLD = {word for code in re.findall(r"`([^`]+)`", PROSE) for word in re.findall(r"\w+", code)}
+ALIASES = {name for name in configs.__all__ if not inspect.isclass(getattr(configs, name))}
+
+
+def test_every_class_is_told_of() -> None:
+    for module in (configs, errors, infos):
+        public = {*module.__all__} - ALIASES - {"api_error"}
+        assert public - TOLD == set(), module.__name__
+        assert public <= {*natsync.jetstream.__all__}
+
+
+@pytest.mark.parametrize("kind", [JetStream, Stream, AtomicBatch, FastBatch])
+def test_every_method_is_told_of(kind: type) -> None:
+    elsewhere = "key_value object_store ordered push"  # chapters of their own
+    public = {
+        name
+        for name in vars(kind)
+        if not name.startswith("_") and not any(word in name for word in elsewhere.split())
+    }
+    assert public - TOLD == set()
+
+
+def test_every_option_and_field_is_told_of() -> None:
+    assert set(PublishOptions.__annotations__) - TOLD == set()
+    for config in (configs.StreamConfig, configs.ConsumerConfig):
+        told_of = {item.name for item in fields(config)} - {"extra", "_exact"}
+        assert told_of - TOLD - {"direct", "sourcing"} == set()  # which only servers set
+
+
+def test_every_err_code_is_told_of() -> None:
+    table = MANUAL[MANUAL.index("| err_code |") :]
+    numbers = {number for kind in errors._KINDS.values() for number in kind}
+    told: set[int] = set()
+    for first, last in re.findall(r"(\d{5})(?: to (\d{5}))?", table):
+        told |= {*range(int(first), int(last or first) + 1)}
+    assert numbers <= told
+
+
+@pytest.mark.server
+def test_the_sample(js_server: NatsServer) -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "samples/jetstream.py"],
+        env={**os.environ, "NATS_URL": js_server.url, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert done.stdout.splitlines() == [
+        "1 False",
+        "1 True",
+        "True 101",
+        "3",
+        "101",
+        "3",
+        "{'sample.orders.new': 101, 'sample.orders.paid': 3}",
+    ]
