@@ -7,8 +7,9 @@ Pull consumers: https://docs.nats.io/nats-concepts/jetstream/consumers, ADR-37.
 from __future__ import annotations
 
 from time import monotonic
+from typing import TYPE_CHECKING, TypeVar
 
-from .._checks import check_call, check_count, check_seconds
+from .._checks import check_call, check_count
 from ..errors import (
     NextMsgTimeoutError,
     NoRespondersError,
@@ -29,10 +30,15 @@ from .fetch import Fetch, FetchPlan, MessageBatch
 from .infos import ConsumerInfo
 from .message import JetStreamMsg
 from .messages import Messages, OnError
-from .pull import PullPlan
+from .pull import GroupOptions, PullOptions, PullPlan
 from .pull_inbox import Pin, PullInbox, PullSource
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 __all__ = ["Consumer", "pull_source"]
+
+_Options = TypeVar("_Options", GroupOptions, PullOptions)
 
 _FOREVER = float("inf")
 _MANY = 1_000_000  # messages at most of a fetch that is limited by bytes (ADR-37)
@@ -107,33 +113,24 @@ class Consumer:
         *,
         timeout: Timeout = TIMEOUT,
         heartbeat: float | None = None,
-        group: str | None = None,
-        min_pending: int = 0,
-        min_ack_pending: int = 0,
-        priority: int = 0,
+        **options: Unpack[GroupOptions],
     ) -> MessageBatch:
-        """Up to `batch` messages: returns when it has them, or with those that came in `timeout`
-        seconds; maybe none.
+        """Returns up to `batch` messages: at once when it has them, else those that arrived within
+        `timeout` seconds, which may be none.
 
-        With a timeout of None it waits until there is one at least. The server sends a sign of life
-        every `heartbeat` seconds (5 for a timeout of 10 and more, else none; 0 for none). After a
-        lost connection or a change of leader it asks again for what is missing. What ends it early
-        is raised where no message has come (ConsumerDeletedError, PullRefusedError,
-        NoHeartbeatError, ConnectionReconnectingError), and is in `error` of the result where some
-        have.
+        A timeout of None waits until there is at least one message. The server sends a sign of life
+        every `heartbeat` seconds: every 5 seconds unless given if the timeout is 10 or more, else
+        never; 0 is never. After a lost connection or a change of leader, it requests again the
+        messages that are missing.
+
+        An error that ends it early is raised if no message has arrived: ConsumerDeletedError,
+        PullRefusedError, NoHeartbeatError, ConnectionReconnectingError and other ConsumingErrors.
+        Otherwise it is the `error` of the result.
         """
         check_count(batch=batch)
         if batch < 1:
             raise OptionError("batch", "must be at least 1")
-        plan = FetchPlan(
-            batch,
-            heartbeat=_beat(heartbeat),
-            group=self._group(group),
-            min_pending=min_pending,
-            min_ack_pending=min_ack_pending,
-            priority=priority,
-        )
-        return self._fetch(plan, timeout)
+        return self._fetch(FetchPlan(batch, heartbeat=heartbeat, **self._grouped(options)), timeout)
 
     def fetch_bytes(
         self,
@@ -141,145 +138,72 @@ class Consumer:
         *,
         timeout: Timeout = TIMEOUT,
         heartbeat: float | None = None,
-        group: str | None = None,
+        **options: Unpack[GroupOptions],
     ) -> MessageBatch:
-        """As `fetch`, as many messages as make up `max_bytes` bytes at most, with their subjects,
-        reply subjects and headers. Raises PullRefusedError where the next message alone is
-        larger."""
+        """Does as `fetch`, for as many messages as fit into `max_bytes` bytes with their subjects,
+        reply subjects and headers. Raises PullRefusedError if the next message alone is larger."""
         check_count(max_bytes=max_bytes)
         if max_bytes < 1:
             raise OptionError("max_bytes", "must be at least 1")
-        group = self._group(group)
-        return self._fetch(FetchPlan(_MANY, max_bytes, False, _beat(heartbeat), group), timeout)
+        plan = FetchPlan(_MANY, max_bytes, heartbeat=heartbeat, **self._grouped(options))
+        return self._fetch(plan, timeout)
 
     def fetch_no_wait(
-        self, batch: int, *, timeout: Timeout = TIMEOUT, group: str | None = None
+        self, batch: int, *, timeout: Timeout = TIMEOUT, **options: Unpack[GroupOptions]
     ) -> MessageBatch:
-        """Up to `batch` messages that the consumer has at this moment, maybe none. `timeout` is for
-        the server's answer alone."""
+        """Returns up to `batch` messages that the consumer has at this moment, which may be none.
+        `timeout` limits the wait for the server's answer."""
         check_count(batch=batch)
         if batch < 1:
             raise OptionError("batch", "must be at least 1")
-        return self._fetch(FetchPlan(batch, no_wait=True, group=self._group(group)), timeout)
+        return self._fetch(FetchPlan(batch, no_wait=True, **self._grouped(options)), timeout)
 
     def next(self, timeout: Timeout = TIMEOUT) -> JetStreamMsg:
-        """The next message. Raises NextMsgTimeoutError where none comes in `timeout` seconds, and
-        what `fetch` does."""
-        found = self._fetch(FetchPlan(1, group=self._group(None)), timeout)
+        """Returns the next message. Raises NextMsgTimeoutError if none arrives within `timeout`
+        seconds, and the errors of `fetch`."""
+        found = self._fetch(FetchPlan(1, **self._grouped(GroupOptions())), timeout)
         if not found:
             raise NextMsgTimeoutError(self._source.next_subject, self._api.seconds(timeout))
         return found[0]
 
     def messages(
-        self,
-        *,
-        max_msgs: int = 500,
-        max_bytes: int = 0,
-        expires: float = 30.0,
-        heartbeat: float | None = None,
-        threshold: float = 0.5,
-        group: str | None = None,
-        min_pending: int = 0,
-        min_ack_pending: int = 0,
-        priority: int = 0,
-        on_error: OnError | None = None,
+        self, *, on_error: OnError | None = None, **options: Unpack[PullOptions]
     ) -> Messages:
-        """An iterator over the messages as they come, without end, that asks for more before it
-        runs dry.
+        """Returns an endless iterator over the messages, which requests more before it runs dry;
+        for `options` see PullOptions.
 
-        At most `max_msgs` messages, or with `max_bytes` that many bytes, are on their way or wait
-        to be taken; more are asked for when `threshold` of that is left. Requests expire after
-        `expires` seconds, and the server sends a sign of life every `heartbeat` seconds (half of
-        `expires` unless given, 30 at most). `on_error` is called with each trouble that it gets
-        over, such as NoHeartbeatError and ConsumerLeadershipChangedError; they are logged without
-        it.
+        `on_error` is called with each error that the iterator recovers from, such as
+        NoHeartbeatError and ConsumerLeadershipChangedError, by the thread that takes messages;
+        without it they are logged.
         """
-        plan = self._plan(
-            max_msgs,
-            max_bytes,
-            expires,
-            heartbeat,
-            threshold,
-            group,
-            min_pending,
-            min_ack_pending,
-            priority,
-        )
         check_call(on_error=on_error)
         self._need_pull()
-        return Messages(self._source, plan, on_error)
+        return Messages(self._source, PullPlan(**self._grouped(options)), on_error)
 
     def consume(
         self,
         handler: JetStreamHandler,
         *,
         workers: int = 1,
-        max_msgs: int = 500,
-        max_bytes: int = 0,
-        expires: float = 30.0,
-        heartbeat: float | None = None,
-        threshold: float = 0.5,
-        group: str | None = None,
-        min_pending: int = 0,
-        min_ack_pending: int = 0,
-        priority: int = 0,
         on_error: OnError | None = None,
+        **options: Unpack[PullOptions],
     ) -> ConsumeContext:
-        """Calls `handler` with each message, on `workers` threads (one of them keeps the order),
-        until `stop` or `drain` of the result. Returns at once. The handler acknowledges; what it
-        raises goes to `on_error`, and the message comes again after `ack_wait`. For the rest see
-        `messages`.
+        """Calls `handler` with each message, until `stop` or `drain` of the result; returns at once.
+
+        `workers` threads call it; a single one keeps the order of the messages. The handler
+        acknowledges the message. If it raises, `on_error` gets a HandlerError, and the message is
+        delivered again after `ack_wait`. For the other arguments see `messages`.
         """
         check_handler(handler, workers)
-        check_call(on_error=on_error)
-        plan = self._plan(
-            max_msgs,
-            max_bytes,
-            expires,
-            heartbeat,
-            threshold,
-            group,
-            min_pending,
-            min_ack_pending,
-            priority,
-        )
-        self._need_pull()
+        messages = self.messages(on_error=on_error, **options)
         name = f"{self.stream_name}.{self.name}"
-        messages = Messages(self._source, plan, on_error)
         return ConsumeContext(messages, handler, workers, on_error, name)
 
-    def _plan(
-        self,
-        max_msgs: int,
-        max_bytes: int,
-        expires: float,
-        heartbeat: float | None,
-        threshold: float,
-        group: str | None,
-        min_pending: int,
-        min_ack_pending: int,
-        priority: int,
-    ) -> PullPlan:
-        check_count(max_msgs=max_msgs, max_bytes=max_bytes, priority=priority)
-        check_count(min_pending=min_pending, min_ack_pending=min_ack_pending)
-        check_seconds(expires=expires, heartbeat=heartbeat or 0, threshold=threshold)
-        name = self._group(group)
-        return PullPlan(
-            max_msgs,
-            max_bytes,
-            expires,
-            heartbeat,
-            threshold,
-            name,
-            min_pending,
-            min_ack_pending,
-            priority,
-        )
-
-    def _group(self, group: str | None) -> str:
-        if group is not None:
-            return group
-        return next(iter(self._info.config.priority_groups), "")
+    def _grouped(self, options: _Options) -> _Options:
+        """`options`, with the consumer's own group unless they name one."""
+        if "group" not in options and self._info.config.priority_groups:
+            options["group"] = self._info.config.priority_groups[0]
+        return options
 
     def _need_pull(self) -> None:
         if self._info.config.deliver_subject:
@@ -318,10 +242,3 @@ class Consumer:
 
     def __repr__(self) -> str:
         return f"Consumer({self.stream_name!r}, {self.name!r})"
-
-
-def _beat(heartbeat: float | None) -> float | None:
-    if heartbeat is None:
-        return None
-    check_seconds(heartbeat=heartbeat)
-    return max(0.0, heartbeat)

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Protocol
 
-from .._checks import check_call, check_count, check_seconds
+from .._checks import check_call, check_count
 from ..errors import ConnectionClosedError, DrainTimeoutError, Error, HandlerError, OptionError
+from ..options import DRAIN_TIMEOUT, wait_time
 from .consume_errors import MessagesClosedError
 from .message import JetStreamMsg
 from .messages import OnError, report
@@ -29,7 +30,7 @@ class Reader(Protocol):
 
     def next(self, timeout: float | None = ...) -> JetStreamMsg: ...
     def stop(self) -> int: ...
-    def drain(self, timeout: float = ...) -> int: ...
+    def drain(self, timeout: float | None = ...) -> int: ...
 
 
 def check_handler(handler: object, workers: int = 1) -> None:
@@ -108,51 +109,52 @@ class ConsumeContext:
         """Whether any of its threads runs."""
         return any(thread.is_alive() for thread in self._threads)
 
-    def stop(self, timeout: float = 30.0) -> int:
+    def stop(self, timeout: float | None = DRAIN_TIMEOUT) -> int:
         """Ends it: the messages that are being handled are the last ones. Returns the number of
         messages that had come and are left; those are delivered again after `ack_wait`.
 
         Raises DrainTimeoutError where handlers run for longer than `timeout` seconds. Called by its
         own handler, it does not wait for that one.
         """
-        check_seconds(timeout=timeout)
+        seconds = wait_time(timeout)
         left = self._reader.stop()
-        self._join(monotonic() + timeout, timeout, left)
+        self._join(seconds, seconds, left)
         return left
 
-    def drain(self, timeout: float = 30.0) -> None:
+    def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> None:
         """Ends it so that all messages which the server has sent are handled.
 
         Raises DrainTimeoutError where that takes longer than `timeout` seconds; then it is stopped,
         and the error says how many are left.
         """
-        check_seconds(timeout=timeout)
-        until = monotonic() + timeout
-        self._reader.drain(timeout)
+        seconds = wait_time(timeout)
+        until = monotonic() + seconds
+        self._reader.drain(seconds)
         if not self._wait(until):
-            self._join(monotonic(), timeout, self._reader.stop())
+            self._join(0.0, seconds, self._reader.stop())
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it has ended; whether it has within `timeout` seconds. Raises what has ended
         it, unless that was `stop` or `drain`."""
-        check_seconds(timeout=0 if timeout is None else timeout)
-        if not self._wait(None if timeout is None else monotonic() + timeout):
+        if not self._wait(monotonic() + wait_time(timeout)):
             return False
         if self._error:
             raise self._error
         return True
 
-    def _wait(self, until: float | None) -> bool:
+    def _wait(self, until: float) -> bool:
         """Whether all threads but the calling one have ended at the time `until`."""
         for thread in self._threads:
             if thread is not threading.current_thread():
-                thread.join(None if until is None else max(0.0, until - monotonic()))
+                thread.join(max(0.0, until - monotonic()))
                 if thread.is_alive():
                     return False
         return True
 
-    def _join(self, until: float, timeout: float, left: int) -> None:
-        if not self._wait(until):
+    def _join(self, patience: float, timeout: float, left: int) -> None:
+        """Waits for the handlers; raises DrainTimeoutError of `timeout` if `patience` seconds are
+        not enough."""
+        if not self._wait(monotonic() + patience):
             me = threading.get_ident()
             busy = sum(ident != me for ident in self._busy.copy())
             raise DrainTimeoutError(timeout, {self._name: left + busy})

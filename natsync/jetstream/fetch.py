@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from time import monotonic
 
+from .._checks import check_count, check_seconds, check_text
 from ..errors import ConnectionReconnectingError, Error
 from .consume_errors import ConsumerDeletedError, NoHeartbeatError
 from .message import JetStreamMsg
@@ -43,6 +44,12 @@ class FetchPlan:
     min_ack_pending: int = 0
     priority: int = 0
 
+    def __post_init__(self) -> None:
+        check_seconds(heartbeat=self.heartbeat or 0)
+        check_text(group=self.group)
+        check_count(priority=self.priority)
+        check_count(min_pending=self.min_pending, min_ack_pending=self.min_ack_pending)
+
     def request(self, left: int, size: int, expires: float, pin_id: str) -> PullRequest:
         """A request for what is left."""
         beat = self.heartbeat
@@ -51,7 +58,7 @@ class FetchPlan:
         return PullRequest(
             left,
             0.0 if self.no_wait else max(expires, 0.001),
-            0.0 if self.no_wait else min(beat, expires / 2),
+            0.0 if self.no_wait else min(max(0.0, beat), expires / 2),
             size,
             self.no_wait,
             self.group,

@@ -11,6 +11,7 @@ or eleven and more, with `<domain>.<account hash>` after `$JS.ACK`; `_` stands f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import NoReturn
@@ -18,6 +19,7 @@ from typing import NoReturn
 from .._checks import check_seconds, check_text
 from ..core import Core
 from ..message import Msg, to_wire
+from ..options import DEFAULT, Default
 from ..protocol import HMsg
 from .consume_errors import CantAckIfConsumerAckNoneError, MsgAlreadyAckdError, NotJSMessageError
 
@@ -151,30 +153,33 @@ class JetStreamMsg(Msg):
 
     def ack(self) -> None:
         """Tells the server that the message is done with."""
-        self._settle(b"+ACK")
+        self._send(b"+ACK")
 
-    def ack_sync(self, timeout: float | None = None) -> None:
+    def ack_sync(self, timeout: float | None | Default = DEFAULT) -> None:
         """As `ack`, and returns when the server has received it.
 
         Raises RequestTimeoutError after `timeout` seconds (that of the connection's requests unless
         given), NoRespondersError where the consumer is gone. The server confirms what it receives,
         also for a message whose acknowledgement came too late, so that it was delivered again.
         """
-        self._settle(b"+ACK", sync=True, timeout=timeout)
+        if timeout is DEFAULT:
+            self._settle(lambda reply: self._core.request(reply, b"+ACK"))
+        else:
+            self._settle(lambda reply: self._core.request(reply, b"+ACK", timeout=timeout))
 
     def nak(self, delay: float | None = None) -> None:
         """Asks for another delivery, at once or after `delay` seconds."""
         if delay is None:
-            self._settle(b"-NAK")
+            self._send(b"-NAK")
         else:
             check_seconds(delay=delay)
-            self._settle(b'-NAK {"delay": %d}' % round(delay * 1e9))
+            self._send(b'-NAK {"delay": %d}' % round(delay * 1e9))
 
     def term(self, reason: str = "") -> None:
         """Says that the message can never be handled: it is not delivered again. `reason` goes into
         the advisory that the server publishes (2.10.4 and later)."""
         check_text(reason=reason)
-        self._settle(b"+TERM " + to_wire(reason) if reason else b"+TERM")
+        self._send(b"+TERM " + to_wire(reason) if reason else b"+TERM")
 
     def in_progress(self) -> None:
         """Says that the message is still worked on: `ack_wait` begins anew. May be called any
@@ -184,17 +189,17 @@ class JetStreamMsg(Msg):
             raise MsgAlreadyAckdError(reply)
         self._core.publish(reply, b"+WPI")
 
-    def _settle(self, payload: bytes, sync: bool = False, timeout: float | None = None) -> None:
+    def _send(self, payload: bytes) -> None:
+        self._settle(lambda reply: self._core.publish(reply, payload))
+
+    def _settle(self, send: Callable[[str], object]) -> None:
         reply = self._ack_subject()
         try:
             del self._unsettled
         except AttributeError:
             raise MsgAlreadyAckdError(reply) from None
         try:
-            if sync:
-                self._core.request(reply, payload, timeout=timeout)
-            else:
-                self._core.publish(reply, payload)
+            send(reply)
         except BaseException:
             self._unsettled = True
             raise

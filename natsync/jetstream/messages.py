@@ -16,6 +16,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from ..errors import BadSubscriptionError, Error, NextMsgTimeoutError, fresh
+from ..options import DRAIN_TIMEOUT, wait_time
 from .consume_errors import ConsumerDeletedError, MessagesClosedError, NoHeartbeatError
 from .message import JetStreamMsg
 from .pull import Meaning, OpenPulls, PullPlan, PullStatus
@@ -101,7 +102,7 @@ class Messages:
             self._count(item)
             return item
         started = monotonic()
-        until = started + (_LONG * 1e4 if timeout is None else timeout)
+        until = started + wait_time(timeout)
         while True:
             if isinstance(item, PullStatus):
                 self._react(item)
@@ -247,7 +248,7 @@ class Messages:
         self._stopping = True
         return self._inbox.end()
 
-    def drain(self, timeout: float = 30.0) -> int:
+    def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> int:
         """Ends it so that what the server has sent can still be taken, after which iteration ends.
 
         Returns the number of messages to take (and of statuses among them). Raises

@@ -23,6 +23,7 @@ from ..errors import (
     RequestTimeoutError,
     fresh,
 )
+from ..options import DRAIN_TIMEOUT, wait_time
 from .consume_errors import (
     ConcurrentReadError,
     ConsumerDeletedError,
@@ -38,7 +39,6 @@ from .pull_inbox import PullInbox, PullSource
 
 __all__ = ["Made", "OrderedMessages"]
 
-_LONG = 3600.0  # seconds of one wait, where nothing limits it
 _CREATING = 5.0  # seconds for the server to make a consumer
 _RETRIED = (
     RequestTimeoutError,
@@ -115,7 +115,7 @@ class OrderedMessages:
             if msg is not None:
                 return msg
             started = monotonic()
-            until = started + (_LONG * 1e4 if timeout is None else timeout)
+            until = started + wait_time(timeout)
             while True:
                 msg = self._step(started, until)
                 if msg is not None:
@@ -269,7 +269,7 @@ class OrderedMessages:
             self._delete(self._name)
         return left
 
-    def drain(self, timeout: float = 30.0) -> int:
+    def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> int:
         """Ends it so that what the server has sent can still be taken, after which iteration ends.
 
         Returns the number of messages to take (and of statuses among them). Raises

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import monotonic
+from typing import TYPE_CHECKING, TypedDict
 
 from .._checks import check_call, check_count, check_seconds
 from ..errors import NextMsgTimeoutError, OptionError
@@ -24,9 +25,22 @@ from .names import check_stream_name
 from .ordered import Made, OrderedMessages
 from .pull import PullPlan
 
-__all__ = ["OrderedConsumer"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["OrderedConsumer", "OrderedOptions"]
 
 _INACTIVE = 300.0  # seconds after which the server removes a consumer that nobody reads (nats.go)
+
+
+class OrderedOptions(TypedDict, total=False):
+    """Those of PullOptions that an ordered consumer has."""
+
+    max_msgs: int
+    max_bytes: int
+    threshold: float
+    expires: float
+    heartbeat: float
 
 
 class OrderedConsumer:
@@ -58,37 +72,27 @@ class OrderedConsumer:
         self._reader: OrderedMessages | None = None
 
     def messages(
-        self,
-        *,
-        max_msgs: int = 500,
-        max_bytes: int = 0,
-        expires: float = 30.0,
-        heartbeat: float | None = None,
-        on_error: OnError | None = None,
+        self, *, on_error: OnError | None = None, **options: Unpack[OrderedOptions]
     ) -> OrderedMessages:
-        """An iterator over the messages as they come, without end. It ends the reader before it, if
-        there is one.
+        """Returns an endless iterator over the messages; stops the one before it, if there is one.
 
-        The arguments are those of `Consumer.messages`; the sign of life comes every 5 seconds
-        unless `heartbeat` says otherwise. `on_error` is called with the reason for each new
-        consumer; they are logged without it. Raises StreamNotFoundError, RequestTimeoutError, and
-        what else a consumer is refused with.
+        `options` are some of PullOptions; `heartbeat` is 5 seconds unless given. `on_error` is
+        called with the reason for each new consumer; without it they are logged. Raises
+        StreamNotFoundError, RequestTimeoutError, and other errors of a consumer that cannot be
+        created.
         """
-        check_count(max_msgs=max_msgs, max_bytes=max_bytes)
-        check_seconds(expires=expires, heartbeat=heartbeat or 0)
         check_call(on_error=on_error)
-        beat = min(5.0, expires / 2) if heartbeat is None else heartbeat
-        plan = PullPlan(max_msgs, max_bytes, expires, beat)
-        before = self._reader
-        if before:
-            before.stop()
+        expires = options.get("expires", 30.0)
+        check_seconds(expires=expires)
+        options.setdefault("heartbeat", min(5.0, expires / 2))
+        plan = PullPlan(**options)
+        last = None
+        if self._reader:
+            self._reader.stop()
+            last = self._reader.last_seq
+        maker = self._maker
         self._reader = OrderedMessages(
-            self.stream_name,
-            self._maker.make,
-            self._maker.delete,
-            plan,
-            on_error,
-            before.last_seq if before else None,
+            self.stream_name, maker.make, maker.delete, plan, on_error, last
         )
         return self._reader
 
@@ -96,24 +100,15 @@ class OrderedConsumer:
         self,
         handler: JetStreamHandler,
         *,
-        max_msgs: int = 500,
-        max_bytes: int = 0,
-        expires: float = 30.0,
-        heartbeat: float | None = None,
         on_error: OnError | None = None,
+        **options: Unpack[OrderedOptions],
     ) -> ConsumeContext:
         """Calls `handler` with each message in order, on one thread, until `stop` or `drain` of the
-        result. Returns when the first consumer is made. What the handler raises goes to `on_error`;
-        the message does not come again.
+        result. Returns when the first consumer exists. If the handler raises, `on_error` gets a
+        HandlerError; the message is not delivered again. For the rest see `messages`.
         """
         check_handler(handler)
-        messages = self.messages(
-            max_msgs=max_msgs,
-            max_bytes=max_bytes,
-            expires=expires,
-            heartbeat=heartbeat,
-            on_error=on_error,
-        )
+        messages = self.messages(on_error=on_error, **options)
         return ConsumeContext(messages, handler, 1, on_error, self.stream_name)
 
     def fetch(self, batch: int = 1, *, timeout: Timeout = TIMEOUT) -> MessageBatch:

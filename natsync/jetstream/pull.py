@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypedDict
 
+from .._checks import check_count, check_seconds, check_text
 from ..errors import Error, OptionError
 from ..message import Msg
 from ..protocol import ProtocolError
@@ -26,8 +28,10 @@ from .consume_errors import (
 )
 
 __all__ = [
+    "GroupOptions",
     "Meaning",
     "OpenPulls",
+    "PullOptions",
     "PullPlan",
     "PullRequest",
     "PullStatus",
@@ -179,12 +183,38 @@ class PullRequest:
         return json.dumps(body, separators=(",", ":")).encode()
 
 
+class GroupOptions(TypedDict, total=False):
+    """How to take part in a priority group of the consumer (server 2.11; ADR-42)."""
+
+    group: str
+    """The group; unless given, the first one of the consumer, if it has any."""
+    min_pending: int
+    """Get messages only if at least this many wait in the stream (policy `overflow`)."""
+    min_ack_pending: int
+    """Or if at least this many deliveries are not acknowledged (policy `overflow`)."""
+    priority: int
+    """0 to 9: requests with a lower number are served first (policy `prioritized`, server 2.12)."""
+
+
+class PullOptions(GroupOptions, total=False):
+    """How a reader keeps itself supplied with messages."""
+
+    max_msgs: int
+    """At most this many messages are requested and not yet taken (500)."""
+    max_bytes: int
+    """If not 0, the limit is this many bytes instead."""
+    threshold: float
+    """The next request is sent when this part of the limit is left (0.5)."""
+    expires: float
+    """Seconds after which the server drops a request (30)."""
+    heartbeat: float
+    """Seconds between the server's signs of life while it has no messages; unless given, half of
+    `expires`, but at most 30. After two of them the reader sends a new request."""
+
+
 @dataclass(frozen=True, slots=True)
 class PullPlan:
-    """How a reader keeps itself supplied: at most `max_msgs` messages, or `max_bytes` bytes, asked
-    for and not yet taken; it asks for more when no more than `threshold` of them, a part between 0
-    and 1, are left.
-    """
+    """`PullOptions` with their defaults, checked."""
 
     max_msgs: int = 500
     max_bytes: int = 0
@@ -197,6 +227,10 @@ class PullPlan:
     priority: int = 0
 
     def __post_init__(self) -> None:
+        check_text(group=self.group)
+        check_count(max_msgs=self.max_msgs, max_bytes=self.max_bytes, priority=self.priority)
+        check_count(min_pending=self.min_pending, min_ack_pending=self.min_ack_pending)
+        check_seconds(expires=self.expires, threshold=self.threshold, heartbeat=self.heartbeat or 0)
         if self.max_msgs < 1:
             raise OptionError("max_msgs", "must be at least 1")
         if self.max_bytes < 0:

@@ -113,7 +113,7 @@ class PullInbox:
         self._sub.unsubscribe()
         return left + self._sub.dropped - before
 
-    def drain(self, timeout: float) -> int:
+    def drain(self, timeout: float | None) -> int:
         """Ends it once everything that the server has sent is here; the number of messages and
         statuses to take."""
         self._sub.drain(timeout)

@@ -14,6 +14,7 @@ from time import monotonic
 from .._checks import check_call
 from ..errors import BadSubscriptionError, Error, NextMsgTimeoutError, OptionError, fresh
 from ..message import Msg
+from ..options import DRAIN_TIMEOUT, wait_time
 from ..protocol import ProtocolError
 from .api import API
 from .consume_errors import (
@@ -33,7 +34,6 @@ from .pull_inbox import Outage, PullSource, tell_outage
 __all__ = ["PushConsumer", "PushMessages"]
 
 _LONG = 3600.0  # seconds of one wait, where nothing limits it
-_FOREVER = float("inf")
 
 
 class PushMessages:
@@ -70,7 +70,7 @@ class PushMessages:
         Raises NextMsgTimeoutError; ConsumerDeletedError; MessagesClosedError after `stop`, and
         after `drain` once nothing is left; ConnectionClosedError.
         """
-        until = _FOREVER if timeout is None else monotonic() + timeout
+        until = monotonic() + wait_time(timeout)
         while True:
             if self._turn.acquire(timeout=max(0.0, min(until - monotonic(), _LONG))):
                 try:
@@ -169,7 +169,7 @@ class PushMessages:
         self._sub.unsubscribe()
         return self._sub.dropped - before
 
-    def drain(self, timeout: float = 30.0) -> int:
+    def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> int:
         """Ends it so that what the server has sent can still be taken, after which iteration ends.
 
         Returns the number of messages to take (and of statuses among them). Raises

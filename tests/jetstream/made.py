@@ -24,7 +24,7 @@ class Sent:
             raise self.error
         self.sent.append((subject, bytes(data)))
 
-    def request(self, subject: str, data: bytes, *, timeout: float | None = None) -> None:
+    def request(self, subject: str, data: bytes, *, timeout: float | None = 1.0) -> None:
         self.publish(subject, data)
 
 

@@ -30,10 +30,10 @@ def filled(js: JetStream, name: str, count: int, **options: object) -> Stream:
 
 def publish(js: JetStream, name: str, numbers: Iterable[int]) -> None:
     """Publishes numbers to the stream; they are stored when it returns."""
-    *most, last = [*numbers] or [None]
-    for number in most:
+    all_numbers = [*numbers]
+    for number in all_numbers[:-1]:
         js.api.core.publish(f"{name}.{number % 3}", str(number).encode())
-    if last is not None:  # stored after all that were published before it
+    for last in all_numbers[-1:]:  # stored after all that were published before it
         js.publish(f"{name}.{last % 3}", str(last).encode())
 
 
