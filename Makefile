@@ -86,9 +86,11 @@ fuzz: ## feed the codec any bytes, and the dissector damaged captures, for SECON
 	$(RUN) python -m tests.dissector.fuzz $(SECONDS)
 
 soak: NEEDS = .[test]
-soak: ## a client on a bad network for SECONDS=60, every message accounted for
+soak: ## clients on a bad network, with servers that restart, for SECONDS=60 each, every message accounted for
 	$(fresh)
 	$(RUN) python -m tests.client.soak $(SECONDS)
+	$(RUN) python -m tests.support.streaming_programs
+	$(RUN) python -m tests.streaming.soak $(SECONDS)
 
 captures: NEEDS = .[bench,test]
 captures: ## record samples/captures again: needs root and more, see CONTRIBUTING.md

@@ -10,6 +10,7 @@ import pytest
 
 import natsync
 from natsync import streaming
+from natsync.protocol import streaming as stan
 from natsync.streaming import StartPosition
 
 from tests.support.fake_streaming import FakeStreaming
@@ -117,6 +118,15 @@ def test_a_server_that_does_not_say_it_has_closed(fake: FakeStreaming, server: N
             sc.close()
         assert sc.closed
         sc.close()
+
+
+def test_a_server_that_had_forgotten_it_is_content(fake: FakeStreaming, server: NatsServer) -> None:
+    fake.leave = lambda request: stan.CloseResponse("stan: unknown clientID").to_bytes()
+    streaming.connect("fake", "me", servers=server.url).close()
+    assert stan.CloseRequest.parse(fake.wait_request("fake.close")).client_id == "me"
+    fake.leave = lambda request: stan.CloseResponse("stan: invalid close request").to_bytes()
+    with pytest.raises(streaming.RefusedError, match="closing client 'me': stan: invalid"):
+        streaming.connect("fake", "me", servers=server.url).close()
 
 
 def test_a_nats_connection_that_is_made_again_changes_nothing(

@@ -61,6 +61,14 @@ def test_pings_without_an_answer_end_it(fake: FakeStreaming, server: NatsServer)
     sc.close()
 
 
+def test_nobody_who_listens_to_pings_is_no_answer(fake: FakeStreaming, server: NatsServer) -> None:
+    nowhere = replace(PINGED, ping_requests="fake.nowhere")
+    fake.connect = lambda request: nowhere.to_bytes()
+    lost: SimpleQueue[streaming.ConnectionLostError] = SimpleQueue()
+    with streaming.connect("fake", "me", servers=server.url, on_connection_lost=lost.put):
+        assert lost.get(timeout=10).reason == "1 pings without an answer"
+
+
 def test_an_error_in_the_answer_to_a_ping_ends_it(fake: FakeStreaming, server: NatsServer) -> None:
     fake.ping = lambda request: stan.PingResponse("client has been replaced").to_bytes()
     lost: SimpleQueue[streaming.ConnectionLostError] = SimpleQueue()

@@ -346,3 +346,24 @@ def test_a_message_that_comes_before_the_answer(fake: FakeStreaming, server: Nat
         sc.subscribe("a", handler=came.put)
         assert came.get(timeout=10).data == b"early"
         assert stan.Ack.parse(fake.wait_request("fake.acks")) == stan.Ack("a", 1)
+
+
+def test_a_message_that_comes_before_a_refusal(fake: FakeStreaming, server: NatsServer) -> None:
+    """Nobody handles it: there is no subscription."""
+
+    def subscribe(request: bytes) -> bytes:
+        inbox = stan.SubscriptionRequest.parse(request).inbox
+        fake.nc.publish(inbox, stan.MsgProto(1, "a", "", b"early", 5).to_bytes())
+        fake.nc.flush()
+        return stan.SubscriptionResponse(error="stan: no").to_bytes()
+
+    came: SimpleQueue[Msg] = SimpleQueue()
+    with streaming.connect("fake", "me", servers=server.url) as sc:
+        good = fake.subscribe
+        fake.subscribe = subscribe
+        with pytest.raises(streaming.RefusedError):
+            sc.subscribe("a", handler=came.put)
+        fake.subscribe = good
+        sc.subscribe("a")
+        sc.publish("a")
+    assert came.empty()
