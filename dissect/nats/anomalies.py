@@ -85,6 +85,8 @@ class Anomaly(Enum):
     # Above NATS; marks of rows
     BAD_ACK = "bad_ack"
     """An ack of a JetStream message that is none of those that servers know."""
+    BAD_PROTOBUF = "bad_protobuf"
+    """A message to a subject of NATS Streaming that is none of its messages."""
     DELIVERY_NOT_SEEN = "delivery_not_seen"
     """An ack whose delivery is not in this session of the capture; its row is made from the ack."""
     JETSTREAM_TROUBLE = "jetstream_trouble"

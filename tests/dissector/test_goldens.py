@@ -68,6 +68,12 @@ def test_jetstream(table: str, name: str, golden: Callable[[str, str], None]) ->
     golden(f"{table}/{name}.txt", output(table, str(CAPTURES / name)))
 
 
+@pytest.mark.parametrize("table", ["streaming", "services"])
+@pytest.mark.parametrize("name", ["streaming-2.15.1.pcap", "services-2.15.1.pcap"])
+def test_other_protocols(table: str, name: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"{table}/{name}.txt", output(table, str(CAPTURES / name)))
+
+
 @pytest.mark.parametrize("start, name", CONVERSATIONS)
 def test_conversations(start: str, name: str, golden: Callable[[str, str], None]) -> None:
     golden(f"follow/{start}.txt", output("follow", start, str(CAPTURES / name)))

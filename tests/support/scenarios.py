@@ -18,6 +18,7 @@ from tests.support import (
     link_scenarios,
     odd_scenarios,
     store_scenarios,
+    streaming_scenarios,
     transport_scenarios,
     trouble_scenarios,
 )
@@ -288,5 +289,6 @@ SCENARIOS: dict[str, Scenario] = {
     **{scenario.__name__: scenario for scenario in trouble_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in jetstream_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in store_scenarios.ALL},
+    **{scenario.__name__: scenario for scenario in streaming_scenarios.ALL},
     **{scenario.__name__: scenario for scenario in transport_scenarios.ALL},
 }

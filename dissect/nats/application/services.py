@@ -1,0 +1,325 @@
+"""Services: endpoints with their requests, errors and latencies (ADR-32).
+
+A service subscribes to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`, also with its name and id behind them, and
+answers them with JSON that names its endpoints. A connection that makes these subscriptions is a service's:
+its latencies are those of its handlers. On other connections the same answers, and error headers on
+replies, show which requests go to services: their latencies are round trips. An endpoint that nobody
+describes is a subscription that a service's connection makes after those to `$SRV.`; it has no name then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Annotated
+
+from natsync.protocol import matches
+
+from ..anomalies import Anomaly
+from ..declaration import Layer, LayerFrame, Table, TextColumn
+from ..number_formats import duration_text, moment_text, size_text
+from ..records import FrameRecord, Record
+from ..redact import masked_text
+from .durations import Durations
+from .json_bodies import Object, header, read_object, text
+
+_OPS = frozenset("PUB HPUB MSG HMSG RMSG LMSG SUB UNSUB".split())
+_LINKS = frozenset({"route", "gateway", "leafnode"})
+_DISCOVERY = "$SRV."
+_TYPE = "io.nats.micro.v1."
+_NO_RESPONDERS = 503
+_OPEN = 8192  # requests that wait for replies
+_SUBJECTS = 4096  # subjects of a session whose requests are counted
+_INSTANCES = 1024
+_ENDPOINTS = 256  # of an instance
+
+
+@dataclass(slots=True, kw_only=True)
+class ServiceRecord(Record):
+    """One endpoint of a service, as one session saw it."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    number: Annotated[int, "number of the frame that first shows it"]
+    ts_ns: Annotated[int, "time of that frame"]
+    kind: Annotated[str, "kind of the connection"]
+    account: Annotated[str | None, "account, on server links"] = None
+    side: Annotated[str, "service: its own connection; client: one that asks it"]
+    service: Annotated[str | None, "name of the service"] = None
+    instance: Annotated[str | None, "id of the instance, on its own connection"] = None
+    instances: Annotated[int | None, "instances that answered, on a connection that asks"] = None
+    version: Annotated[str | None, "version of the service, where it says it"] = None
+    endpoint: Annotated[str | None, "name of the endpoint, where the service says it"] = None
+    subject: Annotated[str, "subject of the endpoint"]
+    queue_group: Annotated[str | None, "queue group of the endpoint"] = None
+    requests: Annotated[int, "requests"] = 0
+    replies: Annotated[int, "requests that were answered"] = 0
+    errors: Annotated[int, "answers with an error header, and that nobody listens"] = 0
+    request_bytes: Annotated[int, "payloads of requests"] = 0
+    reply_bytes: Annotated[int, "payloads of answers"] = 0
+    latency_median_ns: Annotated[int | None, "median time from a request to its answer"] = None
+    latency_p99_ns: Annotated[int | None, "99 of 100 took no longer"] = None
+    latency_max_ns: Annotated[int | None, "the longest one"] = None
+    last_error: Annotated[str | None, "Nats-Service-Error of the last error"] = None
+    last_error_code: Annotated[str | None, "Nats-Service-Error-Code of the last error"] = None
+    last_ns: Annotated[int, "time of the last request or answer"]
+    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+
+
+def wants(frame: FrameRecord) -> bool:
+    """Whether the frame is a message, or says where messages go."""
+    return frame.op in _OPS
+
+
+@dataclass(slots=True)
+class _Endpoint:
+    """An endpoint of an instance, as it says itself."""
+
+    name: str
+    subject: str
+    queue_group: str
+
+
+@dataclass(slots=True)
+class _Instance:
+    """An instance of a service."""
+
+    service: str
+    version: str = ""
+    endpoints: dict[str, _Endpoint] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Traffic:
+    """Requests on one subject, and their answers."""
+
+    row: ServiceRecord
+    latencies: Durations = field(default_factory=Durations)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A request that waits for its answer."""
+
+    sender: str
+    ts_ns: int
+    traffic: _Traffic | None
+
+
+class Services:
+    """One session."""
+
+    def __init__(self) -> None:
+        self._instances: dict[str, _Instance] = {}
+        self._own: dict[str, None] = {}  # ids of instances on this connection
+        self._sids: dict[str, _Traffic] = {}  # the subscriptions of their endpoints
+        self._served: dict[tuple[str, str], _Traffic] = {}
+        self._asked: dict[str, _Traffic] = {}
+        self._open: dict[str, _Open] = {}
+
+    def add(self, frame: LayerFrame) -> Iterable[Record]:
+        """Takes the next frame; rows come at the end."""
+        op = frame.op
+        if op == "SUB":
+            self._subscribe(frame)
+        elif op == "UNSUB":
+            if not frame.max_msgs:
+                self._sids.pop(frame.sid or "", None)
+        elif not self._answer(frame) and frame.reply:
+            to_client = op == "MSG" or (op == "HMSG" and frame.kind not in _LINKS)
+            self._request(frame, to_client)
+        return ()
+
+    def finish(self) -> Iterator[Record]:
+        """The rows."""
+        for traffic in self._served.values():
+            self._describe(traffic.row)
+            yield self._done(traffic)
+        for subject, traffic in self._asked.items():
+            known = self._described(subject)
+            if known or traffic.row.last_error or traffic.row.last_error_code:
+                yield self._done(self._named(traffic, known))
+
+    def _subscribe(self, frame: LayerFrame) -> None:
+        subject = frame.subject or ""
+        if subject.startswith(_DISCOVERY):
+            tokens = subject.split(".")
+            if len(tokens) == 4 and len(self._instances) < _INSTANCES:
+                self._own.setdefault(tokens[3])
+                self._instances.setdefault(tokens[3], _Instance(tokens[2]))
+            return
+        if not self._own or subject.startswith("_INBOX.") or len(self._served) >= _SUBJECTS:
+            return
+        instance = next(reversed(self._own))
+        row = self._row(frame, subject, "service")
+        row.service, row.instance = self._instances[instance].service, instance
+        row.queue_group = frame.queue
+        traffic = self._served.setdefault((instance, subject), _Traffic(row))
+        self._sids[frame.sid or ""] = traffic
+
+    def _request(self, frame: LayerFrame, to_client: bool) -> None:
+        """A message that asks for a reply."""
+        subject = frame.subject or ""
+        traffic: _Traffic | None = None
+        if not subject.startswith("$"):
+            traffic = self._sids.get(frame.sid or "") if to_client else self._traffic(frame)
+            if traffic is None:
+                return
+            row = traffic.row
+            row.requests += 1
+            row.request_bytes += frame.payload_bytes or 0
+            row.last_ns = frame.ts_ns
+        elif not subject.startswith(_DISCOVERY):
+            return
+        if len(self._open) >= _OPEN:
+            lost = self._open.pop(next(iter(self._open))).traffic
+            if lost:
+                lost.row.anomalies = [Anomaly.FORGOTTEN.value]
+        self._open[frame.reply or ""] = _Open(frame.sender, frame.ts_ns, traffic)
+
+    def _traffic(self, frame: LayerFrame) -> _Traffic | None:
+        """The requests on a subject that this connection asks; None if there are too many."""
+        subject = frame.subject or ""
+        found = self._asked.get(subject)
+        if found is None and len(self._asked) < _SUBJECTS:
+            found = self._asked[subject] = _Traffic(self._row(frame, subject, "client"))
+        return found
+
+    def _answer(self, frame: LayerFrame) -> bool:
+        """Whether this is an answer; counts it."""
+        asked = self._open.get(frame.subject or "")
+        if asked is None or asked.sender == frame.sender:
+            return False
+        if asked.traffic is None:
+            self._learn(frame)  # several instances may answer
+            return True
+        del self._open[frame.subject or ""]
+        row = asked.traffic.row
+        row.last_ns = frame.ts_ns
+        row.reply_bytes += frame.payload_bytes or 0
+        error, code = header(frame, "Nats-Service-Error"), header(frame, "Nats-Service-Error-Code")
+        if frame.status == _NO_RESPONDERS:
+            row.errors += 1
+            return True
+        row.replies += 1
+        asked.traffic.latencies.add(max(0, frame.ts_ns - asked.ts_ns))
+        if error is not None or code is not None:
+            row.errors += 1
+            row.last_error, row.last_error_code = masked_text(error or "") or None, code
+        return True
+
+    def _learn(self, frame: LayerFrame) -> None:
+        """Takes what an instance says of itself."""
+        read = read_object(frame.content)
+        if read is None or not text(read, "type").startswith(_TYPE):
+            return
+        name, key = text(read, "name"), text(read, "id")
+        if not name or (key not in self._instances and len(self._instances) >= _INSTANCES):
+            return
+        instance = self._instances.setdefault(key, _Instance(name))
+        instance.service = name
+        instance.version = text(read, "version") or instance.version
+        listed = read.get("endpoints")
+        for item in listed if isinstance(listed, list) else ():
+            if isinstance(item, dict) and len(instance.endpoints) < _ENDPOINTS:
+                said: Object = item
+                subject = text(said, "subject")
+                if subject:
+                    group = text(said, "queue_group")
+                    instance.endpoints[subject] = _Endpoint(text(said, "name"), subject, group)
+
+    def _described(self, subject: str) -> list[tuple[str, _Instance, _Endpoint]]:
+        """The endpoints that say they serve a subject."""
+        found = []
+        wire = subject.encode("utf-8", "replace")
+        for key, instance in self._instances.items():
+            for pattern, endpoint in instance.endpoints.items():
+                wild = "*" in pattern or ">" in pattern
+                if pattern == subject or (
+                    wild and matches(pattern.encode("utf-8", "replace"), wire)
+                ):
+                    found.append((key, instance, endpoint))
+        return found
+
+    def _describe(self, row: ServiceRecord) -> None:
+        """Completes an endpoint of this connection: of the instance that says it has it, where one does."""
+        says = [key for key in self._own if row.subject in self._instances[key].endpoints]
+        if len(says) == 1:
+            row.instance = says[0]
+        instance = self._instances[row.instance or ""]
+        row.service, row.version = instance.service, instance.version or None
+        described = instance.endpoints.get(row.subject)
+        row.endpoint = described.name or None if described else None
+
+    def _named(self, traffic: _Traffic, known: list[tuple[str, _Instance, _Endpoint]]) -> _Traffic:
+        """Requests with the name of the service that they go to, if all that know it agree."""
+        row = traffic.row
+        services = {instance.service for _, instance, _ in known}
+        if len(services) == 1:
+            _, instance, endpoint = known[-1]
+            row.service, row.version = instance.service, instance.version or None
+            row.endpoint, row.queue_group = endpoint.name or None, endpoint.queue_group or None
+            row.instances = len({key for key, _, _ in known})
+        return traffic
+
+    def _done(self, traffic: _Traffic) -> ServiceRecord:
+        row, latencies = traffic.row, traffic.latencies
+        row.latency_median_ns, row.latency_p99_ns = latencies.quantile(50), latencies.quantile(99)
+        row.latency_max_ns = latencies.largest
+        return row
+
+    def _row(self, frame: LayerFrame, subject: str, side: str) -> ServiceRecord:
+        return ServiceRecord(
+            session=frame.session,
+            number=frame.number,
+            ts_ns=frame.ts_ns,
+            kind=frame.kind,
+            account=frame.account,
+            side=side,
+            subject=subject,
+            last_ns=frame.ts_ns,
+        )
+
+
+def _latency(name: str) -> TextColumn:
+    get = attrgetter(f"latency_{name}_ns")
+    return TextColumn(
+        name, 8, lambda row: "" if get(row) is None else duration_text(get(row)), right=True
+    )
+
+
+def _error(row: ServiceRecord) -> str:
+    return " ".join(filter(None, (row.last_error_code, row.last_error, *(row.anomalies or ()))))
+
+
+SERVICES = Table(
+    name="services",
+    singular="endpoint",
+    summary="List endpoints of services: requests, errors, latencies.",
+    row=ServiceRecord,
+    time="ts_ns",
+    position=attrgetter("ts_ns", "session", "number", "subject"),
+    text=(
+        TextColumn("session", 16, attrgetter("session"), shorter=lambda cell: cell[:8], rank=7),
+        TextColumn(
+            "time", 23, lambda row: moment_text(row.ts_ns), shorter=lambda cell: cell[11:], rank=6
+        ),
+        TextColumn("side", 7, attrgetter("side")),
+        TextColumn("service", 12, lambda row: row.service or "", gives=True),
+        TextColumn("instance", 22, lambda row: row.instance or "", gives=True, rank=5),
+        TextColumn("version", 7, lambda row: row.version or "", rank=4),
+        TextColumn("endpoint", 10, lambda row: row.endpoint or "", gives=True),
+        TextColumn("subject", 16, attrgetter("subject"), gives=True),
+        TextColumn("requests", 8, lambda row: str(row.requests), right=True),
+        TextColumn("errors", 6, lambda row: str(row.errors or ""), right=True, alarm=True),
+        TextColumn("in", 7, lambda row: size_text(row.request_bytes), right=True, rank=3),
+        TextColumn("out", 7, lambda row: size_text(row.reply_bytes), right=True, rank=3),
+        _latency("median"),
+        _latency("p99"),
+        _latency("max"),
+        TextColumn("last error", 20, _error, gives=True, rank=2),
+    ),
+    layer=Layer(wants, Services),
+    payloads=True,
+    at_end=True,
+)

@@ -1,0 +1,78 @@
+"""The subjects of a NATS Streaming server: which message goes where.
+
+A client asks `_STAN.discover.CLUSTER`, or another prefix that its server was configured with; the answer
+names all other subjects (stan.go: pb/protocol.proto, nats-streaming-server: server/server.go). Where that
+exchange was not captured, the default subjects still show what a message is, if its payload agrees.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from natsync.protocol.streaming import ConnectResponse
+
+_DEFAULTS = (
+    ("_STAN.discover.", "connect"),
+    ("_STAN.pub.", "publish"),
+    ("_STAN.sub.", "subscribe"),
+    ("_STAN.unsub.", "unsubscribe"),
+    ("_STAN.subclose.", "close_subscription"),
+    ("_STAN.close.", "close"),
+)
+_PINGS = ".pings"
+_MOST = 1024  # subjects of servers that a session remembers
+
+
+class Purpose(NamedTuple):
+    """What a message to a subject asks for, of which cluster, and by what that is known: `discovered` or
+    `subject`. `channel` is the rest of a publication's subject."""
+
+    op: str
+    cluster: str
+    evidence: str
+    channel: str = ""
+
+
+class StreamingSubjects:
+    """The subjects that one session has shown."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Purpose] = {}
+        self._prefixes: dict[str, Purpose] = {}
+
+    def learn(self, cluster: str, said: ConnectResponse) -> None:
+        """Takes the subjects that a server names."""
+        if len(self._known) >= _MOST or len(self._prefixes) >= _MOST:
+            return
+        for op, subject in (
+            ("subscribe", said.sub_requests),
+            ("unsubscribe", said.unsub_requests),
+            ("close_subscription", said.sub_close_requests),
+            ("close", said.close_requests),
+            ("ping", said.ping_requests),
+        ):
+            if subject:
+                self._known[subject] = Purpose(op, cluster, "discovered")
+        if said.pub_prefix:
+            self._prefixes[said.pub_prefix] = Purpose("publish", cluster, "discovered")
+
+    def purpose(self, subject: str) -> Purpose | None:
+        """What a message to this subject asks for; None if nothing that is known."""
+        found = self._known.get(subject)
+        if found:
+            return found
+        for prefix, purpose in self._prefixes.items():
+            if subject.startswith(prefix) and subject[len(prefix) : len(prefix) + 1] == ".":
+                return purpose._replace(channel=subject[len(prefix) + 1 :])
+        if not subject.startswith("_STAN."):
+            return None
+        for start, op in _DEFAULTS:
+            if subject.startswith(start):
+                rest = subject[len(start) :]
+                if op == "publish":
+                    cluster, _, channel = rest.partition(".")
+                    return Purpose(op, cluster, "subject", channel)
+                if op == "connect" and rest.endswith(_PINGS):
+                    return Purpose("ping", rest.removesuffix(_PINGS), "subject")
+                return Purpose(op, rest, "subject")
+        return None
