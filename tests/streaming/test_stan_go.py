@@ -188,3 +188,38 @@ def test_a_queue_group_has_members_of_both(
         theirs = read_go(peer.lines())
     assert ours and theirs
     assert sorted(each[0] for each in ours + theirs) == list(range(1, 301))
+
+
+def test_a_durable_queue_group_goes_from_one_to_the_other(
+    streaming_server: StreamingServer, sc: streaming.StreamingConnection, filled: str
+) -> None:
+    words = ["queue=both", "durable=d", "inflight=1", "start=first", "end=close"]
+    theirs = read_go(stan_go(streaming_server, "go-7", "sub", filled, 4, *words))
+    assert [each[0] for each in theirs] == [1, 2, 3, 4]
+    with sc.subscribe(filled, queue="both", durable="d", max_in_flight=1) as sub:
+        assert [sub.next_msg(10).sequence for _ in range(3)] == [5, 6, 7]
+    theirs = read_go(stan_go(streaming_server, "go-8", "sub", filled, 3, *words))
+    assert [each[0] for each in theirs] == [8, 9, 10]
+
+
+def test_a_durable_brings_both_the_unacknowledged_first(
+    streaming_server: StreamingServer, filled: str
+) -> None:
+    """Flags and counts are equal, too."""
+    words = ["durable=d", "start=first", "ack=no", "inflight=3", "end=close"]
+    ours, theirs = [], []
+    for _ in range(2):
+        with streaming.connect(CLUSTER, "unacked", servers=streaming_server.url) as mine:
+            sub = mine.subscribe(
+                filled,
+                durable="d",
+                start=StartPosition.FIRST,
+                manual_acks=True,
+                max_in_flight=3,
+            )
+            ours += [row(sub.next_msg(10)) for _ in range(3)]
+            sub.close()
+        theirs += read_go(stan_go(streaming_server, "go-9", "sub", filled, 3, *words))
+    assert ours == theirs
+    assert [each[0] for each in ours] == [1, 2, 3] * 2
+    assert [each[2:4] for each in ours] == [(False, 0)] * 3 + [(True, 1)] * 3
