@@ -6,7 +6,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .errors import MsgNoReplyError, MsgNotBoundError
-from .headers import Headers, HeadersLike, encode_headers, to_text, to_wire
+from .headers import (
+    Headers,
+    HeadersLike,
+    encode_headers,
+    received_headers,
+    to_text,
+    to_wire,
+)
 from .protocol import HMsg
 from .protocol import Msg as MsgFrame
 from .protocol import ProtocolError, parse_headers
@@ -95,6 +102,11 @@ class Msg:
     def headers(self) -> Headers:
         """The headers; empty where there are none."""
         return self._headers()[0]
+
+    @property
+    def header_block(self) -> bytes:
+        """The bytes of the headers as they came; empty where there are none."""
+        return self._frame.headers if isinstance(self._frame, HMsg) else b""
 
     @property
     def status(self) -> int:
@@ -196,7 +208,7 @@ def _unpickled(subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> 
 def _parse(block: bytes) -> tuple[Headers, int, str]:
     parsed = parse_headers(block)
     fields = [(to_text(name), to_text(value)) for name, value in parsed.fields]
-    return Headers(fields), parsed.status, to_text(parsed.description)
+    return received_headers(fields), parsed.status, to_text(parsed.description)
 
 
 Handler = Callable[[Msg], object]

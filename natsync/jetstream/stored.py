@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,9 +32,15 @@ from .json_object import format_time, parse_time
 __all__ = ["StoredMsg", "batch_request", "delete_msg", "direct_get", "direct_get_batch", "get_msg"]
 
 _T = TypeVar("_T", int, str)
+_NO_HEADERS = Headers()
 
 EOB = 204
 _ADDED = ("Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp")
+_PLAIN = re.compile(
+    rb"NATS/1\.0\r\nNats-Stream: ([^\r\n]+)\r\nNats-Subject: ([^\r\n]+)\r\n"
+    rb"Nats-Sequence: (\d{1,20})\r\nNats-Time-Stamp: ([^\r\n]+)\r\n\r\n"
+)
+"""The headers of nearly every answer: a message that had none of its own. Read so, they cost a tenth."""
 _ADDED_TO_BATCH = (*_ADDED, "Nats-Num-Pending", "Nats-Last-Sequence", "Nats-UpTo-Sequence")
 
 
@@ -93,6 +100,9 @@ def direct_get(
         msg = api.core.request(wire, b"" if subject else api.encode(request), timeout=api.timeout)
     except NoRespondersError as error:
         raise NoDirectGetError(stream) from error
+    plain = _PLAIN.fullmatch(msg.header_block)
+    if plain:
+        return _plain(msg.data, plain, wire)
     if msg.status:
         raise _refusal(msg)
     return _stored(msg, wire)
@@ -147,6 +157,15 @@ def direct_get_batch(api: API, stream: str, request: Mapping[str, object]) -> It
             if "Nats-Num-Pending" not in msg.headers:
                 raise UnsupportedError("getting messages in a batch", "2.11", "")
             yield _stored(msg, wire)
+
+
+def _plain(data: bytes, plain: re.Match[bytes], wire: str) -> StoredMsg:
+    stream, subject, seq, time = plain.groups()
+    try:
+        stored = parse_time(time.decode("ascii", "replace"))
+    except ValueError as error:
+        raise InvalidResponseError(wire, "a message without its sequence and time") from error
+    return StoredMsg(to_text(subject), int(seq), data, _NO_HEADERS, stored, to_text(stream))
 
 
 def _stored(msg: Msg, wire: str) -> StoredMsg:

@@ -25,6 +25,7 @@ class Operation(Enum):
     PURGE = "PURGE"
 
 
+_OPERATIONS = {"DEL": Operation.DELETE, "PURGE": Operation.PURGE}
 # ADR-43, nats.go jetstream/kv.go.
 _MARKERS = {
     "MaxAge": Operation.PURGE,
@@ -35,10 +36,13 @@ _MARKERS = {
 
 def operation_of(headers: Headers) -> Operation:
     """The operation that a stored message is."""
-    operation = headers.get("KV-Operation")
-    if operation is not None:
-        return {"DEL": Operation.DELETE, "PURGE": Operation.PURGE}.get(operation, Operation.PUT)
-    return _MARKERS.get(headers.get("Nats-Marker-Reason") or "", Operation.PUT)
+    reason = ""
+    for name, value in headers.fields:
+        if name == "KV-Operation":
+            return _OPERATIONS.get(value, Operation.PUT)
+        if name == "Nats-Marker-Reason":
+            reason = reason or value
+    return _MARKERS.get(reason, Operation.PUT) if reason else Operation.PUT
 
 
 class Entry:

@@ -6,6 +6,8 @@ It reads an ordered consumer, so that nothing is lost or given twice.
 
 from __future__ import annotations
 
+import re
+
 from ..errors import OptionError
 from ..jetstream import ConsumerConfig, JetStreamMsg, MsgMetadata, OrderedMessages
 from ..jetstream.configs import DeliverPolicy
@@ -13,6 +15,9 @@ from ..jetstream.watching import Watch
 from .entry import Entry, Operation, operation_of
 
 __all__ = ["Watcher", "watch_config"]
+
+_SIZE_ALONE = re.compile(rb"NATS/1\.0\r\nNats-Msg-Size: (\d{1,20})\r\n\r\n")
+"""The headers of a value that a watch without values leaves out (headers_only)."""
 
 
 def watch_config(
@@ -66,12 +71,19 @@ class Watcher(Watch[Entry]):
         self._ignore_deletes = ignore_deletes
 
     def _read(self, msg: JetStreamMsg, origin: MsgMetadata) -> Entry | None:
-        headers = msg.headers
-        operation = operation_of(headers)
-        if self._ignore_deletes and operation is not Operation.PUT:
-            return None
         value = msg.data
-        said = headers.get("Nats-Msg-Size")  # in place of the value (headers_only)
+        operation, size = Operation.PUT, len(value)
+        block = msg.header_block
+        alone = _SIZE_ALONE.fullmatch(block) if block else None
+        if alone:
+            size = int(alone[1])
+        elif block:
+            headers = msg.headers
+            operation = operation_of(headers)
+            if self._ignore_deletes and operation is not Operation.PUT:
+                return None
+            said = headers.get("Nats-Msg-Size") or ""
+            size = int(said) if said.isdecimal() and not value else size
         return Entry(
             self._bucket,
             msg.subject[len(self._prefix) :],
@@ -79,7 +91,7 @@ class Watcher(Watch[Entry]):
             origin.stream_seq,
             origin.num_pending,
             operation,
-            int(said) if said and said.isdecimal() and not value else len(value),
+            size,
             origin.timestamp_ns,
         )
 

@@ -34,6 +34,11 @@ def test_a_plain_message() -> None:
     assert repr(msg) == "Msg(subject='grüße', reply='re', 2 bytes)"
 
 
+def test_the_bytes_of_the_headers() -> None:
+    assert received(HMsg(b"s", b"1", b"", b"NOPE\r\n\r\n", b""))[0].header_block == b"NOPE\r\n\r\n"
+    assert received(MsgFrame(b"s", b"1", b"", b""))[0].header_block == b""
+
+
 def test_a_bad_block_is_an_error_where_it_is_asked_for() -> None:
     msg, _ = received(HMsg(b"s", b"1", b"", b"NOPE\r\n\r\n", b"data"))
     assert msg.data == b"data"

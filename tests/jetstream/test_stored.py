@@ -134,6 +134,22 @@ def test_a_message_that_is_none_is_named(api: API, said: bytes) -> None:
             direct_get(api, "a", {"seq": 1})
 
 
+def test_a_plain_answer_without_a_time_is_named(api: API) -> None:
+    """As servers write them, read without a header parser."""
+    added = {
+        "Nats-Stream": "a",
+        "Nats-Subject": "b",
+        "Nats-Sequence": "1",
+        "Nats-Time-Stamp": "yesterday",
+    }
+    with api.core.subscribe("fake.>", handler=lambda msg: msg.respond(b"x", headers=added)):
+        with pytest.raises(InvalidResponseError, match="without its sequence and time"):
+            direct_get(api, "a", {"seq": 1})
+        added["Nats-Time-Stamp"] = "2026-01-01T00:00:00Z"
+        msg = direct_get(api, "a", {"seq": 1})
+    assert (msg.stream, msg.subject, msg.seq, len(msg.headers)) == ("a", "b", 1, 0)
+
+
 def test_a_batch_that_stops_is_a_timeout(api: API) -> None:
     added = {
         "Nats-Sequence": "1",
