@@ -1,15 +1,15 @@
-"""One table of one timeline of captures, made by several processes: the same rows in the same order.
+"""Makes one table of one timeline of captures with several processes: the same rows in the same order.
 
-Every worker process reads all packets, and takes apart those of its share of the flows. It hands on, in
-batches over a pipe, what became complete with which packet; a progress now and then says how far it is. The
-parent merges the workers by `SortKey`, which is the same however the work is spread, and puts the rows in
-order as one process would. A worker that is ahead waits for room in its pipe.
+Each worker process reads all packets and dissects its share of the flows. It sends batches of rows through
+a pipe, each row with the sort key of the packet that completed it, and reports its progress now and then.
+The parent merges the workers by `SortKey`, which does not depend on how the flows are divided, and puts the
+rows in time order as a single process does. A worker that is ahead waits for room in its pipe.
 
-    worker: packets > its share of the flows > connections > fold > condition > render > pipe
-    parent: pipes > merge by release > Timeline
+    worker: packets > its share of the flows > connections > tables > condition > render > pipe
+    parent: pipes > merge by sort key > TimeOrder
 
-Workers are started afresh, without fork. So a program that calls this needs its `if __name__ ==
-"__main__"`, as with any use of multiprocessing.
+Workers are spawned, not forked. A program that calls this needs `if __name__ == "__main__"`, as with any
+use of multiprocessing.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from .tables import TABLES
 
 _Row = TypeVar("_Row")
 
-# A progress is a fraction of a second of work. A batch ends with it, or when it is full.
+# A worker reports its progress, and sends a batch, after this many packets: a fraction of a second.
 _PROGRESS_PACKETS = 4096
 _BATCH_ROWS = 2048
 _BATCH_BYTES = 1 << 20
-# How many batches of a worker the parent takes before their turn has come.
+# The number of batches of a worker that the parent reads ahead.
 _AHEAD = 8
 
 Entry = tuple[tuple[int, int, str], int, list[Placed[_Row]]]
-"""What was released at once: the Release, the bytes of payloads, the rows; a progress has none. Plain
-tuples: in a pipe, named ones are twice as big and slow."""
+"""One release: its sort key, the bytes of its payloads, its rows; a progress report has no rows. Plain
+tuples, because named ones take twice the space and time in a pipe."""
 
 
 class EntryBatch(NamedTuple):
-    """Entries in their order, and the report so far, of whose files the first ones are left out."""
+    """Entries in order, and the capture report so far, without the files before `first_file`."""
 
     entries: list[Entry[object]]
     report: CaptureReport
@@ -72,8 +72,8 @@ class EntryBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableJob(Generic[_Row]):
-    """What is to be done. `renderer` is called in the worker for the function that makes of a record what is
-    to come out; `where` is a condition in SQL. All of it is pickled."""
+    """The table to make. `renderer` is called in each worker and returns the function that renders a record;
+    `where` is a condition in SQL. A job is pickled."""
 
     paths: tuple[str, ...]
     table: str
@@ -83,7 +83,7 @@ class TableJob(Generic[_Row]):
 
 
 def cores() -> int:
-    """How many processes can run at once here."""
+    """The number of processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -92,10 +92,10 @@ def cores() -> int:
 def sharded(
     job: TableJob[_Row], jobs: int, report: CaptureReport | None = None
 ) -> Generator[_Row, None, None]:
-    """The rows of the table, in the order in which one process gives them.
+    """The rows of the table, in the order in which one process makes them.
 
-    `report` fills up meanwhile. What one process raises comes out here as well, and WorkerError where a
-    worker died. Who stops early calls `close`, which ends the workers.
+    `report` is updated meanwhile. Errors of a worker are raised here, and WorkerError if a worker dies. If
+    you stop early, call `close`, which ends the workers.
     """
     layer = TABLES[job.table].layer
     if layer and layer.across:  # its rows need the frames of all sessions
@@ -105,7 +105,7 @@ def sharded(
 
 
 def merged(streams: Iterable[Iterator[Entry[_Row]]], table: str) -> Iterator[_Row]:
-    """The rows out of what all workers released, in order."""
+    """The rows of all workers, merged in order."""
     line = TimeOrder[_Row](TABLES[table].window)
     for _, together in groupby(merge(*streams, key=itemgetter(0)), key=itemgetter(0)):
         rows: list[Placed[_Row]] = []
@@ -118,8 +118,8 @@ def merged(streams: Iterable[Iterator[Entry[_Row]]], table: str) -> Iterator[_Ro
 
 
 class _Worker:
-    """A worker process as the parent sees it. `batches` came, and were not used yet; `over`: no more
-    come."""
+    """A worker process as the parent sees it. `batches` were received and not used yet; `over` is true after
+    the last one."""
 
     def __init__(self, process: SpawnProcess, connection: Connection) -> None:
         self.process = process
@@ -128,7 +128,7 @@ class _Worker:
         self.over = False
 
     def receive(self) -> None:
-        """Takes what it sent; raises what went wrong there."""
+        """Receives a batch; raises the error of the worker if it sent one."""
         try:
             sent = self.connection.recv()
         except (EOFError, OSError):
@@ -140,7 +140,7 @@ class _Worker:
         self.over = sent.last
 
     def end(self) -> None:
-        """Ends the process, whatever it does."""
+        """Terminates the process."""
         self.connection.close()
         self.process.terminate()
         self.process.join()
@@ -156,14 +156,14 @@ class _Worker:
 
 
 class _Pool(Generic[_Row]):
-    """All workers. The report is the first one's: each of them reads everything."""
+    """All workers. The report is that of the first worker, because each of them reads all packets."""
 
     def __init__(self, workers: Sequence[_Worker], report: CaptureReport) -> None:
         self.workers = workers
         self._report = report
 
     def entries(self, worker: _Worker) -> Iterator[Entry[_Row]]:
-        """What one of them sends."""
+        """The entries that one worker sends."""
         while worker.batches or not worker.over:
             if not worker.batches:
                 self._receive()
@@ -174,7 +174,7 @@ class _Pool(Generic[_Row]):
             yield from batch.entries  # type: ignore[misc]  # made by the work's own renderer
 
     def _receive(self) -> None:
-        """Waits for any worker, so that none stands still because another one is slow."""
+        """Waits for any worker, so that none blocks because another one is slow."""
         able = {
             worker.connection: worker
             for worker in self.workers
@@ -198,8 +198,8 @@ def _pool(job: TableJob[_Row], jobs: int, report: CaptureReport) -> Iterator[_Po
 
 
 def _start(job: TableJob[_Row], number: int, jobs: int) -> _Worker:
-    """A worker. An interrupt is the parent's business, and the worker never sees one, not even before it
-    runs its first line: what is blocked stays blocked in a child."""
+    """Starts a worker. Only the parent handles interrupts: SIGINT is blocked here, and a child inherits the
+    mask before it runs its first line."""
     # Where it starts the tracker, `start` unblocks the interrupt (CPython: ResourceTracker.ensure_running).
     resource_tracker.ensure_running()
     context = get_context("spawn")
@@ -220,14 +220,14 @@ def _start(job: TableJob[_Row], number: int, jobs: int) -> _Worker:
 
 
 def tune_garbage_collector() -> None:
-    """What is imported stays, and rows are no cycles: looking for garbage as often as Python does by
-    default costs one part in twenty."""
+    """Collects garbage less often than Python does by default, which would cost a twentieth of the time:
+    imported modules stay, and rows form no cycles."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
 
 
 def _work(connection: Connection, job: TableJob[_Row], number: int, jobs: int) -> None:
-    """The life of a worker process."""
+    """The main function of a worker process."""
     tune_garbage_collector()
     try:
         try:
@@ -252,7 +252,7 @@ def _key(release: SortKey) -> tuple[int, int, str]:
 
 
 class Sender(Generic[_Row]):
-    """What a worker does: it gives batches to `send`."""
+    """Dissects a share of the flows and passes batches to `send`."""
 
     def __init__(
         self, send: Callable[[EntryBatch], None], job: TableJob[_Row], keep: RowFilter | None = None
@@ -268,7 +268,7 @@ class Sender(Generic[_Row]):
         self._next = 0  # how many packets make the next progress
 
     def run(self, number: int, jobs: int) -> None:
-        """Does a share of the work."""
+        """Dissects share `number` of `jobs`."""
         job = self._work
         for rows in released(
             job.paths,
@@ -286,7 +286,7 @@ class Sender(Generic[_Row]):
         self._send(self._entries(), last=True)
 
     def _on_progress(self, packets: int) -> None:
-        """So many packets were read, and whatever they release is here."""
+        """Reports that this many packets were read and everything they release was collected."""
         if packets >= self._next:
             self._next = packets + _PROGRESS_PACKETS
             self._send([*self._entries(), (_key(SortKey(packets)), 0, [])])

@@ -1,10 +1,10 @@
-"""The stages in a row: packets -> segments -> connections -> records. Streaming generators all the way.
+"""All stages in one process: packets -> segments -> connections -> records, as generators.
 
     for row in records(["capture.pcap"], ["sessions"]):
         print(row.kind, row.originator, row.messages_originator)
 
-Paths in, records out. CaptureError is raised where an input is no capture; what is damaged ends up in the
-`report` handed in. Memory does not grow with the capture.
+CaptureError is raised if an input is no capture; damage is recorded in the `report` that the caller passes.
+Memory does not grow with the capture.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .tables import TABLES, needs_payloads
 from .types import Packets, Segment, Tick
 
 RowFilter = Callable[[list[Record]], list[Record]]
-"""Picks records out of a list, in their order: `sql.Where(...).kept`."""
+"""Selects records of a list and keeps their order, such as `output.duckdb.Where(...).kept`."""
 
 OnProgress = Callable[[int], None]
-"""Is told now and then how many packets were read, when all that they release was taken."""
+"""Called now and then with the number of packets read, after everything that they release was consumed."""
 
 Share = tuple[int, int]
-"""Number k of n processes: every flow belongs to one."""
+"""Share k of n: each flow belongs to exactly one share."""
 
 _DEFAULTS = Options()
 _ASKED_ROWS = 4096
@@ -44,7 +44,7 @@ def segments(
     on_progress: OnProgress | None = None,
     options: Options = _DEFAULTS,
 ) -> Iterator[Segment | Tick]:
-    """The TCP segments in the captures, in order of their times, between the times of the options."""
+    """The TCP segments of the captures in order of time, within the time range of the options."""
     report = CaptureReport() if report is None else report
     runs: Iterable[Packets] = read_runs(paths, report, options.max_expanded)
     if options.from_time is not None or options.until_time is not None:
@@ -57,7 +57,7 @@ def segments(
 def timelines(
     paths: Sequence[str], options: Options, report: CaptureReport
 ) -> Iterable[Sequence[str]]:
-    """The captures in groups, each a timeline: all together, or with `separate` every file alone."""
+    """Groups of captures, each a timeline of its own: all captures together, or each file with `separate`."""
     return [[path] for path in files_of(paths, report)] if options.separate else [paths]
 
 
@@ -80,8 +80,8 @@ def released(
     on_progress: OnProgress | None = None,
     together: bool = False,
 ) -> Iterator[Rows]:
-    """The records of several tables in one pass, as they become complete: of all flows, or of a share.
-    With `together` they come a little later, which takes less time."""
+    """The records of several tables in one pass, as they become complete, of all flows or of one share. With
+    `together` records come a little later, which takes less time."""
     parser = PacketParser()
     if share is not None:
         number, processes = share
@@ -93,8 +93,8 @@ def released(
 
 
 def narrowed(source: Iterable[Rows], keep: RowFilter, live: bool = False) -> Iterator[Rows]:
-    """Only the records that `keep` picks out of a list. It is asked about many at a time; with `live`
-    about those that came together."""
+    """The records that `keep` selects. It is called with many records at a time; with `live`, with those that
+    were released together."""
     waiting: list[Rows] = []
     records = size = 0
     for rows in source:
@@ -109,7 +109,7 @@ def narrowed(source: Iterable[Rows], keep: RowFilter, live: bool = False) -> Ite
 
 
 def narrow(some: Sequence[Rows], keep: RowFilter) -> Iterator[Rows]:
-    """`narrowed` for those that are there, at once."""
+    """Applies `keep` to some releases at once."""
     kept = set(map(id, keep([record for rows in some for record in rows.records])))
     for release, records in some:
         left = [record for record in records if id(record) in kept]
@@ -125,8 +125,8 @@ def records(
     live: bool = False,
     keep: RowFilter | None = None,
 ) -> Generator[Record, None, None]:
-    """The records of several tables in one pass, all or those that `keep` picks out of a list. Each table
-    is in order of time, as far as its `window` allows; with `live` rows come as soon as they are complete.
+    """The records of several tables in one pass, or those that `keep` selects. Each table is in order of
+    time, as far as its `window` allows; with `live`, rows come as soon as they are complete.
     """
     report = CaptureReport() if report is None else report
     for timeline in timelines(paths, options, report):
@@ -151,8 +151,8 @@ def _records(
     for _, together in source:
         for kind, line in lines.items():
             rows = together if alone else [row for row in together if row.__class__ is kind]
-            given = line.put(placed(rows), payload_bytes(rows))
-            if given:
-                yield from given
+            due = line.put(placed(rows), payload_bytes(rows))
+            if due:
+                yield from due
     for line in lines.values():
         yield from line.flush()

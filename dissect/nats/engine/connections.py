@@ -1,16 +1,15 @@
-"""Segments -> connections: flows with what is said on them, in an order that is the same on every machine.
+"""Segments -> connections with their events, in an order that is the same on every machine.
 
-What a segment releases comes in groups. First each flow that it shows to be over, as a group of its own,
-by their beginnings; then what the segment itself makes available. When the segments end, every flow that
-is left is a group, by its beginning.
+The events that a segment releases come in groups: first each flow that the segment shows to be over, as a
+group of its own, ordered by the beginning of the flow; then the events of the segment itself. After the
+last segment, each remaining flow is a group, ordered by its beginning.
 
-So the work may be spread over processes. Each reads all packets, but makes segments of its own flows
-only, of both directions of each: what belongs together is said by `flow.undirected`. Packets of other
-shards give a `Tick` now and then: the time that may end flows. Each process takes `Options.share` of the
-limits. Releases are
-never equal, in no two processes, and ascend in each; merged by release, the groups are those of a single
-process, one by one. Only what a limit of the whole capture drops (the number of flows, what waits) depends
-on how flows are spread; it is reported where it happens.
+This order lets several processes divide the flows. Each process reads all packets, but makes segments only
+for both directions of its own flows (see `flow.undirected`). Packets of other shards give a `Tick` now and
+then, because their time may end flows. Each process has its share of the limits (`Options.share`). Sort
+keys ascend in each process and are never equal in two, so merging the groups by sort key gives exactly the
+groups of a single process. Only drops caused by a limit of the whole capture (number of flows, held bytes)
+depend on how flows are divided; they are reported where they happen.
 """
 
 from __future__ import annotations
@@ -37,7 +36,8 @@ _AFTER_ALL = NEVER_NS
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """A flow and what is said on it. `capture` is the file of its first packet. `over`: that was all."""
+    """A flow and its framing. `capture` is the file of its first packet; `over` is true after its last
+    event."""
 
     flow: Flow
     framing: ConnectionFraming
@@ -45,18 +45,18 @@ class Connection:
 
     @property
     def capture(self) -> str:
-        """The file where it begins."""
+        """The file of the first packet."""
         return self.flow.capture
 
     @property
     def is_nats(self) -> bool:
-        """Whether it is known to carry NATS."""
+        """Whether the connection is known to carry NATS."""
         return self.framing.verdict is Verdict.NATS
 
 
 class SortKey(NamedTuple):
-    """When a group came free: with which packet of all that were read (what comes behind the last one, with
-    one that never was). With the same packet, flows that are over come first, each by its beginning.
+    """When a group was released: the number of the packet that released it, or a larger number after the last
+    packet. For the same packet, flows that are over come first, ordered by their beginning.
     """
 
     packet: int
@@ -65,9 +65,8 @@ class SortKey(NamedTuple):
 
 
 class PacketEvents(NamedTuple):
-    """What was released at once: connections, each once, and the events that are new in each. Talks that
-    carry
-    no NATS have none; they come once, when they are over."""
+    """A group: connections, each at most once, with their new events. A connection without NATS has no events
+    and comes once, when it is over."""
 
     release: SortKey
     connections: list[tuple[Connection, list[Event]]]
@@ -76,17 +75,18 @@ class PacketEvents(NamedTuple):
 def packet_events(
     source: Iterable[Segment | Tick], options: Options, payloads: bool = False
 ) -> Iterator[PacketEvents]:
-    """What every segment or tick releases. Frames have their payloads where `options` show them, or with
-    `payloads`."""
+    """The groups that each segment or tick releases. Frames keep their payloads if `options` show them or
+    `payloads` is true."""
     table = ConnectionTable(options, payloads)
     yield from table.feed(source)
     yield from table.finish()
 
 
 class ConnectionTable:
-    """`packet_events` in steps: add segments any number of times, then `finish`. `alive` has the connections
-    of the flows that are alive in `table`, if any bytes were captured of them; `quota` is what their
-    resynchronizers may hold.
+    """`packet_events` in steps: call `feed` any number of times, then `finish`.
+
+    `alive` has the connections of flows that are open in `table` and have captured bytes; `quota` limits the
+    bytes that their resynchronizers hold.
     """
 
     def __init__(self, options: Options, payloads: bool = False) -> None:
@@ -98,7 +98,7 @@ class ConnectionTable:
         self._payloads = payloads or options.payload is not Payload.NONE
 
     def feed(self, source: Iterable[Segment | Tick]) -> Iterator[PacketEvents]:
-        """What every segment or tick releases."""
+        """The groups that each segment or tick releases."""
         alive, add, tick = self.alive, self.table.add, self.table.tick
         new = tuple.__new__  # a third of the time of calling the classes, for every packet
         for segment in source:
@@ -118,15 +118,15 @@ class ConnectionTable:
                 yield new(PacketEvents, (key, [(connection, events)]))
 
     def restore(self, connection: Connection) -> None:
-        """Go on with a connection from elsewhere, whose flow the table has."""
+        """Adds a restored connection, whose flow the table has."""
         self.alive[connection.flow] = connection
 
     def finish(self) -> Iterator[PacketEvents]:
-        """What is left, when no more segments come."""
+        """The groups of all remaining flows, after the last segment."""
         yield from self._groups(self.table.finish(), _AFTER_ALL)
 
     def _groups(self, deliveries: Iterable[Delivery], packet: int) -> Iterator[PacketEvents]:
-        """What the deliveries complete: every flow that is over by itself, then the rest."""
+        """The groups of these deliveries: each flow that is over by itself, then the rest."""
         some: list[Delivery] = []
         for delivery in deliveries:
             some.append(delivery)
@@ -139,7 +139,8 @@ class ConnectionTable:
             yield PacketEvents(SortKey(packet), taken)
 
     def _take(self, deliveries: Iterable[Delivery]) -> list[tuple[Connection, list[Event]]]:
-        """What the deliveries complete. Their directions are those from before the first of them."""
+        """The connections of these deliveries, with their new events. The directions of deliveries do not yet
+        reflect a swap of roles that one of them causes."""
         taken: dict[Connection, list[Event]] = {}
         swapped: set[Flow] = set()
         for flow, direction, items in deliveries:
@@ -165,7 +166,7 @@ class ConnectionTable:
         return list(taken.items())
 
     def _swap_roles(self, connection: Connection, swapped: RolesSwapped) -> list[Event]:
-        """Exchanges originator and responder of a flow, as its framing has found out."""
+        """Exchanges originator and responder of a flow, as its framing requires."""
         connection.flow.swap()
         return swapped.events
 
@@ -175,7 +176,7 @@ class ConnectionTable:
         return Connection(flow, framing)
 
     def _hint(self, flow: Flow) -> Kind | None:
-        """What the user says about the flow's ports. Who listens there is the responder."""
+        """The kind that the user set for a port of the flow. The responder's port comes first."""
         hints = self._options.hints
         if not hints:
             return None

@@ -1,4 +1,5 @@
-"""Events of one connection, both directions -> their order in time, where one direction waits for bytes."""
+"""Puts the events of both directions of a connection in time order while one direction waits for missing
+bytes."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ _LATE_FRAMES = 1000
 
 
 class EventOrder:
-    """Holds the events of a connection while bytes are missing in one direction. Otherwise the frames after a
-    gap would come later than what the other side sent meanwhile, and an answer before its question.
+    """Holds the events of a connection while bytes are missing in one direction. Without it, frames after a
+    gap would come later than frames that the other side sent meanwhile: a reply would come before its
+    request.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -25,11 +27,11 @@ class EventOrder:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the next events pass at once."""
+        """Whether the next events are released at once."""
         return not (self._held or self._waits())
 
     def add(self, events: list[Event]) -> list[Event]:
-        """Adds events; returns those whose turn has come, in order of time."""
+        """Adds events; returns those that are due, in order of time."""
         if self._held or self._waits():
             events = self._released(events)
         if len(events) > 1:
@@ -37,7 +39,7 @@ class EventOrder:
         return events
 
     def _waits(self) -> bool:
-        """Whether bytes are missing that may still come."""
+        """Whether missing bytes may still arrive."""
         if self._first.held or self._second.held:
             return not self._connection.over
         return self._connection.framing.waiting and not self._connection.over

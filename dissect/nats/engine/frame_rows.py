@@ -1,4 +1,4 @@
-"""Frames -> the rows of the table `frames`. Made only for frames that are wanted as rows."""
+"""Frames -> the rows of the table `frames`, made only if these rows are requested."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ _ORIGINATOR = Direction.ORIGINATOR
 
 
 class RowMaker:
-    """Makes the rows of one session, numbered as they are made. `account` is what its route is dedicated
-    to, if it is."""
+    """Makes and numbers the rows of one session."""
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class RowMaker:
         self._number = 0
 
     def rows(self, batch: Batch, kind: str, account: str) -> list[FrameRecord]:
-        """The rows of a batch, in order."""
+        """The rows of a batch, in order. `account` is the account to which a route is dedicated, if any."""
         sender = "originator" if batch.direction is _ORIGINATOR else "responder"
         session, number, ts_ns = self._session, self._number, batch.ts_ns
         packet, bare, row_class = batch.first, self._payload is Payload.NONE, self._row
@@ -71,18 +70,18 @@ class RowMaker:
         return made
 
     def skip(self, batch: Batch) -> None:
-        """As `rows`, where nobody wants them: the next ones are the same."""
+        """Numbers the frames of a batch and learns their secrets without making rows."""
         self.count(len(batch.frames))
         for frame in batch.frames:
             if isinstance(frame, Connect):
                 self._secrets.learn(frame.json)
 
     def count(self, frames: int) -> None:
-        """The rows of so many frames, no CONNECT among them, are not wanted."""
+        """Numbers frames without making rows; there is no CONNECT among them."""
         self._number += frames
 
     def _fill(self, row: FrameRecord, frame: Frame) -> None:
-        """Sets the columns that are not fields of the frame, nor their texts."""
+        """Sets the columns that are computed from the frame: headers, payload, JSON, error."""
         if isinstance(frame, Message):
             if row.header_bytes:
                 _fill_headers(row, getattr(frame, "headers"))
@@ -122,7 +121,7 @@ class FrameRows:
     def rows(
         self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
     ) -> list[FrameRecord]:
-        """The rows of frames in order of time. `notes` are what the session found odd about them."""
+        """The rows of frames in order of time. `notes` are the anomalies that the session found in them."""
         name = kind_name(kind)
         rows: list[FrameRecord] = []
         for event in events:
@@ -133,16 +132,16 @@ class FrameRows:
         return rows
 
     def skip(self, batch: Batch) -> None:
-        """As `rows`, where nobody wants them."""
+        """Numbers the frames of a batch without making rows."""
         self._maker.skip(batch)
 
     def count(self, frames: int) -> None:
-        """As `pass_over`, for so many frames."""
+        """Numbers frames without making rows."""
         self._maker.count(frames)
 
 
 def _mark(rows: Iterable[FrameRecord], notes: Iterable[Note]) -> None:
-    """Says in the rows of frames what is odd about them."""
+    """Adds anomalies to the rows of their frames."""
     places = {(row.sender, row.offset): row for row in rows}
     for note in notes:
         row = places.get((note.direction.value, note.offset))
@@ -153,13 +152,13 @@ def _mark(rows: Iterable[FrameRecord], notes: Iterable[Note]) -> None:
 
 
 def kind_name(kind: Kind | None) -> str:
-    """The kind as the columns say it."""
+    """The value of a kind in columns."""
     return kind.value if kind else "unknown"
 
 
 def _fill_headers(row: FrameRecord, block: bytes) -> None:
     if not block:
-        return  # it has a hole
+        return  # bytes of it are missing
     try:
         parsed = parse_headers(block)
     except ProtocolError:
@@ -182,7 +181,7 @@ _KNOWN_BYTES = 128
 
 
 class _Texts(dict[bytes, str]):
-    """Wire text that comes again and again."""
+    """Decoded texts of the wire, cached: the same subjects come over and over."""
 
     def __missing__(self, wire: bytes) -> str:
         text = text_of(wire)
@@ -194,7 +193,7 @@ class _Texts(dict[bytes, str]):
 
 
 _USED = {"new": object.__new__, "texts": _Texts()}
-# Columns whose values are not simply those of a field: what they are, where the frame has that field.
+# Computed columns: the field that the frame must have, and the expression for the value.
 _VALUES = {
     "queues": ("queues", f"[queue.{_DECODED} for queue in frame.queues] or None"),
     "weight": ("weight", "frame.weight if frame.queue else None"),
@@ -209,7 +208,7 @@ _AS_THEY_ARE = {"total_bytes", "offset", "payload_bytes", "max_msgs"}
 
 
 def _value(column: str, names: set[str]) -> str:
-    """The expression for a column, of a frame that has fields with these names."""
+    """The expression for a column, for a frame with these fields."""
     if column in names and column in _TEXTS:
         absent = column if column in _CONTEXT else ""
         return f"texts[frame.{column}] if frame.{column} else {absent or None}"
@@ -218,14 +217,14 @@ def _value(column: str, names: set[str]) -> str:
         return value if field in names else "None"
     if column in names and column in _AS_THEY_ARE:
         return f"frame.{column}"
-    if column == "account":  # what has none, such as a PING, belongs to none
+    if column == "account":  # a frame without an account, such as PING, belongs to none
         return "None"
     return _OTHERS.get(column, column if column in _CONTEXT else "None")
 
 
 class _Makers(dict[type[Frame], tuple[Callable[..., FrameRecord], bool]]):
-    """For each class of frames: what makes a row of one, and whether that is all but for the payload.
-    Made when they are first needed."""
+    """For each class of frames, the function that makes a row, and whether that sets all columns except the
+    payload. Entries are made on first use."""
 
     def __missing__(self, frame: type[Frame]) -> tuple[Callable[..., FrameRecord], bool]:
         names = {item.name for item in fields(frame)}

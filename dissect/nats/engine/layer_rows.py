@@ -1,6 +1,6 @@
-"""Frames of one connection -> the rows of application layers, as the frames come.
+"""Frames of one connection -> the rows of application layers.
 
-The number of a frame counts every frame of its session, so frames that nobody wants are counted too.
+The number of a frame counts every frame of its session, so frames that no layer wants are counted too.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .frame_rows import FrameRows
 
 
 class LayerStates:
-    """The layers that make some of these tables. `states` has those of layers across sessions, None for a
-    layer that has one for each session."""
+    """The application layers that the requested tables need. `states` maps each layer to its state if it
+    works across sessions, and to None if it has one state per session."""
 
     def __init__(self, tables: Collection[str]) -> None:
         self.states: dict[Layer, LayerState | None] = {
@@ -30,12 +30,12 @@ class LayerStates:
         self._rows = frozenset(TABLES[name].row for name in tables if name in TABLES)
 
     def chosen(self, records: Iterable[Record]) -> list[Record]:
-        """The records of the tables that are wanted: a layer may make others too."""
+        """The records of requested tables: a layer may make rows of other tables, too."""
         rows = self._rows
         return [row for row in records if row.__class__ in rows or row.__class__ is LayerFrame]
 
     def finish(self) -> list[Record]:
-        """The rows of layers across sessions, when all sessions are over."""
+        """The last rows of layers across sessions, when all sessions are over."""
         found: list[Record] = []
         for state in filter(None, self.states.values()):
             found += self.chosen(state.finish())
@@ -43,7 +43,7 @@ class LayerStates:
 
 
 class LayerRows:
-    """The layers at work on one session."""
+    """Runs the layers on one session."""
 
     def __init__(self, connection: Connection, options: Options, layers: LayerStates) -> None:
         bare = replace(options, payload=Payload.NONE)
@@ -59,7 +59,7 @@ class LayerRows:
     def rows(
         self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
     ) -> list[Record]:
-        """The rows that these frames complete. `notes` are what the session found odd about them."""
+        """The rows that these frames complete. `notes` are the anomalies that the session found in them."""
         found: list[Record] = []
         frames = self._frames.rows(events, kind, account, notes)
         for wants, state in self._running:
@@ -70,13 +70,13 @@ class LayerRows:
         return self._layers.chosen(found) if found else found
 
     def finish(self) -> list[Record]:
-        """The rows that are left when the session is over."""
+        """The last rows of a session that is over."""
         return self._layers.chosen(row for state in self._own for row in state.finish())
 
     def skip(self, batch: Batch) -> None:
-        """Counts a batch whose rows nobody wants."""
+        """Counts a batch without making rows."""
         self._frames.skip(batch)
 
     def count(self, frames: int) -> None:
-        """Counts frames whose rows nobody wants."""
+        """Counts frames without making rows."""
         self._frames.count(frames)

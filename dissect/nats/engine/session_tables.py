@@ -1,4 +1,4 @@
-"""Talks -> the records of the tables that are wanted."""
+"""Events of connections -> the records of the requested tables."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from .event_order import EventOrder
 from .frame_rows import FrameRows, kind_name
 from .layer_rows import LayerRows, LayerStates
 
-# So many groups are worked off together, since then what is done with each is still in the processor's
-# caches for the next: a third less time for it. Large frames end the waiting.
+# This many groups are processed together: code and data stay in the processor's caches, which saves a third
+# of the time. Groups with large frames are processed sooner.
 _GROUP_EVENTS = 256
 _TOGETHER_BYTES = 1 << 20
 
@@ -37,7 +37,7 @@ _AT_THE_END = frozenset(name for name, table in TABLES.items() if table.at_end)
 
 
 class Rows(NamedTuple):
-    """Records that were released at once, of all tables that are wanted."""
+    """Records that were released together, of all requested tables."""
 
     release: SortKey
     records: list[Record]
@@ -49,17 +49,16 @@ def build_tables(
     options: Options,
     together: bool = False,
 ) -> Iterator[Rows]:
-    """The records that each group completes. `tables` are names out of `tables.TABLES`. With `together`
-    they may come some groups later."""
+    """The records that each group of events completes. `tables` are names in `tables.TABLES`. With `together`
+    records may come some groups later, which takes less time."""
     builder = TableBuilder(tables, options)
     yield from builder.feed(source, together)
     yield from builder.finish()
 
 
 class TableBuilder:
-    """`build_tables` in steps: add groups any number of times. `alive` has the tables of connections that
-    are not
-    over; `budget` is that of their sessions. With `quiet` what is kept is the same, and no records are
+    """`build_tables` in steps: call `feed` any number of times, then `finish`. `alive` has the tables of open
+    connections, `budget` the quota of their sessions. With `quiet` the state is the same, but no records are
     made."""
 
     def __init__(self, tables: Collection[str], options: Options, quiet: bool = False) -> None:
@@ -71,12 +70,12 @@ class TableBuilder:
         self._records_of = _discarded if quiet else partial(_records_of, kinds=options.kinds)
 
     def restore(self, connection: Connection, tables: SessionTables) -> None:
-        """Go on with what is kept of a connection from elsewhere."""
+        """Adds the restored tables of a connection."""
         self.alive[connection] = tables
         tables.recharge()
 
     def feed(self, source: Iterable[PacketEvents], together: bool = False) -> Iterator[Rows]:
-        """The records that each group completes, at the latest when the groups end."""
+        """The records that each group completes, at the latest when `source` ends."""
         alive, tables, options, budget = self.alive, self._tables, self._options, self.budget
         layers = self._layers
         most = _GROUP_EVENTS if together or _AT_THE_END.issuperset(tables) else 1
@@ -110,7 +109,7 @@ class TableBuilder:
         yield from self._records_of(waiting)
 
     def finish(self) -> Iterator[Rows]:
-        """The records of layers across sessions, when no more groups come."""
+        """The records of layers across sessions, after the last group."""
         records = self._layers.finish()
         if records:
             yield Rows(SortKey(NEVER_NS), records)
@@ -130,7 +129,7 @@ def _discarded(groups: Iterable[tuple[SortKey, list[_Part]]]) -> list[Rows]:
 def _records_of(
     groups: Iterable[tuple[SortKey, list[_Part]]], kinds: Container[Kind | None] | None
 ) -> list[Rows]:
-    """The records of some groups, as far as they are of these kinds of connections."""
+    """The records of some groups, for connections of these kinds."""
     rows = []
     for release, parts in groups:
         records: list[Record] = []
@@ -150,7 +149,7 @@ def _records_of(
 
 
 class SessionTables:
-    """What is kept of one connection."""
+    """The state of one connection from which its rows are made."""
 
     def __init__(
         self,
@@ -172,12 +171,12 @@ class SessionTables:
         self._wants_anomalies = "anomalies" in tables
 
     def recharge(self) -> None:
-        """The budget is another one, which knows nothing of what is kept here."""
+        """Charges a new quota for the entries of the session."""
         if self._session:
             self._session.recharge()
 
     def due(self, events: list[Event]) -> list[Event]:
-        """What may be told now, in order of time, with these events behind those that wait."""
+        """Adds events to those that wait; returns the events that are due, in order of time."""
         if self._session is None:
             return []
         return self._order.add(events)
@@ -185,8 +184,8 @@ class SessionTables:
     def add(
         self, events: list[Event], kind: Kind | None, account: str, records: list[Record]
     ) -> None:
-        """Takes what is due. `kind` and `account` are what was known of the connection then. The records that
-        are complete are appended."""
+        """Adds events that are due, and appends the records that they complete. `kind` and `account` are
+        those that were known of the connection at that time."""
         session = self._session
         assert session
         for event in events:
@@ -207,11 +206,11 @@ class SessionTables:
 
     @property
     def is_clear(self) -> bool:
-        """Whether what comes is told at once."""
+        """Whether the next events are due at once."""
         return self._order.is_clear
 
     def add_delta(self, direction: Direction, delta: SessionDelta) -> bool:
-        """As `pass_over`, for many batches; see `Session.add_delta`."""
+        """Updates the state by the sums of many batches; see `Session.add_delta`."""
         if self._frames:
             self._frames.count(sum(delta.counts.values()))
         if self._layers:
@@ -219,7 +218,7 @@ class SessionTables:
         return self._session is None or self._session.add_delta(direction, delta)
 
     def update(self, events: Iterable[Event]) -> None:
-        """As `take`, where nobody wants the records."""
+        """Updates the state as `add` does, without making records."""
         session = self._session
         if session is None:
             return
@@ -236,7 +235,7 @@ class SessionTables:
         session.rows.clear()
 
     def close(self, records: list[Record]) -> None:
-        """Nothing more comes."""
+        """Appends the last records of a connection that is over."""
         connection, session = self._connection, self._session
         if session:
             row = session_row(connection, session)
@@ -250,7 +249,7 @@ class SessionTables:
             records.append(_flow_row(connection))
 
     def drop(self) -> None:
-        """As `close`, where nobody wants the records."""
+        """Closes without making records."""
         if self._session:
             self._session.finish(None, False)
 
@@ -264,19 +263,19 @@ class SessionTables:
         return rows
 
     def _flush_notes(self, session: Session, records: list[Record]) -> None:
-        """What the session found odd."""
+        """Appends the anomalies that the session found."""
         if self._wants_anomalies:
             records += (_anomaly_row(self._connection, note) for note in session.notes)
         session.notes.clear()
 
 
-# What a group says of one connection: the events, what was known of the connection then, and whether it is
+# One connection in a group: its events that are due, its kind and account at that time, and whether it is
 # over.
 _Part = tuple[SessionTables, list[Event], Kind | None, str, bool]
 
 
 def session_row(connection: Connection, session: Session) -> SessionRecord:
-    """The row of a session, from what it is so far."""
+    """The row of a session, complete up to now."""
     flow, framing = connection.flow, connection.framing
     session.finish(flow.last_ns if flow.end in (End.FIN, End.RST) else None, framing.handshake)
     counts = [framing.byte_counts(direction) for direction in Direction]

@@ -1,9 +1,9 @@
-"""Records of all sessions -> one timeline.
+"""Puts the records of all sessions in time order, within a window.
 
-Rows come when they are complete: those of a session that waits for bytes come late, and so does what is
-told of a session as a whole. A `TimeOrder` keeps some back and gives them in order of time; what comes
-later than that stays late. The order depends on the rows and on what was released together, never on
-how the work was spread.
+A row comes when it is complete: rows of a session that waits for missing bytes come late, and so do rows
+about a whole session. `TimeOrder` holds back a number of rows and releases them in order of time; a row
+that comes even later stays late. The order depends on the rows and on which were released together, never
+on how the work was divided among processes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PAYLOAD_BYTES = 32 << 20
 
 
 def place_of(record: Record) -> SortPosition:
-    """Where a record belongs in its table: by time first, no two alike but for equal records."""
+    """The sort position of a record in its table: its time first; only equal records share a position."""
     return _PLACES[record.__class__](record)
 
 
@@ -31,13 +31,13 @@ _PLACES = {row: table.position for row, table in TABLE_OF.items()}
 
 
 def placed(records: Iterable[Record]) -> list[Placed[Record]]:
-    """Records with their places, as a `TimeOrder` takes them."""
+    """Records with their positions, as `TimeOrder.put` takes them."""
     places = _PLACES
     return [(places[record.__class__](record), record) for record in records]
 
 
 def payload_bytes(records: Iterable[Record]) -> int:
-    """How much of the records' size comes from payloads."""
+    """The size of the payloads in these records."""
     size = 0
     for record in records:
         if record.__class__ is FrameRecord and record.payload is not None:
@@ -49,10 +49,10 @@ _place = itemgetter(0)
 
 
 class TimeOrder(Generic[_Row]):
-    """Takes rows with their places, those released together in one `put`, which gives the rows that may
-    go; then `rest`. A row is whatever stands for a record.
+    """Sorts rows within a window of `reach` rows; 0 keeps the order in which they come.
 
-    `reach` is how many are kept back; with 0 they go as they come.
+    Call `put` for each group of rows that was released together; it returns the rows that leave the window.
+    Call `flush` at the end. A row is anything that stands for a record.
     """
 
     def __init__(self, reach: int) -> None:
@@ -61,7 +61,7 @@ class TimeOrder(Generic[_Row]):
         self._payload_bytes = 0
 
     def put(self, rows: list[Placed[_Row]], payload_bytes: int = 0) -> list[_Row]:
-        """Takes rows that came free at once."""
+        """Adds rows that were released together; returns rows that leave the window."""
         if not self._reach:
             return [row for _, row in rows]
         self._rows += rows
@@ -69,13 +69,13 @@ class TimeOrder(Generic[_Row]):
         if len(self._rows) < self._reach and self._payload_bytes < _PAYLOAD_BYTES:
             return []
         self._payload_bytes = 0
-        return self._given(len(self._rows) // 2)
+        return self._released(len(self._rows) // 2)
 
     def flush(self) -> list[_Row]:
-        """Nothing more comes."""
-        return self._given(len(self._rows))
+        """Returns the remaining rows."""
+        return self._released(len(self._rows))
 
-    def _given(self, count: int) -> list[_Row]:
+    def _released(self, count: int) -> list[_Row]:
         rows = self._rows
         rows.sort(key=_place)
         self._rows = rows[count:]

@@ -1,1 +1,1 @@
-"""Exact splitting of captures, and of the work on them, among many tasks. Spark is not known here."""
+"""Exact division of captures, and of the work on them, into partitions for many tasks. No Spark here."""

@@ -1,8 +1,8 @@
 """Advances a flow's saved state across a chunk without rereading its packets.
 
 `advance` takes a true state and the summary of the flow in the next chunk, which a survey made without
-knowing the state (see chunk_summary.py). It never guesses: each step is proven to hold for this state, or the
-answer is no, and the packets have to be read.
+knowing the state (see chunk_summary.py). It never guesses: each step is proven to hold for this state;
+otherwise the packets have to be read.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .chunk_summary import (
     Step,
 )
 
-# Operations that are read in the same way everywhere.
+# Operations that are parsed in the same way in every context.
 _FREE = frozenset({"PING", "PONG", "+OK"})
-# Kinds of connection where both sides say the same, but for CONNECT, which is always fed.
+# Kinds of connection whose two sides use the same grammar, except for CONNECT, which is always fed.
 _EVEN = (Kind.ROUTE, Kind.LEAFNODE)
-# What a gateway says as a route does that names accounts, and for which a survey takes it.
+# Gateway operations with the same grammar as on a route with accounts, which a survey takes them for.
 _GATEWAY = {Role.CLIENT: {"RMSG", "HMSG"}, Role.SERVER: {"RS+", "A+", "A-"}}
 
 
@@ -44,8 +44,8 @@ def advance(
     session_tables: SessionTables | None,
     summary: ChunkSummary,
 ) -> bool:
-    """Brings the state of a flow behind the packets of a summary. False, if that is not sure: then the state
-    is of no use any more."""
+    """Brings the state of a flow to the end of the chunk that `summary` describes. Returns False if that
+    cannot be proven; the state is then unusable."""
     sides = _sides(flow, summary)
     if sides is None or not _is_quiet(flow) or min(deadlines) < summary.latest_ns:
         return False
@@ -76,7 +76,7 @@ def _sides(flow: Flow, summary: ChunkSummary) -> tuple[Side, Side] | None:
 
 
 def _is_quiet(flow: Flow) -> bool:
-    """Whether nobody has said anything of an end, nor stopped the other."""
+    """Whether neither side has begun to close the connection or has closed its receive window."""
     said = (side.fin or side.reset is not None or side.stray is not None for side in flow.sides)
     watched = any(side.window_watched for side in flow.sides)
     ended = flow.over or flow.closed_ns is not None or flow.end is not End.OPEN
@@ -84,7 +84,7 @@ def _is_quiet(flow: Flow) -> bool:
 
 
 def _count(side: Side, peer: Side, direction: DirectionSummary) -> None:
-    """What flow table and reassembly keep of the packets."""
+    """Updates the counts of flow table and reassembly."""
     side.packets += direction.packets
     side.bytes += direction.size
     side.window_full += sum(
@@ -102,7 +102,7 @@ def _says(
     sides: tuple[Side, Side],
     summary: ChunkSummary,
 ) -> bool:
-    """Takes what is said in the bytes."""
+    """Applies the payload bytes of the chunk to framing and session."""
     framing = connection.framing
     if framing.verdict is Verdict.OTHER:
         return True
@@ -131,7 +131,7 @@ def _says(
 
 
 class Advance:
-    """Takes the steps of a summary, until one is not sure."""
+    """Applies the steps of a summary one by one, until one cannot be proven."""
 
     def __init__(
         self, connection: Connection, session_tables: SessionTables, sides: tuple[Side, Side]
@@ -144,7 +144,7 @@ class Advance:
         self._before_ns = [0, 0]  # the latest packet before the skip
 
     def apply(self, step: Step) -> bool:
-        """Whether that was sure."""
+        """Applies a step; returns False if it cannot be proven."""
         if isinstance(step, Deltas):
             return all(self._add(way, delta) for way, delta in enumerate(step.sums) if delta)
         if isinstance(step, FrameBatch):
@@ -165,15 +165,16 @@ class Advance:
             session_tables.update(session_tables.due(events))
         if step.silent and events:
             return False
-        # Who seeks a frame goes by where packets begin and end.
+        # A resynchronizer depends on where packets begin and end.
         if step.silent or not step.whole:
             if reader is None or stream.decoder is not reader or not session_tables.is_clear:
                 return False
         return all(map(self._holds, (0, 1)))
 
     def _holds(self, way: int) -> bool:
-        """Whether frames that are skipped would still be read like that, and told at once. What is left of
-        a skip may be fed later than it came: it has to be read as it was then."""
+        """Whether skipped frames would still be parsed in the same context and released at once. The
+        rest of a skipped run may be fed later than it arrived, and must be parsed as it was then.
+        """
         context = self._contexts[way]
         if context is None:
             return True
@@ -220,7 +221,7 @@ class Advance:
 
 
 def _are_alike(context: Context, skip: FrameRun) -> bool:
-    """Whether the lines of these operations are read in the same way."""
+    """Whether both contexts parse the control lines of these operations in the same way."""
     told, ops = skip.context, skip.ops - _FREE
     if not ops:
         return True

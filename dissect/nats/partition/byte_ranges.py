@@ -1,7 +1,7 @@
-"""A capture file, cut into byte ranges that can be read each on its own: `ByteRange`s.
+"""Cuts a capture file into byte ranges that can be read independently.
 
-`cut` says where the ranges are; where the first record of each begins is found out and proven by walk.py.
-Compressed files cannot be read from their middle: they are one byte range.
+`cut` guesses where ranges begin; `record_index` finds the first record of each range and proves it.
+Compressed files cannot be read from the middle: each is one byte range.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from ..capture.sources import STDIN, files_of, is_packed, read_file, read_part
 from ..errors import CaptureError
 from ..types import Packets
 
-# Of an byte range: there are few such files, and below it the guesses cost more than they bring.
+# The number of guesses in a file is limited by this size of a byte range: smaller ones cost more than they
+# gain.
 SMALLEST = 4096
 
-# What a file's head is looked at for its format, and for what its packets need to be understood.
+# This much of the beginning of a file is read to find its format and the context of its packets.
 _HEAD = 1 << 17
 _GROWING = "wait until it is complete, or read a copy of it"
 
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """The records of one capture file that begin from byte `start` to before byte `stop`.
+    """The records of one capture file that begin at or after byte `start` and before byte `stop`.
 
-    `path` is how the file is reached and `capture` what rows call it; `stop` None is its end. `number`
-    counts the byte ranges of a file from 0. `first` is the number of the first packet in its file and
-    `before_ns` the largest time before it, `context` what makes a capture of the byte range's bytes if it
-    is put before them. While `guessed`, no record need begin at `start`, and these three are not known.
-    `size` and `changed_ns` are the file's when it was cut. `packed`: the file is compressed, and this is
-    all of it.
+    `path` is the file and `capture` its name in rows; a `stop` of None is the end of the file. `number`
+    counts the byte ranges of a file from 0. `first` is the number of the first packet in its file,
+    `before_ns` the largest time before it, and `context` the bytes that turn the range into a capture if
+    they are put before it. While `guessed`, no record need begin at `start`, and these three are unknown.
+    `size` and `changed_ns` are those of the file when it was cut. `packed`: the file is compressed, and
+    this range is all of it.
     """
 
     path: str
@@ -53,25 +54,25 @@ class ByteRange:
 
     @property
     def bytes(self) -> int:
-        """How much of the file it is."""
+        """The size of the byte range."""
         return max((self.size if self.stop is None else self.stop) - self.start, 0)
 
     def report(self) -> FileReport:
-        """What to hand to `read_byte_range`."""
+        """A report to pass to `read_byte_range`."""
         return FileReport(self.path, self.capture, size=self.size)
 
 
 def captures(paths: Sequence[str], report: CaptureReport) -> list[str]:
-    """The capture files that the inputs stand for, each once: files, folders, patterns, and URIs of these.
-    CaptureError where there is none, and for standard input: it cannot be read in parts."""
+    """The capture files that the inputs name, each once: files, folders, patterns, and URIs of these.
+    Raises CaptureError if there are none, and for standard input, which cannot be read in parts."""
     if STDIN in paths:
         raise CaptureError(STDIN, "standard input cannot be cut", "write it to a file first")
     return files_of(paths, report)
 
 
 def cut(path: str, size_bytes: int) -> list[ByteRange]:
-    """A capture file in byte ranges of about this size; all but the first are guesses. CaptureError if the
-    file cannot be read, or is no capture."""
+    """Cuts a capture file into byte ranges of about this size; all but the first are guesses. Raises
+    CaptureError if the file cannot be read or is no capture."""
     size, changed_ns = size_and_mtime(path)
     name = capture_name(path)
     with opened(path) as file:
@@ -100,15 +101,15 @@ def cut(path: str, size_bytes: int) -> list[ByteRange]:
 
 
 def read_byte_range(byte_range: ByteRange, report: FileReport) -> Generator[Packets, None, None]:
-    """The packets of an byte range, as reading the whole file gives them. CaptureError if the file is not
-    what it was when it was cut."""
+    """The packets of a byte range, as reading the whole file gives them. Raises CaptureError if the file
+    has changed since it was cut."""
     report.before = byte_range.first - 1
     yield from records(byte_range, report)
     report.finished = True
 
 
 def records(byte_range: ByteRange, report: FileReport) -> Reading:
-    """`read_byte_range`, which also says where it ended."""
+    """Like `read_byte_range`, and returns where reading ended."""
     report.last_ns = byte_range.before_ns
     stop = NOWHERE if byte_range.stop is None else byte_range.stop
     check_unchanged(byte_range)
@@ -125,13 +126,13 @@ def records(byte_range: ByteRange, report: FileReport) -> Reading:
 
 
 def check_unchanged(byte_range: ByteRange) -> None:
-    """CaptureError if the file is not what it was when it was cut."""
+    """Raises CaptureError if the file has changed since it was cut."""
     if size_and_mtime(byte_range.path) != (byte_range.size, byte_range.changed_ns):
         raise CaptureError(byte_range.path, "the file changed while it was read", _GROWING)
 
 
 def window(byte_range: ByteRange, size: int) -> bytes:
-    """So many bytes of the file from the byte range's start on, or all that there are."""
+    """At most this many bytes of the file, from the start of the byte range."""
     with opened(byte_range.path, byte_range.start) as file:
         return _read(file, size)
 
@@ -145,7 +146,7 @@ def _read(file: Pieces, size: int) -> bytes:
 
 
 def _context(path: str, stop: int) -> bytes:
-    """What the file says before byte `stop`, without its packets."""
+    """The bytes before `stop` that describe the packets after it, without packets."""
     reading = read_file(path, FileReport(path, ""), stop)
     while True:
         try:

@@ -1,20 +1,19 @@
-"""A dissection, from TCP segments to records, that can be saved and resumed elsewhere.
+"""A dissection, from TCP segments to records, that can be saved and resumed in another process.
 
     first = Dissector(["frames"], options)
-    rows = list(first.take(segments))
-    states = first.save()                 # bytes, for each flow that is alive
+    rows = list(first.feed(segments))
+    states = first.save()                 # bytes, for each flow that is open
     ...
     second = Dissector(["frames"], options)
     second.load(states.values())
-    rows = list(second.take(more_segments)) + list(second.finish())
+    rows = list(second.feed(more_segments)) + list(second.finish())
 
-Whoever splits a capture so, or gives some flows to one and others to another, gets the rows of a single
-dissection: what happens to a flow depends on its own packets and on the time of others, and all of that is in
-its state. Only what a limit of the whole capture drops depends on how flows are spread.
+Splitting a capture in this way, or dividing its flows among dissectors, gives the rows of a single
+dissection: what happens to a flow depends only on its own packets and on the times of others, and all of
+that is in its state. Only drops caused by a limit of the whole capture depend on how flows are divided.
 
-A state is a pickle, as large as what is open in its flow (some kilobytes), and for the same version, tables
-and options only. It holds what the capture holds, secrets too. Never load one that somebody else may have
-written: unpickling runs what it says.
+A state is a pickle of some kilobytes, valid for the same version, tables and options. It contains bytes of
+the capture, secrets included. Never load a state that someone else may have written: unpickling runs code.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ _State = tuple[Flow, list[int], Connection | None, SessionTables | None]
 
 
 class Dissector:
-    """Takes segments, gives the records of `tables` as they become complete. With `quiet` the states are
-    the same, and no records are made."""
+    """Takes segments and returns the records of `tables` as they become complete. With `quiet` the
+    states are the same, but no records are made."""
 
     def __init__(self, tables: Collection[str], options: Options, quiet: bool = False) -> None:
         self._tables = tables
@@ -55,20 +54,20 @@ class Dissector:
         self._names = {id(value): name for name, value in self._shared.items()}
 
     def feed(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
-        """The records that these segments complete; see `folds.session_tables` for `together`."""
+        """The records that these segments complete. For `together` see `session_tables.build_tables`."""
         return self._table_builder.feed(self._connections.feed(source), together)
 
     def finish(self) -> Iterator[Rows]:
-        """The records of all that is left, when no more segments come."""
+        """The records of all open flows, after the last segment."""
         return self._table_builder.feed(self._connections.finish())
 
     def pass_time(self, ts_ns: int) -> Iterator[Rows]:
-        """The records of the flows that are over when a packet of another one comes at this time."""
+        """The records of flows that end because a packet of another flow has this time."""
         return self.feed([Tick(ts_ns)])
 
     def save(self, wanted: Container[bytes] | None = None) -> dict[bytes, bytes]:
-        """The state of each flow that is alive, or of those `wanted`, by `flows.undirected`. The dissection
-        goes on as if nothing had happened."""
+        """The states of all open flows, or of those in `wanted`, by `flow.undirected`. The dissection is
+        not affected."""
         return {
             name: self._packed(flow, deadlines)
             for name, flow, deadlines in self._flows()
@@ -76,7 +75,7 @@ class Dissector:
         }
 
     def drop(self, names: Container[bytes]) -> None:
-        """Forgets flows, with which another one goes on."""
+        """Forgets flows that another dissector continues."""
         for name, flow, _ in self._flows():
             if name in names:
                 self._connections.table.drop(flow)
@@ -100,8 +99,9 @@ class Dissector:
                 self._table_builder.restore(connection, session_tables)
 
     def advanced(self, state: bytes, summary: bytes) -> bytes | None:
-        """The state of a flow after the packets of a summary (`Survey.summaries`), or None if the summary
-        does not prove it: then the packets have to be read. Touches no flow of this dissection."""
+        """The state of a flow after the packets of a summary (`Survey.summaries`), or None if the
+        summary cannot be proven for this state: then the packets have to be read. No flow of this
+        dissector changes."""
         alone = Dissector(self._tables, self._options, quiet=True)
         alone.load([state])
         flow, deadlines = next(iter(alone._connections.table.deadlines().items()))
@@ -112,7 +112,8 @@ class Dissector:
         return alone._packed(flow, deadlines)
 
     def advance(self, name: bytes, summary: bytes) -> bool:
-        """Whether a flow is now where the packets of a summary bring it; if not, it is where it was."""
+        """Advances a flow across the packets of a summary. Returns False, and changes nothing, if it
+        cannot be proven."""
         state = self.save([name]).get(name)
         reached = self.advanced(state, summary) if state else None
         if reached is None:
@@ -138,7 +139,7 @@ class Dissector:
 
 
 class _Pickler(pickle.Pickler):
-    """Leaves out what all flows share, by its name, and payloads that were handed on."""
+    """Replaces what all flows share by a name, and drops payloads that were already delivered."""
 
     def __init__(self, output: BytesIO, names: dict[int, str]) -> None:
         super().__init__(output, pickle.HIGHEST_PROTOCOL)
@@ -146,12 +147,12 @@ class _Pickler(pickle.Pickler):
         self.dispatch_table = {**copyreg.dispatch_table, Segment: _witness}
 
     def persistent_id(self, value: object) -> str | None:
-        """The name of what is shared."""
+        """The name of a shared object."""
         return self._names.get(id(value))
 
 
 def _witness(segment: Segment) -> tuple[type[Segment], tuple[object, ...]]:
-    """A segment that is remembered: its bytes are where they were needed."""
+    """Pickles a segment without its payload, which was already delivered."""
     place = segment.ts_ns, segment.number, segment.capture, segment.key
     rest = segment.seq, segment.ack, segment.flags, b"", segment.length, 0, segment.window
     return Segment, (*place, *rest)
@@ -163,5 +164,5 @@ class _Unpickler(pickle.Unpickler):
         self._shared = shared
 
     def persistent_load(self, name: str) -> object:
-        """What is shared here."""
+        """The shared object of this dissector."""
         return self._shared[name]

@@ -1,11 +1,11 @@
-"""The summary of a flow in one chunk: what its packets do to any state of the flow that they may meet.
+"""The summary of a flow in one chunk: its effect on any state in which the flow may reach the chunk.
 
-A flow has a summary only if each of its packets in the chunk takes the shortest way through flow table
-and reassembly: a plain ACK, complete, the next in order. It is a list of steps, in the order of the packets:
-- Bytes: bytes that the true framing has to read. These are the start of a direction, until the survey knew
-  where a frame begins, every INFO and CONNECT, and the end;
-- FrameRun: whole frames, and how they were read. A decoder that is idle where they begin, and reads in the
-  same way, reads the same frames, whatever came before: that is the proof;
+A flow has a summary only if each of its packets in the chunk takes the fast path of flow table and
+reassembly: a plain ACK, complete, and the next in order. A summary is a list of steps in packet order:
+- Bytes: bytes that the true framing has to read: the start of a direction, up to where the survey knew the
+  beginning of a frame; every INFO and CONNECT; and the end;
+- FrameRun: whole frames, and the context that parsed them. A decoder that is idle where they begin, and has
+  the same context, reads the same frames, whatever came before: that is the proof;
 - FrameBatch: some of these frames, without payloads, for the true session;
 - Deltas: the sums of many frames whose order does not matter, if the session agrees.
 
@@ -50,7 +50,7 @@ class DirectionSummary:
 
 @dataclass(slots=True)
 class Bytes:
-    """Bytes of a direction: all of a packet if they are `whole`. `silent`: they complete nothing."""
+    """Bytes of a direction. `whole`: all bytes of a packet. `silent`: they complete nothing."""
 
     way: int
     chunk: Chunk
@@ -60,7 +60,8 @@ class Bytes:
 
 @dataclass(slots=True)
 class FrameRun:
-    """Frames of a direction, from `start` to `end`, read as `context` says. None is an INFO or a CONNECT."""
+    """Frames of a direction from `start` to `end`, parsed in `context`. None of them is an INFO or a
+    CONNECT."""
 
     way: int
     start: int
@@ -73,7 +74,7 @@ class FrameRun:
 
 @dataclass(slots=True)
 class FrameBatch:
-    """A batch of a direction that the session has to see."""
+    """A batch of a direction that the session has to process."""
 
     way: int
     batch: Batch
@@ -81,7 +82,7 @@ class FrameBatch:
 
 @dataclass(slots=True)
 class Deltas:
-    """The sums of both directions, since what was before it in the list."""
+    """The sums of both directions since the previous step."""
 
     sums: list[SessionDelta | None]
 
@@ -91,8 +92,8 @@ Step = Bytes | FrameRun | FrameBatch | Deltas
 
 @dataclass(slots=True)
 class ChunkSummary:
-    """`latest_ns` is the time of the latest packet of any flow in the partition, `last_ns` of this one.
-    Without `steps` it is only for what is counted and not looked at, such as TLS."""
+    """`latest_ns` is the time of the latest packet of any flow in the chunk, `last_ns` that of this
+    flow. Without `steps` the summary only counts packets and bytes, as for TLS."""
 
     latest_ns: int
     last_ns: int
@@ -100,7 +101,8 @@ class ChunkSummary:
     steps: list[Step] | None
 
     def packed(self) -> bytes:
-        """The summary as bytes, for `unpacked`. They are a pickle: load none that others may have written."""
+        """The summary as bytes, for `unpacked`. They are a pickle: never load one that someone else may
+        have written."""
         output = BytesIO()
         _Pickler(output, pickle.HIGHEST_PROTOCOL).dump(self)
         return zlib.compress(output.getvalue(), 1)
@@ -116,8 +118,8 @@ _Reduced = tuple[Callable[..., object], tuple[object, ...]]
 
 
 class _Reducers(dict[type, Callable[[object], _Reduced]]):
-    """Pickles values that have slots by their fields, in order: a third of the time that
-    `object.__reduce_ex__` takes (7 us a batch of one frame instead of 21; CPython 3.11)."""
+    """Pickles classes with slots by their fields, in order. That takes a third of the time of
+    `object.__reduce_ex__` (7 us instead of 21 for a batch of one frame; CPython 3.11)."""
 
     def __missing__(self, cls: type) -> Callable[[object], _Reduced]:
         if not issubclass(cls, (Frame, Batch, Chunk, FrameBatch)):
@@ -148,7 +150,7 @@ def _frame(cls: type[Frame], names: tuple[str, ...], values: tuple[object, ...])
 
 
 def name_operations(steps: Iterable[Step]) -> None:
-    """Says in each skip which operations are in it."""
+    """Sets the operations of each run of frames."""
     skips: dict[int, FrameRun] = {}
     for step in steps:
         if isinstance(step, FrameRun):
@@ -169,7 +171,7 @@ def leave_out_carried(steps: Iterable[Step]) -> None:
 
 
 def lightened(batch: Batch) -> Batch:
-    """The batch without what nobody asks for: bytes of packets, and payloads that cannot be errors."""
+    """The batch without bytes of packets, and without payloads that cannot be errors."""
     first, last = (
         Chunk(chunk.ts_ns, chunk.number, chunk.capture, chunk.offset, b"")
         for chunk in (batch.first, batch.last)

@@ -1,9 +1,9 @@
-"""Proven byte ranges of all files -> partitions of one timeline, each to be read on its own, in order.
+"""Proven byte ranges of all files -> partitions of one timeline, each readable on its own, in order.
 
-A record's turn in the timeline (see merge.py) is the largest time up to it in its file: what goes back in
-time waits for nobody. Ordered by that, and by file where it is equal, the records of all files are in
-the order in which they are merged. So where files overlap, the timeline can be cut at any time; elsewhere
-a partition is one byte range.
+A record's turn in the timeline (see merge.py) is the largest time up to it in its file: a record that goes
+back in time does not wait. Ordered by turn, and by file for equal turns, the records of all files are in
+the order in which they are merged. So where files overlap, the timeline can be cut at any time; elsewhere a
+partition is one byte range.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..types import Packets
 from .byte_ranges import ByteRange, captures, cut, read_byte_range
 from .record_index import RecordIndex, WalkAll, settle
 
-# A time, and the place of a file among all.
+# A time, and the position of a file among all files.
 _Turn = tuple[int, int]
 
 
@@ -31,9 +31,9 @@ _Turn = tuple[int, int]
 class Partition:
     """Part of the timeline of all files, `number` from 0.
 
-    Its `byte_ranges` are in the order of their files, and in each file's order. Their records belong to it
-    whose turn is from `begin_ns` on and before `until_ns`; None: all. `opens_ns` says for each byte range no
-    later than when it must be looked at, None: at once.
+    Its `byte_ranges` are ordered by file, then by position. It has the records whose turn is at or after
+    `begin_ns` and before `until_ns`; None is no bound. `opens_ns` has, for each byte range, a time at or
+    before which it must be opened; None: at once.
     """
 
     number: int
@@ -44,13 +44,13 @@ class Partition:
 
     @property
     def bytes(self) -> int:
-        """The sizes of its byte ranges."""
+        """The total size of its byte ranges."""
         return sum(byte_range.bytes for byte_range in self.byte_ranges)
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """An byte range that has packets, and the turns of its first and its last one."""
+    """A byte range with packets, and the turns of its first and last packet."""
 
     byte_range: ByteRange
     begins: _Turn
@@ -60,15 +60,15 @@ class _Piece:
 def index_captures(
     paths: Sequence[str], size_bytes: int, report: CaptureReport, walk_all: WalkAll
 ) -> tuple[list[list[RecordIndex]], int]:
-    """The captures that the inputs stand for, each cut into proven byte ranges of about this size; and how
-    many byte ranges did not begin where they were guessed to. `walk_all` is as in `record_index.settle`.
+    """The captures that the inputs name, each cut into proven byte ranges of about this size, and the
+    number of byte ranges whose beginning was guessed wrong. For `walk_all` see `record_index.settle`.
     """
     return settle([cut(path, size_bytes) for path in captures(paths, report)], walk_all)
 
 
 def partitions_of(files: Sequence[Sequence[RecordIndex]]) -> list[Partition]:
-    """The proven byte ranges of files (as the user named them) as partitions: read one after the other they
-    are exactly the timeline. CaptureError where too many captures overlap."""
+    """The partitions of files with proven byte ranges: read one after the other they are exactly the
+    timeline. Raises CaptureError if too many captures overlap."""
     made: list[Partition] = []
     group: list[_Piece] = []
     last: _Turn | None = None
@@ -84,18 +84,18 @@ def partitions_of(files: Sequence[Sequence[RecordIndex]]) -> list[Partition]:
 
 
 def in_order(files: Sequence[Sequence[RecordIndex]]) -> list[Sequence[RecordIndex]]:
-    """Files by the times of their first packets, as they are read."""
+    """Files in order of their first packets, which is the order of the timeline."""
     return sorted(files, key=lambda walked: min((_first(each) for each in walked), default=inf))
 
 
 def read_partition(partition: Partition, report: CaptureReport) -> Generator[Packets, None, None]:
     """The packets of a partition, in order. `report` has each byte range as a file of its own, with all
-    that was read of it: also the records around the partition. CaptureError if a file is not what it
-    was."""
+    records that were read, including those around the partition. Raises CaptureError if a file has
+    changed."""
     if len(partition.byte_ranges) == 1:
         yield from _window(partition, partition.byte_ranges, report)
         return
-    # Each is opened no later than any behind it, since `merge` knows their places by that.
+    # No range is opened later than the ranges after it: `merge` orders them by these times.
     rows = [
         (opens, [byte_range for byte_range, _ in row])
         for opens, row in (
@@ -136,8 +136,8 @@ def _begins_ns(walked: RecordIndex) -> int:
 
 
 def _cut(group: list[_Piece], number: int) -> list[Partition]:
-    """A row of pieces in which each overlaps one before it, as partitions: cut where pieces begin, so that
-    about the size of a piece begins in each."""
+    """The partitions of pieces that overlap: cut where a piece begins, so that about the size of one
+    piece begins in each partition."""
     if len(group) == 1:
         return [Partition(number, (group[0].byte_range,))]
     _check_open(group)
@@ -157,7 +157,7 @@ def _cut(group: list[_Piece], number: int) -> list[Partition]:
 
 
 def _within(group: list[_Piece], number: int, begin: int | None, until: int | None) -> Partition:
-    """What reaches into a time."""
+    """The partition of the pieces that reach into a time range."""
     inside = sorted(
         (
             piece
@@ -176,7 +176,7 @@ def _within(group: list[_Piece], number: int, begin: int | None, until: int | No
 
 
 def _check_open(group: list[_Piece]) -> None:
-    """CaptureError if so many files overlap that they could not be open together."""
+    """Raises CaptureError if so many files overlap that they cannot be open at the same time."""
     ends: list[_Turn] = []
     for piece in group:
         while ends and ends[0] <= piece.begins:
@@ -211,7 +211,7 @@ def _window(
 
 
 def _reached(run: Packets, turn: float, bound: float) -> int:
-    """How many packets of a run come before their turn reaches a bound."""
+    """The number of packets of a run before the first whose turn reaches a bound."""
     if turn >= bound:
         return 0
     for count, place in enumerate(run.places):

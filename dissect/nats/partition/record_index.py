@@ -1,8 +1,8 @@
-"""What is in an byte range, by its record headers, and the proof that byte ranges begin where records do.
+"""Indexes the record headers of byte ranges, and proves that byte ranges begin where records do.
 
-A walk that begins at a true record meets true records only, so it lands exactly where the next byte range's
-first record is. The first byte range of a file begins at a known place: so neighbours are compared from there
-on, and what began at a wrong place, or with the wrong context, is walked again.
+A walk that begins at a true record meets only true records, so it ends exactly at the first record of the
+next byte range. The first byte range of a file begins at a known position: from there on, neighbours are
+compared, and a range that began at a wrong position, or with a wrong context, is walked again.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from ..capture.report import FileReport, InterfaceReport
 from . import resync as guess
 from .byte_ranges import ByteRange, records, window
 
-# Extents that are walked one after the other, each from where the one before landed.
+# Byte ranges that are walked one after the other, each from where the one before ended.
 Chain = tuple[ByteRange, ...]
 
-# After so many rounds a file is walked in one row, longer with each round: it fools the guess.
+# After this many rounds, a file whose bytes mislead the guesses is walked in one row that grows each round.
 _PARALLEL_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class RecordIndex:
-    """What a walk over an byte range met.
+    """The result of walking a byte range.
 
-    `byte_range` begins where the first record was found. `report` is the file's, as far as it is about this
-    byte range. `smallest_ns` is the smallest time in the byte range. `rising`: no time is before an earlier
-    packet's. `ended` is where it ended: before the next record, or where `report.fault` is.
+    `byte_range` begins where the first record was found. `report` is the part of the file's report that
+    concerns this byte range. `smallest_ns` is the smallest time in it. `rising`: no packet is earlier than
+    one before it. `ended` is where the walk ended: before the next record, or at `report.fault`.
     """
 
     byte_range: ByteRange
@@ -42,12 +42,12 @@ class RecordIndex:
 
     @property
     def landed(self) -> int:
-        """Where the first record behind the byte range begins, or where reading broke off."""
+        """Where the first record after the byte range begins, or where reading stopped."""
         return self.ended.landed
 
     @property
     def packets(self) -> int:
-        """How many packets it has; some may be skipped ones."""
+        """The number of packets, including skipped ones."""
         return self.report.packets
 
     @property
@@ -63,8 +63,8 @@ class RecordIndex:
 
 
 def walk(byte_range: ByteRange) -> RecordIndex:
-    """Looks at the records of an byte range; finds the first one if its start is a guess. CaptureError if the
-    file changed, or cannot be read."""
+    """Walks the record headers of a byte range; finds the first record if its start is a guess. Raises
+    CaptureError if the file has changed or cannot be read."""
     if byte_range.guessed:
         byte_range = _found(byte_range)
     if byte_range.stop is not None and byte_range.start >= byte_range.stop:
@@ -88,8 +88,8 @@ def walk(byte_range: ByteRange) -> RecordIndex:
 
 
 def walk_chain(chain: Chain) -> list[RecordIndex]:
-    """Walks byte ranges that follow each other, each from where the one before landed. The first of them
-    must be proven to begin rightly. Behind damage there are none."""
+    """Walks consecutive byte ranges, each from where the one before ended. The start of the first must
+    be proven. Byte ranges after damage are left out."""
     walked: list[RecordIndex] = []
     for byte_range in chain:
         if walked:
@@ -101,10 +101,10 @@ def walk_chain(chain: Chain) -> list[RecordIndex]:
 
 
 def prove(walked: Sequence[RecordIndex]) -> tuple[list[RecordIndex], list[ByteRange]]:
-    """Of the byte ranges of one file in order, those from its start on that are proven, with the numbers of
-    their first packets and the largest times before them; and those that must be walked again. It is done
-    when there are none of these: then byte ranges that are not among the first are behind damage.
-    """
+    """Splits the byte ranges of one file, in order, into those that are proven from the beginning on,
+    with the numbers of their first packets and the largest times before them, and those that must be
+    walked again. If there are none of the latter, the file is done, and byte ranges that are not proven
+    lie after damage."""
     proven: list[RecordIndex] = []
     again: list[ByteRange] = []
     before: RecordIndex | None = None
@@ -137,8 +137,8 @@ WalkAll = Callable[[Sequence[Chain]], Iterable[Sequence[RecordIndex]]]
 def settle(
     files: Iterable[Sequence[ByteRange]], walk_all: WalkAll
 ) -> tuple[list[list[RecordIndex]], int]:
-    """The proven byte ranges of files, and how many had to be walked again. `walk_all` walks chains, all at
-    the same time if it can, in any order: it is asked until all is proven."""
+    """The proven byte ranges of files, and how many had to be walked again. `walk_all` walks chains, at
+    the same time if it can, and in any order; it is called until everything is proven."""
     left = [list(byte_ranges) for byte_ranges in files]
     chains: list[Chain] = [(byte_range,) for byte_ranges in left for byte_range in byte_ranges]
     known: dict[str, dict[int, RecordIndex]] = {byte_ranges[0].path: {} for byte_ranges in left}
@@ -193,7 +193,7 @@ def joined(walked: Sequence[RecordIndex]) -> FileReport:
 
 
 def _found(byte_range: ByteRange) -> ByteRange:
-    """The byte range, from its first record on if one is seen."""
+    """The byte range from its first record on, if one is found."""
     size = 2 * guess.span(byte_range.context) + 64
     data = window(byte_range, size)
     at = guess.first_record(
@@ -203,13 +203,13 @@ def _found(byte_range: ByteRange) -> ByteRange:
 
 
 def _nothing(byte_range: ByteRange) -> RecordIndex:
-    """An byte range in which no record begins."""
+    """A byte range in which no record begins."""
     ended = Ended(byte_range.start, byte_range.context, 0, interfaces_in(byte_range.context))
     return RecordIndex(byte_range, byte_range.report(), ended)
 
 
 def _follow(before: RecordIndex, byte_range: ByteRange) -> ByteRange:
-    """The byte range as it must be behind another one."""
+    """The byte range as it must be after the previous one."""
     return replace(
         byte_range,
         start=before.landed,
@@ -221,14 +221,14 @@ def _follow(before: RecordIndex, byte_range: ByteRange) -> ByteRange:
 
 
 def _same(byte_range: ByteRange, walked: RecordIndex) -> bool:
-    """Whether it was walked as the byte range that it is."""
+    """Whether it was walked as exactly this byte range."""
     was = walked.byte_range
     times = not walked.ended.leans or (was.before_ns or 0) == (byte_range.before_ns or 0)
     return (was.start, was.context) == (byte_range.start, byte_range.context) and times
 
 
 def _placed(walked: RecordIndex, byte_range: ByteRange) -> RecordIndex:
-    """A walk, with what its byte range has from those before: what it said of itself is put behind that."""
+    """A walk, completed by what the byte ranges before it determine: its own findings come after theirs."""
     ended, report, was = walked.ended, walked.report, walked.byte_range
     if was.context != byte_range.context and not _begins_section(walked):
         added = ended.context[len(was.context) :]
@@ -243,12 +243,12 @@ def _placed(walked: RecordIndex, byte_range: ByteRange) -> RecordIndex:
 
 
 def _begins_section(walked: RecordIndex) -> bool:
-    """Whether a section begins in the byte range itself: behind the reader's own and that of the context."""
+    """Whether a section begins in the byte range itself, after the reader's own and that of the context."""
     return walked.ended.sections > 2 or not pcapng.is_section(walked.byte_range.context)
 
 
 def _join_interfaces(whole: list[InterfaceReport], part: list[InterfaceReport], at: int) -> None:
-    """Adds what part of a file says of its interfaces; the first of them is the file's number `at`."""
+    """Adds the interfaces of a part of a file; the first of them is the file's interface number `at`."""
     for number, each in enumerate(part, at):
         if number >= MOST_INTERFACES:
             return

@@ -1,8 +1,8 @@
-"""Where the first record of a part of a capture begins, if one is put down in the middle of the file.
+"""Finds the first record in a part of a capture that begins anywhere in the file.
 
-The answer is the first place from which a chain of plausible records runs further than one record can be
-long, so that no capture inside a packet is taken for the outer one. It is a guess all the same: walk.py
-proves it, and a wrong one costs time only.
+The result is the first position from which a chain of plausible records is longer than one record can be,
+so that a capture inside a packet is not mistaken for the outer one. It is still a guess: `record_index`
+proves it, and a wrong guess only costs time.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from collections.abc import Callable, Iterator
 from ..capture import pcap, pcapng
 from ..capture.pcapng_section import ORDERS
 
-# A place in `data` -> the next record's, or -1 if none begins here. It may be behind the end of `data`.
+# A position in `data` -> the next record's, or -1 if no record begins here. It may be after the end of
+# `data`.
 Step = Callable[[bytes, int], int]
 
-# Seconds that no fraction of a second is as large as: so that a record is not seen four bytes behind its
-# start, where its own fields make another one that leads to the same place behind the next record.
+# No fraction of a second is as large as these seconds. So no record is found four bytes after its start,
+# where its own fields look like a record that ends at the same position.
 _CLOCKS = 10**9
 
 _KINDS = {1, 2, 3, 4, 5, 6, 7, 9, 10, 0xBAD, 0x40000BAD, 0x0A0D0D0A}
 
 
 def span(context: bytes) -> int:
-    """How far a chain must run. Twice as much must be looked at, with a record's header."""
+    """The length that a chain must have. Twice as much must be searched, plus a record header."""
     if pcapng.is_section(context):
         return pcap.USUAL_SNAPLEN + 64
     order, _, header = pcap.MAGICS[context[:4]]
@@ -34,7 +35,8 @@ def span(context: bytes) -> int:
 
 
 def first_record(context: bytes, data: bytes, whole: bool) -> int | None:
-    """The place in `data` where a record of the capture seems to begin. `whole`: the file ends with it."""
+    """The position in `data` where a record of the capture seems to begin. `whole`: the file ends with
+    `data`."""
     if pcapng.is_section(context):
         order = ORDERS[context[8:12]]
         size_at, align, steps = 4, 4, [_block_step(order)]
@@ -54,8 +56,8 @@ def first_record(context: bytes, data: bytes, whole: bool) -> int | None:
 
 
 def _chain(data: bytes, need: int, step: Step, looks: tuple[int, int], whole: bool) -> int | None:
-    """The first place from which steps lead `need` bytes further, or exactly to the end of the file. It is
-    not further away than one record is long."""
+    """The first position from which steps lead at least `need` bytes further, or exactly to the end of
+    the file. It is at most one record's length away."""
     size = len(data)
     dead: set[int] = set()  # from which they do not, so that zeros are not walked again and again
     for start in _candidates(data, min(need, size), *looks):
@@ -76,7 +78,7 @@ def _chain(data: bytes, need: int, step: Step, looks: tuple[int, int], whole: bo
 
 
 def _candidates(data: bytes, end: int, highest_at: int, align: int) -> Iterator[int]:
-    """Where a record of less than 16 MiB may begin: the highest byte of its length is 0."""
+    """Positions where a record of less than 16 MiB may begin: the highest byte of its length is 0."""
     found = data.find(0, highest_at)
     while 0 <= found < end + highest_at:
         if (found - highest_at) % align == 0:
@@ -85,8 +87,8 @@ def _candidates(data: bytes, end: int, highest_at: int, align: int) -> Iterator[
 
 
 def _record_step(context: bytes, sane: bool, since: int = 0) -> Step:
-    """For pcap. Sane: no time is before `since` (seconds) and lengths are what programs write; else they are
-    what readers take."""
+    """The step of a pcap record. Sane: no time is before `since` (seconds) and lengths are those that
+    programs write; otherwise lengths are those that readers accept."""
     order, unit_ns, header = pcap.MAGICS[context[:4]]
     (snaplen,) = struct.unpack_from(order + "I", context, 16)
     largest = pcap.largest_packet(snaplen)

@@ -1,7 +1,8 @@
-"""A capture -> pieces that are captures of their own, with the same records, byte by byte.
+"""Cuts a capture into pieces that are captures of their own, with the same records, byte by byte.
 
-Together they give the packets of the whole, in its order: it is cut only where no later packet is earlier
-than one before, since pieces are merged by time when they are read. Compressed captures are unpacked.
+Together they have the packets of the whole, in order: a cut is made only where no later packet is earlier
+than one before it, because captures are merged by time when they are read. Compressed captures are
+decompressed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ..capture.reader import BLOCK
 from ..capture.report import FileReport
 from ..capture.sources import read_records, unpacked
 
-# So many places in a piece's size are looked at as its end, but none nearer to each other than this.
+# A piece may end at this many positions per piece size, but positions are at least this far apart.
 _FINENESS = 64
 _FINEST = 1 << 12
 
@@ -23,8 +24,8 @@ _SECTION = SECTION.to_bytes(4, "big")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The records from byte `start` to before `stop` of a capture's unpacked contents. `context` makes a
-    capture of them if it is put before them."""
+    """The records from byte `start` to before `stop` of a capture's decompressed contents. `context`
+    turns them into a capture if it is put before them."""
 
     start: int
     stop: int
@@ -33,8 +34,8 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A piece to be joined with others. Its smallest and largest times; None without packets. `leans`: the
-    time of a packet is that of one before."""
+    """Part of a piece, with its smallest and largest times; None without packets. `leans`: the time of a
+    packet depends on a packet before it."""
 
     piece: Piece
     smallest_ns: int | None
@@ -43,9 +44,9 @@ class _Part:
 
 
 def pieces(path: str, size_bytes: int, report: FileReport) -> list[Piece]:
-    """A capture in pieces of about this size, after reading it once. They are larger where packets go back in
-    time. What is damaged, `report` says; what is before that is there. CaptureError if it is no capture.
-    """
+    """Cuts a capture into pieces of about this size, by reading it once. Pieces are larger where packets
+    go back in time. `report` has the damage; the pieces have everything before it. Raises CaptureError
+    if it is no capture."""
     parts = list(_parts(path, max(size_bytes // _FINENESS, _FINEST), report))
     following = _smallest_from(parts)
     made: list[Piece] = []
@@ -64,7 +65,7 @@ def pieces(path: str, size_bytes: int, report: FileReport) -> list[Piece]:
 
 
 def bytes_of(path: str, made: Sequence[Piece]) -> Iterator[tuple[int, bytes]]:
-    """The bytes of pieces of a capture, each a file: number of the piece, and some of its bytes."""
+    """The bytes of the pieces of a capture, each a file: the number of the piece, and some of its bytes."""
     with unpacked(path, FileReport(path, "")) as blocks:
         for number, piece in enumerate(made):
             blocks.fill(len(_SECTION))
@@ -78,7 +79,7 @@ def bytes_of(path: str, made: Sequence[Piece]) -> Iterator[tuple[int, bytes]]:
 
 
 def _parts(path: str, step: int, report: FileReport) -> Iterator[_Part]:
-    """A capture in parts of this size, as they stand in it."""
+    """A capture in parts of this size, in order."""
     context = b""
     with unpacked(path, report) as blocks:
         while True:
@@ -104,7 +105,7 @@ def _parts(path: str, step: int, report: FileReport) -> Iterator[_Part]:
 
 
 def _smallest_from(parts: Sequence[_Part]) -> list[int | None]:
-    """For each part the smallest time in it and those behind it."""
+    """For each part, the smallest time in it and in the parts after it."""
     smallest: list[int | None] = []
     latest: int | None = None
     for part in reversed(parts):

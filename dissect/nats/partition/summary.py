@@ -1,8 +1,8 @@
 """Builds the summary of a flow in one chunk, packet by packet.
 
-The builder relies only on what holds for any state of the flow: that one decoder, which learned nothing new
-meanwhile, read frames one after the other from known bytes of known packets. All other bytes become steps for
-the true framing to read, or the flow has no summary.
+The builder relies only on facts that hold for any state of the flow: one decoder, which learned nothing new
+in between, read consecutive frames from known bytes of known packets. All other bytes become steps for the
+true framing to read, or the flow has no summary.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from .chunk_summary import (
 
 _GREETINGS = frozenset({Info, Connect})
 _ACK = 16
-# How many bytes of a flow may have to be fed: beyond, reading its packets costs no more.
+# The largest number of bytes of a flow to feed: with more, reading its packets is as fast.
 _FED_BYTES = 4 << 20
-# How many reply subjects are known at a time: more than a session remembers.
+# The number of reply subjects to remember: more than a session does.
 _ASKED = 1 << 14
 
 
 class PacketBytes(NamedTuple):
-    """The payload of a packet that no step has yet: stream offsets `start` to `end`."""
+    """The payload of a packet that is in no step yet: stream offsets `start` to `end`."""
 
     packet_index: int
     start: int
@@ -65,7 +65,7 @@ class PacketBytes(NamedTuple):
         return Chunk(segment.ts_ns, segment.number, segment.capture, self.start, b"")
 
     def chunk(self, start: int, end: int) -> Chunk:
-        """The part between two offsets."""
+        """The bytes between two offsets."""
         segment = self.segment
         first = self.end - len(segment.payload)
         data = segment.payload[start - first : end - first]
@@ -73,9 +73,9 @@ class PacketBytes(NamedTuple):
 
 
 class DirectionBuilder:
-    """One direction of a flow. All bytes before `at` are in steps. `context` is how the next bytes are read,
-    while that is known. It is compared by identity: each decoder makes its own, and another one whenever it
-    learns something."""
+    """One direction of a flow. All bytes before `at` are in steps. `context` parses the next bytes, as
+    long as it is known. It is compared by identity: a decoder makes a new one whenever it learns
+    something."""
 
     __slots__ = (
         "builder number key packets first_seq ack_seq next_seq size last peer early fills"
@@ -102,9 +102,9 @@ class DirectionBuilder:
         self.first: PacketBytes | None = None  # the packet where the frame in progress begins
 
     def open(self, context: Context) -> None:
-        """The builder reads the frames itself from now on. If nothing was seen of this direction, the next
-        byte is taken for the first one of a frame; that is proven, as all else, when the summary is used.
-        """
+        """From now on, the builder decodes the frames itself. If no byte of this direction was seen, the
+        next byte is taken for the first one of a frame; like everything else, this is proven when the
+        summary is used."""
         self.decoder = Decoder(
             context.sender, context.kind, payloads=self.builder.payloads, offset=self.at
         )
@@ -116,8 +116,8 @@ class DirectionBuilder:
         self.ts_ns = self.stream.ts_ns if self.stream else 0
 
     def follow(self, segment: Segment) -> bool:
-        """Counts a segment. False if it is not a plain ACK, complete, and the next in order, or if its
-        window is 0."""
+        """Counts a segment. Returns False if it is not a plain ACK, complete, and the next in order, or
+        if its window is 0."""
         self.packets += 1
         self.last = segment
         builder = self.builder
@@ -158,7 +158,7 @@ class DirectionBuilder:
         return True
 
     def drained(self, end: int) -> list[tuple[int, Chunk, bool]]:
-        """The bytes up to `end` that no step has yet: packet index, bytes, whether all of a packet."""
+        """The bytes up to `end` that are in no step yet: packet index, bytes, whether all of a packet."""
         chunks = []
         pending = self.pending
         while self.at < end:
@@ -182,9 +182,11 @@ class DirectionBuilder:
 
 
 class FlowSummaryBuilder:
-    """Observes a flow that may have begun in an earlier chunk, with `payloads` if a session reads them.
-    `packet_index` counts packets with payload. Once `steps` is None, only the packets are counted. While the
-    builder is `alone`, no flow table knows the flow; it has `failed` when a packet was not the next.
+    """Observes a flow that may have begun in an earlier chunk. With `payloads`, frames keep payloads for
+    a session.
+
+    `packet_index` counts packets with payload. When `steps` is None, only packets are counted. While the
+    builder is `alone`, no flow table knows the flow; it has `failed` when a packet was not the next one.
     """
 
     def __init__(self, key: bytes, back: bytes, payloads: bool = False) -> None:
@@ -204,8 +206,8 @@ class FlowSummaryBuilder:
         self._asked: set[bytes] = set()
 
     def stand_alone(self) -> Connection | None:
-        """From now on segments come to `read`, and the framing is left behind. Returns the connection, which
-        no one else needs any more; None if it is not yet known how each direction is read."""
+        """From now on segments go to `read` and no longer to the framing. Returns the connection, which
+        is not needed any more; None if the context of a direction is not known yet."""
         connection = self._connection
         if connection is None or not connection.framing.is_steady:
             return None
@@ -225,7 +227,7 @@ class FlowSummaryBuilder:
         return connection
 
     def read(self, direction: DirectionBuilder, segment: Segment) -> None:
-        """Takes a segment of a flow that only this builder observes."""
+        """Adds a segment of a flow that only this builder observes."""
         if self.failed:
             return
         if not direction.follow(segment):
@@ -235,7 +237,7 @@ class FlowSummaryBuilder:
             self._decode(direction, segment)
 
     def _decode(self, direction: DirectionBuilder, segment: Segment) -> None:
-        """Reads what the latest packet completes, as `FrameStream.take` does."""
+        """Decodes what the latest packet completes, as `FrameStream.feed` does."""
         decoder, piece = direction.decoder, direction.piece
         assert decoder and piece
         if segment.ts_ns > direction.ts_ns:
@@ -270,7 +272,7 @@ class FlowSummaryBuilder:
             direction.pending.clear()
 
     def observe(self, connection: Connection, events: Sequence[Event]) -> None:
-        """Takes the events that the framing made of the latest packet."""
+        """Adds the events that the framing made from the latest packet."""
         if connection.over:  # another one may follow
             self.give_up()
             return
@@ -293,7 +295,7 @@ class FlowSummaryBuilder:
             self._take(direction, connection.framing.stream(way), some)
 
     def _take(self, direction: DirectionBuilder, stream: FrameStream, batches: list[Batch]) -> None:
-        """Frames of one direction were completed."""
+        """Adds frames that were completed in one direction."""
         direction.stream = stream
         if all(_goes_on(direction, batch) for batch in batches):
             for batch in batches:
@@ -302,16 +304,16 @@ class FlowSummaryBuilder:
             self._feed(direction, stream.decoder, batches[-1].last)
 
     def _feed(self, direction: DirectionBuilder, reader: Decoder | None, last: Chunk | Gap) -> None:
-        """What came is to be fed; from where the decoder stands now, it is known how to read."""
+        """Adds a step that feeds these bytes; from the decoder's position on, the context is known."""
         assert self.steps is not None
         self.deltas = None
         self._feed_silent(direction)
-        # A first byte that is taken for a keep-alive is none of the stream's.
+        # A first byte that looks like a TCP keep-alive is not part of the stream.
         if reader is not None and any(_is_of(piece, last) for piece in direction.pending):
             self._resume(direction, reader)
 
     def _feed_silent(self, direction: DirectionBuilder) -> None:
-        """Feeds what came before the latest packet, if that has completed nothing."""
+        """Adds steps that feed the bytes before the latest packet, which have completed nothing."""
         assert self.steps is not None and direction.piece
         if direction.context:
             for _, chunk, whole in direction.drained(direction.piece.start):
@@ -319,7 +321,7 @@ class FlowSummaryBuilder:
         direction.context = direction.skip = None
 
     def _resume(self, direction: DirectionBuilder, reader: Decoder) -> None:
-        """Feeds the rest up to where the decoder stands; from there on it is known how to read."""
+        """Adds steps that feed the bytes up to the decoder's position, from where the context is known."""
         assert self.steps is not None
         self.deltas = None
         self._feed_silent(direction)
@@ -373,7 +375,7 @@ class FlowSummaryBuilder:
         return ChunkSummary(latest_ns, self.last_ns, (one.summary(), other.summary()), steps)
 
     def _all_steps(self) -> list[Step] | None:
-        """The steps in their order, with what is left at the end."""
+        """The steps in order, with the remaining bytes at the end."""
         if self.steps is None:
             return None
         steps = list(self.steps)
@@ -386,7 +388,8 @@ class FlowSummaryBuilder:
 
 
 def _goes_on(direction: DirectionBuilder, batch: Batch) -> bool:
-    """Whether what read this is what read the direction before, and in the same way."""
+    """Whether the same decoder, with the same context, read this batch and the one before in its
+    direction."""
     reader = direction.stream and direction.stream.decoder
     if not reader or reader.context is not direction.context:
         return False
@@ -394,7 +397,7 @@ def _goes_on(direction: DirectionBuilder, batch: Batch) -> bool:
 
 
 def _is_of(piece: PacketBytes, chunk: Chunk | Gap) -> bool:
-    """Whether a chunk is what reassembly made of these bytes."""
+    """Whether reassembly made a chunk from these bytes."""
     if not isinstance(chunk, Chunk) or chunk.offset + len(chunk.data) != piece.end:
         return False
     return chunk.number == piece.segment.number and chunk.capture == piece.segment.capture

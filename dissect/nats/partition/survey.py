@@ -3,16 +3,16 @@
     survey = Survey(tables, options)
     survey.run(segments)
     survey.states()     # for flows that begin here: their states at the end
-    survey.summaries()  # for flows that may have begun before: what `Dissector.advanced` takes
+    survey.summaries()  # for flows that may have begun earlier: for `Dissector.advanced`
 
-The survey runs the stages of a dissection without making records. A builder observes each flow that joins in
-midstream: whether its packets are in order, which frames were read from which bytes, and which of them a
-session has to see.
+The survey runs the stages of a dissection without making records. A builder observes each flow that joins
+in midstream: whether its packets are in order, which frames were decoded from which bytes, and which of
+them a session has to process.
 
 A flow that joined in midstream and has sent `_SETTLED_PACKETS` most likely began in an earlier partition.
-From then on only its builder is kept up to date: its bytes go to the framing directly, past flow table,
-reassembly and session, which takes half the time (see docs/spark.md). It has no state then; where it
-turns out to begin here after all, its packets are read again.
+From then on only its builder is updated: bytes go directly to a decoder, without flow table, reassembly and
+session, which takes half the time (see docs/spark.md). Such a flow has no state; if it turns out to begin
+here after all, its packets are read again.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from ..types import Segment, Tick
 from .checkpoint import Dissector
 from .summary import DirectionBuilder, FlowSummaryBuilder
 
-# How many flows are observed; the packets of any other flow have to be read again.
+# The number of flows that are observed; the packets of other flows have to be read again.
 _FLOWS = 1 << 16
-# Packets with payload after which a midstream flow has a summary only. Fewer would save little: a busy flow
-# has thousands in a partition; and more flows that were silent before would have to be read again.
+# After this many packets with payload, a midstream flow has only a summary. A smaller number would save
+# little, because a busy flow has thousands in a partition, and more flows that were silent before would be
+# read again.
 _SETTLED_PACKETS = 256
 
 
@@ -46,22 +47,22 @@ class Survey(Dissector):
         self._latest_ns = 0
 
     def feed(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
-        """Takes segments; there are no records."""
+        """Adds segments; there are no records."""
         groups = self._connections.feed(self._watched(source))
         return self._table_builder.feed(self._observed(groups), together)
 
     def run(self, source: Iterable[Segment | Tick]) -> None:
-        """Takes segments."""
+        """Adds segments."""
         for _ in self.feed(source):
             pass
 
     def states(self) -> dict[bytes, bytes]:
-        """The state of each flow that is alive, as `save` gives it. A flow that has only a summary has
-        none: see `summarized`."""
+        """The states of open flows, as `save` gives them. A flow that has only a summary has none: see
+        `summarized`."""
         return self.save()
 
     def summaries(self) -> dict[bytes, bytes]:
-        """The summaries of flows that may have begun before, by `undirected`."""
+        """The summaries of flows that may have begun earlier, by `undirected`."""
         return {
             undirected(builder.key): builder.summary(self._latest_ns, self._carries).packed()
             for builder in self._builders()
@@ -69,7 +70,7 @@ class Survey(Dissector):
         }
 
     def summarized(self) -> set[bytes]:
-        """The flows whose state is not known, by `undirected`."""
+        """The flows whose state is unknown, by `undirected`."""
         return {undirected(builder.key) for builder in self._builders() if builder.alone}
 
     def _builders(self) -> Iterator[FlowSummaryBuilder]:
@@ -78,7 +79,7 @@ class Survey(Dissector):
                 yield direction.builder
 
     def _watched(self, source: Iterable[Segment | Tick]) -> Iterator[Segment | Tick]:
-        """The segments that flow table, reassembly and sessions need."""
+        """The segments for flow table, reassembly and sessions."""
         directions, flows = self._directions, self._connections.table
         for segment in source:
             if segment.ts_ns > self._latest_ns:
@@ -104,15 +105,15 @@ class Survey(Dissector):
             yield segment
 
     def _settle(self, builder: FlowSummaryBuilder) -> None:
-        """Keeps only the summary of a flow, if the framing reads both directions."""
+        """Keeps only the summary of a flow, if both contexts are known."""
         connection = builder.stand_alone()
         if connection:
-            # Its session stays: events for it may still wait to be worked off.
+            # Its session tables stay: events for them may still wait.
             self._connections.table.drop(connection.flow)
             del self._connections.alive[connection.flow]
 
     def _met(self, segment: Segment) -> DirectionBuilder | None:
-        """A new flow."""
+        """Adds a new flow."""
         key, directions = segment.key, self._directions
         if len(directions) >= 2 * _FLOWS:
             return None
