@@ -33,7 +33,7 @@ from .commands.topology import print_topology
 from .declaration import Table
 from .output.sink import INTERRUPTED, StandardOutput, unwritable
 from .parallel import tune_garbage_collector
-from .spark.arguments import job_given, job_options
+from .spark.arguments import job_arguments, job_options
 from .tables import TABLES
 
 _TERMINATED = 128 + signal.SIGTERM
@@ -163,7 +163,7 @@ def _spark(**values: object) -> None:
     """Write the tables as Parquet files, with Apache Spark, from captures of any size."""
     from .spark.command import run_job
 
-    run_job(job_given(values))
+    run_job(job_arguments(values))
 
 
 def _terminated(number: int, frame: object) -> None:

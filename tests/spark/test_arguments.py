@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from dissect.nats.commands.arguments import GroupedCommand, payload_option
 from dissect.nats.options import Payload
-from dissect.nats.spark.arguments import JobArguments, job_given, job_options
+from dissect.nats.spark.arguments import JobArguments, job_arguments, job_options
 from dissect.nats.tables import TABLES
 from natsync.protocol import Kind
 
@@ -19,7 +19,7 @@ seen: list[JobArguments] = []
 @job_options
 @payload_option("none")
 def command(**values: object) -> None:
-    seen.append(job_given(values))
+    seen.append(job_arguments(values))
 
 
 def run(*args: str) -> Result:

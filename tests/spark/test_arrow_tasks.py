@@ -93,7 +93,7 @@ def prepared(
     chunks = chunks_of(flows)
     given = rows(
         sorted((0, *chunk) for chunk in chunks),
-        *"share partition flow following first told".split(),
+        *"share partition flow following first result".split(),
     )
     inputs: list[tuple[object, ...]] = [(at, tasks.RUN, b"", b"") for at in range(len(found))]
     for number, flow, state, _ in told(tasks.stitching(spec, known)(given)):

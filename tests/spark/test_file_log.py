@@ -9,7 +9,7 @@ import pytest
 
 from dissect.nats.errors import MissingLibrary, SparkError
 from dissect.nats.output.arrow import pyarrow
-from dissect.nats.spark.file_log import Entry, FileLog, Taken
+from dissect.nats.spark.file_log import Entry, FileLog, LoggedFile
 from dissect.nats.spark.state_store import StateStore
 
 from tests.support.pcapwriter import START_NS, Record, pcap_file
@@ -23,10 +23,10 @@ except MissingLibrary as lack:
 NOW_NS = 2_000_000_000 * 10**9
 
 
-def capture(path: Path, first_ns: int) -> Taken:
+def capture(path: Path, first_ns: int) -> LoggedFile:
     path.write_bytes(pcap_file([Record(first_ns, b"x")], nanoseconds=True))
     os.utime(path, (1_000_000_000, 1_000_000_000))
-    return Taken(str(path), path.stat().st_size, first_ns)
+    return LoggedFile(str(path), path.stat().st_size, first_ns)
 
 
 def test_entries_are_kept_as_they_were(tmp_path: Path) -> None:

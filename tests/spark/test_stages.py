@@ -187,7 +187,7 @@ def test_a_time_far_ahead_ends_only_the_flows_before_it(tmp_path: Path) -> None:
 def test_fragments_on_both_sides_of_a_cut(tmp_path: Path) -> None:
     path = fragmented(tmp_path)
     told, _ = surveyed(planned([path], 4096))
-    assert any(one.given for one in told)
+    assert any(one.initial for one in told)
     is_the_same([path])
 
 

@@ -204,7 +204,7 @@ DISSECTION = (
         metavar="N=KIND",
         multiple=True,
         callback=_hints,
-        help="What a port surely carries; can be given several times.",
+        help="What a port surely carries; repeatable.",
     ),
     option(
         "--no-redact",

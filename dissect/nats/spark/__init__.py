@@ -7,7 +7,7 @@
     captures = plan(spark, ["captures/"])
     frames, sessions = captures.table("frames"), captures.table("sessions")
 
-Needs the extra `spark`, which is imported with the first call.
+Needs the extra `spark`, which is imported by the first call.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["plan", "read", "register"]
 
 
 def plan(spark: SparkSession, paths: str | Sequence[str], **options: object) -> Plan:
-    """Captures, indexed and cut for many tasks: `Plan.table(name)` gives a table as a DataFrame, and all
-    tables share the work before the decode. See `api.plan` for options and errors. The session knows the
-    data source "nats-capture" from then on."""
+    """Indexes captures and cuts them for many tasks. `Plan.table(name)` returns a table as a DataFrame;
+    all tables share the work before the decode. See `api.plan` for options and errors. Also registers
+    the data source "nats-capture"."""
     from . import api
 
     register(spark)
@@ -36,8 +36,8 @@ def plan(spark: SparkSession, paths: str | Sequence[str], **options: object) -> 
 def read(
     spark: SparkSession, paths: str | Sequence[str], table: str = "frames", **options: object
 ) -> DataFrame:
-    """A table of captures as a DataFrame, cut and dissected by many tasks; see `api.plan` for options and
-    errors. The latest plan of the session is used again while captures and options are the same."""
+    """A table of captures as a DataFrame, cut and dissected by many tasks; see `api.plan` for options
+    and errors. The latest plan of the session is reused while captures and options are the same."""
     from . import api
 
     register(spark)
@@ -45,8 +45,8 @@ def read(
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `spark.read.format("nats-capture")` known to a session; see `source`. Raises
-    SparkError where the Python of its workers lacks this package."""
+    """Registers the data source "nats-capture" for `spark.read.format`; see `source`. Raises SparkError
+    if the Python of the workers lacks this package."""
     from .source import CaptureSource
     from .worker_python import set_worker_python
 

@@ -1,7 +1,7 @@
 """The tables of captures of any size: written to a sink (`dissect`), or as DataFrames (`plan`, `read`).
 
-First the captures are cut into byte ranges, and a walk over their record headers proves where each begins.
-They are put on one timeline, in partitions, which `plan.Job` dissects.
+The captures are cut into byte ranges, and a walk over their record headers proves where each begins. The
+byte ranges form partitions of one timeline, which `plan.Job` dissects.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .settings import KINDS, PAYLOADS
 from .sink import TableSink
 from .spark_errors import fault_of
 from .stages import ChunkContext, JobSpec
-from .task_runner import TOLD, TaskRunner
+from .task_runner import RESULTS, TaskRunner
 from .worker_python import set_worker_python
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ SMALLEST_CHUNK = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """What is wanted. `chunk_bytes` is about how much of a capture one task reads; of the packets only those
-    in `window` count, as if the captures had no others."""
+    """Options of a job. `chunk_bytes` is the approximate size of a partition. With `window`, only
+    packets in this time range are read, as if the captures had no others."""
 
     options: Options = field(default_factory=Options)
     chunk_bytes: int = CHUNK_BYTES
@@ -56,14 +56,15 @@ class JobOptions:
 
 @dataclass(slots=True)
 class Summary:
-    """What a job did. `rows` are those of each table, `seconds` those of each stage.
+    """The result of a job. `rows` are counts by table, `seconds` by stage.
 
-    `wrong_starts` is how many byte ranges did not begin where they were guessed to; `surveyed_again` how
-    many partitions were surveyed twice, since fragments of IP packets wait when they begin. `continued` is
-    how often a flow had packets in a partition and in a later one: of these `read_again` had to be read
-    once more, as what they make of its state was not sure. `moved_bytes` went from task to task. `damaged`
-    says of files what is wrong with them, `unreadable` which could not be read, `passed_over` which are no
-    captures, `no_tcp` why packets were; `warnings` what makes the work slow."""
+    `wrong_starts` is the number of byte ranges whose beginning was guessed wrong, `surveyed_again` the
+    number of partitions that were surveyed twice because fragments of IP packets wait when they begin.
+    `continued` counts how often a flow continued in a later partition; in `read_again` of these cases its
+    packets were read again, because its summary could not be proven. `moved_bytes` went between tasks.
+    `damaged` and `unreadable` name files with the reason, `passed_over` files that are no captures,
+    `no_tcp` counts packets without TCP by reason, and `warnings` names what makes the job slow.
+    """
 
     files: int = 0
     chunks: int = 0
@@ -90,7 +91,7 @@ class Summary:
         return bool(self.damaged or self.unreadable)
 
     def values(self) -> dict[str, object]:
-        """The same as JSON has it."""
+        """The summary as values for JSON."""
         return asdict(self)
 
 
@@ -102,9 +103,9 @@ def dissect(
     out: str | TableSink,
     progress: bool = False,
 ) -> Summary:
-    """Writes tables of captures to a sink; a text is a folder, which gets each table as Parquet files by
-    day. Tables that a job wrote there before are replaced when all is done; if the work fails they stay.
-    With `progress` stderr says how far each stage is. Raises DissectError."""
+    """Writes tables of captures to a sink. A string names a folder: each table becomes Parquet files,
+    partitioned by day. Tables that an earlier job wrote there are replaced at the end; if the job fails,
+    they stay. With `progress`, stderr shows the progress of each stage. Raises DissectError."""
     sink: TableSink = Folder(out) if isinstance(out, str) else out
     sink.check()
     set_worker_python(spark)
@@ -122,15 +123,15 @@ def dissect(
             def function(contexts: Sequence[ChunkContext]) -> tasks.Function:
                 return tasks.writing(spec, contexts, direct, writer)
 
-            told = job.decoded(function)
+            frame = job.decoded(function)
             with stages.running("decode", spark):
-                for row in told.collect():
+                for row in frame.collect():
                     decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
             for table, layer in layers.items():
                 with stages.running(table, spark):
                     files = application.layer_files(table, writer)
                     frames = _frames(_layer_job(job, table), layer)
-                    for row in frames.mapInArrow(files, TOLD).collect():
+                    for row in frames.mapInArrow(files, RESULTS).collect():
                         decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
         _fill(summary, job, decoded, tables)
         with stages.running("publish", spark):
@@ -139,9 +140,9 @@ def dissect(
 
 
 class Plan:
-    """Captures that are indexed and surveyed: several tables share that work.
+    """Indexed captures, surveyed once for all tables.
 
-    `summary` says what was found; rows, losses and damage inside packets are not known yet.
+    `summary` has the counts of files and packets; rows, losses and damage inside packets are not known yet.
     """
 
     def __init__(self, runner: TaskRunner, job: Job | None, summary: Summary) -> None:
@@ -151,9 +152,9 @@ class Plan:
         self._layer_jobs: dict[str, Job] = {}
 
     def table(self, name: str) -> DataFrame:
-        """A table as a DataFrame, in no order. The first call surveys the captures, which takes a while; each
-        action on the DataFrame then decodes them anew, so `persist` it for several. Raises DissectError.
-        """
+        """A table as a DataFrame, unordered. The first call surveys the captures, which takes a while.
+        Each action on the DataFrame decodes them again, so `persist` it if you use it more than once.
+        Raises DissectError."""
         from .types import spark_schema
 
         _check_table(name)
@@ -170,14 +171,14 @@ class Plan:
             return job.decoded(lambda contexts: tasks.reading(job.spec, contexts, name), schema)
 
     def close(self) -> None:
-        """Frees what the plan keeps on Spark's local disks. Its DataFrames are of no use afterwards."""
+        """Frees the plan's data on Spark's local disks. Its DataFrames cannot be used afterwards."""
         self._runner.close()
 
 
 def plan(spark: SparkSession, paths: str | Sequence[str], **options: object) -> Plan:
-    """Indexes captures, from which `Plan.table` gives tables. Options are `payload` ("none", "sha256",
-    "text", "base64"), `redact` (True), `port` ({4222: "client"}), `kind` ("route", or several), `chunk_size`
-    in bytes, and `progress`: whether stderr shows how far each stage is (by default at a terminal and in a
+    """Indexes captures for `Plan.table`. Options are `payload` ("none", "sha256", "text", "base64"),
+    `redact` (True), `port` ({4222: "client"}), `kind` ("route", or several), `chunk_size` in bytes, and
+    `progress`: whether stderr shows the progress of each stage (by default at a terminal and in a
     notebook). Raises DissectError."""
     wanted = _job_options(options)
     set_worker_python(spark)
@@ -190,7 +191,7 @@ def plan(spark: SparkSession, paths: str | Sequence[str], **options: object) -> 
     return Plan(runner, job, summary)
 
 
-# The latest plan of each session: what it was made from, and the plan.
+# The latest plan of each session, with the arguments that it was made from.
 _Key = tuple[list[tuple[str, int, int]], JobOptions]
 _latest: WeakKeyDictionary[SparkSession, tuple[_Key, Plan]] = WeakKeyDictionary()
 
@@ -198,9 +199,9 @@ _latest: WeakKeyDictionary[SparkSession, tuple[_Key, Plan]] = WeakKeyDictionary(
 def read(
     spark: SparkSession, paths: str | Sequence[str], table: str = "frames", **options: object
 ) -> DataFrame:
-    """A table of captures as a DataFrame: a row for each record that `nats-dissect TABLE` prints, unordered.
-    It is `plan(spark, paths, **options).table(table)`; a session's latest plan is used again while captures
-    and options are the same. Raises DissectError."""
+    """A table of captures as a DataFrame: one row for each record that `nats-dissect TABLE` prints,
+    unordered. The same as `plan(spark, paths, **options).table(table)`, but the session's latest plan is
+    reused while captures and options are the same. Raises DissectError."""
     _check_table(table)
     names = [paths] if isinstance(paths, str) else paths
     files = [(path, *size_and_mtime(path)) for path in captures(names, CaptureReport())]
@@ -214,7 +215,7 @@ def read(
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Raises Spark's errors as a DissectError of one line, which says what to do."""
+    """Raises Spark's errors as a DissectError of one line with a remedy."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -230,13 +231,13 @@ def _check_table(name: str) -> None:
 
 
 def _layer_job(job: Job, table: str) -> Job:
-    """The same captures, surveyed for the frames that a layer wants: its payloads are in the states."""
+    """The same captures, surveyed for the frames that a layer wants: their payloads are in the states."""
     spec = replace(job.spec, tables=frozenset([frames_for(table)]))
     return Job(job.runner, spec, job.partitions, job.bytes)
 
 
 def _frames(job: Job, layer: Layer) -> DataFrame:
-    """The frames that a layer wants, in the order in which it takes them."""
+    """The frames that a layer wants, in the order in which it reads them."""
     spec = job.spec
     found = job.decoded(
         lambda contexts: application.wanted_frames(spec, contexts), application.FRAMES
@@ -306,47 +307,47 @@ def _fill(summary: Summary, job: Job | None, decoded: tasks.Decoded, tables: Seq
             setattr(summary, name, getattr(job, name))
 
 
-def _job_options(given: Mapping[str, object]) -> JobOptions:
-    """What callers of `read` say, as values."""
+def _job_options(values: Mapping[str, object]) -> JobOptions:
+    """The options of `plan` and `read` as values."""
     known = {"payload", "redact", "port", "chunk_size", "kind", "progress", "keylog"}
-    for name in given.keys() - known:
+    for name in values.keys() - known:
         raise SparkError(f"read has no option {name!r}", f"there are {', '.join(sorted(known))}")
-    payload, port = given.get("payload", "none"), given.get("port", {})
+    payload, port = values.get("payload", "none"), values.get("port", {})
     if payload not in PAYLOADS:
         raise SparkError(f"there is no payload {payload!r}", f"there are {', '.join(PAYLOADS)}")
     if not isinstance(port, Mapping) or not set(port.values()) <= KINDS.keys():
         raise SparkError(
             f"port={port!r} is no mapping of ports to kinds", 'say port={4222: "client"}'
         )
-    size = given.get("chunk_size", CHUNK_BYTES)
+    size = values.get("chunk_size", CHUNK_BYTES)
     if not isinstance(size, int) or size < SMALLEST_CHUNK:
         raise SparkError(f"chunk_size={size!r} is no number of bytes from {SMALLEST_CHUNK} on")
     hints = {int(number): KINDS[kind] for number, kind in port.items()}
     options = Options(
         hints,
         PAYLOADS[str(payload)],
-        bool(given.get("redact", True)),
-        kinds=_kinds(given.get("kind")),
-        key_logs=_names(given.get("keylog", ())),
+        bool(values.get("redact", True)),
+        kinds=_kinds(values.get("kind")),
+        key_logs=_names(values.get("keylog", ())),
     )
     return JobOptions(options=options, chunk_bytes=size)
 
 
-def _names(given: object) -> tuple[str, ...]:
+def _names(value: object) -> tuple[str, ...]:
     """One path or several."""
-    names = (given,) if isinstance(given, str) else given
+    names = (value,) if isinstance(value, str) else value
     if not isinstance(names, Collection) or not all(isinstance(name, str) for name in names):
-        raise SparkError(f"keylog={given!r} is no path", "say keylog='keys.log'")
+        raise SparkError(f"keylog={value!r} is no path", "say keylog='keys.log'")
     return tuple(names)
 
 
-def _kinds(given: object) -> frozenset[Kind] | None:
-    """The kinds of connections that are wanted, by name; None: all."""
-    if given is None:
+def _kinds(values: object) -> frozenset[Kind] | None:
+    """The requested kinds of connections; None: all."""
+    if values is None:
         return None
-    names = [given] if isinstance(given, str) else given
+    names = [values] if isinstance(values, str) else values
     if not isinstance(names, Collection) or not KINDS.keys() >= set(names):
         raise SparkError(
-            f"kind={given!r} is no kind of connection", f"there are {', '.join(KINDS)}"
+            f"kind={values!r} is no kind of connection", f"there are {', '.join(KINDS)}"
         )
     return frozenset(KINDS[name] for name in names)

@@ -1,7 +1,7 @@
-"""Tables of application layers in Spark: the layer itself runs in the tasks, on the frames of each session.
+"""Tables of application layers in Spark: the layer runs in the tasks, on the frames of each session.
 
-    decode    the frames that the layer wants, pickled whole: their payloads go no further than the layer
-    shuffle   by session, in order of their numbers; a layer across sessions takes them in one task, by time
+    decode    the frames that the layer wants, pickled: their payloads go no further than the layer
+    shuffle   by session, in order of their numbers; for a layer across sessions in one task, by time
     layer     the rows
 
 The command line runs the same layer on the same frames in the same order, so the rows are equal.
@@ -21,7 +21,7 @@ from ..engine.session_tables import Rows
 from ..output.arrow import pyarrow
 from ..tables import TABLES
 from .arrow import batches as batches_of
-from .arrow_tasks import Batches, Decoded, Function, calm, inputs, told_row
+from .arrow_tasks import Batches, Decoded, Function, reduce_garbage_collection, inputs, result_row
 from .sink import NewWriter
 from .stages import ChunkContext, JobSpec, decode
 
@@ -34,15 +34,16 @@ _PICKLED = 512  # frames in a batch: each may have a payload
 
 
 def layer_of(table: str) -> Layer | None:
-    """The application layer that makes a table, if one does."""
+    """The application layer that makes a table, if any."""
     return TABLES[table].layer
 
 
 def wanted_frames(spec: JobSpec, contexts: Sequence[ChunkContext]) -> Function:
-    """For rows `partition, kind, flow, body`, in order: the frames that layers want, as `FRAMES`."""
+    """Takes rows `partition, kind, flow, body`, in order; returns the frames that layers want, as
+    `FRAMES`."""
 
     def run(batches: Batches) -> Batches:
-        calm()
+        reduce_garbage_collection()
         for number, states, continuing in inputs(batches):
             waiting: list[LayerFrame] = []
             for rows in decode(spec, contexts, number, states, continuing, Counter()):
@@ -57,29 +58,29 @@ def wanted_frames(spec: JobSpec, contexts: Sequence[ChunkContext]) -> Function:
 
 
 def in_order(frames: DataFrame, layer: Layer) -> DataFrame:
-    """The frames of each session, or of all for a layer across them, in one partition and in order."""
+    """The frames of each session in one partition, in order; for a layer across sessions, all frames."""
     if layer.across:
         return frames.repartition(1).sortWithinPartitions("ts_ns", "session", "number")
     return frames.repartition("session").sortWithinPartitions("session", "number")
 
 
 def layer_rows(table: str) -> Function:
-    """For `FRAMES` in order: the rows of the table."""
+    """Takes `FRAMES` in order; returns the rows of the table."""
 
     def run(batches: Batches) -> Batches:
-        calm()
+        reduce_garbage_collection()
         yield from batches_of(table, _rows(table, batches))
 
     return run
 
 
 def layer_files(table: str, new_writer: NewWriter) -> Function:
-    """For `FRAMES` in order: writes the rows of the table, and tells what of it."""
+    """Takes `FRAMES` in order; writes the rows of the table and returns what was written."""
 
     def write(batches: Batches) -> Batches:
         from pyspark import TaskContext
 
-        calm()
+        reduce_garbage_collection()
         context = TaskContext.get()
         number = context.partitionId() if context else 0
         done = Decoded()
@@ -89,7 +90,7 @@ def layer_files(table: str, new_writer: NewWriter) -> Function:
             done.rows[table] += len(rows.records)
         writer.close()
         done.written = writer.written
-        yield told_row(number, done)
+        yield result_row(number, done)
 
     return write
 

@@ -1,4 +1,4 @@
-"""What the user of `nats-dissect spark` may ask for."""
+"""The options and arguments of `nats-dissect spark`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..tables import TABLES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobArguments(CommandOptions):
-    """Captures and options of the job, as the user gave them."""
+    """Captures and options of a job."""
 
     out: str
     tables: tuple[str, ...]
@@ -26,7 +26,7 @@ class JobArguments(CommandOptions):
 
 
 def _tables(context: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
-    """Names of tables with commas between them."""
+    """Names of tables, separated by commas."""
     names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
     for name in names:
         if name not in TABLES:
@@ -37,7 +37,7 @@ def _tables(context: click.Context, option: click.Parameter, value: str) -> tupl
 def _settings(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
-    """`spark.NAME=VALUE`, as often as it was given."""
+    """`spark.NAME=VALUE`, repeatable."""
     for value in values:
         if not re.match(r"spark\.[^=\s]+=", value):
             raise click.BadParameter(f"{value!r} is no setting, as spark.executor.memory=4g is")
@@ -97,7 +97,7 @@ _SPARK = (
         metavar="K=V",
         multiple=True,
         callback=_settings,
-        help="A setting of Spark; can be given several times.",
+        help="A setting of Spark; repeatable.",
     ),
     option(
         "--chunk-size",
@@ -117,6 +117,6 @@ def job_options(command: Command) -> Command:
     return with_captures((*_TABLES, *SELECTION, *_SPARK, *DISSECTION, *LIMITS), command)
 
 
-def job_given(values: dict[str, object]) -> JobArguments:
-    """What click made of the command line of a job, as one value."""
+def job_arguments(values: dict[str, object]) -> JobArguments:
+    """The command line of a job, parsed by click, as one value."""
     return JobArguments(**values)  # type: ignore[arg-type]  # the options above declare the same types

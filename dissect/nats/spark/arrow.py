@@ -1,4 +1,4 @@
-"""Rows as they are released -> Arrow batches of one table."""
+"""Released rows -> Arrow batches of one table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _BATCH_BYTES = 8 << 20
 def batches(
     table: str, source: Iterable[Rows], columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of one table as Arrow batches, bounded in rows and payloads; all columns or those given."""
+    """The rows of one table as Arrow batches, limited in rows and payload bytes; all columns, or the
+    listed ones."""
     waiting: list[Record] = []
     size = 0
     for rows in source:

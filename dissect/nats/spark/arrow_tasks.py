@@ -1,7 +1,8 @@
-"""What runs in a worker's Python: Arrow batches in, Arrow batches out, around the functions of `stages`.
+"""The code that runs in Python workers: Arrow batches in, Arrow batches out, around the functions of
+`stages`.
 
-Every function here returns one that `DataFrame.mapInArrow` takes. Errors of ours come back as values, in the
-column `body`: raised in a worker they would reach the user as pages of Java.
+Each function here returns a function for `DataFrame.mapInArrow`. Errors of this package are returned as
+values in the column `body`: if they were raised in a worker, the user would see pages of Java.
 """
 
 from __future__ import annotations
@@ -47,18 +48,18 @@ Function = Callable[[Batches], Batches]
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
-# What a row of the decode's input is.
+# The kind of a row in the decode's input.
 RUN, STATE, CONTINUING = range(3)
-# So many rows of states are one batch: each has kilobytes.
+# Rows with states in a batch: each state has kilobytes.
 _STATES = 256
-# In front of a state: the number of the partition that it comes from.
+# Before a state: the number of the partition from which it comes.
 _ORIGIN = struct.Struct(">q")
 
 
 @dataclass(slots=True)
 class Decoded:
-    """What the decode of some partitions did: counts by table, of what was passed over by reason, and bytes
-    that sessions missed and skipped."""
+    """The result of decoding some partitions: counts of rows by table, of packets without TCP by reason,
+    and bytes that are missing or skipped in sessions."""
 
     written: list[Written] = field(default_factory=list)
     rows: Counter[str] = field(default_factory=Counter)
@@ -67,7 +68,7 @@ class Decoded:
     skipped_bytes: int = 0
 
     def add(self, other: Decoded) -> None:
-        """Adds what others did."""
+        """Adds another result."""
         self.written += other.written
         self.rows += other.rows
         self.passed_over += other.passed_over
@@ -76,12 +77,12 @@ class Decoded:
 
 
 def calling(function: Callable[[_In], _Out], values: Sequence[_In]) -> Function:
-    """For rows `id`: what the function gives for the value with this number."""
+    """Takes rows `id`; returns the results of the function for the values with these numbers."""
 
     def run(batches: Batches) -> Batches:
         for rows in batches:
             for number in rows.column(0).to_pylist():
-                yield told_row(number, _told(lambda: function(values[number])))
+                yield result_row(number, _result_or_error(lambda: function(values[number])))
 
     return run
 
@@ -89,11 +90,11 @@ def calling(function: Callable[[_In], _Out], values: Sequence[_In]) -> Function:
 def surveying(
     spec: JobSpec, partitions: Sequence[Partition], fragments: Mapping[int, bytes]
 ) -> Function:
-    """For rows `id`: rows `partition, flow, state, summary`, one for each flow of the partition, and one
-    without a flow, whose state tells the rest."""
+    """Takes rows `id`; returns rows `partition, flow, state, summary`, one for each flow of the
+    partition, and one without a flow whose state has the SurveyResult."""
 
     def run(batches: Batches) -> Batches:
-        calm()
+        reduce_garbage_collection()
         for rows in batches:
             for number in rows.column(0).to_pylist():
                 yield from _survey(spec, partitions, number, fragments.get(number, b""))
@@ -106,24 +107,25 @@ def _survey(
 ) -> Batches:
     names = ["partition", "flow", "state", "summary"]
     place = place_of(number, len(partitions))
-    told = _told(lambda: survey(spec, partitions[number], place, fragments))
-    if isinstance(told, DissectError):
-        yield _batch([(number, b"", pickle.dumps(told), b"")], names)
+    result = _result_or_error(lambda: survey(spec, partitions[number], place, fragments))
+    if isinstance(result, DissectError):
+        yield _batch([(number, b"", pickle.dumps(result), b"")], names)
         return
-    facts, flows = told
+    facts, flows = result
     yield _batch([(number, b"", pickle.dumps(facts), b"")], names)
     while some := [(number, *met) for met in islice(flows, _STATES)]:
         yield _batch(some, names)
 
 
 def linking() -> Function:
-    """For rows `share, partition, flow, state, summary`, by flow and partition: rows for `stitching`."""
+    """Takes rows `share, partition, flow, state, summary`, by flow and partition; returns rows for
+    `stitching`."""
 
     def run(batches: Batches) -> Batches:
         for share, group in groupby(_surveys(batches), key=itemgetter(0)):
             chunks = flow_chunks((number, found) for _, number, found in group)
             while some := [(share, *chunk) for chunk in islice(chunks, _STATES)]:
-                yield _batch(some, ["share", "partition", "flow", "following", "first", "told"])
+                yield _batch(some, ["share", "partition", "flow", "following", "first", "result"])
 
     return run
 
@@ -135,11 +137,11 @@ def _surveys(batches: Batches) -> Iterator[tuple[int, int, FlowSurvey]]:
 
 
 def stitching(spec: JobSpec, contexts: Sequence[ChunkContext]) -> Function:
-    """For rows `share, partition, flow, following, first, told`, in order: rows `partition, flow, body,
-    read` of states."""
+    """Takes rows `share, partition, flow, following, first, result`, in order; returns rows `partition,
+    flow, body, read` with states."""
 
     def run(batches: Batches) -> Batches:
-        calm()
+        reduce_garbage_collection()
         for _, group in groupby(_flow_chunks(batches), key=itemgetter(0)):
             states = stitch(spec, contexts, (chunk for _, chunk in group))
             while some := list(map(_row, islice(states, _STATES))):
@@ -158,7 +160,8 @@ def _flow_chunks(batches: Batches) -> Iterator[tuple[int, FlowChunk]]:
 def writing(
     spec: JobSpec, contexts: Sequence[ChunkContext], wanted: Sequence[str], new_writer: NewWriter
 ) -> Function:
-    """For rows `partition, kind, flow, body`, in order: writes the tables, and tells what of it."""
+    """Takes rows `partition, kind, flow, body`, in order; writes the tables and returns what was
+    written."""
 
     def one(number: int, states: list[State], continuing: set[bytes]) -> Decoded:
         done = Decoded()
@@ -175,18 +178,18 @@ def writing(
         return done
 
     def do(batches: Batches) -> Batches:
-        calm()
+        reduce_garbage_collection()
         for number, states, continuing in inputs(batches):
-            yield told_row(number, _told(lambda: one(number, states, continuing)))
+            yield result_row(number, _result_or_error(lambda: one(number, states, continuing)))
 
     return do
 
 
 def reading(spec: JobSpec, contexts: Sequence[ChunkContext], table: str) -> Function:
-    """For rows `partition, kind, flow, body`, in order: the rows of a table."""
+    """Takes rows `partition, kind, flow, body`, in order; returns the rows of a table."""
 
     def run(batches: Batches) -> Batches:
-        calm()
+        reduce_garbage_collection()
         for number, states, continuing in inputs(batches):
             rows = decode(spec, contexts, number, states, continuing, Counter())
             yield from batches_of(table, _only(table, rows))
@@ -195,20 +198,20 @@ def reading(spec: JobSpec, contexts: Sequence[ChunkContext], table: str) -> Func
 
 
 def body_of(row: bytes) -> object:
-    """What a task told; raises it if it is an error."""
-    told: object = pickle.loads(row)
-    if isinstance(told, DissectError):
-        raise told
-    return told
+    """The result of a task; raises it if it is an error."""
+    result: object = pickle.loads(row)
+    if isinstance(result, DissectError):
+        raise result
+    return result
 
 
-def calm() -> None:
-    """Makes this worker's process look for garbage as rarely as those of `shards` do, once."""
+def reduce_garbage_collection() -> None:
+    """Makes this worker collect garbage as seldom as the processes of `parallel` do."""
     if not gc.get_freeze_count():
         tune_garbage_collector()
 
 
-def _told(function: Callable[[], _Out]) -> _Out | DissectError:
+def _result_or_error(function: Callable[[], _Out]) -> _Out | DissectError:
     try:
         return function()
     except DissectError as error:
@@ -216,7 +219,7 @@ def _told(function: Callable[[], _Out]) -> _Out | DissectError:
 
 
 def inputs(batches: Batches) -> Iterator[tuple[int, list[State], set[bytes]]]:
-    """Stretches with the states to go on from and the flows that leave."""
+    """Partitions with the states of flows that reach them, and the flows that continue after them."""
     for number, group in groupby(_rows(batches), key=lambda row: row[0]):
         states: list[State] = []
         continuing: set[bytes] = set()
@@ -244,7 +247,7 @@ def _rows(batches: Batches) -> Iterator[tuple[int, int, bytes, bytes]]:
 
 
 def _only(table: str, source: Iterable[Rows]) -> Iterator[Rows]:
-    """The rows of one table: a session that was surveyed for several makes rows of the others, too."""
+    """The rows of one table: a survey for several tables makes rows of the others, too."""
     kind = TABLES[table].row
     for rows in source:
         records = [record for record in rows.records if record.__class__ is kind]
@@ -267,13 +270,13 @@ def _count_losses(records: Iterable[Record], done: Decoded) -> None:
         done.skipped_bytes += record.skipped_bytes
 
 
-def told_row(number: int, told: object) -> pa.RecordBatch:
-    """A row `partition, flow, body` with what a task has to say, which `body_of` reads."""
-    return _batch([(number, b"", pickle.dumps(told))], ["partition", "flow", "body"])
+def result_row(number: int, result: object) -> pa.RecordBatch:
+    """A row `partition, flow, body` with the result of a task, for `body_of`."""
+    return _batch([(number, b"", pickle.dumps(result))], ["partition", "flow", "body"])
 
 
 def _batch(rows: Sequence[tuple[int | bytes | None, ...]], names: Sequence[str]) -> pa.RecordBatch:
-    """Rows of the columns with these names; at least one."""
+    """A batch with these rows, at least one, and these columns."""
     arrow = pyarrow()
     types = dict.fromkeys(("share", "partition", "following"), arrow.int64())
     types |= dict.fromkeys(("first", "read"), arrow.bool_())

@@ -1,4 +1,4 @@
-"""`nats-dissect spark`: a session, the job, what there is to say about it.
+"""`nats-dissect spark`: starts a session, runs the job, and prints its summary.
 
 Exit status: 0 done; 2 wrong usage, or Spark, an input or the output cannot be used; 3 done, but a capture
 was cut short or damaged; 130 interrupted.
@@ -29,7 +29,7 @@ _DAMAGED = 3
 
 
 def run_job(arguments: JobArguments) -> None:
-    """Does the job, says on stderr what was done, and exits unless all is well."""
+    """Runs the job, prints its summary on stderr, and exits unless everything was read."""
     sink = sink_of(None if arguments.summary == "-" else arguments.summary, arguments.captures)
     paths, out = [absolute(path) for path in arguments.captures], absolute(arguments.out)
     with writing(sink):
@@ -51,7 +51,7 @@ def run_job(arguments: JobArguments) -> None:
 
 
 def _check(paths: Sequence[str], out: str) -> None:
-    """What can be said at once about inputs here and the output; Spark takes seconds to start."""
+    """Checks local inputs and the output before Spark starts, which takes seconds."""
     check_libraries()
     for path in captures([path for path in paths if not is_uri(path)], CaptureReport()):
         size_and_mtime(path)
@@ -59,7 +59,7 @@ def _check(paths: Sequence[str], out: str) -> None:
 
 
 def lines(summary: Summary, out: str) -> Iterator[str]:
-    """What there is to say about a job."""
+    """The summary of a job for people."""
     yield from summary.warnings
     yield from summary.damaged
     yield from summary.unreadable

@@ -1,7 +1,8 @@
-"""Which files a stream has taken, in what order: written down before they are read, and never changed.
+"""The log of the files that a stream reads, in order. An entry is written before its files are read, and
+never changed.
 
-Entry k brings a stream from offset k-1 to k. So a batch that is run again, after a restart or a failure,
-reads the same bytes, whatever the folder has become meanwhile.
+Entry k brings a stream from offset k-1 to k. So a batch that runs again, after a restart or a failure,
+reads the same bytes, even if the folder has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from .state_store import StateStore
 
 _ABOUT = "about.json"
 _ENTRY = "entry-{:09}.json"
-# A file behind which there is another one: time to write what is in buffers.
+# The time for writing buffers to a file after the next file has begun.
 _CLOSING_NS = 5 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A capture file as it was when it was taken: what is behind `size` bytes is not read. `late`: it begins
-    earlier than one that had been taken before."""
+class LoggedFile:
+    """A capture file as it was logged: bytes after `size` are not read. `late`: it begins earlier than a
+    file that was logged before."""
 
     path: str
     size: int
@@ -36,47 +37,49 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one step of the stream brings: `files` in the order of their first packets, and those of earlier
-    steps that have `grown` since, with their new sizes."""
+    """One step of a stream: `files` in the order of their first packets, and files of earlier steps that
+    have `grown`, with their new sizes."""
 
-    files: tuple[Taken, ...]
-    grown: tuple[Taken, ...] = ()
+    files: tuple[LoggedFile, ...]
+    grown: tuple[LoggedFile, ...] = ()
 
 
 class FileLog:
-    """The entries of a stream, numbered from 1. `about` is what its rows depend on."""
+    """The entries of a stream, numbered from 1. `about` describes everything else that its rows depend
+    on."""
 
     def __init__(self, store: StateStore, about: str) -> None:
         self._store = store
         self._about = about
         self._entries: list[Entry] = []
-        self._taken: dict[str, Taken] = {}
+        self._taken: dict[str, LoggedFile] = {}
         self._latest_ns = -1
         self._heads: dict[tuple[str, int], int | None] = {}
 
     def entries(self) -> Sequence[Entry]:
-        """All there are. SparkError if they were made for something else."""
+        """All entries. Raises SparkError if the log was written for a stream with other options or of
+        another version."""
         if not self._entries:
             known = self._store.read(_ABOUT)
             if known is not None and known.decode() != self._about:
                 raise SparkError(
                     "the folder of states belongs to a stream with other options, or of another version",
-                    "begin anew, with another checkpoint and another folder of states",
+                    "start again with another checkpoint and another folder of states",
                 )
         while (found := self._store.read(_ENTRY.format(len(self._entries) + 1))) is not None:
             values = json.loads(found)
-            files, grown = (tuple(Taken(**one) for one in values[name]) for name in values)
+            files, grown = (tuple(LoggedFile(**one) for one in values[name]) for name in values)
             self._learn(Entry(files, grown))
         return self._entries
 
     def record(self, paths: Sequence[str], now_ns: int, settle_ns: int) -> Entry | None:
-        """Adds an entry, if there is something new in the folders or among the files that `paths` name."""
+        """Adds an entry if there are new files in the folders, or among the files, that `paths` name."""
         self.entries()
         sizes = dict(_listed(paths))
         entry = Entry(
             tuple(self._settled(sizes, now_ns, settle_ns)),
             tuple(
-                Taken(path, sizes[path][0], known.first_ns)
+                LoggedFile(path, sizes[path][0], known.first_ns)
                 for path, known in self._taken.items()
                 if path in sizes and sizes[path][0] > known.size
             ),
@@ -92,8 +95,8 @@ class FileLog:
 
     def _settled(
         self, sizes: Mapping[str, tuple[int, int]], now_ns: int, settle_ns: int
-    ) -> Iterator[Taken]:
-        """New files that nobody writes any more, by their first packets."""
+    ) -> Iterator[LoggedFile]:
+        """New files that are no longer being written, by their first packets."""
         heads = [
             (first_ns, path)
             for path, (size, _) in sizes.items()
@@ -104,10 +107,10 @@ class FileLog:
             size, changed_ns = sizes[path]
             wait_ns = settle_ns if first_ns == newest else min(settle_ns, _CLOSING_NS)
             if now_ns - changed_ns >= wait_ns:
-                yield Taken(path, size, first_ns, late=first_ns < self._latest_ns)
+                yield LoggedFile(path, size, first_ns, late=first_ns < self._latest_ns)
 
     def _first_ns(self, path: str, size: int) -> int | None:
-        """The time of the first packet; None without one, or if the file is no capture (yet)."""
+        """The time of the first packet; None without packets, or if the file is no capture (yet)."""
         if (path, size) not in self._heads:
             first = None
             with suppress(CaptureError), closing(read_file(path, FileReport(path, ""))) as packets:
@@ -125,7 +128,7 @@ class FileLog:
 
 
 def _listed(paths: Sequence[str]) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The files that there are now, with their sizes and when they changed."""
+    """The files that exist now, with their sizes and times of change."""
     for path in paths:
         found = contents(path)
         if found is None:

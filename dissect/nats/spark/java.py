@@ -1,4 +1,4 @@
-"""The Java runtime that Spark will use: there is one, and it is new enough.
+"""Checks the Java runtime that Spark will use: it must exist and be new enough.
 
 Spark takes `$JAVA_HOME/bin/java`, or else `java` from PATH. Spark 4 needs Java 17 or later
 (https://spark.apache.org/docs/latest/).
@@ -23,13 +23,13 @@ _PATIENCE = 30  # seconds; a cold disk takes a few
 
 
 def check_java() -> None:
-    """Returns where Spark will find a Java that it can use; else SparkError."""
+    """The path of the Java that Spark will use. Raises SparkError if there is none that it can use."""
     home = os.environ.get("JAVA_HOME")
     path = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if not path:
         raise SparkError("Spark needs Java, and there is none", REMEDY)
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [path, "-version"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -40,7 +40,7 @@ def check_java() -> None:
         raise SparkError(f"JAVA_HOME is {home}, where there is no bin/java", REMEDY) from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SparkError(f"{path} cannot be run ({type(error).__name__})", REMEDY) from None
-    version = _VERSION.search(told)
+    version = _VERSION.search(output)
     if not version:
         raise SparkError(f"{path} does not say which Java it is", REMEDY)
     if int(version[1]) < OLDEST:

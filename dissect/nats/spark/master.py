@@ -1,6 +1,7 @@
-"""What a master URL names: this machine, or a cluster that answers and whose workers can do the work.
+"""Checks a master URL: this machine, or a cluster that answers and has workers that can run the job.
 
-Spark itself tries to reach a master for a minute, waits for workers for ever, and says why in its log.
+Spark itself tries to reach a master for a minute, waits for workers for ever, and gives the reasons only in
+its log.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ _LOOPBACK = {"127.0.0.1", "localhost"}
 
 
 def is_local(master: str) -> bool:
-    """Whether the work is done by threads and processes of this machine."""
+    """Whether tasks run in threads and processes of this machine."""
     return re.match(r"local(\[|$)", master) is not None
 
 
 def is_loopback(master: str) -> bool:
-    """Whether nobody beyond this machine takes part."""
+    """Whether no other machine takes part."""
     return is_local(master) or bool({host for host, _ in _addresses(master)} & _LOOPBACK)
 
 
 def _addresses(master: str) -> list[tuple[str, int]]:
-    """The hosts and ports in the URL of a standalone cluster; nothing for all else."""
+    """The hosts and ports in the URL of a standalone cluster; none for other masters."""
     if not master.startswith("spark://"):
         return []
     pairs = [where.rpartition(":") for where in master.removeprefix("spark://").split(",")]
@@ -41,7 +42,7 @@ def _addresses(master: str) -> list[tuple[str, int]]:
 
 
 def check_master(gateway: JavaGateway, master: str) -> None:
-    """Returns when one of the masters takes a connection; where none does, SparkError."""
+    """Returns when one of the masters accepts a connection. Raises SparkError if none does."""
     from py4j.protocol import Py4JJavaError
 
     tried = []
@@ -63,15 +64,15 @@ def check_master(gateway: JavaGateway, master: str) -> None:
 
 
 def _why(error: Py4JJavaError) -> str:
-    """Why there is no connection. Of an unknown host Java says its name alone."""
+    """The reason why there is no connection. For an unknown host, Java reports only its name."""
     if "UnknownHostException" in error.java_exception.toString():
         return "unknown host"
     return str(error.java_exception.getMessage())
 
 
 def check_workers(context: SparkContext, patience_s: int = _PATIENCE_S) -> None:
-    """Gives the workers the package, and returns when one of them has shown that it can use it. Raises
-    SparkError where none takes a task in time, and Spark's own error where one cannot."""
+    """Sends the package to the workers, and returns when one of them has shown that it can use it.
+    Raises SparkError if none takes a task in time, and Spark's own error if one cannot use it."""
     from py4j.protocol import Py4JJavaError
 
     jvm = context._jvm
@@ -95,5 +96,5 @@ def check_workers(context: SparkContext, patience_s: int = _PATIENCE_S) -> None:
 
 
 def _libraries(_: int) -> str:
-    """What a worker has; to unpickle this, it needs this package."""
+    """The libraries of a worker, which needs this package to unpickle this function."""
     return str(pyarrow().__version__)

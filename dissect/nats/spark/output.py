@@ -1,11 +1,11 @@
-"""The folder that a job writes: one folder a table, in it one a day, in those Parquet files.
+"""The output folder of a job: one folder per table, partitioned by UTC day, with Parquet files.
 
     DIR/frames/date=2026-03-01/part-00012-000.parquet
-    DIR/_nats-dissect.json                               what was done, and that the folder is ours
+    DIR/_nats-dissect.json                               the summary, which marks the folder as ours
 
-Tasks write beside, into a folder of their run, and say what they wrote; `publish` moves exactly that into
-place. So a task that runs twice leaves nothing double, and until all is there, what was there before stays.
-The folder is local or a URI that pyarrow.fs knows (s3://, hdfs://, gs://).
+Tasks write into a temporary folder of their run and return the names of their files; `publish` moves
+exactly these into place. So a task that runs twice leaves no duplicates, and earlier tables stay until the
+new ones are complete. The folder is local or a URI that pyarrow.fs knows (s3://, hdfs://, gs://).
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _HELD_BYTES = 32 << 20
 
 
 class Folder:
-    """The output folder, as this machine reaches it."""
+    """The output folder, opened on this machine."""
 
     def __init__(self, out: str) -> None:
         self.out = out
         self._fs, self._root = _filesystem(out)
 
     def check(self) -> None:
-        """Raises SparkError where the folder has something that no job has written."""
+        """Raises SparkError if the folder has files that no job has written."""
         pa_fs = import_module("pyarrow.fs")
         try:
-            told = self._fs.get_file_info(self._root)
-            if told.type == pa_fs.FileType.NotFound:
+            found = self._fs.get_file_info(self._root)
+            if found.type == pa_fs.FileType.NotFound:
                 return
-            if told.type != pa_fs.FileType.Directory:
+            if found.type != pa_fs.FileType.Directory:
                 raise SparkError(f"{self.out}: is no folder", "name a new folder with --out")
             found = [entry.base_name for entry in self._list(self._root)]
         except OSError as error:
@@ -67,7 +67,7 @@ class Folder:
             )
 
     def begin(self, run: str) -> str:
-        """Makes the folder of a run; leftovers of others go."""
+        """Makes the folder of a run and removes those of earlier runs."""
         try:
             if self._exists(f"{self._root}/{_RUNS}"):
                 self._fs.delete_dir(f"{self._root}/{_RUNS}")
@@ -77,13 +77,13 @@ class Folder:
         return f"{_RUNS}/{run}"
 
     def writer(self, run: str) -> NewWriter:
-        """Makes the writers of a run."""
+        """The factory of writers for a run."""
         return partial(Writer, self.out, run)
 
     def publish(
         self, run: str, tables: Iterable[str], written: Iterable[Written], mark: object
     ) -> None:
-        """Moves the files of a run into place. What the folder had of all tables goes."""
+        """Moves the files of a run into place. Everything that the folder had of any table is removed."""
         try:
             for table in tables:
                 self._collect(run, table, [one for one in written if one.table == table])
@@ -99,8 +99,8 @@ class Folder:
             raise self._fault("cannot be written", error) from None
 
     def _collect(self, run: str, table: str, written: Sequence[Written]) -> None:
-        """Puts the files of a table where all of them can be moved at once. A table without rows is one empty
-        file, so that it has its columns."""
+        """Puts the files of a table where all of them can be moved at once. A table without rows becomes
+        one empty file with its columns."""
         ready = f"{self._root}/{run}/ready/{table}"
         for name in {one.name.rpartition("/")[0] for one in written} or {f"date={_day(0)}"}:
             self._fs.create_dir(f"{ready}/{name}", recursive=True)
@@ -125,8 +125,8 @@ class Folder:
 
 
 class Writer:
-    """What one task writes, of one partition: files of each table by day, rows in order of time as far as
-    the table's window allows. `written` says which, after `close`."""
+    """Writes the rows of one partition, in a task: files of each table by day, with rows in order of
+    time as far as the table's window allows. `written` lists the files, after `close`."""
 
     def __init__(self, out: str, run: str, number: int, tables: Iterable[str]) -> None:
         self.written: list[Written] = []
@@ -138,11 +138,11 @@ class Writer:
         self._serial = 0
 
     def add(self, table: str, records: Sequence[Record]) -> None:
-        """Takes rows of one table that came free at once."""
+        """Adds rows of one table that were released together."""
         self._put(table, self._lines[table].put(placed(records), payload_bytes(records)))
 
     def close(self) -> None:
-        """There are no more."""
+        """Writes the remaining rows and completes the files."""
         for table, line in self._lines.items():
             self._put(table, line.flush())
         self._close_all()
@@ -181,7 +181,7 @@ class _Open:
         self._held = self._count = 0
 
     def put(self, records: Iterable[Record]) -> None:
-        """Takes the next rows."""
+        """Adds rows."""
         for record in records:
             self._records.append(record)
             if record.__class__ is FrameRecord and record.payload is not None:
@@ -190,7 +190,7 @@ class _Open:
                 self._flush()
 
     def close(self) -> Written:
-        """The file is whole."""
+        """Completes the file."""
         if self._records:
             self._flush()
         self._file.close()
@@ -205,7 +205,7 @@ class _Open:
 
 
 def _filesystem(out: str) -> tuple[fs.FileSystem, str]:
-    """What reaches the folder, and its path there."""
+    """The file system of the folder, and its path there."""
     if is_uri(out):
         filesystem, path = elsewhere(out)
         return filesystem, path.rstrip("/")
@@ -213,12 +213,12 @@ def _filesystem(out: str) -> tuple[fs.FileSystem, str]:
 
 
 def _number_of(ts_ns: int | None) -> int | None:
-    """The day, counted from 1970 in UTC; None where there is no time."""
+    """The number of the day since 1970 in UTC; None without a time."""
     return None if ts_ns is None else ts_ns // _DAY_NS
 
 
 def _day(number: int | None) -> str:
-    """The date of a day. Years that no calendar here has are those of its ends."""
+    """The date of a day. Years outside of Python's calendar become its first or last day."""
     if number is None:
         return _NO_DAY
     days = min(max(number, -719_162), 2_932_896)

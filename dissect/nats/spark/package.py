@@ -1,8 +1,8 @@
-"""The package as one zip, for workers that lack it: `natsync`, `dissect.nats` and dpkt, all of them Python.
+"""Builds a zip of `natsync`, `dissect.nats` and dpkt, all pure Python, for workers that lack them.
 
     python -m dissect.nats.spark.package natsync.zip       # for spark-submit --py-files
 
-What workers must have themselves is pyarrow, and zstandard where captures are compressed with it.
+Workers need pyarrow of their own, and zstandard for captures that are compressed with it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _NATSYNC = Path(protocol.__file__).parents[1]
 
 
 def ship(context: SparkContext) -> None:
-    """Gives the package to the workers of a context. Where this process itself got it from a zip, the
-    workers have that one."""
+    """Sends the package to the workers of a context. If this process imported it from a zip, workers get
+    that one."""
     if _DISSECT.is_dir():
         context.addPyFile(_shipped())
 
 
 @cache
 def _shipped() -> str:
-    # Spark reads the file when a worker asks for it, and takes no other of the same name.
+    # Spark reads the file when a worker asks for it, and accepts no other with the same name.
     folder = tempfile.mkdtemp(prefix="nats-dissect-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     content = package_zip()
@@ -49,8 +49,8 @@ def _shipped() -> str:
 
 
 def package_zip() -> bytes:
-    """The zip: the same bytes for the same sources. It has entries of its folders, without which `dissect`,
-    a namespace, could not be imported."""
+    """The zip: the same bytes for the same sources. It has entries for its folders; without them
+    `dissect`, a namespace package, could not be imported."""
     output = BytesIO()
     with ZipFile(output, "w", ZIP_DEFLATED) as archive:
         for name, path in sorted(_entries()):
@@ -61,7 +61,7 @@ def package_zip() -> bytes:
 
 
 def _entries() -> Iterator[tuple[str, Path]]:
-    """Names in the zip, those of folders with a slash at the end, and what they are here."""
+    """Names in the zip, with a slash at the end for folders, and their paths here."""
     yield "dissect/", _DISSECT.parent
     for name, folder in {"natsync": _NATSYNC, "dissect/nats": _DISSECT, "dpkt": _dpkt()}.items():
         yield f"{name}/", folder

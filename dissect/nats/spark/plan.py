@@ -1,11 +1,11 @@
 """One dissection in Spark, from partitions to rows.
 
-    survey    one task a partition         which flows it has
-    stitch    one a share of the flows   the state in which each flow comes to each partition
-    decode    one a partition              the rows
+    survey    one task per partition           the flows of each partition
+    stitch    one task per share of the flows  the state in which each flow reaches each partition
+    decode    one task per partition           the rows
 
-Between them go names of flows and their states, never payloads. What each does is in `stages`; rows are
-those of the single-machine dissector, since its stages make them.
+Only keys of flows and their states go between the stages, never payloads. `stages` has the code of each
+stage; the rows are those of one machine, because the same stages make them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..partition.partitions import Partition
 from . import arrow_tasks as tasks
 from .progress import Stages
 from .stages import ChunkContext, JobSpec, SurveyResult, chunk_contexts, needs_resurvey
-from .task_runner import TOLD, TaskRunner, gathered
+from .task_runner import RESULTS, TaskRunner, gathered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 _SURVEYED = "partition long, flow binary, state binary, summary binary"
 _STITCHED = "partition long, flow binary, body binary, read boolean"
-_CHUNKS = "share long, partition long, flow binary, following long, first boolean, told binary"
+_CHUNKS = "share long, partition long, flow binary, following long, first boolean, result binary"
 
 
 @dataclass(slots=True)
 class Job:
-    """One dissection: what is wanted of which partitions. The counts are those of `api.Summary`."""
+    """One dissection of some partitions. For the counts see `api.Summary`."""
 
     runner: TaskRunner
     spec: JobSpec
@@ -48,9 +48,9 @@ class Job:
     def decoded(
         self,
         function: Callable[[Sequence[ChunkContext]], tasks.Function],
-        schema: StructType | str = TOLD,
+        schema: StructType | str = RESULTS,
     ) -> DataFrame:
-        """The decode of all partitions. The first call surveys and stitches; later ones reuse that."""
+        """Decodes all partitions. The first call surveys and stitches; later calls reuse the result."""
         inputs, found = self._prepared = self._prepared or self._prepare()
         inputs = gathered(
             inputs, self.runner.tasks(len(self.partitions), self._size()), "partition", "kind"
@@ -67,43 +67,45 @@ class Job:
         return self.bytes // max(1, len(self.partitions))
 
     def _runs(self) -> DataFrame:
-        """A row for each partition, so that each is decoded."""
+        """One row per partition, so that each is decoded."""
         numbers = self.runner.spark.range(len(self.partitions))
         return numbers.selectExpr(
             "id as partition", f"{tasks.RUN} as kind", "X'' as flow", "X'' as body"
         )
 
     def _survey(self) -> tuple[DataFrame, list[ChunkContext]]:
-        """What each partition has, and what each needs to know of the others."""
+        """Surveys all partitions; returns the surveys of their flows, and the context of each partition."""
         with self.stages.running("survey", self.runner.spark):
             count, size = len(self.partitions), self._size()
             function = tasks.surveying(self.spec, self.partitions, {})
-            told = self.runner.keep(self.runner.each(count, size, function, _SURVEYED))
-            facts = self._facts(told)
+            result = self.runner.keep(self.runner.each(count, size, function, _SURVEYED))
+            facts = self._facts(result)
             fragments: dict[int, bytes] = {}
             while again := needs_resurvey([facts[number] for number in range(count)]):
                 self.surveyed_again += len(again)
                 fragments.update(again)
                 function = tasks.surveying(self.spec, self.partitions, again)
                 numbers = self.runner.numbers(list(again), size, function, _SURVEYED)
-                anew = self.runner.keep(numbers)
-                facts.update(self._facts(anew))
-                told = told.where(~told.partition.isin(list(again))).unionByName(anew)
-        return told, chunk_contexts(self.partitions, [facts[number] for number in range(count)])
+                again_surveyed = self.runner.keep(numbers)
+                facts.update(self._facts(again_surveyed))
+                result = result.where(~result.partition.isin(list(again))).unionByName(
+                    again_surveyed
+                )
+        return result, chunk_contexts(self.partitions, [facts[number] for number in range(count)])
 
-    def _facts(self, told: DataFrame) -> dict[int, SurveyResult]:
+    def _facts(self, result: DataFrame) -> dict[int, SurveyResult]:
         facts: dict[int, SurveyResult] = {}
-        for row in told.where("flow = X''").collect():
+        for row in result.where("flow = X''").collect():
             fact = tasks.body_of(row.state)
             assert isinstance(fact, SurveyResult)
             facts[int(row.partition)] = fact
         return facts
 
-    def _stitch(self, told: DataFrame, found: list[ChunkContext]) -> DataFrame:
-        """The rows that the decode takes."""
+    def _stitch(self, result: DataFrame, found: list[ChunkContext]) -> DataFrame:
+        """The input rows of the decode."""
         with self.stages.running("stitch", self.runner.spark):
             shares = self.runner.cores
-            surveys = told.where("flow <> X''").selectExpr(
+            surveys = result.where("flow <> X''").selectExpr(
                 f"crc32(flow) % {shares} as share", "partition", "flow", "state", "summary"
             )
             linked = gathered(surveys, shares, "share", "flow", "partition")
@@ -120,7 +122,7 @@ class Job:
 
     def _count(self, chunks: DataFrame, states: DataFrame) -> None:
         size = "coalesce(sum(length(flow) + length({})), 0) as bytes"
-        (came,) = chunks.selectExpr("count(*) as rows", size.format("told")).collect()
+        (came,) = chunks.selectExpr("count(*) as rows", size.format("result")).collect()
         (went,) = states.selectExpr("count_if(read) as read", size.format("body")).collect()
         self.continued, self.read_again = int(came.rows), int(went.read)
         self.moved_bytes = int(came.bytes) + int(went.bytes)

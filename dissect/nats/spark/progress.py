@@ -1,7 +1,7 @@
-"""The stages of a job: how long each took, and on stderr how far it is.
+"""Measures the stages of a job, and shows their progress on stderr.
 
-On a terminal one line is rewritten; elsewhere (a notebook, a log) a line is written when a stage is done, and
-every ten seconds while it runs.
+On a terminal one line is rewritten; elsewhere (a notebook, a log) a line is written when a stage is done,
+and every ten seconds while it runs.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ _LINE_S = 10.0
 
 
 def wants_progress(chosen: bool | None) -> bool:
-    """Whether progress is shown: as it was chosen, or else where a person looks on, at a terminal or in a
-    notebook."""
+    """Whether progress is shown: as chosen, otherwise at a terminal and in a notebook."""
     if chosen is not None:
         return chosen
     return "ipykernel" in sys.modules or sys.stderr.isatty()
@@ -33,14 +32,15 @@ def wants_progress(chosen: bool | None) -> bool:
 
 @dataclass(slots=True)
 class Stages:
-    """`seconds` are those of the stages that are done, by name. With `shown` stderr says how far they are."""
+    """Measures stages. `seconds` has the time of each finished stage, by name. With `shown`, stderr
+    shows progress."""
 
     shown: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def running(self, name: str, spark: SparkSession) -> Iterator[None]:
-        """Measures a stage, which runs Spark jobs of this session."""
+        """Measures a stage that runs Spark jobs of this session."""
         began = monotonic()
         over = threading.Event()
         watcher = threading.Thread(target=_watch, args=(name, spark, over), daemon=True)
@@ -58,7 +58,7 @@ class Stages:
 
 
 class _Line:
-    """Where progress is written."""
+    """Writes progress to a terminal or a log."""
 
     def __init__(self, output: TextIO) -> None:
         self._output = output
@@ -67,7 +67,7 @@ class _Line:
         self._written = monotonic()
 
     def show(self, text: str) -> None:
-        """Shows text, if it is time."""
+        """Shows the text, if the last one is old enough."""
         if monotonic() - self._written >= self._wait_s:
             self._written = monotonic()
             self._write(text, "" if self._rewrites else "\n")
@@ -91,7 +91,7 @@ def _watch(name: str, spark: SparkSession, over: threading.Event) -> None:
 
 
 def _tasks(spark: SparkSession) -> tuple[int, int]:
-    """How many tasks the session's running Spark stages have done, and have."""
+    """The numbers of finished and of all tasks in the session's running Spark stages."""
     tracker = spark.sparkContext.statusTracker()
     found = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
     infos = [info for info in found if info]

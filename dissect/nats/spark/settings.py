@@ -1,4 +1,5 @@
-"""The options of the data source, which are texts, as values. Wrong ones are refused by name."""
+"""The options of the data source, which are strings, as values. Unknown or wrong ones are refused by
+name."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ _SETTLE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a user of the data source wants. `columns` None: all; `shares` None: as the captures' size
-    suggests. `state` and `settle_ns` are for streams."""
+    """The options of the data source. `columns` None: all; `shares` None: by the size of the captures.
+    `state` and `settle_ns` are for streams."""
 
     paths: tuple[str, ...]
     table: str
@@ -39,39 +40,41 @@ class Settings:
     settle_ns: int
 
 
-def settings_of(given: Mapping[str, str]) -> Settings:
-    """The settings; SparkError where an option is none, or has no such value."""
-    for name in given:
+def settings_of(settings: Mapping[str, str]) -> Settings:
+    """The options as values. Raises SparkError for an unknown option or value."""
+    for name in settings:
         if name.lower() not in _KNOWN:
             raise SparkError(f"nats-capture has no option {name}", _REMEDY)
-    table = _one_of("table", given.get("table", "frames"), dict(zip(TABLES, TABLES)))
+    table = _one_of("table", settings.get("table", "frames"), dict(zip(TABLES, TABLES)))
     return Settings(
-        _paths(given),
+        _paths(settings),
         table,
-        _columns(table, given["columns"]) if "columns" in given else None,
+        _columns(table, settings["columns"]) if "columns" in settings else None,
         Options(
-            _hints(given.get("port", "")),
-            _one_of("payload", given.get("payload", "none"), PAYLOADS),
-            _one_of("redact", given.get("redact", "true").lower(), {"true": True, "false": False}),
+            _hints(settings.get("port", "")),
+            _one_of("payload", settings.get("payload", "none"), PAYLOADS),
+            _one_of(
+                "redact", settings.get("redact", "true").lower(), {"true": True, "false": False}
+            ),
         ),
-        round(_number("shares", given["shares"], 1, 10_000)) if "shares" in given else None,
-        absolute(given["state"]) if "state" in given else None,
-        round(_number("settle", given.get("settle", str(_SETTLE_SECONDS)), 0, 1e9) * 1e9),
+        round(_number("shares", settings["shares"], 1, 10_000)) if "shares" in settings else None,
+        absolute(settings["state"]) if "state" in settings else None,
+        round(_number("settle", settings.get("settle", str(_SETTLE_SECONDS)), 0, 1e9) * 1e9),
     )
 
 
-def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
-    """`load(path)` gives `path`, and `load([path, ...])` gives `paths` in JSON."""
-    paths = [given["path"]] if "path" in given else []
-    paths += json.loads(given.get("paths", "[]"))
+def _paths(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """`load(path)` sets `path`, and `load([path, ...])` sets `paths` as JSON."""
+    paths = [settings["path"]] if "path" in settings else []
+    paths += json.loads(settings.get("paths", "[]"))
     if not paths:
-        raise SparkError("nats-capture was given nothing to read", "name captures: .load(PATH)")
+        raise SparkError("nats-capture was settings nothing to read", "name captures: .load(PATH)")
     return tuple(map(absolute, paths))
 
 
 def absolute(path: str) -> str:
-    """A path as workers need it, which run elsewhere: absolute, unless it is a URI or standard input. Spark's
-    name for a file of this machine, `file:///x`, is a path."""
+    """A path for workers, which have other working directories: absolute, unless it is a URI or standard
+    input. Spark's URI for a local file, `file:///x`, becomes a path."""
     if path.startswith("file:///"):
         return path.removeprefix("file://")
     return path if is_uri(path) or path == STDIN else os.path.abspath(path)

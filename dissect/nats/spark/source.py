@@ -1,14 +1,15 @@
-"""The data source "nats-capture": a table of some captures, for `spark.read` and SQL.
+"""The data source "nats-capture": a table of captures for `spark.read` and SQL.
 
     register(spark)
     spark.read.format("nats-capture").option("table", "sessions").load("captures/")
 
-The rows are those of the command line. A data source cannot run Spark jobs of its own, so the work is shared
-out by flows, as with `--jobs`: each of `shares` tasks reads all packets and takes its part of the flows. That
-suits captures up to some gigabytes; for more there is `read`, which cuts the captures themselves.
+The rows are those of the command line. A data source cannot run Spark jobs of its own, so flows are divided
+among tasks as with `--jobs`: each of `shares` tasks reads all packets and dissects its share of the flows.
+This suits captures up to some gigabytes; for larger ones there is `read`, which cuts the captures
+themselves.
 
 Options: `table` (frames), `columns` (all), `payload` (none), `port` (`4222=client,7222=leafnode`), `redact`
-(true), `shares` (by size). `spark.readStream` gives frames of a folder that grows, see `stream`.
+(true), `shares` (by size). `spark.readStream` gives the frames of a growing folder, see `stream`.
 """
 
 from __future__ import annotations
@@ -40,36 +41,36 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME = "nats-capture"
-# A task's worth of capture, and the number of tasks beyond which reading every packet in each costs more
-# than it saves.
+# The size of captures per task, and the largest number of tasks: with more of them, reading every packet in
+# each task costs more than it saves.
 _SHARE_BYTES = 32 << 20
 _MOST_SHARES = 8
 
 
 class CaptureSource(DataSource):
-    """What Spark asks for the format "nats-capture"."""
+    """The data source "nats-capture"."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """The name for `format`."""
         return NAME
 
     def schema(self) -> StructType:
-        """The columns of the table, or those that were asked for."""
+        """The columns of the table, or the chosen ones."""
         wanted = settings_of(self.options)
         return spark_schema(wanted.table, wanted.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For `spark.read`."""
+        """The reader of `spark.read`."""
         return ShareReader(settings_of(self.options), _own(self, schema).fieldNames())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For `spark.readStream`."""
+        """The reader of `spark.readStream`."""
         return FolderReader(settings_of(self.options), _own(self, schema).fieldNames())
 
 
 def _own(source: CaptureSource, schema: StructType) -> StructType:
-    """The schema, if it is the source's: types and what may be null cannot be chosen."""
+    """Returns the schema if it is the source's own: types and nullability cannot be chosen."""
     ours = source.schema()
     if schema.simpleString() != ours.simpleString() or [field.nullable for field in schema] != [
         field.nullable for field in ours
@@ -89,7 +90,7 @@ class ShareReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
-        """One a share. Raises CaptureError where an input is missing or no capture."""
+        """One partition per share. Raises CaptureError if an input is missing or no capture."""
         size = sum(
             size_and_mtime(path)[0] for path in captures(self._wanted.paths, CaptureReport())
         )
@@ -111,6 +112,6 @@ class ShareReader(DataSourceReader):
 
 
 def complain(report: CaptureReport) -> None:
-    """Says in the task's log what was not read."""
+    """Writes to the task's log what was not read."""
     for text in [f"{file.path}: {file.damage}" for file in report.damaged] + report.unreadable:
         print(f"nats-dissect: {text}", file=sys.stderr)

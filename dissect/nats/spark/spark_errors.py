@@ -1,8 +1,7 @@
-"""What Spark says when something is wrong -> one line that a person can act on.
+"""Translates errors of Spark into one line that a user can act on.
 
-The exceptions of Spark carry pages of Java and Python; what is looked for in them is what happens to people
-who have made no mistake in this program: workers that lack a library, another Python, a file that only one
-machine has.
+Spark's exceptions contain pages of Java and Python. They are searched for faults that are not mistakes in
+this program: workers that lack a library or run another Python, a file that only one machine has.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _SHIP = (
     "spark-submit --py-files natsync.zip"
 )
 _OURS = {"dissect", "natsync", "dpkt"}
-# What a worker raised, as the last line of its traceback has it.
+# The exception of a worker, in the last line of its traceback.
 _RAISED = re.compile(r"^\s*dissect\.nats\.errors\.\w+: (?P<text>.+)$", re.MULTILINE)
 _LACKING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>\w+)")
 _PYTHONS = re.compile(
@@ -27,7 +26,7 @@ _CAUSE = re.compile(r"^(?:Caused by: )?[\w.$]+(?:Exception|Error): (?P<text>.+)$
 
 
 def fault_of(error: Exception) -> DissectError:
-    """The error as one of ours."""
+    """The error as a DissectError."""
     if isinstance(error, DissectError):
         return error
     text = str(error)
@@ -49,7 +48,7 @@ def fault_of(error: Exception) -> DissectError:
 
 
 def lacking(module: str) -> SparkError:
-    """The error where workers cannot import a module."""
+    """The error if workers cannot import a module."""
     if module in _OURS:
         return SparkError(f"the workers have no module {module}", _SHIP)
     return SparkError(
@@ -58,7 +57,7 @@ def lacking(module: str) -> SparkError:
 
 
 def _reason(text: str) -> str:
-    """The deepest cause that is told, or else the first line."""
+    """The deepest cause, or else the first line."""
     causes = [found["text"].strip() for found in _CAUSE.finditer(text)]
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return causes[-1] if causes else first

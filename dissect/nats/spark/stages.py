@@ -1,17 +1,17 @@
-"""The stages of a dissection in many tasks, as plain functions: no Spark here.
+"""The stages of a dissection in many tasks, as plain functions without Spark.
 
 The captures are one timeline, cut into partitions (see partitions.py). `survey` finds the flows of a
 partition. `stitch` goes over all partitions in order, for a share of the flows, and finds the state in
 which each flow reaches each partition. `decode` resumes from these states and makes the rows of its
 partition.
 
-    survey      one task per partition              -> SurveyResult; FlowSurvey: flow, state, summary
+    survey      one task per partition            -> SurveyResult; FlowSurvey: flow, state, summary
     stitch      one task per share of the flows   -> State: flow, number of a partition, state
-    decode      one task per partition              -> rows
+    decode      one task per partition            -> rows
 
-A flow is named by `tcp.flow.undirected`. Each stage reads the packets itself; only names, times, states and
-summaries go from one stage to the next. Where a summary does not prove the next state of a flow, the stitch
-reads the packets of that flow again.
+The key of a flow is `tcp.flow.undirected`. Each stage reads the packets itself; only keys, times, states
+and summaries go from one stage to the next. If a summary cannot be proven for a state, the stitch reads the
+packets of that flow again.
 """
 
 from __future__ import annotations
@@ -37,26 +37,27 @@ from ..tcp.flow import undirected
 from ..types import Packets, Segment, Tick
 
 NO_TIME = -1
-"""Instead of the time of a packet where there is none: no flow is over by then."""
+"""Stands for the time of a packet if there is none: it ends no flow."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """What is wanted of every partition: tables, of the packets in a span of time."""
+    """The tables to make, the options, and the time range of the packets."""
 
     tables: frozenset[str]
     options: Options
     window: TimeRange = TimeRange()
 
     def packets(self, partition: Partition) -> Iterator[Packets]:
-        """The packets of a partition that are wanted."""
+        """The packets of a partition in the time range."""
         return self.window.of(read_partition(partition, CaptureReport()))
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkContext:
-    """A partition, and the `fragments` that wait when it begins. `latest_ns` is the latest time of a TCP
-    packet in it, `later_ns` that of all behind it. `last`: there are none."""
+    """A partition, and the IP `fragments` that wait when it begins. `latest_ns` is the latest time of a
+    TCP packet in it, `later_ns` the latest time in all partitions after it. `last`: there are none after
+    it."""
 
     partition: Partition
     fragments: bytes = b""
@@ -67,8 +68,8 @@ class ChunkContext:
 
 class FlowSurvey(NamedTuple):
     """The survey of a flow in a partition. `state` is its state at the end if it began there: empty if
-    the flow is over, None if the survey did not keep it. `summary` is what the packets make of any state, see
-    `Survey.summaries`; empty if that is not known."""
+    the flow is over, None if the survey did not keep it. `summary` is the effect of its packets on any
+    state, see `Survey.summaries`; empty if it is unknown."""
 
     flow: bytes
     state: bytes | None
@@ -77,31 +78,31 @@ class FlowSurvey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SurveyResult:
-    """What a partition has. `fragments` are those that wait at its end, where `given` waited when it began;
-    `latest_ns` is the latest time of a TCP packet. If it `met` no fragment, what waits does not matter.
-    """
+    """The survey of a partition. `fragments` wait at its end if `initial` waited when it began;
+    `latest_ns` is the latest time of a TCP packet. If it has `met` no fragment, waiting fragments make
+    no difference."""
 
     latest_ns: int
-    given: bytes
+    initial: bytes
     fragments: bytes
     met: bool
 
 
 class FlowChunk(NamedTuple):
-    """A flow has packets in the partition `number`; the next one where it has is `following`. What the survey
-    says of them is the state at the end if it was the `first`, else the summary. None, or an empty summary:
-    the packets have to be read."""
+    """A flow with packets in the partition `number` and, next, in the partition `following`. `result` is
+    its state at the end of `number` if that is the `first`, else its summary there. If it is None or an
+    empty summary, the packets have to be read."""
 
     number: int
     flow: bytes
     following: int
     first: bool
-    told: bytes | None
+    result: bytes | None
 
 
 class State(NamedTuple):
-    """The state in which a flow comes to the partition `number`, from that with the number `origin`, as
-    `Dissector.save` gives it. `read`: its packets in `origin` had to be read again for it."""
+    """The state in which a flow reaches the partition `number`, saved at the end of the partition
+    `origin` by `Dissector.save`. `read`: its packets in `origin` had to be read again for it."""
 
     number: int
     origin: int
@@ -111,8 +112,8 @@ class State(NamedTuple):
 
 
 class Place(Enum):
-    """Where a partition is among all. Before the first one no flow has a state, behind the last one none
-    needs one; so less has to be found out of these."""
+    """The position of a partition. The survey does less for the first one, where no flow has a state
+    yet, and for the last one, after which no state is needed."""
 
     FIRST = auto()
     BETWEEN = auto()
@@ -120,7 +121,7 @@ class Place(Enum):
 
 
 def place_of(number: int, count: int) -> Place:
-    """That of the partition with this number."""
+    """The position of the partition with this number."""
     if number == count - 1:
         return Place.LAST
     return Place.BETWEEN if number else Place.FIRST
@@ -129,26 +130,26 @@ def place_of(number: int, count: int) -> Place:
 def survey(
     spec: JobSpec, partition: Partition, place: Place, fragments: bytes
 ) -> tuple[SurveyResult, Iterator[FlowSurvey]]:
-    """What a partition has, where `fragments` wait when it begins."""
+    """Surveys a partition where these fragments wait when it begins."""
     parser = PacketParser()
     parser.load(fragments)
-    noted = _Noted(parser.feed(spec.packets(partition)))
+    observed = _Observed(parser.feed(spec.packets(partition)))
     states: dict[bytes, bytes] = {}
     summaries: dict[bytes, bytes] = {}
     stateless: set[bytes] = set()
     if place is Place.LAST:
-        _exhaust(noted)
+        _exhaust(observed)
     elif place is Place.FIRST:
         dissection = Dissector(spec.tables, spec.options, quiet=True)
-        _exhaust(dissection.feed(noted))
+        _exhaust(dissection.feed(observed))
         states = dissection.save()
     else:
         found = Survey(spec.tables, spec.options)
-        found.run(noted)
+        found.run(observed)
         states, summaries, stateless = found.states(), found.summaries(), found.summarized()
-    told = SurveyResult(noted.latest_ns, fragments, parser.save(), parser.met_fragments)
-    flows = set(map(undirected, noted.keys))
-    return told, (
+    result = SurveyResult(observed.latest_ns, fragments, parser.save(), parser.met_fragments)
+    flows = set(map(undirected, observed.keys))
+    return result, (
         FlowSurvey(
             flow, None if flow in stateless else states.pop(flow, b""), summaries.pop(flow, b"")
         )
@@ -156,8 +157,8 @@ def survey(
     )
 
 
-class _Noted:
-    """Segments, and what is noted of all that went by: their keys, and the latest time."""
+class _Observed:
+    """Segments, and the keys and the latest time of those that were read."""
 
     def __init__(self, source: Iterable[Segment | Tick]) -> None:
         self.keys: set[bytes] = set()
@@ -177,13 +178,13 @@ class _Noted:
 def chunk_contexts(
     partitions: Sequence[Partition], surveyed: Sequence[SurveyResult]
 ) -> list[ChunkContext]:
-    """What each partition needs of the others."""
+    """The context of each partition, from the surveys of all."""
     found: list[ChunkContext] = []
     fragments = b""
-    for partition, told in zip(partitions, surveyed):
+    for partition, result in zip(partitions, surveyed):
         last = partition is partitions[-1]
-        found.append(ChunkContext(partition, fragments, told.latest_ns, NO_TIME, last))
-        fragments = told.fragments if told.met else fragments
+        found.append(ChunkContext(partition, fragments, result.latest_ns, NO_TIME, last))
+        fragments = result.fragments if result.met else fragments
     later_ns = NO_TIME
     for at in reversed(range(len(found))):
         found[at] = replace(found[at], later_ns=later_ns)
@@ -192,31 +193,33 @@ def chunk_contexts(
 
 
 def needs_resurvey(surveyed: Sequence[SurveyResult]) -> dict[int, bytes]:
-    """The partitions that are to be surveyed again, since fragments wait when they begin; and which."""
+    """The partitions that must be surveyed again because fragments wait when they begin, with these
+    fragments."""
     again: dict[int, bytes] = {}
     fragments = b""
-    for number, told in enumerate(surveyed):
-        if told.met:
-            if told.given != fragments:
+    for number, result in enumerate(surveyed):
+        if result.met:
+            if result.initial != fragments:
                 again[number] = fragments
-            fragments = told.fragments
+            fragments = result.fragments
     return again
 
 
 def share_of(flow: bytes, shares: int) -> int:
-    """Which share of all flows one belongs to: what Spark's `crc32(flow) % shares` gives."""
+    """The share to which a flow belongs: the same as Spark's `crc32(flow) % shares`."""
     return crc32(flow) % shares
 
 
 def flow_chunks(surveys: Iterable[tuple[int, FlowSurvey]]) -> Iterator[FlowChunk]:
-    """The chunks after which a flow goes on, from the surveys of its partitions: by flow, then in order."""
+    """The chunks after which a flow continues, from the surveys of its partitions: by flow, then in
+    order."""
     for flow, group in groupby(surveys, key=lambda each: each[1].flow):
         before: tuple[int, FlowSurvey] | None = None
         first = True
         for number, survey in group:
             if before:
-                told = before[1].state if first else before[1].summary
-                yield FlowChunk(before[0], flow, number, first, told)
+                result = before[1].state if first else before[1].summary
+                yield FlowChunk(before[0], flow, number, first, result)
                 first = False
             before = number, survey
 
@@ -224,7 +227,7 @@ def flow_chunks(surveys: Iterable[tuple[int, FlowSurvey]]) -> Iterator[FlowChunk
 def stitch(
     spec: JobSpec, contexts: Sequence[ChunkContext], chunks: Iterable[FlowChunk]
 ) -> Iterator[State]:
-    """The states of flows, whose chunks are all given, in order of the partitions."""
+    """The states of flows, from all of their chunks in order of the partitions."""
     states: dict[bytes, State] = {}
     for number, group in groupby(chunks, key=attrgetter("number")):
         left: dict[bytes, int] = {}
@@ -245,12 +248,12 @@ def stitch(
 def _reached(
     spec: JobSpec, contexts: Sequence[ChunkContext], state: State | None, chunk: FlowChunk
 ) -> bytes | None:
-    """The state behind a chunk, empty if the flow is over; None if its packets have to be read."""
-    if chunk.told is None:
+    """The state after a chunk, empty if the flow is over; None if its packets have to be read."""
+    if chunk.result is None:
         return None
     if chunk.first:
-        return chunk.told
-    if state is None or not chunk.told:
+        return chunk.result
+    if state is None or not chunk.result:
         return None
     between = contexts[state.origin + 1 : chunk.number]
     if (
@@ -258,7 +261,7 @@ def _reached(
         > contexts[chunk.number].latest_ns
     ):
         return None  # the flow may be over before
-    return Dissector(spec.tables, spec.options, quiet=True).advanced(state.state, chunk.told)
+    return Dissector(spec.tables, spec.options, quiet=True).advanced(state.state, chunk.result)
 
 
 def _read_again(
@@ -268,7 +271,7 @@ def _read_again(
     coming: Iterable[State],
     flows: Mapping[bytes, int],
 ) -> dict[bytes, bytes]:
-    """The states of flows behind a partition, by their packets."""
+    """The states of flows after a partition, from their packets."""
     dissection = Dissector(spec.tables, spec.options, quiet=True)
     _exhaust(_arrivals(dissection, contexts, coming))
     _exhaust(dissection.feed(_segments(spec, contexts[number], flows)))
@@ -283,8 +286,8 @@ def decode(
     continuing: Collection[bytes],
     passed_over: Counter[str],
 ) -> Iterator[Rows]:
-    """The rows of a partition: those that its packets complete, and those of the flows that have no packets
-    behind it. `continuing` are the flows that have. Packets that are no TCP are counted in `passed_over`.
+    """The rows of a partition: those that its packets complete, and those of flows that have no packets
+    after it. `continuing` are the flows that have. Packets without TCP are counted in `passed_over`.
     """
     context = contexts[number]
     parser = PacketParser()
@@ -303,8 +306,9 @@ def decode(
 def _arrivals(
     dissection: Dissector, contexts: Sequence[ChunkContext], states: Iterable[State]
 ) -> Iterator[Rows]:
-    """Loads states; the rows of flows that are over by the packets of the partitions in between. Those that
-    come from furthest are first: what passed for others has passed for them."""
+    """Loads states; the rows of flows that end because of packets in the partitions in between. States
+    from the earliest partitions are loaded first: the time that passes for later ones passes for them,
+    too."""
     for (origin, number), group in groupby(
         sorted(states, key=attrgetter("origin")), key=attrgetter("origin", "number")
     ):
@@ -318,7 +322,7 @@ def _arrivals(
 def _segments(
     spec: JobSpec, context: ChunkContext, flows: Mapping[bytes, object]
 ) -> Iterator[Segment | Tick]:
-    """The segments of some flows in a partition, and the ticks of others."""
+    """The segments of some flows in a partition, and ticks of the others."""
     hashes = {crc32(flow) for flow in flows}
     parser = PacketParser(lambda value: value in hashes)
     parser.load(context.fragments)

@@ -1,4 +1,4 @@
-"""A folder of small files that are written whole or not at all: here, or a URI that pyarrow.fs knows."""
+"""A folder of small files that are written atomically, local or at a URI that pyarrow.fs knows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import SparkError
 
 
 class StateStore:
-    """Files by name. All calls raise DissectError where the folder cannot be used."""
+    """Files by name. All calls raise DissectError if the folder cannot be used."""
 
     def __init__(self, folder: str) -> None:
         fs = import_module("pyarrow.fs")
@@ -24,7 +24,7 @@ class StateStore:
             self._fs, self._root = fs.LocalFileSystem(), os.path.abspath(folder)
 
     def names(self) -> list[str]:
-        """Of all files, in order."""
+        """The names of all files, in order."""
         try:
             found = self._fs.get_file_info(self._selector(self._root, allow_not_found=True))
         except OSError as error:
@@ -44,7 +44,7 @@ class StateStore:
         return content
 
     def write(self, name: str, content: bytes) -> None:
-        """Makes or replaces a file at once."""
+        """Writes or replaces a file atomically."""
         beside = f"{self._root}/.{name}.{uuid4().hex}"
         try:
             self._fs.create_dir(self._root, recursive=True)
@@ -55,7 +55,7 @@ class StateStore:
             raise self._fault("written", error) from error
 
     def delete(self, name: str) -> None:
-        """Removes a file that is there."""
+        """Deletes an existing file."""
         try:
             self._fs.delete_file(f"{self._root}/{name}")
         except OSError as error:

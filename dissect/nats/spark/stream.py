@@ -1,13 +1,13 @@
-"""Frames of a folder that grows: `spark.readStream.format("nats-capture").load(folder)`.
+"""Streams the frames of a growing folder: `spark.readStream.format("nats-capture").load(folder)`.
 
-Flows go on from file to file and from batch to batch: what is open at the end of a batch is kept in a folder
-of states (option `state`, which driver and workers share; one for each query). One task reads a batch, since
-its files follow each other.
+Flows continue from file to file and from batch to batch: the states of open flows are kept in a folder of
+states (option `state`, shared by driver and workers, one for each query). One task reads a batch, because
+its files continue each other.
 
-Files are taken in the order of their first packets. One behind which another begins is taken when it has not
-changed for five seconds, the newest when it has not for `settle` seconds (60). A file that begins before one
-that was taken earlier is read by itself, and what is added to a file after it was taken is not read: both are
-said in the log, and counted in the stream's offset, which `query.lastProgress` shows.
+Files are read in the order of their first packets. A file is read when it has not changed for five seconds,
+if another one begins after it, or for `settle` seconds (60), if it is the newest. A file that begins before
+one that was read earlier is read by itself, and bytes that are added to a file after it was read are
+ignored: both are logged, and counted in the stream's offset, which `query.lastProgress` shows.
 
 States are pickles: nobody else may write into their folder.
 """
@@ -34,7 +34,7 @@ from ..packet import PacketParser
 from ..partition.checkpoint import Dissector
 from ..types import Packets
 from .arrow import batches
-from .file_log import Entry, FileLog, Taken
+from .file_log import Entry, FileLog, LoggedFile
 from .settings import Settings
 from .state_store import StateStore
 
@@ -47,13 +47,13 @@ Offset = dict[str, int]
 _TABLE = "frames"
 _STATE = "state-{:09}.pickle"
 _FORMAT = 1  # of what is in the folder of states
-# Spark may ask for the last batch again, so what it began with is kept.
+# Spark may ask for the last batch again, so the states at its beginning are kept.
 _KEPT = 2
 
 
 class FolderReader(DataSourceStreamReader):
-    """What Spark asks for a stream. An offset says how many entries of the journal are done, and counts what
-    was in them."""
+    """The reader of a stream. An offset has the number of log entries that are done, and counts of their
+    files."""
 
     def __init__(self, wanted: Settings, columns: Sequence[str]) -> None:
         if wanted.table != _TABLE:
@@ -84,11 +84,11 @@ class FolderReader(DataSourceStreamReader):
         return self._kept
 
     def initialOffset(self) -> Offset:
-        """Nothing was read."""
+        """The offset before the first entry."""
         return _offset([])
 
     def latestOffset(self) -> Offset:  # type: ignore[override]  # as Spark 4.0 has it, and later ones take it
-        """What there is to be read by now."""
+        """The offset after all files that can be read now."""
         wanted = self._wanted
         journal = self._journal()
         entry = journal.record(wanted.paths, time.time_ns(), wanted.settle_ns)
@@ -97,26 +97,26 @@ class FolderReader(DataSourceStreamReader):
         return _offset(journal.entries())
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """One task for all that is between two offsets."""
+        """One task for everything between two offsets."""
         if start == end:
             return []
         return [InputPartition((start["entries"], end["entries"]))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The frames between two offsets, and what is open then into the folder of states."""
+        """The frames between two offsets; saves the states of open flows."""
         begin, end = partition.value
         entries = self._journal().entries()[begin:end]
         if len(entries) != end - begin:
             raise SparkError(
                 f"{self._state}: the folder of states lacks what the checkpoint goes on from",
-                "put it back, or begin anew, with another checkpoint and another folder of states",
+                "put it back, or start again with another checkpoint and another folder of states",
             )
         report = CaptureReport()
         yield from batches(_TABLE, self._rows(begin, end, entries, report), self._columns)
         _complain([f"{file.path}: {file.damage}" for file in report.damaged])
 
     def commit(self, end: Offset) -> None:
-        """Forgets the states that nobody will ask for."""
+        """Deletes the states that will not be needed again."""
         store = self._store
         names = [name for name in store.names() if name.startswith("state-")]
         done = [name for name in names if name <= _STATE.format(end["entries"])]
@@ -124,7 +124,7 @@ class FolderReader(DataSourceStreamReader):
             store.delete(name)
 
     def stop(self) -> None:
-        """Nothing is open."""
+        """Does nothing: nothing is open."""
 
     def _rows(
         self, begin: int, end: int, entries: Sequence[Entry], report: CaptureReport
@@ -147,19 +147,19 @@ class FolderReader(DataSourceStreamReader):
         if content is None:
             raise SparkError(
                 f"{self._state}: the folder of states lacks the state of offset {offset}",
-                "put it back, or begin anew, with another checkpoint and another folder of states",
+                "put it back, or start again with another checkpoint and another folder of states",
             )
         states, fragments = pickle.loads(content)
         dissection.load(states)
         parser.load(fragments)
 
-    def _alone(self, one: Taken, report: CaptureReport) -> Iterator[Rows]:
+    def _alone(self, one: LoggedFile, report: CaptureReport) -> Iterator[Rows]:
         dissection = Dissector([_TABLE], self._wanted.options)
         yield from dissection.feed(PacketParser().segments(_packets(one, report)))
         yield from dissection.finish()
 
 
-def _merged(files: Sequence[Taken], report: CaptureReport) -> Iterable[Packets]:
+def _merged(files: Sequence[LoggedFile], report: CaptureReport) -> Iterable[Packets]:
     if not files:
         return ()
     return merge(
@@ -167,8 +167,8 @@ def _merged(files: Sequence[Taken], report: CaptureReport) -> Iterable[Packets]:
     )
 
 
-def _packets(one: Taken, report: CaptureReport) -> Generator[Packets, None, None]:
-    """The packets of a file as it was when it was taken."""
+def _packets(one: LoggedFile, report: CaptureReport) -> Generator[Packets, None, None]:
+    """The packets of a file up to its logged size."""
     file = FileReport(one.path, capture_name(one.path), size=one.size)
     report.files.append(file)
     size, _ = size_and_mtime(one.path)

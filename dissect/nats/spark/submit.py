@@ -1,11 +1,11 @@
-"""The only place where a SparkSession is made, for `nats-dissect spark` and whoever has none.
+"""Provides the SparkSession of `nats-dissect spark` and of programs that have none.
 
     with session("spark://master:7077", {"spark.executor.memory": "4g"}) as spark:
         ...
 
-A session that the program already has (a notebook, a job of spark-submit) is used as it is, and left running.
-Else one is started, whose Java says nothing on the terminal: what it said is put into a file where Spark
-failed for a reason that is not known here. All that is wrong comes out as a DissectError.
+A session that the program already has (in a notebook, or under spark-submit) is used as it is, and left
+running. Otherwise one is started. Its Java prints nothing on the terminal; if Spark fails for an unknown
+reason, its output is kept in a file. All errors are raised as DissectError.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _COMPLAINT = re.compile(
 def session(
     master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """The session of this program, or one for as long as the block. `master` None is what `conf`,
-    spark-defaults.conf or spark-submit say, or else this machine. Raises DissectError, also for what the
-    block lets through of Spark's errors."""
+    """The session of this program, or a new one for the duration of the block. If `master` is None,
+    `conf`, spark-defaults.conf or spark-submit decide, or else this machine. Raises DissectError, also
+    for Spark's errors that leave the block."""
     check_libraries()
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
@@ -73,7 +73,7 @@ def session(
 
 
 def check_libraries() -> None:
-    """Raises MissingLibrary where something is not installed that every job needs."""
+    """Raises MissingLibrary if a library that every job needs is not installed."""
     for name in ("pyspark", "pyarrow"):
         try:
             __import__(name)
@@ -82,12 +82,12 @@ def check_libraries() -> None:
 
 
 def _said(log: IO[bytes]) -> bytes:
-    """What Java wrote to the file. Its place, which is Java's as well, stays."""
+    """The output of Java so far. Its position in the file, shared with Java, does not change."""
     return os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0)
 
 
 def _kept(log: IO[bytes]) -> str:
-    """Where a user can read it."""
+    """Saves the output of Java to a file; returns its name."""
     with NamedTemporaryFile(prefix="nats-dissect-spark-", suffix=".log", delete=False) as file:
         file.write(_said(log))
     return file.name
@@ -95,7 +95,7 @@ def _kept(log: IO[bytes]) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """py4j says with a traceback that it was interrupted: that is what Ctrl-C is for."""
+    """Suppresses the traceback that py4j prints when it is interrupted."""
 
     def unasked(record: logging.LogRecord) -> bool:
         return record.msg != "KeyboardInterrupt while sending command."
@@ -110,7 +110,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _python(conf: Mapping[str, str]) -> Iterator[None]:
-    """Workers run the Python that the user names, or this one: not what PATH has by that name."""
+    """Makes workers run the Python that the user named, or this one, instead of `python3` from PATH."""
     name = "PYSPARK_PYTHON"
     before = os.environ.get(name)
     os.environ[name] = conf.get("spark.pyspark.python") or before or sys.executable
@@ -124,7 +124,7 @@ def _python(conf: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _context(master: str | None, conf: Mapping[str, str], log: IO[bytes]) -> Iterator[SparkContext]:
-    """A context of our own, ready to work."""
+    """A new context, checked and ready."""
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkContext
 
@@ -142,7 +142,8 @@ def _context(master: str | None, conf: Mapping[str, str], log: IO[bytes]) -> Ite
             f"Spark does not start: {error.java_exception.getMessage()}", "see --master and --conf"
         ) from error
     with suppress(ValueError):  # in another thread than the main one nothing was changed
-        # pyspark's own would first ask Java to stop, over a connection that is in the middle of a call.
+        # pyspark's own handler would first ask Java to stop, over a connection that is in the middle of a
+        # call.
         signal.signal(signal.SIGINT, interrupting)
     try:
         if not is_local(where):
@@ -150,7 +151,7 @@ def _context(master: str | None, conf: Mapping[str, str], log: IO[bytes]) -> Ite
         yield context
     finally:
         with warnings.catch_warnings():
-            # After Ctrl-C the connection may be of no use any more. Java ends with this program.
+            # After Ctrl-C the connection may be unusable. Java ends with this program.
             warnings.filterwarnings(
                 "ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning
             )
@@ -164,13 +165,14 @@ def _conf(settings: Mapping[str, str]) -> SparkConf:
 
 
 def _defaults(master: str) -> dict[str, str]:
-    """Settings for who has none of his own."""
+    """Settings that are used where the user has none."""
     found = {"spark.app.name": "nats-dissect"}
     if is_loopback(master):
         found |= {f"spark.driver.{name}": "127.0.0.1" for name in ("host", "bindAddress")}
     if is_local(master):
         found["spark.ui.enabled"] = "false"  # it would listen on every interface
-        # What is shuffled are names and states of flows: Spark's 200 tasks would mostly start and end.
+        # Only keys and states of flows are shuffled: most of Spark's default 200 tasks would just start and
+        # end.
         found["spark.sql.shuffle.partitions"] = str(4 * (os.cpu_count() or 1))
         if _SOURCES.is_dir() and _SOURCES not in _INSTALLED:
             found["spark.executorEnv.PYTHONPATH"] = str(_SOURCES)
@@ -178,7 +180,8 @@ def _defaults(master: str) -> dict[str, str]:
 
 
 def _gateway(conf: SparkConf, log: IO[bytes]) -> JavaGateway:
-    """Starts Java by way of spark-submit; under spark-submit, the Java that started this program."""
+    """Starts Java through spark-submit; under spark-submit, connects to the Java that started this
+    program."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 

@@ -1,7 +1,4 @@
-"""The columns of a table as Spark has them: `tables.TABLES` in Spark's types, meanings as comments.
-
-Needs pyspark, the extra `spark`.
-"""
+"""The columns of a table in Spark's types, with their meanings as comments. Needs the extra `spark`."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ _TYPES: dict[Type, DataType] = {
 
 
 def spark_schema(table: str, columns: Sequence[str] | None = None) -> StructType:
-    """The Spark schema of a table, or of some of its columns in the order given."""
+    """The Spark schema of a table, or of the listed columns in their order."""
     known = {column.name: column for column in TABLES[table].columns}
     return StructType(
         [

@@ -1,8 +1,7 @@
-"""The Python that Spark's workers run: it has to be one that has this package.
+"""Chooses the Python of Spark's workers, which must have this package.
 
-PySpark starts `python3` from PATH where nobody says otherwise. A notebook whose kernel is a virtual
-environment that was not activated finds another Python there, and its workers die with "No module named
-'dissect'".
+PySpark starts `python3` from PATH by default. If the kernel of a notebook is a virtual environment that was
+not activated, that is another Python, and its workers die with "No module named 'dissect'".
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ _REMEDY = f"set PYSPARK_PYTHON={sys.executable} before the session is made, or l
 
 
 def set_worker_python(spark: SparkSession) -> None:
-    """Where workers run on this machine: makes them run this Python, unless the user has named another one
-    (PYSPARK_PYTHON, `spark.pyspark.python`). Raises SparkError if that one lacks this package. The Python
-    of a cluster's workers shows itself with the first task."""
+    """Makes workers on this machine run this Python, unless the user has named another one
+    (PYSPARK_PYTHON, `spark.pyspark.python`). Raises SparkError if that one lacks this package. The
+    Python of a cluster's workers is checked by the first task."""
     context = spark.sparkContext
     if not is_local(context.master or ""):
         return
