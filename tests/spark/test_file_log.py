@@ -62,5 +62,5 @@ def test_the_journal_of_another_stream(tmp_path: Path) -> None:
     store = StateStore(str(tmp_path / "state"))
     capture(tmp_path / "a.pcap", START_NS)
     FileLog(store, "1").record([str(tmp_path)], NOW_NS, 0)
-    with pytest.raises(SparkError, match="other options, or of another version; begin anew"):
+    with pytest.raises(SparkError, match="other options, or of another version; start again"):
         FileLog(store, "2").entries()

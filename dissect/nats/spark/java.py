@@ -23,7 +23,7 @@ _PATIENCE = 30  # seconds; a cold disk takes a few
 
 
 def check_java() -> None:
-    """The path of the Java that Spark will use. Raises SparkError if there is none that it can use."""
+    """Raises SparkError unless Spark will find a Java that it can use."""
     home = os.environ.get("JAVA_HOME")
     path = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if not path:

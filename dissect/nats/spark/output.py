@@ -52,10 +52,10 @@ class Folder:
         """Raises SparkError if the folder has files that no job has written."""
         pa_fs = import_module("pyarrow.fs")
         try:
-            found = self._fs.get_file_info(self._root)
-            if found.type == pa_fs.FileType.NotFound:
+            info = self._fs.get_file_info(self._root)
+            if info.type == pa_fs.FileType.NotFound:
                 return
-            if found.type != pa_fs.FileType.Directory:
+            if info.type != pa_fs.FileType.Directory:
                 raise SparkError(f"{self.out}: is no folder", "name a new folder with --out")
             found = [entry.base_name for entry in self._list(self._root)]
         except OSError as error:
