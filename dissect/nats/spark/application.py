@@ -21,7 +21,7 @@ from ..engine.session_tables import Rows
 from ..output.arrow import pyarrow
 from ..tables import TABLES
 from .arrow import batches as batches_of
-from .arrow_tasks import Batches, Decoded, Function, reduce_garbage_collection, inputs, result_row
+from .arrow_tasks import Batches, Decoded, Function, inputs, reduce_garbage_collection, result_row
 from .sink import NewWriter
 from .stages import ChunkContext, JobSpec, decode
 
