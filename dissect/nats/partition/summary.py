@@ -73,9 +73,8 @@ class PacketBytes(NamedTuple):
 
 
 class DirectionBuilder:
-    """One direction of a flow. All bytes before `at` are in steps. `context` parses the next bytes, as
-    long as it is known. It is compared by identity: a decoder makes a new one whenever it learns
-    something."""
+    """One direction of a flow. All bytes before `at` are in steps. `context`, if known, parses the next bytes.
+    It is compared by identity: a decoder makes a new one whenever it learns something."""
 
     __slots__ = (
         "builder number key packets first_seq ack_seq next_seq size last peer early fills"
@@ -102,9 +101,8 @@ class DirectionBuilder:
         self.first: PacketBytes | None = None  # the packet where the frame in progress begins
 
     def open(self, context: Context) -> None:
-        """From now on, the builder decodes the frames itself. If no byte of this direction was seen, the
-        next byte is taken for the first one of a frame; like everything else, this is proven when the
-        summary is used."""
+        """From now on, the builder decodes the frames itself. If no byte of this direction was seen, the next
+        one is taken for the first of a frame; using the summary proves this like everything else."""
         self.decoder = Decoder(
             context.sender, context.kind, payloads=self.builder.payloads, offset=self.at
         )
@@ -182,8 +180,7 @@ class DirectionBuilder:
 
 
 class FlowSummaryBuilder:
-    """Observes a flow that may have begun in an earlier chunk. With `payloads`, frames keep payloads for
-    a session.
+    """Observes a flow that may have begun in an earlier chunk. With `payloads`, frames keep their payloads.
 
     `packet_index` counts packets with payload. When `steps` is None, only packets are counted. While the
     builder is `alone`, no flow table knows the flow; it has `failed` when a packet was not the next one.
