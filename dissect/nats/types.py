@@ -1,9 +1,9 @@
 """Values that the stages below NATS exchange: packets, segments, ticks, chunks, gaps and oddities.
 
-`capture` yields `Packets`; `packet` takes `Segment`s out of those that carry TCP; `tcp` assigns segments to
-flows and reassembles each direction into `Chunk`s of in-order bytes, `Gap`s, and an `Oddity` for anything
-else worth reporting. Times are integers, nanoseconds since the epoch; packets are numbered from 1 in their
-file. A value does not change once a stage has passed it on.
+`capture` yields `Packets`; `packet` extracts a `Segment` from each packet that carries TCP; `tcp` assigns
+segments to flows and reassembles each direction into `Chunk`s of in-order bytes, `Gap`s, and `Oddity`s for
+everything else worth reporting. Times are integers in nanoseconds since the epoch; packets are numbered
+from 1 in their file. A value does not change once a stage has passed it on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_SCALE = -1  # see `Segment.window_scale`
 
 
 class Direction(Enum):
-    """Who sent: the side that opened the TCP connection, or the one that accepted it."""
+    """The sender: the side that opened the TCP connection, or the one that accepted it."""
 
     ORIGINATOR = "originator"
     RESPONDER = "responder"
@@ -33,7 +33,7 @@ class Direction(Enum):
 
 @dataclass(slots=True)
 class Packet:
-    """One captured record. `data` is what was captured of the `wire_bytes` the packet had."""
+    """One captured record. `data` has the captured bytes of a packet of `wire_bytes`."""
 
     ts_ns: int
     number: int
@@ -45,11 +45,11 @@ class Packet:
 
 @dataclass(slots=True)
 class Packets:
-    """Packets of one file that follow each other, still in the block of the file where they stand.
+    """Consecutive packets of one file, still in the block of the file that contains them.
 
-    A whole block is handed on at once, since making an object of every packet costs more than taking the
-    packet apart. Each of `places` is the packet's ts_ns, where it begins and ends in `block`, and its
-    wire_bytes; the first one's number is `first`.
+    A whole block is passed on at once, because making an object for each packet costs more than parsing the
+    packet. Each of `places` has the packet's ts_ns, its start and end in `block`, and its wire_bytes;
+    `first` is the number of the first packet.
     """
 
     capture: str
@@ -68,13 +68,12 @@ class Packets:
 class Segment:
     """The TCP part of one packet.
 
-    `key` is source address, destination address, source port, destination port as they stand in the
-    packet (12 bytes for IPv4, 36 for IPv6), `flags` the TCP flag byte, `payload` what was captured of
-    the `length` payload bytes that the IP header says were there (snap length, offloading). `ordinal` is
-    the packet's number among all packets that were read, over all files, from 1. `window` is the receive
-    window as the header has it, not scaled; the largest where it was not captured. `window_scale` is the
-    shift count that a SYN offers (RFC 7323), `NO_SCALE` where it has no such option, and None where that
-    was not captured or this is no SYN.
+    `key` is source address, destination address, source port and destination port as in the packet (12
+    bytes for IPv4, 36 for IPv6), `flags` the TCP flag byte, and `payload` the captured part of the `length`
+    payload bytes that the IP header announces (less with a snap length). `ordinal` is the packet's number
+    among all packets that were read, over all files, from 1. `window` is the unscaled receive window of the
+    header; the largest value if it was not captured. `window_scale` is the shift count that a SYN offers
+    (RFC 7323), `NO_SCALE` if the SYN has no such option, and None if it was not captured or this is no SYN.
     """
 
     ts_ns: int
@@ -93,11 +92,10 @@ class Segment:
 
 @dataclass(slots=True)
 class Tick:
-    """The time of a TCP packet that belongs to another shard, and the packet's `ordinal`.
+    """A clock tick: the time of a TCP packet that belongs to another shard, and the packet's `ordinal`.
 
     The time of any packet may end a flow of this shard. Flows time out only between two seconds
-    (`TICK_NS`), so a tick is needed only where a packet falls in another second than the TCP packet
-    before it.
+    (`TICK_NS`), so a tick is needed only for the first packet of each second.
     """
 
     ts_ns: int
@@ -106,9 +104,9 @@ class Tick:
 
 @dataclass(slots=True)
 class Chunk:
-    """In-order bytes of one direction, each delivered once. `offset` 0 is the byte after the SYN, or
-    the first byte seen where there was none; missing bytes count. `ts_ns`, `number` and `capture` are
-    those of the packet that brought the bytes."""
+    """In-order bytes of one direction, each delivered once. `offset` 0 is the byte after the SYN, or the
+    first byte seen if there was no SYN; missing bytes count. `ts_ns`, `number` and `capture` are those
+    of the packet with the bytes."""
 
     ts_ns: int
     number: int
@@ -119,9 +117,9 @@ class Chunk:
 
 @dataclass(slots=True)
 class Gap:
-    """Bytes of one direction that the capture does not have, found out at `ts_ns`.
+    """Bytes of one direction that the capture does not have, reported at `ts_ns`.
 
-    `truncated` tells bytes cut off by a snap length from bytes whose packets are not there.
+    `truncated` distinguishes bytes cut off by the snap length from bytes whose packets are missing.
     """
 
     ts_ns: int
@@ -134,8 +132,8 @@ class Gap:
 
 @dataclass(slots=True)
 class Oddity:
-    """Something in one direction that should not be there, and changed nothing: what was delivered
-    stays as it is. `offset` and `length` say which bytes of the stream it is about."""
+    """An anomaly in one direction that changes nothing that was delivered. `offset` and `length` are
+    those of the bytes of the stream that it concerns."""
 
     ts_ns: int
     number: int
@@ -146,5 +144,5 @@ class Oddity:
     text: str = ""
 
 
-# What reassembly hands up, in the order of the stream.
+# The output of reassembly, in the order of the stream.
 Item = Chunk | Gap | Oddity

@@ -1,4 +1,4 @@
-"""Chunks and gaps of a TCP connection -> NATS frames, whatever is lost, and whenever the capture began."""
+"""Chunks and gaps of a TCP connection -> NATS frames, even after losses and in captures that begin late."""
 
 from .byte_counts import ByteCounts
 from .connection import ConnectionFraming

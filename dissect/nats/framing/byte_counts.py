@@ -1,4 +1,4 @@
-"""Where the bytes of one direction went. The sums close: span = framed + skipped + missing + unfinished."""
+"""The byte counts of one direction. The sums close: span = framed + skipped + missing + unfinished."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ByteCounts:
-    """Counts of bytes of one stream, complete when the stream was finished.
+    """The byte counts of one stream, complete when the stream is finished.
 
-    - `framed`: captured bytes of frames that were handed on;
-    - `skipped`: captured bytes that were not decoded; those that are `opaque` are of another layer (TLS, S2,
-      WebSocket, a PROXY header), and the others lie between frames that are proven;
+    - `framed`: captured bytes of frames that were delivered;
+    - `skipped`: captured bytes that were not decoded; those that are `opaque` belong to another layer (TLS,
+      S2, WebSocket, a PROXY header), and the others lie between proven frames;
     - `missing`: bytes that were sent but not captured, inside frames or between them;
     - `unfinished`: the beginning of a frame that never ended.
     """

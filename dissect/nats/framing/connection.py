@@ -1,7 +1,8 @@
 """Both directions of one TCP connection: whether it carries NATS, in which layers, and its frames.
 
-The verdict comes from the first bytes or, in a capture that began later, from frames that prove themselves in
-either direction. `state.VERDICT` lists its changes, `connection_kind` decides how lines are read.
+The verdict comes from the first bytes or, in a capture that began later, from frames that prove themselves
+in either direction. `state.VERDICT` has its transitions; `connection_kind` decides how control lines are
+parsed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _STARTING = StreamState.STARTING
 
 
 class ConnectionFraming:
-    """Takes the items of both directions with `take`, then `finish`.
+    """Takes the items of both directions with `feed`, then `finish`.
 
     `midstream`: who opened the connection is not known for sure. `hint` is the kind, if the user has said it.
     """
@@ -69,7 +70,7 @@ class ConnectionFraming:
 
     @property
     def account(self) -> str:
-        """The account that a route is dedicated to; empty for all others."""
+        """The account to which a route is dedicated; empty for other connections."""
         return self._kind.account
 
     @property
@@ -98,7 +99,7 @@ class ConnectionFraming:
 
     @property
     def waiting(self) -> bool:
-        """Whether frames may still come whose time is before that of frames already handed on."""
+        """Whether later frames may be earlier in time than frames already delivered."""
         for stream in self._streams:  # a plain loop: asked for every packet
             if stream.resync and stream.resync.buffer.items:
                 return True
@@ -106,43 +107,43 @@ class ConnectionFraming:
 
     @property
     def is_steady(self) -> bool:
-        """Whether this is plain NATS whose frames are handed on at once."""
+        """Whether this is plain NATS whose frames are delivered at once."""
         return self.verdict is _NATS and self._delivered and not (self._early or self._layered)
 
     def release_quota(self) -> None:
-        """Gives back what is held: another process goes on with the connection."""
+        """Returns the quota for held bytes: another process continues the connection."""
         for stream in self._streams:
             if stream.resync:
                 stream.resync.release(stream.end)
 
     def __getstate__(self) -> dict[str, object]:
-        """Events that were handed on are not part of it."""
+        """Leaves out events that were already delivered."""
         return {**self.__dict__, "_out": []}
 
     def stream(self, direction: Direction) -> FrameStream:
-        """One direction, where this may be NATS."""
+        """The stream of one direction, if the connection may carry NATS."""
         return next(stream for stream in self._streams if stream.direction is direction)
 
     def byte_counts(self, direction: Direction) -> ByteCounts:
-        """Where the bytes of one direction went: those of NATS, and those of other layers that are no
-        plaintext (headers, and what was not decoded) as opaque."""
+        """The byte counts of one direction: those of NATS, with the bytes of other layers that are no
+        plaintext (headers, and bytes that were not decoded) as opaque."""
         counts = self.stream(direction).counts
         layers = self.layer_bytes(direction).values()
         other = sum(each.overhead + each.skipped for each in layers)
         return replace(counts, skipped=counts.skipped + other, opaque=counts.opaque + other)
 
     def layer_bytes(self, direction: Direction) -> dict[str, LayerBytes]:
-        """Where the bytes of one direction went in each layer below NATS, the lowest first."""
+        """The byte counts of one direction in each layer below NATS, the lowest first."""
         return self.stack.byte_counts(direction)
 
     def adds_no_evidence(self, stream: FrameStream, ops: Set[str]) -> bool:
-        """Whether these operations say no more about the kind than is known."""
+        """Whether these operations add nothing to what is known about the kind."""
         return self._kind.adds_no_evidence(stream, ops)
 
     def feed(self, direction: Direction, items: Sequence[Item]) -> list[Event] | RolesSwapped:
-        """The events that the next items of one direction complete. If these show that the responder opened
-        the connection, they come as `RolesSwapped`, with the new directions; `direction` of later calls
-        must be a new one as well."""
+        """The events that the next items of one direction complete. If these items show that the
+        responder opened the connection, the events come as `RolesSwapped`, with new directions, which
+        also apply to `direction` of later calls."""
         if self.verdict is _OTHER:
             return []
         first, second = self._streams
@@ -173,17 +174,17 @@ class ConnectionFraming:
             while found is not None:
                 self._act_on(stream, found)
                 found = stream.finish(self._out)
-        return self._given()
+        return self._deliver()
 
     def _take_rare(self, stream: FrameStream, items: Sequence[Item]) -> list[Event] | RolesSwapped:
-        """As `take`, while something is not known yet, or layers lie below NATS."""
+        """As `feed`, while the kind is not settled or layers lie below NATS."""
         for item in items:
             if self._layered:
                 self._take_placed(self.stack.feed(stream.direction, item))
                 self._layered = bool(self.stack)
             else:
                 self._take_plain(stream, item)
-        return self._given()
+        return self._deliver()
 
     def _take_placed(self, placed: Sequence[tuple[Direction, Item]]) -> None:
         for direction, item in placed:
@@ -191,7 +192,7 @@ class ConnectionFraming:
                 self._take_plain(self.stream(direction), item)
 
     def _take_plain(self, stream: FrameStream, item: Item) -> None:
-        """Takes an item that no layer of the stack changes any more."""
+        """Takes an item above all layers of the stack."""
         if self.verdict is _UNDECIDED:
             if self._detect(stream, item):
                 return
@@ -207,8 +208,8 @@ class ConnectionFraming:
             if found is not None:
                 self._proceed(stream, found)
 
-    def _given(self) -> list[Event] | RolesSwapped:
-        """Hands on the events, if they are known to be NATS."""
+    def _deliver(self) -> list[Event] | RolesSwapped:
+        """Returns the events if they are known to be NATS."""
         if self.verdict is _NATS:
             return self._handed_on(self._early + self._out)
         if self.verdict is _UNDECIDED:
@@ -222,7 +223,7 @@ class ConnectionFraming:
         return RolesSwapped(events) if swapped else events
 
     def _proceed(self, stream: FrameStream, found: Discovery | None) -> None:
-        """Acts on what a stream found out, until it has read all of its items."""
+        """Handles the discoveries of a stream, until it has read all of its items."""
         while found is not None:
             self._act_on(stream, found)
             found = stream.proceed(self._out)
@@ -240,7 +241,7 @@ class ConnectionFraming:
             self._begin_layer(stream, found.layer)
 
     def _take_proof(self, stream: FrameStream, chain: Chain) -> None:
-        """Frames were found in the middle of a stream."""
+        """Handles frames that were proven in the middle of a stream."""
         sender, likeliest = stream.context.sender, chain.contexts[0]
         known = {likeliest, mirrored(likeliest)}.intersection(chain.contexts)
         if self._midstream and all(context.sender is not sender for context in known):
@@ -253,7 +254,7 @@ class ConnectionFraming:
         self._expect(before)
 
     def _detect(self, stream: FrameStream, item: Item) -> bool:
-        """Judges by the first bytes; whether a layer takes the item."""
+        """Decides by the first bytes; returns whether a layer takes the item."""
         first, way = self._first_bytes, stream.direction
         news = first.add(way, item)
         if isinstance(item, Chunk) and stream.resync:
@@ -279,7 +280,7 @@ class ConnectionFraming:
         return False
 
     def _take_layer(self, found: Found, stream: FrameStream, item: Item) -> bool:
-        """The connection begins with a layer; whether the layer takes the item."""
+        """Handles a connection that begins with a layer; returns whether the layer takes the item."""
         layer = found.layer
         if self.stack.decodes(layer):
             self._push(layer, self._streams, stream, item)
@@ -296,7 +297,7 @@ class ConnectionFraming:
         return False
 
     def _begins_late(self, stream: FrameStream, chunk: Chunk) -> bool:
-        """Whether a layer takes the first chunk of a stream, after the other side has shown NATS."""
+        """Whether a layer takes the first chunk of a stream, after the other side has proven to be NATS."""
         found = self._first_bytes.late_layer(stream.direction, chunk)
         if not isinstance(found, Found) or not self.stack.decodes(found.layer):
             return False
@@ -304,7 +305,8 @@ class ConnectionFraming:
         return True
 
     def _begin_layer(self, stream: FrameStream, layer: Layer, joined: Chunk | None = None) -> bool:
-        """A layer begins where a frame should, or is `joined` in its middle; whether it takes that packet."""
+        """Handles a layer that begins where a frame should, or is `joined` in its middle; returns whether it
+        takes that packet."""
         if self.stack.decodes(layer):
             self._push(layer, [stream], stream, joined, joins=joined is not None)
             return True
@@ -319,7 +321,7 @@ class ConnectionFraming:
         item: Item | None = None,
         joins: bool = False,
     ) -> None:
-        """Puts a layer on the stack, and the items that it begins with through it."""
+        """Pushes a layer on the stack, and feeds it the items with which it begins."""
         height, changed = self.stack.push(layer, [each.direction for each in streams])
         held: list[list[tuple[Direction, Item]]] = []
         for each in streams:
@@ -340,7 +342,7 @@ class ConnectionFraming:
         self._layered = bool(self.stack)
 
     def _greeted(self, swapped: bool) -> None:
-        """The first bytes are those of a NATS connection."""
+        """Handles the first bytes of a NATS connection."""
         if swapped:
             self._swap_roles()
         heads = {stream: self._first_bytes.head(stream.direction) for stream in self._streams}
@@ -362,8 +364,8 @@ class ConnectionFraming:
             stream.expect(self._kind.contexts(stream), True, again)
 
     def _expect(self, changes: int) -> None:
-        """Tells the streams how they may be read. If the kind was confirmed since so many `changes`, what
-        they hold is searched again."""
+        """Sets how the streams may be parsed. If the kind was confirmed after `changes`, held bytes are
+        searched again."""
         again = self._kind.changes > changes and self._kind.is_confirmed
         for stream in self._streams:
             stream.expect(self._kind.contexts(stream), self.verdict is _NATS, again)
@@ -377,7 +379,7 @@ class ConnectionFraming:
             kept.clear()
 
     def _swap_roles(self) -> None:
-        """Exchanges originator and responder. Directions of frames that were handed on stay."""
+        """Exchanges originator and responder. Frames already delivered keep their directions."""
         for stream in self._streams:
             stream.swap_roles(self._delivered)
         if self._delivered:

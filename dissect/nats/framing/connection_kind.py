@@ -1,6 +1,7 @@
-"""The kind of a connection and how its lines are written, from INFO and CONNECT or else from operations.
+"""The kind of a connection, and the grammar of its control lines, from INFO and CONNECT or else from
+operations.
 
-`state.KIND` lists how the kind becomes better known. What one direction reveals holds for the other.
+`state.KIND` lists how the kind becomes better known. What one direction shows holds for the other.
 """
 
 from __future__ import annotations
@@ -30,9 +31,8 @@ from .state import KIND, KindEvent, KindState, next_state
 
 
 class ConnectionKind:
-    """Sets the kind of both streams of a connection. Methods that learn something return whether originator
-    and responder must be exchanged. With a `hint` the user has said what the kind is.
-    """
+    """Sets the kind of both streams of a connection. Methods that learn something return whether
+    originator and responder must be exchanged. `hint` is the kind that the user has set, if any."""
 
     def __init__(self, streams: list[FrameStream], midstream: bool, hint: Kind | None) -> None:
         self.kind = hint
@@ -54,11 +54,11 @@ class ConnectionKind:
             self._confirm(hint, False)
 
     def adds_no_evidence(self, stream: FrameStream, ops: Set[str]) -> bool:
-        """Whether these operations say no more about the kind than is known."""
+        """Whether these operations add nothing to what is known about the kind."""
         return self.is_confirmed or ops <= self._evidence[stream].ops
 
     def contexts(self, stream: FrameStream) -> tuple[Context, ...]:
-        """The ways in which a stream may be read, by what is known now."""
+        """The contexts in which a stream may be parsed, by what is known now."""
         either = self._hinted and self._midstream  # nobody knows who opened the connection
         if self._is_settled and not either:
             return (stream.context,)
@@ -69,7 +69,7 @@ class ConnectionKind:
         return tuple(c for c in some if not confirmed or c.kind is self.kind)
 
     def add_proof(self, stream: FrameStream, chain: Chain) -> bool:
-        """Takes frames that were proven where the stream was joined late or after a gap."""
+        """Adds frames that were proven where the stream was joined late, or after a gap."""
         if self._is_settled:
             return False
         evidence = self._evidence[stream]
@@ -82,7 +82,7 @@ class ConnectionKind:
         return swapped
 
     def add_events(self, stream: FrameStream, events: Iterable[Event]) -> bool:
-        """Takes frames that were read: later ones may say more than those that were the proof."""
+        """Adds frames that were read: they may show more than the frames of the proof."""
         news = [frame.op for event in events if isinstance(event, Batch) for frame in event.frames]
         if self._evidence[stream].observe(news) and self.kind is Kind.ROUTE:
             context, swapped = self._gateway_context(stream)
@@ -92,7 +92,7 @@ class ConnectionKind:
         return False
 
     def learn(self, stream: FrameStream, frame: Info | Connect) -> bool:
-        """Takes from a handshake what decides how the rest is read."""
+        """Learns from a handshake how to parse the rest."""
         try:
             if isinstance(frame, Info):
                 return self._learn_info(stream, ServerInfo.parse(frame.json))
@@ -100,7 +100,7 @@ class ConnectionKind:
             if first and not self._hinted:
                 options = ConnectOptions.parse(frame.json)
                 kind = kind_of_connect(options)
-                # It is stronger than the INFO before it, which may look like that of a route.
+                # CONNECT is stronger than the INFO before it, which may look like that of a route.
                 if kind is not self.kind or not self.is_confirmed:
                     self._confirm(kind, options.ln)
         except ProtocolError:
@@ -109,13 +109,13 @@ class ConnectionKind:
 
     @property
     def _is_settled(self) -> bool:
-        """Whether only a handshake may still say how to read control lines."""
+        """Whether only a handshake may still change how control lines are parsed."""
         return self._state is KindState.COMPLETE or (
             self._state is KindState.CONFIRMED and self.kind is not Kind.ROUTE
         )
 
     def _learn_info(self, stream: FrameStream, info: ServerInfo) -> bool:
-        """A sender's first INFO is about itself, if nothing was before it; later ones are news."""
+        """A sender's first INFO describes itself if nothing was before it; later ones are updates."""
         if not stream.from_start or stream.direction in self._lnocu:
             if self.kind is None:
                 self._confirm(kind_of_news(info), info.lnocu)
@@ -134,14 +134,14 @@ class ConnectionKind:
         return False
 
     def _likeliest(self, stream: FrameStream) -> Context:
-        """How to read a stream by the evidence of both."""
+        """The likeliest context of a stream, by the evidence of both."""
         first, second = self._streams
         other = second if stream is first else first
         return self._evidence[stream].likeliest(stream.context.sender, self._evidence[other])
 
     def _gateway_context(self, stream: FrameStream) -> tuple[Context | None, bool]:
-        """How to read a stream of a gateway, if this looks like one, and whether its originator is the side
-        that was taken for the responder."""
+        """The context of a gateway's stream, if this looks like one, and whether its originator is the
+        side that was taken for the responder."""
         first, second = self._streams
         found = sends_messages(self._evidence[first], self._evidence[second])
         if not found:
@@ -158,12 +158,12 @@ class ConnectionKind:
         self.is_confirmed = self._state in (KindState.CONFIRMED, KindState.COMPLETE)
 
     def _infer(self, context: Context) -> None:
-        """The operations show the kind. A line that does not fit will correct it."""
+        """Infers the kind from operations. A line that does not fit will correct it."""
         self._move(KindEvent.INFER)
         self._apply(context.kind, context.dedicated, context.lnocu)
 
     def _confirm(self, kind: Kind | None, lnocu: bool) -> None:
-        """The kind is known for sure. `lnocu` is a guess until both servers have said it of themselves: the
+        """Sets the kind for certain. `lnocu` stays a guess until both servers have announced it: the
         servers of a cluster are mostly alike."""
         if kind:
             self._move(KindEvent.CONFIRM)

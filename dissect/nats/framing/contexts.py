@@ -1,7 +1,8 @@
-"""Which kinds of connection a control line may belong to, and which one a stream's lines agree on.
+"""The kinds of connections to which a control line may belong, and the one on which a stream's lines
+agree.
 
-Used where no handshake tells. Only what real servers and clients send normally counts as evidence: that a
-route would swallow a PUB makes no PUB the sign of a route.
+Used if no handshake was captured. Only operations that real servers and clients normally send count as
+evidence: a route would accept a PUB, but a PUB is no sign of a route.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ ALL = (
     ),
     *(Context(role, Kind.GATEWAY) for role in _BOTH),
 )
-"""Every way to read a stream, the likeliest first where lines leave several."""
+"""Every context, the likeliest first, in case several fit."""
 
 _KEYS = {
     "PUB HPUB": "client>",
@@ -68,13 +69,13 @@ NATURAL: dict[bytes, frozenset[Context]] = {
     for ops, keys in _KEYS.items()
     for op in ops.split()
 }
-"""Who normally sends an operation; those that are not here come from everybody."""
+"""The normal senders of an operation; operations that are not listed may come from either side."""
 
 UNSPECIFIC = frozenset({"PING", "PONG", "+OK", "-ERR"})
 """Operations that other protocols have as well."""
 
 FREE = frozenset({b"PING", b"PONG", b"+OK", b"-ERR", b"INFO", b"CONNECT"})
-"""Operations that read the same on every kind of connection."""
+"""Operations that are parsed in the same way on every kind of connection."""
 
 _LEGACY = (b"RSID:", b"QRSID:")
 _MARKERS = (b"+", b"|")
@@ -82,15 +83,15 @@ _NO_ACCOUNTS = (b"$SYS.", b"$NRG.", b"$JSC.", b"$JS.", b"_INBOX.")
 
 
 class ContextReader:
-    """One way to read a stream: a context, and its grammar of control lines."""
+    """A context with its grammar of control lines."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self._grammar = Grammar(context, Limits())
 
     def read(self, line: bytes) -> tuple[Frame, int] | None:
-        """The frame that a control line begins and the size of its body with CR LF (0: none); None if
-        it makes no sense in this context."""
+        """The frame that a control line begins, and the size of its body with CR LF (0: none); None if
+        it is invalid in this context."""
         try:
             frame, size, _, _ = self._grammar.seen.get(line) or self._grammar.read(line)
         except ProtocolError:
@@ -102,7 +103,7 @@ class ContextReader:
 
 @lru_cache(maxsize=None)  # one for each of ALL
 def reader_in(context: Context) -> ContextReader:
-    """The reading in a context; one object for all who ask."""
+    """The reader of a context; one object for all callers."""
     return ContextReader(context)
 
 
@@ -116,10 +117,11 @@ def _is_natural(frame: Frame, context: Context) -> bool:
 
 
 def mirrored(context: Context) -> Context:
-    """The same, read from the other side."""
+    """The same context for the other sender."""
     return replace(context, sender=Role.SERVER if context.sender is Role.CLIENT else Role.CLIENT)
 
 
 def agreed(own: tuple[Context, ...], others: tuple[Context, ...]) -> Context:
-    """The likeliest way to read a stream, if possible one that the other side's `others` agree with."""
+    """The likeliest context of a stream, if possible one that is consistent with the other side's
+    `others`."""
     return next((context for context in own if mirrored(context) in others), own[0])

@@ -1,4 +1,4 @@
-"""What one stream finds out about its connection, before it reads on."""
+"""Discoveries: facts about the connection that a stream reports before it reads on."""
 
 from __future__ import annotations
 

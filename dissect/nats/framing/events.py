@@ -13,11 +13,11 @@ from ..types import Chunk, Direction, Gap, Item, Oddity
 
 @dataclass(slots=True)
 class Batch:
-    """Frames of one sender, completed by one packet; there is at least one.
+    """Frames of one sender that one packet completed; there is at least one.
 
-    `ts_ns` is when the receiver could read them. `last` came with the packet that completed
-    them, `first` with the one where the first frame begins; the others begin in `last`. `flaw` says
-    why bytes are missing in the first frame, if any are.
+    `ts_ns` is when the receiver could read them. `last` is from the packet that completed them, `first`
+    from the one where the first frame begins; the others begin in `last`. `flaw` is the anomaly that
+    explains missing bytes in the first frame, if any are missing.
     """
 
     direction: Direction
@@ -28,13 +28,13 @@ class Batch:
     flaw: Anomaly | None
 
     def __reduce__(self) -> tuple[type[Batch], tuple[object, ...]]:
-        """Pickles a batch that waits for others without its bytes: only the places of packets are needed."""
+        """Pickles a waiting batch without its bytes: only the positions of packets are needed."""
         first, last = _bare(self.first, 0), _bare(self.last, self.last.offset)
         return Batch, (self.direction, self.ts_ns, first, last, self.frames, self.flaw)
 
 
 def _bare(place: Chunk | Gap, offset: int) -> Chunk | Gap:
-    """The same place without its bytes."""
+    """The same position without its bytes."""
     if isinstance(place, Gap):
         return replace(place, offset=offset)
     return Chunk(place.ts_ns, place.number, place.capture, offset, b"")
@@ -42,7 +42,7 @@ def _bare(place: Chunk | Gap, offset: int) -> Chunk | Gap:
 
 @dataclass(slots=True)
 class Note:
-    """An oddity in one direction, where it was found, and what it is about."""
+    """An anomaly in one direction: where it was found, and which bytes it concerns."""
 
     direction: Direction
     ts_ns: int
@@ -60,12 +60,12 @@ Event = Batch | Note
 def note_of(
     direction: Direction, item: Item, anomaly: Anomaly, offset: int, length: int, text: str = ""
 ) -> Note:
-    """A note that was found with an item of a direction."""
+    """A note of an anomaly found with an item of a direction."""
     return Note(direction, item.ts_ns, item.number, item.capture, anomaly, offset, length, text)
 
 
 def note_of_oddity(direction: Direction, oddity: Oddity) -> Note:
-    """The note of what a stage below has reported."""
+    """The note of an oddity that a stage below has reported."""
     return note_of(direction, oddity, oddity.anomaly, oddity.offset, oddity.length, oddity.text)
 
 
@@ -89,7 +89,7 @@ class RolesSwapped:
 
 
 class FramePosition(NamedTuple):
-    """Where a frame stands: what a `Note` about it says. The packet is the one where it begins."""
+    """The position of a frame, for notes about it. The packet is the one in which the frame begins."""
 
     direction: Direction
     ts_ns: int
@@ -99,6 +99,6 @@ class FramePosition(NamedTuple):
 
 
 def place_of(batch: Batch, frame: Frame) -> FramePosition:
-    """The place of a frame of a batch."""
+    """The position of a frame of a batch."""
     packet = batch.first if frame is batch.frames[0] else batch.last
     return FramePosition(batch.direction, batch.ts_ns, packet.number, packet.capture, frame.offset)

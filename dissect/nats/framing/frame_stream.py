@@ -1,10 +1,10 @@
 """One direction of a NATS connection: chunks and gaps in, batches of frames and notes out.
 
-`state.STREAM` lists the states and their changes. A gap inside a body of known length does not end FRAMING; a
-gap that swallows a control line, or bytes that are no frame, do. Every byte ends in one field of `counts`.
-
-What a stream finds out about the connection (a `Discovery`) is returned before the bytes after it are read,
-because it may change how to read them. The caller deals with it, and calls `proceed` for what is left.
+`state.STREAM` lists the states and their transitions. A gap inside a body of known length does not end
+FRAMING; a gap that contains a control line, or bytes that are no frame, does. Each byte is counted in one
+field of `counts`. What a stream discovers about the connection (a `Discovery`) is returned before the
+following bytes are read, because it may change how to parse them. The caller handles it, and calls
+`proceed` for the rest.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ _MORE = Unread.MORE
 
 
 class FrameStream:
-    """The bytes of one sender. `context` is how to read them, as far as it is known; the connection changes
-    it with `set_kind`. `decoder` is there while the stream is FRAMING, `resync` while it is SEEKING.
-    """
+    """The bytes of one sender. `context`, set by the connection with `set_kind`, is how to parse them.
+    `decoder` is set while the stream is FRAMING, `resync` while it is SEEKING."""
 
     def __init__(self, direction: Direction, quota: Quota, payloads: bool) -> None:
         self.direction = direction
@@ -65,15 +64,15 @@ class FrameStream:
         self._first: Chunk | Gap | None = None  # the packet where the frame in progress begins
 
     def swap_roles(self, named: bool) -> None:
-        """The sender is the other side. It keeps its direction if that was `named` in rows already."""
+        """Makes the stream that of the other side. Its direction stays if rows have already `named` it."""
         sender = Role.SERVER if self.context.sender is Role.CLIENT else Role.CLIENT
         self.context = replace(self.context, sender=sender)
         if not named:
             self.direction = self.direction.other
 
     def set_kind(self, kind: Kind | None, dedicated: bool, lnocu: bool, confirmed: bool) -> None:
-        """Says how to read control lines from here on. Unless that is `confirmed`, a line that does not fit
-        is no error: the kind is another one."""
+        """Sets how to parse control lines from here on. Unless `confirmed`, a line that does not fit is no
+        error but shows another kind."""
         self.context = Context(self.context.sender, kind, dedicated, lnocu)
         self._confirmed = confirmed
         self._kindless = kind is None
@@ -83,8 +82,8 @@ class FrameStream:
             self.decoder.learn(kind, dedicated=dedicated, lnocu=lnocu)
 
     def expect(self, contexts: tuple[Context, ...], is_nats: bool, again: bool) -> None:
-        """Says in which ways the stream may be read where frames must prove themselves, and whether it is
-        known to be NATS. With `again` the bytes that are held are searched anew."""
+        """Sets the contexts in which frames may prove themselves, and whether the stream is known to be
+        NATS. With `again`, held bytes are searched again."""
         self._contexts, self._is_nats = contexts, is_nats
         if self.resync and again:
             self.resync.narrow(contexts)
@@ -92,7 +91,7 @@ class FrameStream:
             self.resync.contexts = contexts
 
     def start(self) -> None:
-        """The stream begins with a frame: what is held, and what comes, is read from its first byte."""
+        """Reads held and later bytes from the first byte of the stream, where a frame begins."""
         if self.state is not StreamState.SEEKING or self.resync is None:
             return
         buffer = self.resync.buffer
@@ -113,7 +112,7 @@ class FrameStream:
         self.layer = layer
 
     def withdraw(self, out: list[Event], joins: bool) -> list[Item]:
-        """Gives back the items that a layer begins with; if it `joins` the layer later, they are skipped."""
+        """Returns the items with which a layer begins; if it `joins` the layer later, they are skipped."""
         if self.resync:
             start = self.end if joins else self.resync.buffer.start
             self._note_skipped(self.resync, self.resync.latest, start, out)
@@ -128,20 +127,21 @@ class FrameStream:
         return items
 
     def __getstate__(self) -> dict[str, object]:
-        """Of the packet where the frame in progress begins, only the place is asked for later."""
+        """Only the position of the packet in which the current frame begins is needed later."""
         first = None if self._between else self._first
         if isinstance(first, Chunk):
             first = replace(first, offset=0, data=b"")
         return {**self.__dict__, "_first": first}
 
     def stands_at(self, offset: int) -> bool:
-        """Whether a frame begins at `offset`, no later byte was taken, and it is known how to read on."""
+        """Whether a frame begins at `offset`, no later byte was read, and the context is known."""
         if self.decoder is None or self._kindless:
             return False
         return self.decoder.offset == self.end == offset
 
     def advance(self, end: int, frames: int, ts_ns: int) -> None:
-        """As `take`, for whole frames up to `end` that were read elsewhere; none is INFO or CONNECT."""
+        """As `feed`, for whole frames up to `end` that were read elsewhere; none is an INFO or a
+        CONNECT."""
         assert self.decoder
         self.decoder.pass_over(end - self.decoder.offset)
         self.end, self._between = end, True
@@ -150,21 +150,22 @@ class FrameStream:
 
     @property
     def is_opaque(self) -> bool:
-        """Whether bytes are counted, and not decoded."""
+        """Whether bytes are counted but not decoded."""
         return self.state is StreamState.OPAQUE
 
     def count_opaque(self, size: int) -> None:
-        """As `take`, for opaque bytes."""
+        """As `feed`, for opaque bytes."""
         self.end += size
         self.counts.skipped += size
         self.counts.opaque += size
 
     def feed(self, item: Item, out: list[Event]) -> Discovery | None:
-        """Takes the next item; what it completes is appended to `out`. None: all was read."""
+        """Reads the next item and appends events to `out`. Returns a discovery, or None when everything
+        was read."""
         decoder = self.decoder
         if decoder is None or item.__class__ is not Chunk:
             return self._take_rare(item, out)
-        # The way of nearly all bytes.
+        # The path of nearly all bytes.
         data = item.data
         if self._between:
             if data[:1] not in FIRST_BYTES:
@@ -200,7 +201,7 @@ class FrameStream:
         return None
 
     def proceed(self, out: list[Event]) -> Discovery | None:
-        """Reads what is left of the items that were taken, up to the next discovery."""
+        """Reads the rest of the items, up to the next discovery."""
         found: Discovery | None = _MORE
         while found is _MORE:
             if self._proof:
@@ -211,7 +212,7 @@ class FrameStream:
         return found
 
     def finish(self, out: list[Event]) -> Discovery | None:
-        """The stream is over. To be called until nothing more is found out."""
+        """Ends the stream. Call it until it returns no discovery."""
         found = self.proceed(out)
         if found is not None:
             return found
@@ -238,7 +239,7 @@ class FrameStream:
         self.state = next_state(STREAM, self.state, event)
 
     def _take_rare(self, item: Item, out: list[Event]) -> Discovery | None:
-        """As `take`, for items that are no chunks, and where frames are not simply read on."""
+        """As `feed`, for items that are no chunks, and for streams that are not FRAMING."""
         if isinstance(item, Oddity):
             out.append(note_of_oddity(self.direction, item))
             return None
@@ -248,7 +249,7 @@ class FrameStream:
         return _MORE
 
     def _read(self, item: Chunk | Gap, out: list[Event]) -> Discovery | None:
-        """Reads an item, as the state says."""
+        """Reads an item as the state requires."""
         self.end = item.offset + (len(item.data) if isinstance(item, Chunk) else item.length)
         if self.decoder:
             if isinstance(item, Chunk):
@@ -278,7 +279,7 @@ class FrameStream:
     def _hand_on(
         self, frames: list[Frame], item: Chunk | Gap, out: list[Event]
     ) -> Handshake | None:
-        """Gives the frames that `item` completes."""
+        """Appends the frames that `item` completes."""
         out.append(Batch(self.direction, self.ts_ns, self._first or item, item, frames, self._gap))
         self._first = item
         self.frames += len(frames)
@@ -315,7 +316,7 @@ class FrameStream:
         return found
 
     def _fail(self, error: ProtocolError, item: Chunk, decoder: Decoder, out: list[Event]) -> None:
-        """The bytes at `decoder.offset` are no frame, or none of a kind that is known."""
+        """Handles bytes at `decoder.offset` that are no frame, or no frame of the known kind."""
         start = decoder.offset
         held = self._recent if self._kindless else [item]
         chunks = [rest_of(chunk, start) for chunk in held if chunk.offset + len(chunk.data) > start]
@@ -334,9 +335,8 @@ class FrameStream:
         chunks: list[Chunk],
         missing: int = 0,
     ) -> None:
-        """Framing ends at `decoder.offset`; a frame is sought from `resume` on, in `chunks` first. What is
-        between the two is skipped, except for the `missing` bytes that were not captured.
-        """
+        """Ends framing at `decoder.offset`; a frame is searched from `resume` on, in `chunks` first. The
+        bytes in between are skipped, except for the `missing` bytes that were not captured."""
         start = decoder.offset
         self._close(decoder)
         skipped = resume - start - self._gap_bytes - missing
@@ -344,8 +344,8 @@ class FrameStream:
         self._gap_bytes = 0
         self._gap = None
         resync = self._seek(Loss(item, start if skipped else resume, skipped))
-        # The same bytes may be a frame of another kind, but they are tried again only once. So each offset
-        # is read twice at most, whatever the bytes are.
+        # The same bytes may be a frame of another kind, but they are tried again only once: each offset is
+        # read at most twice, whatever the bytes are.
         if start == self._failed_at:
             resync.refute(start)
         self._failed_at = start
@@ -357,7 +357,7 @@ class FrameStream:
         return self.resync
 
     def _accept(self, chain: Chain, out: list[Event]) -> None:
-        """Frames were proven: they are read."""
+        """Reads frames that were proven."""
         resync = self.resync
         assert resync
         self._proof = None
@@ -371,7 +371,7 @@ class FrameStream:
         self._open(chain.start)
 
     def _open(self, start: int) -> None:
-        """Reads frames from `start` on."""
+        """Begins to read frames at `start`."""
         if self.decoder:
             self._close(self.decoder)
         context = self.context
@@ -386,7 +386,7 @@ class FrameStream:
         self.decoder = None
 
     def _leave(self, resync: Resynchronizer, start: int) -> None:
-        """Ends the search: what is held from `start` on is to be read."""
+        """Ends the search: the held bytes from `start` on are read."""
         self._pending.extendleft(reversed(resync.release(start)))
         self.counts.skipped += resync.buffer.skipped
         self.counts.missing += resync.buffer.missing

@@ -1,7 +1,7 @@
-"""Infers the kind of a connection from its frames, where no handshake was captured.
+"""Infers the kind of a connection from its frames, if no handshake was captured.
 
-Evidence grows with every chain of frames that a resynchronizer proves, and with the operations that are read
-later. It is never sure: a line that does not fit corrects it.
+Evidence grows with each chain of frames that a resynchronizer proves, and with operations that are read
+later. It is never certain: a line that does not fit corrects it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GOSSIP = "nats-route://"
 
 
 class Evidence:
-    """Evidence of one direction: the ways in which its lines may be read, and their operations."""
+    """Evidence of one direction: the contexts that fit its lines, and their operations."""
 
     def __init__(self) -> None:
         self.contexts: tuple[Context, ...] = ()
@@ -29,7 +29,7 @@ class Evidence:
         self._newest: tuple[Context, ...] = ()  # the ways to read what was found last
 
     def add(self, chain: Chain) -> None:
-        """Takes a chain of frames that was proven."""
+        """Adds a chain of proven frames."""
         kept = tuple(context for context in chain.contexts if context in self.contexts)
         self.contexts = kept or chain.contexts
         self._newest = chain.contexts
@@ -37,22 +37,22 @@ class Evidence:
         self.dotted = self.dotted or chain.dotted
 
     def observe(self, ops: Iterable[str]) -> bool:
-        """Takes operations that were read; whether one is new."""
+        """Adds operations; returns whether one of them is new."""
         before = len(self.ops)
         self.ops.update(ops)
         return len(self.ops) > before
 
     @property
     def tells(self) -> bool:
-        """Whether the kind can be seen from it."""
+        """Whether it determines the kind."""
         return bool(self.ops - UNSPECIFIC - {"INFO"})
 
     def likeliest(self, sender: Role, other: Evidence) -> Context:
-        """How to read this side, written by `sender`, by the evidence of both; its own comes first.
+        """The likeliest context of this side as `sender`, by the evidence of both sides, its own first.
 
-        An account with a dot in it is rather the subject of a route that names no account. Where only
-        HMSG was seen, which all kinds have, it is no leafnode: that reads the lines of a route as well,
-        but not the other way round, so that only the latter mistake comes to light.
+        An account with a dot in it is more likely the subject of a route without account names. If only
+        HMSG was seen, which all kinds have, a leafnode is not assumed: its context parses the lines of a
+        route as well, but not the other way round, so only the other mistake would be noticed.
         """
         own = tuple(context for context in self.contexts if context.sender is sender)
         own = own or tuple(context for context in self._newest if context.sender is sender)
@@ -66,9 +66,9 @@ class Evidence:
 
 
 def sends_messages(one: Evidence, other: Evidence) -> Evidence | None:
-    """Which of the two sends the messages of a gateway, if this is one: they go one way and interest
-    only the other. No route is like that for long, and then the first frame that differs says so.
-    """
+    """Which of the two sides sends the messages of a gateway, if this is one: messages flow in one
+    direction, and interest in the other. A route looks like that only for a short time; then the first
+    different frame shows it."""
     for sender, receiver in ((one, other), (other, one)):
         if (
             sender.ops & _TRAFFIC
@@ -82,9 +82,8 @@ def sends_messages(one: Evidence, other: Evidence) -> Evidence | None:
 
 
 def kind_of_news(info: ServerInfo) -> Kind | None:
-    """The kind of connection that an INFO is from which need not be its sender's first. Routes carry
-    news of other servers and gateways (server/route.go, gateway.go: processGatewayInfo).
-    """
+    """The kind of connection of an INFO that need not be its sender's first. Routes carry updates about
+    other servers and gateways (server/route.go, gateway.go: processGatewayInfo)."""
     if info.gateway_cmd:
         is_gossip = info.gateway_cmd == 1 and info.server_id.startswith("GW")
         return Kind.ROUTE if is_gossip else Kind.GATEWAY

@@ -1,23 +1,23 @@
-"""Finds the next place in a stream that proves to be the start of a frame: after a gap, after bytes that are
-no frame, or where the capture began in the middle.
+"""Finds the next proven beginning of a frame in a stream: after a gap, after bytes that are no frame, or
+in a capture that began late.
 
-A candidate is a place after a line end, or at the start of a packet, where an operation begins. From there
-frames must follow each other without a break to the end of what is there, and all of them must fit the sender
-and the kind: that refutes nearly every look-alike inside a payload, because a payload sooner or later goes on
-with something else. A refuted candidate stays refuted: each line is parsed once and each byte searched once,
-so that time is linear whatever the bytes are. The earliest candidate that is not refuted leads, because a
-later one may lie in its payload.
+A candidate is a position after a line end, or at the start of a packet, where an operation begins. From
+there, frames must follow each other without a break to the end of the available bytes, and all of them must
+fit the sender and the kind. That refutes nearly every look-alike inside a payload, because sooner or later
+a payload continues with something else. A refuted candidate stays refuted: each line is parsed once and
+each byte searched once, so that time is linear whatever the bytes are. The earliest candidate that is not
+refuted comes first, because a later one may lie in its payload.
 
-These numbers of frames in a row are accepted as proof:
+These numbers of consecutive frames are accepted as proof:
 - two, if they begin with a packet and end with one;
-- three, if they end with a packet that is short (the sender has flushed), or with two packets in a row,
-  or reach far, or if the bytes end there or a gap follows;
-- where it is known that the stream is NATS, two, if they end with two packets in a row, or with one before a
-  gap or the end; and one before those, if it begins with a packet: a snap length leaves no more. So are
-  frames that fill packets, even if the one after them is refuted: without it they would have been the end.
+- three, if they end with a short packet (the sender has flushed), or with two packets in a row, or cover
+  many bytes, or if the bytes end there or a gap follows;
+- if the stream is known to be NATS: two, if they end with two packets in a row, or with one before a gap or
+  the end; and one before those, if it begins with a packet, because a snap length leaves no more. So are
+  frames that fill packets, even if the next one is refuted: without it they would have been the end.
 
-While it is not known that the connection carries NATS at all, refuted bytes are kept as long as there is
-room: they are searched again when the connection has proven itself elsewhere.
+As long as the connection is not known to carry NATS, refuted bytes are kept while there is room: they are
+searched again when the connection has proven itself elsewhere.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _VISITED = 1 << 14
 
 
 class Quota:
-    """The bytes that all resynchronizers of a capture hold. Beyond `limit_bytes` each holds only a little."""
+    """Limits the bytes that all resynchronizers of a capture hold. Above `limit_bytes` each holds only a
+    little."""
 
     def __init__(self, limit_bytes: int = 64 << 20) -> None:
         self.limit_bytes = limit_bytes
@@ -54,8 +55,8 @@ class _State(Enum):
 
 
 class Chain:
-    """Frames in a row from `start`; `next` is where another one must begin. `contexts` are the ways to
-    read all of them, `ops` their operations."""
+    """Consecutive frames from `start`; the next one must begin at `next`. `contexts` are those that fit
+    all of them, `ops` their operations."""
 
     __slots__ = (
         "start",
@@ -88,7 +89,7 @@ class Chain:
         return bool(self.ops - UNSPECIFIC)
 
     def read(self, line: bytes) -> int | None:
-        """The size of the body that follows a control line; None if the line does not fit the others."""
+        """The size of the body after a control line; None if the line does not fit the others."""
         op = line[: line.find(b" ")] if b" " in line[:START_BYTES] else line[:-2]
         natural = NATURAL.get(op)
         contexts = self.contexts
@@ -119,8 +120,8 @@ class Chain:
 
 
 class Loss(NamedTuple):
-    """Where framing ended: with which item, the offset from which on no frame was read, and how many
-    captured bytes from there the resynchronizer is not given."""
+    """Where framing ended: the item, the offset from which no frame was read, and the number of captured
+    bytes from there that the resynchronizer does not get."""
 
     item: Held
     offset: int
@@ -128,10 +129,11 @@ class Loss(NamedTuple):
 
 
 class Resynchronizer:
-    """Takes items with `push` until it says that the start of a frame is proven; `chain` is the proof.
+    """Takes items with `push` until it reports that the beginning of a frame is proven; `chain` is the
+    proof.
 
-    `contexts` are the ways in which the stream may be read. Unless it `is_nats`, the frames must contain an
-    operation that no other protocol has. While it is `muted` items are held, not searched.
+    `contexts` are those in which the stream may be parsed. Unless it `is_nats`, the frames must contain an
+    operation that no other protocol has. While it is `muted`, items are held but not searched.
     """
 
     def __init__(
@@ -162,7 +164,7 @@ class Resynchronizer:
         return self._after is None
 
     def push(self, item: Held) -> bool:
-        """Takes the next item; whether the start of a frame is proven now."""
+        """Adds the next item; returns whether the beginning of a frame is proven now."""
         if not self.buffer.items and not self.buffer.runs:
             self._cursor = max(self._cursor, item.offset)
             if self._begin < 0:
@@ -177,7 +179,7 @@ class Resynchronizer:
         return proven
 
     def is_inside_payload(self, offset: int) -> bool:
-        """Whether frames that are not proven yet have a payload at `offset`."""
+        """Whether `offset` lies in a payload of frames that are not proven yet."""
         return self.chain is not None and self.chain.stop > offset
 
     def skipped(self, stop: int) -> tuple[int, int]:
@@ -187,7 +189,7 @@ class Resynchronizer:
 
     @property
     def whole_ops(self) -> set[str]:
-        """The operations of all that was pushed, if whole frames that are not proven yet fill it."""
+        """The operations of all pushed bytes, if whole frames that are not proven yet fill them."""
         buffer, chain = self.buffer, self.chain
         if not chain or buffer.skipped or buffer.missing:
             return set()
@@ -195,22 +197,22 @@ class Resynchronizer:
 
     @property
     def last_ops(self) -> set[str]:
-        """The operations of frames that are not proven yet, run to the end, and can only be NATS."""
+        """The operations of frames that are not proven yet, reach the end, and can only be NATS."""
         chain = self.chain
         if not chain or chain.next != self.buffer.end or not chain.specific:
             return set()
         return chain.ops if chain.frames > 1 else set()
 
     def finish(self) -> bool:
-        """No more comes: whether the items that are held are proof enough."""
+        """Ends the input; returns whether the held items are proof enough."""
         return not self.muted and self._follow(True)
 
     def refute(self, offset: int) -> None:
-        """Says that no frame begins at `offset` or before."""
+        """Refutes all candidates up to `offset`."""
         self._least = self._cursor = offset + 1
 
     def narrow(self, contexts: tuple[Context, ...]) -> None:
-        """Says that the stream is NATS, to be read in one of these ways: what is held is searched again."""
+        """Sets that the stream is NATS, in one of these contexts: held bytes are searched again."""
         self.is_nats = True
         self.muted = False
         self.contexts = contexts
@@ -219,12 +221,12 @@ class Resynchronizer:
         self._cursor = max(self._least, self.buffer.start)
 
     def release(self, offset: int) -> list[Held]:
-        """What is held from `offset` on. The resynchronizer is done and gives its quota back."""
+        """The held items from `offset` on. The resynchronizer is done and returns its quota."""
         self._charge(0)
         return self.buffer.rest(offset)
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        """The quota is the one of the process where the search goes on."""
+        """Uses the quota of the process that continues the search."""
         self.__dict__.update(state)
         self._quota.used_bytes += self._charged
 
@@ -233,7 +235,7 @@ class Resynchronizer:
         self._charged = held
 
     def _follow(self, final: bool) -> bool:
-        """Walks along the leading candidate, and the next one whenever it is refuted."""
+        """Follows the first candidate, and the next one whenever it is refuted."""
         while True:
             if self.chain is None:
                 start = self._candidate()
@@ -254,7 +256,7 @@ class Resynchronizer:
             self.chain = None
 
     def _forget(self, offset: int) -> None:
-        """What lies before `offset` was refuted."""
+        """Forgets the bytes before `offset`, which were refuted."""
         buffer = self.buffer
         if self.is_nats or buffer.cost_bytes > self._limit(_KEPT_BYTES):
             buffer.drop(offset)
@@ -288,13 +290,13 @@ class Resynchronizer:
         return ended and with_packet and frames >= (1 if self.is_nats else 2)
 
     def _is_kept(self, chain: Chain) -> bool:
-        """Whether the frames before the one that was refuted are proven by themselves: they fill packets."""
+        """Whether the frames before a refuted one are proven by themselves, because they fill packets."""
         if not (self.is_nats and chain.frames and chain.at_packet_end):
             return False
         return chain.start in self.buffer.starts
 
     def _candidate(self) -> int | None:
-        """The next place where a frame may begin; None while there is none."""
+        """The next position where a frame may begin; None if there is none."""
         buffer = self.buffer
         for at in range(buffer.runs_from(self._cursor), len(buffer.runs)):
             run = buffer.runs[at]
@@ -331,7 +333,7 @@ class Resynchronizer:
                 return state
 
     def _step(self, chain: Chain) -> _State | None:
-        """Reads the control line at `chain.next`."""
+        """Parses the control line at `chain.next`."""
         buffer = self.buffer
         run = buffer.run_at(chain.next)
         if run is None:
@@ -358,7 +360,7 @@ class Resynchronizer:
         return None
 
     def _count(self, chain: Chain) -> None:
-        """Another frame ends at `chain.next`."""
+        """Counts a frame that ends at `chain.next`."""
         chain.frames += 1
         chain.at_packet_end = chain.next in self.buffer.ends
 
@@ -374,9 +376,8 @@ class Resynchronizer:
 
 
 def answer_each_other(one: Resynchronizer | None, other: Resynchronizer | None) -> bool:
-    """Whether two directions prove together that they are NATS, at their end: all that was pushed is PINGs
-    and PONGs; or PONGs on one side only, and a PING among the last frames of the other, or vice versa.
-    """
+    """Whether two directions together prove at their end that they are NATS: either both have only PINGs
+    and PONGs, or one has only PONGs and there is a PING among the last frames of the other."""
     if one is None or other is None:
         return False
     for asking, answering in ((one, other), (other, one)):

@@ -1,7 +1,7 @@
-"""The bytes of one direction that wait until it is clear where a frame begins, by stream offset.
+"""Holds the bytes of one direction, by stream offset, until the beginning of a frame is found.
 
-They are kept twice: as the items that came, to be given on from there, and joined into runs (a gap ends
-a run), to be searched. Reading a position or a byte costs no more than a bisection.
+They are stored twice: as items, to be read later, and joined into runs without gaps, to be searched.
+Reading a position or a byte costs at most a bisection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Run:
 
     @property
     def end(self) -> int:
-        """Offset after the last byte."""
+        """The offset after the last byte."""
         return self.start + len(self.data)
 
 
@@ -35,7 +35,8 @@ _start = attrgetter("start")
 
 
 class ResyncBuffer:
-    """Items in the order of their stream. `skipped` and `missing` count what left at the front."""
+    """Items in the order of their stream. `skipped` and `missing` count bytes that were dropped from the
+    front."""
 
     def __init__(self) -> None:
         self.items: deque[Held] = deque()
@@ -51,16 +52,16 @@ class ResyncBuffer:
 
     @property
     def cost_bytes(self) -> int:
-        """About how much memory this takes: bytes are kept twice."""
+        """The approximate memory: bytes are stored twice."""
         return 2 * self.held_bytes + _ITEM_BYTES * len(self.items)
 
     @property
     def start(self) -> int:
-        """Offset of the first byte that is here; the end, if none is."""
+        """The offset of the first byte; the end if it is empty."""
         return self.items[0].offset if self.items else self.end
 
     def add(self, item: Held) -> None:
-        """Takes the next item."""
+        """Adds the next item."""
         self.items.append(item)
         if isinstance(item, Gap):
             self.end = item.offset + item.length
@@ -79,7 +80,7 @@ class ResyncBuffer:
         self.largest = max(self.largest, size)
 
     def run_at(self, offset: int) -> Run | None:
-        """The run that holds the byte at `offset`, if it was captured and is still here."""
+        """The run with the byte at `offset`, if it was captured and not dropped."""
         runs = self.runs
         if not runs:
             return None
@@ -115,12 +116,12 @@ class ResyncBuffer:
         return not run or run.data[offset - 2 - run.start] == 13
 
     def skipped_before(self, offset: int) -> int:
-        """How many captured bytes before `offset` were in it, or are."""
+        """The number of captured bytes before `offset`, dropped ones included."""
         chunks = (item for item in self.items if isinstance(item, Chunk))
         return self.skipped + sum(min(len(c.data), max(0, offset - c.offset)) for c in chunks)
 
     def drop(self, offset: int) -> None:
-        """Lets the items go that lie before `offset` as a whole."""
+        """Drops the items that lie before `offset` as a whole."""
         items = self.items
         while items:
             item = items[0]
@@ -146,7 +147,8 @@ class ResyncBuffer:
             self.runs[0].start = start
 
     def rest(self, offset: int) -> list[Held]:
-        """What is here from `offset` on, a place inside a chunk or at the end; all before it is dropped."""
+        """The items from `offset` on, a position inside a chunk or at the end; everything before it is
+        dropped."""
         self.drop(offset)
         if self.items and self.items[0].offset < offset:
             first = self.items.popleft()

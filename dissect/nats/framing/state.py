@@ -22,7 +22,7 @@ _Event = TypeVar("_Event", bound=Enum)
 
 
 class StreamState(Enum):
-    """What is done with the bytes of a stream."""
+    """How the bytes of a stream are treated."""
 
     SEEKING = auto()  # a resynchronizer looks for the start of a frame
     STARTING = auto()  # the next chunk begins with a frame
@@ -32,7 +32,7 @@ class StreamState(Enum):
 
 
 class StreamEvent(Enum):
-    """What changes the state of a stream."""
+    """Events that change the state of a stream."""
 
     STARTS = auto()  # the first bytes show that the stream begins with a frame
     CHUNK = auto()  # the first chunk of a stream that begins with a frame
@@ -66,7 +66,7 @@ STREAM: Mapping[StreamState, Mapping[StreamEvent, StreamState]] = {
 
 
 class Proof(Enum):
-    """What shows whether a connection carries NATS."""
+    """Evidence of whether a connection carries NATS."""
 
     NATS = auto()
     OTHER = auto()
@@ -89,7 +89,7 @@ class KindState(Enum):
 
 
 class KindEvent(Enum):
-    """What makes the kind better known."""
+    """Events that make the kind better known."""
 
     INFER = auto()
     CONFIRM = auto()
@@ -106,7 +106,7 @@ KIND: Mapping[KindState, Mapping[KindEvent, KindState]] = {
         KindEvent.CONFIRM: KindState.CONFIRMED,
     },
     KindState.CONFIRMED: {
-        # The operations of a confirmed route still say whether its lines name accounts.
+        # The operations of a confirmed route still show whether its lines name accounts.
         KindEvent.INFER: KindState.CONFIRMED,
         # CONNECT is stronger than the INFO before it.
         KindEvent.CONFIRM: KindState.CONFIRMED,

@@ -73,8 +73,8 @@ class PacketBytes(NamedTuple):
 
 
 class DirectionBuilder:
-    """One direction of a flow. All bytes before `at` are in steps. `context`, if known, parses the next bytes.
-    It is compared by identity: a decoder makes a new one whenever it learns something."""
+    """One direction of a flow. All bytes before `at` are in steps. `context`, if known, parses the next
+    bytes. It is compared by identity: a decoder makes a new one whenever it learns something."""
 
     __slots__ = (
         "builder number key packets first_seq ack_seq next_seq size last peer early fills"
@@ -101,8 +101,8 @@ class DirectionBuilder:
         self.first: PacketBytes | None = None  # the packet where the frame in progress begins
 
     def open(self, context: Context) -> None:
-        """From now on, the builder decodes the frames itself. If no byte of this direction was seen, the next
-        one is taken for the first of a frame; using the summary proves this like everything else."""
+        """From now on, the builder decodes the frames itself. If no byte of this direction was seen, the
+        next one is taken for the first of a frame; using the summary proves this, too."""
         self.decoder = Decoder(
             context.sender, context.kind, payloads=self.builder.payloads, offset=self.at
         )

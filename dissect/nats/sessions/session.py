@@ -1,12 +1,12 @@
-"""One session: counts what both sides send, and remembers what tells how it went.
+"""One session: counts the frames of both sides, and keeps the facts from which its row is made.
 
-`add` is called for every batch of frames, so it costs a look-up and a count a frame; what an operation
-means beyond that is in `_ACTIONS`. Subscriptions and requests are followed in any case, for the counts of
-the session are those of the rows; rows of them are made only where they are wanted.
+`add` is called for every batch of frames, so it costs a look-up and a count per frame; `_ACTIONS` has
+everything else that an operation means. Subscriptions and requests are always followed, because the row of
+the session counts them; rows of them are made only for requested tables.
 
-To add something that counts for each message, add it in three places: an action here, `SessionDelta` (the
-sum of many messages, which Spark's stages pass on instead of the messages), and `Session.add_delta`, which
-applies the sum. `test_a_sum_is_worth_its_frames` fails where one is forgotten: it compares whole rows.
+To count something new per message, change three places: an action here, `SessionDelta` (the sum of many
+messages, which Spark's stages pass on instead of messages), and `Session.add_delta`, which applies the sum.
+`test_a_sum_is_worth_its_frames` compares whole rows, so it fails if one place is forgotten.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _ORIGINATOR = Direction.ORIGINATOR
 _OPERATIONS = (Connect, Pub, HPub, Sub, Unsub)  # what a verbose client gets a +OK for
 
 
-# What peers call themselves: any text, so also a URL with a password.
+# Names that peers choose: any text, so perhaps a URL with a password.
 _PEER_NAMES = (
     "client_name client_lang client_version server_name server_version cluster remote_name"
     " remote_cluster account user user_name"
@@ -72,10 +72,11 @@ _PEER_NAMES = (
 
 
 class Session:
-    """Takes batches with `add` and oddities with `note`, then `finish`; `fill` writes what they amount to.
+    """Call `add` for batches and `note` for anomalies, then `finish`; `fill` writes the columns of the
+    session's row.
 
-    `rows` are those of `tables` (subscriptions, requests) that are complete, `notes` the oddities that it
-    found itself; who takes them empties the lists. With `redact` texts do not repeat secrets.
+    `rows` has completed rows of `tables` (subscriptions, requests), `notes` the anomalies that the session
+    found itself; the caller takes them and empties the lists. With `redact`, texts do not repeat secrets.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Session:
         self._is_over = False
 
     def add(self, batch: Batch) -> None:
-        """Takes the frames that one packet completed."""
+        """Adds the frames that one packet completed."""
         side = self._originator if batch.direction is _ORIGINATOR else self._responder
         self._batch = batch
         ts_ns = batch.ts_ns
@@ -123,12 +124,13 @@ class Session:
             side.last_error = None
 
     def __getstate__(self) -> dict[str, object]:
-        """The batch that was taken last is no part of it."""
+        """Leaves out the latest batch."""
         return {name: value for name, value in self.__dict__.items() if name != "_batch"}
 
     def add_delta(self, direction: Direction, delta: SessionDelta) -> bool:
-        """As `add`, for many batches of one side. False, and nothing was done, where it is not sure that
-        their order does not matter: among themselves, and to what the other side said meanwhile."""
+        """Adds the sums of many batches of one side. Returns False, and changes nothing, unless it is
+        certain that their order does not matter, neither among themselves nor with frames that the other
+        side sent in between."""
         side = self._originator if direction is _ORIGINATOR else self._responder
         if delta.largest > self._max_payload or not self._requests.is_none(delta.subjects):
             return False
@@ -148,22 +150,22 @@ class Session:
         return True
 
     def note(self, note: Note) -> None:
-        """Takes an oddity. Where frames are missing, PINGs and PONGs no longer pair."""
+        """Counts an anomaly that framing found. After missing frames, PINGs and PONGs no longer pair."""
         self._anomalies[note.anomaly.value] += 1
         self._has_holes = True
         self._originator.pings.reset()
         self._responder.pings.reset()
 
     def recharge(self) -> None:
-        """The budget is another one, which knows nothing of what is remembered here."""
+        """Charges a new quota for the entries of this session."""
         self._requests.recharge()
         for side in (self._originator, self._responder):
             side.subscriptions.recharge()
             side.interest.recharge()
 
     def finish(self, ended_ns: int | None, handshake: bool) -> None:
-        """Nothing more comes. `ended_ns` is when the connection ended, None if that was not captured;
-        `handshake` whether its beginning was."""
+        """Ends the session. `ended_ns` is when the connection ended, None if that was not captured;
+        `handshake` is whether its beginning was captured."""
         if self._is_over:
             return
         self._is_over = True
@@ -224,7 +226,7 @@ class Session:
             self.rows.append(subscription_row(self._session, direction, sub))
 
     def _add_note(self, place: FramePosition, anomaly: Anomaly, size: int, text: str) -> None:
-        """Notes what is odd about a frame, or about what was remembered until then."""
+        """Adds an anomaly of a frame, or of the entries stored so far."""
         direction, ts_ns, number, capture, offset = place
         self._anomalies[anomaly.value] += 1
         self.notes.append(Note(direction, ts_ns, number, capture, anomaly, offset, size, text))
@@ -239,7 +241,8 @@ class Session:
         self._add_note(place, Anomaly.FORGOTTEN, 0, text)
 
     def _check_answers(self) -> None:
-        """Where all was captured, there are not more answers than questions."""
+        """Checks, if everything was captured, that there are not more +OKs and PONGs than operations and
+        PINGs."""
         originator, responder = self._originator, self._responder
         unasked = self._oks.unasked(originator.count(_OPERATIONS))
         if unasked:
