@@ -18,6 +18,7 @@ from .arguments import (
 from .bench import bench
 from .pubsub import pub, reply, request, rtt, sub
 from .reporting import ENVIRONMENT
+from .stream_sub import STARTS, start
 
 __all__ = ["make_parser"]
 
@@ -92,6 +93,14 @@ def _add_listening(command: Commands) -> None:
         )
         with_count(added, "end after so many")
         add_form(added)
+    subscriber.add_argument("--stream", metavar="NAME", help="those that this stream has stored")
+    subscriber.add_argument(
+        "--start",
+        type=start,
+        default="all",
+        metavar="WHERE",
+        help=f"with --stream: {', '.join(STARTS)}, a sequence, or a time (all)",
+    )
     add_data(replier, None, "the answer; without it, what the request brought")
 
 

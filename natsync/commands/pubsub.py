@@ -15,6 +15,7 @@ from ..errors import Error, NextMsgTimeoutError
 from ..message import Msg
 from .output import show
 from .reporting import Reporter
+from .stream_sub import sub_stream
 
 __all__ = ["DONE", "FAILED", "pub", "read_data", "reply", "request", "rtt", "sub"]
 
@@ -72,7 +73,9 @@ def rtt(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def sub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Prints messages."""
+    """Prints messages: those that are published from now on, or those of a stream."""
+    if args.stream:
+        return DONE if sub_stream(nc, args, reporter) and not reporter.failed else FAILED
     return _listen(nc, args, reporter, lambda msg: None)
 
 
