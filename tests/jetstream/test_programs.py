@@ -1,0 +1,132 @@
+"""Whole programs: at the interpreter's exit, after a fork, and interrupted by signals."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from textwrap import dedent
+from time import monotonic
+
+import pytest
+
+from natsync.jetstream import JetStream
+
+from tests.jetstream.streams import durable, filled
+from tests.support.servers import NatsServer
+
+pytestmark = pytest.mark.server
+
+BEGIN = """
+import os, signal, sys, threading
+import natsync
+from natsync.jetstream import MessagesClosedError
+nc = natsync.connect(sys.argv[1])
+js = nc.jetstream()
+consumer = js.consumer(sys.argv[2], "c")
+"""
+
+
+def program(server: NatsServer, stream: str, code: str) -> list[str]:
+    """The lines that a program prints, which must end well and say nothing else."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::ResourceWarning", "-c", BEGIN + dedent(code)]
+        + [server.url, stream],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.fixture
+def stream(js: JetStream, stream_name: str) -> str:
+    durable(filled(js, stream_name, 10))
+    return stream_name
+
+
+def test_exit_while_messages_are_handled(js_server: NatsServer, stream: str) -> None:
+    begun = monotonic()
+    lines = program(
+        js_server,
+        stream,
+        """
+        begun = threading.Event()
+        consumer.consume(lambda msg: (begun.set(), threading.Event().wait(60)), workers=2)
+        js.ordered_consumer(sys.argv[2]).consume(lambda msg: None)
+        messages = consumer.messages()
+        begun.wait(10)
+        print("ends")
+        """,
+    )
+    assert lines == ["ends"]
+    assert monotonic() - begun < 10
+
+
+def test_a_forked_child_fetches_on_a_connection_of_its_own(
+    js_server: NatsServer, stream: str
+) -> None:
+    lines = program(
+        js_server,
+        stream,
+        """
+        print(len(consumer.fetch(2)), flush=True)
+        messages = consumer.messages(max_msgs=2)
+        messages.next(10)
+        ordered = js.ordered_consumer(sys.argv[2])
+        ordered.next(10)
+        consuming = consumer.consume(lambda msg: threading.Event().wait(9), max_msgs=1)
+        child = os.fork()
+        if not child:
+            try:
+                messages.next(1)
+            except natsync.ForkedError:
+                print("the parent's", flush=True)
+            try:
+                ordered.next(1)
+            except natsync.ForkedError:
+                print("the parent's", flush=True)
+            consuming.stop()
+            print(len(consumer.fetch(2)), flush=True)
+            ordered = js.ordered_consumer(sys.argv[2])
+            print(len(ordered.fetch(10)), flush=True)
+            nc.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        print(messages.next(10).metadata.stream_seq)
+        print(ordered.next(10).metadata.stream_seq)
+        nc.close()
+        """,
+    )
+    assert lines == ["2", "the parent's", "the parent's", "2", "10", "4", "2"]
+
+
+@pytest.mark.parametrize("what", ["messages", "ordered", "fetch"])
+def test_a_signal_handler_ends_it(js_server: NatsServer, stream: str, what: str) -> None:
+    lines = program(
+        js_server,
+        stream,
+        f"""
+        reader = {{
+            "messages": lambda: consumer.messages(),
+            "ordered": lambda: js.ordered_consumer(sys.argv[2]).messages(),
+            "fetch": lambda: None,
+        }}["{what}"]()
+        """
+        """
+        def stop(*_):
+            if reader:
+                reader.stop()
+            else:
+                raise SystemExit(0)
+        signal.signal(signal.SIGTERM, stop)
+        threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGTERM]).start()
+        seen = 0
+        for msg in reader or iter(lambda: consumer.fetch(100, timeout=20), None):
+            seen += 1
+        print(seen)
+        """,
+    )
+    assert lines == ([] if what == "fetch" else ["10"])
