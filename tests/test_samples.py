@@ -28,6 +28,7 @@ nats_sent_total{error="NoRespondersError",operation="request",subject="nobody.li
     "drain": "1000 jobs done, closed\n",
     "futures": "0 1 4 9 16 25 36 49\nnorth south\nno responders on nobody.listens.here\n",
     "handler_context": "4\n",
+    "consume": "10 11 89\nagain: 10\n0 left\n25 [3, 7, 11, 15, 19]\n",
     "key_value": "['blue', 'green']\ncount 3\ncolour green\ncount 3\ncolour DEL 7\n{'count': b'3'}\n",
     "object_store": "1024000 bytes in 8 chunks\nb'\\x00\\x01\\x02\\x03'\nTrue\n"
     "['2026/report.bin', 'latest'] 1024000\n"

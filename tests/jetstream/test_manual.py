@@ -13,8 +13,28 @@ from dataclasses import fields
 import pytest
 
 import natsync.jetstream
-from natsync.jetstream import AtomicBatch, FastBatch, JetStream, Stream, configs, errors, infos
+from natsync.jetstream import (
+    AtomicBatch,
+    ConsumeContext,
+    Consumer,
+    FastBatch,
+    JetStream,
+    JetStreamMsg,
+    MessageBatch,
+    Messages,
+    MsgMetadata,
+    OrderedConsumer,
+    OrderedMessages,
+    PushConsumer,
+    PushMessages,
+    Stream,
+    configs,
+    consume_errors,
+    errors,
+    infos,
+)
 from natsync.jetstream.publishing import PublishOptions
+from natsync.jetstream.pull import PullOptions
 
 from tests.support.paths import ROOT
 from tests.support.servers import NatsServer
@@ -26,15 +46,20 @@ ALIASES = {name for name in configs.__all__ if not inspect.isclass(getattr(confi
 
 
 def test_every_class_is_told_of() -> None:
-    for module in (configs, errors, infos):
+    for module in (configs, consume_errors, errors, infos):
         public = {*module.__all__} - ALIASES - {"api_error"}
         assert public - TOLD == set(), module.__name__
         assert public <= {*natsync.jetstream.__all__}
 
 
-@pytest.mark.parametrize("kind", [JetStream, Stream, AtomicBatch, FastBatch])
+READERS = [Consumer, Messages, MessageBatch, ConsumeContext, JetStreamMsg, MsgMetadata]
+READERS += [OrderedConsumer, OrderedMessages, PushConsumer, PushMessages]
+
+
+@pytest.mark.parametrize("kind", [JetStream, Stream, AtomicBatch, FastBatch, *READERS])
 def test_every_method_is_told_of(kind: type) -> None:
-    elsewhere = "key_value object_store ordered push"  # chapters of their own
+    elsewhere = "key_value object_store"  # chapters of their own
+    assert kind.__name__ in TOLD
     public = {
         name
         for name in vars(kind)
@@ -44,7 +69,8 @@ def test_every_method_is_told_of(kind: type) -> None:
 
 
 def test_every_option_and_field_is_told_of() -> None:
-    assert set(PublishOptions.__annotations__) - TOLD == set()
+    for options in (PublishOptions, PullOptions):
+        assert set(options.__annotations__) - TOLD == set()
     for config in (configs.StreamConfig, configs.ConsumerConfig):
         told_of = {item.name for item in fields(config)} - {"extra", "_exact"}
         assert told_of - TOLD - {"direct", "sourcing"} == set()  # which only servers set
