@@ -26,7 +26,6 @@ from typing import Annotated, ClassVar, TypeVar, get_args, get_type_hints
 from .errors import ProtocolError
 
 __all__ = [
-    "ACKS",
     "Ack",
     "CloseRequest",
     "CloseResponse",
@@ -50,9 +49,6 @@ __all__ = [
 DISCOVER = "_STAN.discover"
 """Where a client connects: `_STAN.discover.CLUSTER`, unless the server was configured with another prefix.
 The answer names all other subjects of the server."""
-ACKS = "_STAN.acks"
-"""Where clients have their PubAcks sent: `_STAN.acks.` and a unique token, one a connection."""
-
 
 _CHANNEL = re.compile(r"[^ \t\r\n.*>/]+(?:\.[^ \t\r\n.*>/]+)*")
 

@@ -78,15 +78,15 @@ class StreamingConnection:
         """Whether it was closed, or is lost."""
         return self._session.ended is not None
 
-    def publish(self, channel: str, data: Data = b"", *, timeout: float | None = None) -> str:
+    def publish(self, channel: str, data: Data = b"") -> str:
         """Sends `data` to `channel`, and returns the message's guid when the server has stored it.
 
-        `timeout` is the connection's `pub_ack_wait` unless given. Raises InvalidChannelError, RefusedError
-        (limits of the store), MaxPayloadError; PubAckTimeoutError, or ConnectionReconnectingError where the
-        NATS connection breaks meanwhile: the server may have stored it; NoRespondersError where no
-        streaming server is there at the moment; ConnectionLostError, ConnectionClosedError.
+        Raises InvalidChannelError, RefusedError (limits of the store), MaxPayloadError; PubAckTimeoutError
+        after the connection's `pub_ack_wait`, or ConnectionReconnectingError where the NATS connection
+        breaks meanwhile: the server may have stored it; NoRespondersError where no streaming server is there
+        at the moment; ConnectionLostError, ConnectionClosedError.
         """
-        return self._publisher.publish(channel, data, timeout)
+        return self._publisher.publish(channel, data)
 
     def publish_async(self, channel: str, data: Data = b"") -> PubAckFuture:
         """Sends `data` to `channel`, and returns a future, whose `result` returns and raises what `publish`

@@ -12,12 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ..core import Core
-from ..errors import (
-    BadSubscriptionError,
-    ConnectionClosedError,
-    Error,
-    NextMsgTimeoutError,
-)
+from ..errors import ConnectionClosedError, Error, NextMsgTimeoutError
 from ..message import is_no_responders
 from ..protocol import ProtocolError
 from ..protocol.streaming import Ping, PingResponse
@@ -29,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Liveness"]
 
 Lose = Callable[[str], None]
-"""Called with the reason why the connection is lost."""
+"""Called with the reason why the connection is lost; also after it was closed, which it knows."""
 
 
 class Liveness:
@@ -72,9 +67,7 @@ class Liveness:
             except NextMsgTimeoutError:
                 due += told.ping_interval
                 lost = self._ping(told.ping_requests, ping, told.ping_max_out)
-            except BadSubscriptionError:
-                return
-            except ConnectionClosedError as error:
+            except Error as error:  # closed by us, or with the NATS connection; or refused
                 lost = str(error)
             if lost:
                 lose(lost)

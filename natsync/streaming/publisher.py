@@ -71,15 +71,14 @@ class Publisher:
         self._prefix = secrets.token_urlsafe(12)
         self._numbers = count(1)
 
-    def publish(self, channel: str, data: Data, timeout: float | None) -> str:
+    def publish(self, channel: str, data: Data) -> str:
         """Sends a message, and returns its guid when the server has stored it."""
-        wait = self._ack_wait if timeout is None else timeout
         guid, subject, wire = self._encode(channel, data)
         try:
-            reply = self._session.nc.request(subject, wire, timeout=wait)
+            reply = self._session.nc.request(subject, wire, timeout=self._ack_wait)
         except RequestTimeoutError as error:
             self._session.check()
-            raise PubAckTimeoutError(channel, guid, wait) from error
+            raise PubAckTimeoutError(channel, guid, self._ack_wait) from error
         except Error:
             self._session.check()
             raise

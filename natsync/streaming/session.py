@@ -85,7 +85,7 @@ def open_session(
     Raises OptionError, UnknownClusterError, DuplicateClientError and other RefusedErrors, ResponseError.
     """
     if not is_channel(cluster_id):  # it is a part of subjects
-        raise OptionError("cluster_id", f"{cluster_id!r} is none")
+        raise OptionError("cluster_id", f"{cluster_id!r} cannot be a part of a subject")
     if not _CLIENT_ID.fullmatch(client_id):
         raise OptionError("client_id", f"{client_id!r} is not only letters, digits, - and _")
     conn_id = secrets.token_urlsafe(16).encode()

@@ -156,6 +156,17 @@ def test_a_nats_connection_that_is_closed_is_the_end(streaming_server: Streaming
     sc.close()
 
 
+def test_a_nats_connection_that_is_drained_is_the_end(streaming_server: StreamingServer) -> None:
+    lost: SimpleQueue[streaming.ConnectionLostError] = SimpleQueue()
+    nc = natsync.connect(streaming_server.url)
+    sc = streaming.connect(CLUSTER, "drained", nc=nc, on_connection_lost=lost.put)
+    nc.drain()
+    assert lost.get(timeout=10).reason
+    with pytest.raises(streaming.ConnectionLostError):
+        sc.publish("drained")
+    sc.close()
+
+
 def test_a_server_that_has_forgotten_the_client(server: NatsServer) -> None:
     """It lost its memory: the answer to the next ping says so."""
     lost: SimpleQueue[streaming.ConnectionLostError] = SimpleQueue()

@@ -105,8 +105,6 @@ def test_no_acknowledgement_in_time(fake: FakeStreaming, server: NatsServer) -> 
     with streaming.connect("fake", "me", servers=server.url, pub_ack_wait=0.1) as sc:
         with pytest.raises(streaming.PubAckTimeoutError, match="on a within 0.1 s"):
             sc.publish("a")
-        with pytest.raises(streaming.PubAckTimeoutError, match="on a within 0.05 s"):
-            sc.publish("a", timeout=0.05)
         future = sc.publish_async("a")
         with pytest.raises(streaming.PubAckTimeoutError) as caught:
             future.result(10)

@@ -24,7 +24,7 @@ def publish(sc: streaming.StreamingConnection, channel: str, data: bytes) -> Non
     until = time.monotonic() + 40
     while True:
         try:
-            sc.publish(channel, data, timeout=2)
+            sc.publish(channel, data)
             return
         except (natsync.ConnectionReconnectingError, natsync.NoRespondersError, TimeoutError):
             assert time.monotonic() < until, f"{channel} is not acknowledged"
@@ -39,7 +39,12 @@ def test_a_session_outlives_a_restart_with_its_store(
     running = start_streaming_server(nats_url="" if embedded else server.url)
     lost: SimpleQueue[natsync.Error] = SimpleQueue()
     with streaming.connect(
-        CLUSTER, "me", servers=running.url, ping_interval=1, on_connection_lost=lost.put
+        CLUSTER,
+        "me",
+        servers=running.url,
+        pub_ack_wait=2.0,
+        ping_interval=1,
+        on_connection_lost=lost.put,
     ) as sc:
         durable = sc.subscribe("a", durable="d", start=StartPosition.FIRST)
         plain = sc.subscribe("a", start=StartPosition.FIRST)
@@ -64,11 +69,11 @@ def test_a_stalled_server_is_waited_for(
     server: NatsServer, start_streaming_server: StartStreamingServer
 ) -> None:
     running = start_streaming_server(nats_url=server.url, store="MEMORY")
-    with streaming.connect(CLUSTER, "me", servers=server.url) as sc:
+    with streaming.connect(CLUSTER, "me", servers=server.url, pub_ack_wait=1.0) as sc:
         sub = sc.subscribe("a")
         running.stall()
         with pytest.raises(streaming.PubAckTimeoutError):
-            sc.publish("a", b"1", timeout=0.2)
+            sc.publish("a", b"1")
         future = sc.publish_async("a", b"2")
         running.resume()
         assert future.result(20) == future.guid
@@ -110,7 +115,9 @@ def test_a_cluster_whose_leader_dies(server: NatsServer) -> None:
             each.start("server.*(leader|follower|Recovering)|Recovering")
         leader = wait_leader(cluster)
         sc = stack.enter_context(
-            streaming.connect(CLUSTER, "me", servers=server.url, on_connection_lost=lost.put)
+            streaming.connect(
+                CLUSTER, "me", servers=server.url, pub_ack_wait=2.0, on_connection_lost=lost.put
+            )
         )
         sc.subscribe("a", handler=came.put, start=StartPosition.FIRST)
         for number in range(1, 101):
