@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -78,6 +78,8 @@ def connect(
     ignore_auth_errors: bool = False,
     reconnect_after_fork: bool = True,
     select_server: SelectServer | None = None,
+    websocket_headers: Mapping[str, str] | None = None,
+    websocket_compression: bool = False,
     inbox_prefix: str = "_INBOX",
     handler_context: HandlerContext | None = None,
     on_error: Callable[[Error], None] | None = None,
@@ -93,7 +95,8 @@ def connect(
     all options.
 
     `servers` is a URL, several URLs separated by commas, or a list:
-    `nats://[user:password@|token@]host[:port]`, or `tls://` to demand TLS. Blocks for at most
+    `nats://[user:password@|token@]host[:port]`, or `tls://` to demand TLS; `ws://` and `wss://` for a
+    WebSocket, which may have a path. Blocks for at most
     `connect_timeout` seconds, for all steps and all servers together. Raises ConnectError (or
     ConnectTimeoutError) with the step that failed, AuthorizationError, CredentialsError,
     SecureConnWantedError, NoServersError if several servers failed, OptionError for invalid arguments, and
@@ -144,6 +147,8 @@ def connect(
         ignore_auth_errors=ignore_auth_errors,
         reconnect_after_fork=reconnect_after_fork,
         select_server=select_server,
+        websocket_headers=dict(websocket_headers or {}),
+        websocket_compression=websocket_compression,
         inbox_prefix=inbox_prefix,
         handler_context=handler_context,
         callbacks=Callbacks(

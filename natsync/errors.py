@@ -54,6 +54,7 @@ STEPS = {
     "dns": "looking up the name",
     "tcp": "opening the TCP connection",
     "tls": "the TLS handshake",
+    "websocket": "opening the WebSocket",
     "info": "waiting for INFO",
     "connect": "waiting for the answer to CONNECT",
 }
@@ -80,8 +81,8 @@ class CredentialsError(Facts):
 
 
 class ConnectError(Facts, ConnectionError):
-    """Connecting to `server` (host:port) failed in the step `auth`, `dns`, `tcp`, `tls`, `info` or
-    `connect`."""
+    """Connecting to `server` (host:port) failed in the step `auth`, `dns`, `tcp`, `tls`, `websocket`, `info`
+    or `connect`."""
 
     server: str
     step: str

@@ -1,13 +1,13 @@
 """The options of a connection with their defaults, and the URLs of servers.
 
 Invalid values raise `OptionError`; no text and no `repr` here shows a password or token. URLs have the
-scheme `nats://` or `tls://`, or none. Defaults follow nats.go where it has one (nats.go:
+scheme `nats://`, `tls://`, `ws://` or `wss://`, or none. Defaults follow nats.go where it has one (nats.go:
 GetDefaultOptions).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from enum import Enum
@@ -78,6 +78,8 @@ class Server:
     token: str = field(default="", repr=False)
     tls: bool = False
     tls_name: str = ""
+    path: str = ""
+    """Of a WebSocket, from the first `/` on; empty: plain TCP."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -110,7 +112,12 @@ def parse_servers(servers: str | Iterable[str]) -> tuple[Server, ...]:
     found = tuple(_parse_server(url.strip()) for url in urls if url.strip())
     if not found:
         raise OptionError("servers", "the list is empty")
+    if len({bool(server.path) for server in found}) > 1:
+        raise OptionError("servers", "WebSocket URLs and others cannot be mixed")
     return found
+
+
+_PORTS = {"nats": DEFAULT_PORT, "tls": DEFAULT_PORT, "ws": 80, "wss": 443}
 
 
 def _parse_server(url: str) -> Server:
@@ -120,22 +127,23 @@ def _parse_server(url: str) -> Server:
     if not mark:
         scheme, rest = "nats", url
     scheme = scheme.lower()
-    if scheme in ("ws", "wss"):
-        raise OptionError("servers", f"scheme {scheme}:// is not supported by this version")
-    if scheme not in ("nats", "tls"):
-        raise OptionError("servers", f"unknown scheme {scheme!r}: use nats:// or tls://")
+    if scheme not in _PORTS:
+        raise OptionError("servers", f"unknown scheme {scheme!r}: use one of {', '.join(_PORTS)}")
+    is_websocket = scheme in ("ws", "wss")
     try:
         parts = urlsplit(f"nats://{rest}")
         host, port = parts.hostname, parts.port
     except ValueError:
         raise OptionError("servers", "a URL has an invalid host or port") from None
-    if not host or port == 0 or parts.path not in ("", "/") or parts.query or parts.fragment:
+    is_plain = parts.path in ("", "/") and not parts.query
+    if not host or port == 0 or not (is_plain or is_websocket) or parts.fragment:
         raise OptionError("servers", "a URL must have the form nats://[user:password@]host[:port]")
     user, password = unquote(parts.username or ""), parts.password
-    tls = scheme == "tls"
-    if password is None:
-        return Server(host, port or DEFAULT_PORT, token=user, tls=tls)
-    return Server(host, port or DEFAULT_PORT, user, unquote(password), tls=tls)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "") if is_websocket else ""
+    if not path.isprintable() or not path.isascii() or " " in path:
+        raise OptionError("servers", "the path of a URL must be printable ASCII without blanks")
+    login = ("", "", user) if password is None else (user, unquote(password), "")
+    return Server(host, port or _PORTS[scheme], *login, tls=scheme in ("tls", "wss"), path=path)
 
 
 HandlerContext = Callable[[Msg], AbstractContextManager[object]]
@@ -203,6 +211,8 @@ class Options:
     ignore_auth_errors: bool = False
     reconnect_after_fork: bool = True
     select_server: SelectServer | None = None
+    websocket_headers: Mapping[str, str] = field(default_factory=dict)
+    websocket_compression: bool = False
     inbox_prefix: str = "_INBOX"
     handler_context: HandlerContext | None = None
     callbacks: Callbacks = field(default_factory=Callbacks)
@@ -215,6 +225,7 @@ class Options:
         if not (self.tls is None or isinstance(self.tls, TLS)):
             kind = type(self.tls).__name__
             raise TypeError(f"tls must be bool or natsync.TLS, not {kind}: see TLS(context=...)")
+        check_headers(self.websocket_headers)
         for name in _TIMES:
             seconds = getattr(self, name)
             if callable(seconds) and name == "reconnect_wait":
@@ -239,6 +250,18 @@ class Options:
     def wants_tls(self) -> bool:
         """Whether every connection must use TLS: one tls:// URL is enough."""
         return self.tls is not None or any(server.tls for server in self.servers)
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Raises OptionError for headers that an HTTP request cannot carry."""
+    if headers:
+        import re  # most programs do without
+    for name, value in headers.items():
+        check_text(**{"a name in websocket_headers": name, "a value in websocket_headers": value})
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            raise OptionError("websocket_headers", f"{name!r} is no name of a header")
+        if not value.isascii() or not value.isprintable():
+            raise OptionError("websocket_headers", f"the value of {name} must be printable ASCII")
 
 
 _TIMES = (

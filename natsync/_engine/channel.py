@@ -74,6 +74,12 @@ class Channel:
         self._room = _ROOM  # for what the next read brings
         self._more = False  # whether the last read left something for sure
 
+    def begin(self, data: bytes) -> None:
+        """Acts on what came with the making of the transport."""
+        if data:
+            self.in_bytes += len(data)
+            self._act(self.engine.receive(data, monotonic()))
+
     def push(self) -> None:
         """Sends what there is, as far as it goes now."""
         if not self._has_work:

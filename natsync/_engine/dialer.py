@@ -5,16 +5,22 @@ Everything here waits on the loop, so that `close` ends it; it is for the loop's
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 from time import monotonic
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..tls import TLS
 from .loop import Loop
 from .transport import Address, Transport, is_numeric, resolve
 
+if TYPE_CHECKING:
+    from .websocket import Upgrade
+
 __all__ = ["Dialer"]
+
+_READ_BYTES = 64 << 10
 
 _T = TypeVar("_T")
 
@@ -67,6 +73,32 @@ class Dialer:
             if monotonic() >= until:
                 raise TimeoutError
             self._loop.wait(until, transport.wants_write)
+
+    def upgrade(
+        self, make: Callable[[], Upgrade], until: float, check: Callable[[], None]
+    ) -> bytes:
+        """Makes a WebSocket of the connection; returns what the server has said in it already. Raises as
+        `dial` does."""
+        from .websocket import WebSocketTransport
+
+        transport = self._loop.transport
+        assert transport
+        upgrade = make()
+        unsent, rest = memoryview(upgrade.request), None
+        while rest is None:
+            if unsent:
+                unsent = unsent[transport.write(unsent) :]
+            data = transport.read(_READ_BYTES)
+            if data == b"":
+                raise ConnectionResetError(errno.ECONNRESET, "the server closed the connection")
+            rest = upgrade.feed(data) if data else None
+            if rest is None:
+                check()
+                if monotonic() >= until:
+                    raise TimeoutError
+                self._loop.wait(until, bool(unsent) or transport.wants_write)
+        self._loop.transport = made = WebSocketTransport(transport, upgrade.compresses, rest)
+        return made.read_rest()
 
     def run_blocking(self, call: Callable[[], _T], until: float, check: Callable[[], None]) -> _T:
         """What `call` returns, which may block and so is made on a thread of its own. Nothing is read

@@ -227,8 +227,9 @@ class Supervisor:
         )
         self._step = "tcp"
         self._dialer.dial(addresses, deadline, self.seat.check_closing)
-        if tls.handshake_first:
+        if tls.handshake_first or server.path and (server.tls or options.tls):
             self._secure(tls, server, deadline)
+        greeting = self._upgrade(server, deadline) if server.path else b""
         engine = Engine(
             str(server),
             lambda info: self._ask(
@@ -237,9 +238,10 @@ class Supervisor:
             options.ping_interval,
             options.max_pings_out,
             options.wants_tls or server.tls,
-            tls.handshake_first,
+            tls.handshake_first or bool(server.path),
         )
         self.seat.channel = Channel(self.loop, self.outbound, engine, self._act, self.router)
+        self.seat.channel.begin(greeting)
         while engine.phase is not Phase.OPEN:
             self._step = engine.phase.value
             self.seat.check_closing()
@@ -256,6 +258,15 @@ class Supervisor:
             if engine.phase is Phase.SECURING and self._greeting:
                 self._secure(tls, server, deadline)
                 engine.secured(self._greeting)
+
+    def _upgrade(self, server: Server, deadline: float) -> bytes:
+        """Makes a WebSocket of the connection; returns what came in it already."""
+        from .websocket import Upgrade  # most programs do without
+
+        self._step = "websocket"
+        headers, compresses = self._options.websocket_headers, self._options.websocket_compression
+        make = partial(Upgrade, str(server), server.path, headers, compresses)
+        return self._dialer.upgrade(make, deadline, self.seat.check_closing)
 
     def _ask(self, call: Callable[[], _T], blocks: bool, deadline: float) -> _T:
         """What shows who we are, anew at every connect; not on this thread where the program's code

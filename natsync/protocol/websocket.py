@@ -16,6 +16,7 @@ from .errors import ProtocolError
 
 __all__ = [
     "FrameHead",
+    "FrameReader",
     "Opcode",
     "accept_key",
     "apply_mask",
@@ -92,6 +93,47 @@ def read_frame_head(data: bytes | bytearray) -> FrameHead | None:
         mask = bytes(data[at : at + 4])
         at += 4
     return FrameHead(at, opcode, final, compressed, mask, length)
+
+
+class FrameReader:
+    """The frames of one direction: `feed` it bytes in any pieces, and take whole frames with `read`.
+
+    Compressed messages are inflated, each on its own: servers never keep the context of the one before. A
+    frame or message of more than `limit` bytes is an error.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = bytearray()
+        self._message: bytearray | None = None  # a compressed one, in progress
+
+    def feed(self, data: bytes) -> None:
+        """Takes the next bytes."""
+        self._held += data
+
+    def read(self) -> tuple[Opcode, bytes] | None:
+        """The next frame: its opcode and payload; None: more bytes are needed. Raises ProtocolError. The
+        payload of a compressed message comes with its last frame."""
+        while True:
+            held = self._held
+            head = read_frame_head(held[:14])
+            if head is None:
+                return None
+            if head.length > self._limit:
+                raise ProtocolError(f"a WebSocket frame of {head.length} bytes")
+            end = head.size + head.length
+            if len(held) < end:
+                return None
+            payload = apply_mask(bytes(held[head.size : end]), head.mask)
+            del held[:end]
+            if head.opcode.is_control or not (head.compressed or self._message is not None):
+                return head.opcode, payload
+            self._message = (self._message or bytearray()) + payload
+            if len(self._message) > self._limit:
+                raise ProtocolError("a WebSocket message that is too long")
+            if head.final:
+                message, self._message = bytes(self._message), None
+                return head.opcode, inflate(message, self._limit)
 
 
 def apply_mask(data: bytes, mask: bytes, offset: int = 0) -> bytes:

@@ -49,8 +49,9 @@ def test_several_servers_keep_their_order() -> None:
         "nats://",
         "nats://:4222",
         f"http://u:{SECRET}@h",
-        f"ws://u:{SECRET}@h",
-        f"wss://{SECRET}@h",
+        f"ws://u:{SECRET}@h/a b",
+        f"wss://{SECRET}@h/#part",
+        f"ws://u:{SECRET}@h,nats://h",
         f"nats://u:{SECRET}@h:port",
         f"nats://u:{SECRET}@h:0",
         f"nats://u:{SECRET}@h:99999",
@@ -67,6 +68,19 @@ def test_a_bad_url_is_refused_without_its_secret(url: str) -> None:
     while error:
         assert SECRET not in str(error)
         error = error.__cause__
+
+
+def test_urls_of_websockets() -> None:
+    plain, secure = parse_servers("ws://u:p@h,wss://s@h:8443/nats/a?b=c")
+    assert (plain.port, plain.path, plain.tls, plain.user) == (80, "/", False, "u")
+    assert (secure.port, secure.path, secure.tls, secure.token) == (8443, "/nats/a?b=c", True, "s")
+    assert str(secure) == "h:8443"
+
+
+@pytest.mark.parametrize("headers", [{"a b": "x"}, {"A": "x\r\nB: y"}, {"A": "ü"}])
+def test_headers_that_no_request_can_carry(headers: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match="websocket_headers"):
+        Options(servers=parse_servers("ws://h"), websocket_headers=headers)
 
 
 def test_no_repr_shows_a_secret() -> None:

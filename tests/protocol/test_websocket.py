@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from natsync.protocol import ProtocolError
 from natsync.protocol.websocket import (
     FrameHead,
+    FrameReader,
     Opcode,
     accept_key,
     apply_mask,
@@ -49,6 +50,14 @@ def test_a_frame_that_is_built_can_be_read(payload: bytes, mask: bytes, compress
     assert head[1:] == (Opcode.BINARY, True, compressed, mask, len(payload))
     assert apply_mask(wire[head.size :], head.mask) == payload
     assert all(read_frame_head(wire[:size]) is None for size in range(head.size))
+
+
+@pytest.mark.parametrize("size", [126, 70_000])
+def test_a_long_length_may_come_in_pieces(size: int) -> None:
+    wire = build_frame(Opcode.BINARY, bytes(size))
+    head = read_frame_head(wire)
+    assert head and head.length == size
+    assert [read_frame_head(wire[:cut]) for cut in range(head.size)] == [None] * head.size
 
 
 @given(st.binary(max_size=64), st.integers(0, 64))
@@ -104,3 +113,34 @@ def test_a_bomb_is_inflated_up_to_the_limit() -> None:
     bomb = compressor.compress(bytes(32 << 20)) + compressor.flush(zlib.Z_SYNC_FLUSH)
     with pytest.raises(ProtocolError, match="more than 1000 bytes"):
         inflate(bomb[:-4], 1000)
+
+
+def test_frames_are_read_whole_and_messages_in_fragments() -> None:
+    data = deflate(b"PING\r\n" * 30)
+    wire = b"\x42\x03" + data[:3] + build_frame(Opcode.PING, b"p") + b"\x80"
+    wire += bytes([len(data) - 3]) + data[3:] + build_frame(Opcode.BINARY, b"PONG\r\n", MASK)
+    reader, found = FrameReader(1000), []
+    for byte in wire:
+        reader.feed(bytes([byte]))
+        if frame := reader.read():
+            found.append(frame)
+    assert found == [
+        (Opcode.PING, b"p"),
+        (Opcode.CONTINUATION, b"PING\r\n" * 30),
+        (Opcode.BINARY, b"PONG\r\n"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "wire, reason",
+    [
+        (build_frame(Opcode.BINARY, b"x" * 101), "frame of 101 bytes"),
+        (b"\x42\x3c" + b"x" * 60 + b"\x00\x3c" + b"x" * 60, "too long"),
+        (build_frame(Opcode.BINARY, deflate(b"x" * 101), b"", True), "inflates to more than 100"),
+    ],
+)
+def test_frames_and_messages_have_a_limit(wire: bytes, reason: str) -> None:
+    reader = FrameReader(100)
+    reader.feed(wire)
+    with pytest.raises(ProtocolError, match=reason):
+        reader.read()

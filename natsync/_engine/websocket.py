@@ -1,0 +1,186 @@
+"""NATS over WebSocket: the HTTP upgrade, and a transport that puts bytes into frames (RFC 6455, RFC 7692).
+
+The server's facts are those of server/websocket.go: clients mask their frames, messages are cut anywhere, and
+compressed ones never refer to each other.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+
+from ..protocol import ProtocolError
+from ..protocol.websocket import FrameReader, Opcode, accept_key, build_frame, deflate
+from .transport import Transport
+
+__all__ = ["Upgrade", "WebSocketTransport"]
+
+MOST_HEAD_BYTES = 16 << 10
+_MOST_FRAME_BYTES = (
+    64 << 20
+)  # the largest payload of a server (server/const.go: MAX_PAYLOAD_MAX_SIZE)
+_FRAME_BYTES = 64 << 10  # that are sent in one frame
+_LEAST_COMPRESSED = 64  # less is not worth it, as the server finds (server/websocket.go)
+_HEAD_END = b"\r\n\r\n"
+
+
+class Upgrade:
+    """The HTTP request that makes a WebSocket of a connection, and what the server answers.
+
+    `request` has its bytes. `feed` takes what the server says; it returns what follows the answer, or None
+    until that is complete. Raises OSError for an answer that refuses.
+    """
+
+    def __init__(self, host: str, path: str, headers: Mapping[str, str], compresses: bool) -> None:
+        self.compresses = False
+        """Whether both sides want permessage-deflate; known after the answer."""
+
+        self._key = b64encode(os.urandom(16)).decode()
+        self._answer = b""
+        lines = [
+            f"GET {path} HTTP/1.1",
+            f"Host: {host}",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            f"Sec-WebSocket-Key: {self._key}",
+            "Sec-WebSocket-Version: 13",
+        ]
+        if compresses:
+            parameters = "; server_no_context_takeover; client_no_context_takeover"
+            lines.append(f"Sec-WebSocket-Extensions: permessage-deflate{parameters}")
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self.request = "\r\n".join([*lines, "", ""]).encode("ascii")
+
+    def feed(self, data: bytes) -> bytes | None:
+        """Takes what the server says next."""
+        self._answer += data
+        head, end, rest = self._answer.partition(_HEAD_END)
+        if not end:
+            if len(self._answer) > MOST_HEAD_BYTES or not self._answer.startswith(
+                b"HTTP"[: len(self._answer)]
+            ):
+                raise _refused(self._answer.partition(b"\r\n")[0])
+            return None
+        status, *lines = head.split(b"\r\n")
+        fields = {
+            name.strip().lower(): value.strip()
+            for name, _, value in (line.decode("latin-1").partition(":") for line in lines)
+        }
+        if status.split(b" ")[1:2] != [b"101"]:
+            raise _refused(status)
+        if fields.get("sec-websocket-accept") != accept_key(self._key):
+            raise OSError(errno.EPROTO, "the server's answer to the WebSocket key is wrong")
+        self.compresses = "permessage-deflate" in fields.get("sec-websocket-extensions", "")
+        return rest
+
+
+class WebSocketTransport(Transport):
+    """A transport in WebSocket frames, on another transport. `rest` is what came after the upgrade."""
+
+    def __init__(self, inner: Transport, compresses: bool, rest: bytes) -> None:
+        self.wants_write = False
+        self._inner = inner
+        self._compresses = compresses
+        self._reader = FrameReader(_MOST_FRAME_BYTES)
+        self._reader.feed(rest)
+        self._unsent = b""  # of a frame
+        self._covers = 0  # bytes of the caller's that are in it
+        self._pong = b""  # to be sent after it
+        self._ended = False
+
+    def fileno(self) -> int:
+        return self._inner.fileno()
+
+    def read_rest(self) -> bytes:
+        """What came with the upgrade, without waiting for more."""
+        return self._payloads() or b""
+
+    def read(self, size: int) -> bytes | None:
+        """What has arrived; None when nothing has, no bytes at the end of the stream."""
+        if self._unsent or self._pong:
+            self._send()
+        data = self._inner.read(max(size, _FRAME_BYTES))
+        self._note_wants()
+        if data is None or self._ended:
+            return b"" if self._ended else None
+        if not data:
+            return b""
+        self._reader.feed(data)
+        found = self._payloads()
+        return b"" if self._ended and not found else found
+
+    @property
+    def sender(self) -> Callable[[memoryview], int] | None:
+        """None: frames have to be made."""
+        return None
+
+    def write(self, data: memoryview) -> int:
+        """Sends a frame of what comes first in `data`; returns its bytes when all of it is sent.
+
+        After 0 the same bytes must come again first: they are in a frame already.
+        """
+        if not self._covers:
+            piece = bytes(data[:_FRAME_BYTES])
+            compressed = self._compresses and len(piece) > _LEAST_COMPRESSED
+            payload = deflate(piece) if compressed else piece
+            # After the rest of a pong, if that is what is being sent.
+            self._unsent += build_frame(Opcode.BINARY, payload, os.urandom(4), compressed)
+            self._covers = len(piece)
+        if self._unsent:  # else a read has sent the rest of it
+            self._send()
+        if self._unsent:
+            return 0
+        covers, self._covers = self._covers, 0
+        return covers
+
+    def finish_writing(self) -> None:
+        """Tells the server that nothing more comes."""
+        self._inner.finish_writing()
+
+    def close(self) -> None:
+        """Says that the client goes (status 1000), if that fits at once, and ends the connection."""
+        if not self._unsent:
+            try:
+                payload = (1000).to_bytes(2, "big")
+                self._inner.write(memoryview(build_frame(Opcode.CLOSE, payload, os.urandom(4))))
+            except OSError:
+                pass  # it is gone
+        self._inner.close()
+
+    def _send(self) -> None:
+        """Sends what is left of a frame, or else a pong, as far as that goes now."""
+        if not self._unsent:
+            self._unsent, self._pong = self._pong, b""
+        while self._unsent:
+            sent = self._inner.write(memoryview(self._unsent))
+            if not sent:
+                break
+            self._unsent = self._unsent[sent:]
+        self._note_wants()
+
+    def _note_wants(self) -> None:
+        self.wants_write = self._inner.wants_write or bool(self._unsent or self._pong)
+
+    def _payloads(self) -> bytes | None:
+        """The payloads of the whole data frames that came; None: there was none."""
+        parts = []
+        try:
+            while (frame := self._reader.read()) is not None:
+                opcode, payload = frame
+                if opcode is Opcode.PING:
+                    self._pong = build_frame(Opcode.PONG, payload, os.urandom(4))
+                elif opcode is Opcode.CLOSE:
+                    self._ended = True
+                elif opcode is not Opcode.PONG:
+                    parts.append(payload)
+        except ProtocolError as error:
+            raise OSError(errno.EPROTO, error.reason) from error
+        self._note_wants()
+        return b"".join(parts) or None
+
+
+def _refused(status: bytes) -> OSError:
+    said = status[:80].decode("latin-1")
+    return OSError(errno.EPROTO, f"the server did not open a WebSocket, it said {said!r}")

@@ -1,0 +1,157 @@
+"""The client over WebSocket: plain, compressed, and in TLS, against a real server, with everything that it
+does over TCP."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import natsync
+from natsync import errors
+
+from tests.support.certificates import Authority
+from tests.support.proxy import Proxy
+from tests.support.servers import NatsServer
+
+pytestmark = pytest.mark.server
+TIMEOUT = 10.0
+FORMS = ["ws", "ws compressed", "wss", "wss compressed"]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[NatsServer]:
+    with NatsServer(
+        "websocket { listen: 127.0.0.1:-1, no_tls: true, compression: true }"
+    ) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def secure(authority: Authority) -> Iterator[NatsServer]:
+    paths = authority.issue("server", "localhost", "127.0.0.1")
+    section = f"tls {{ {paths.config} }}"
+    config = f"websocket {{ listen: 127.0.0.1:-1, compression: true, {section} }}"
+    with NatsServer(config) as server:
+        yield server
+
+
+@pytest.fixture(params=FORMS)
+def nc(
+    request: pytest.FixtureRequest, plain: NatsServer, secure: NatsServer, authority: Authority
+) -> Iterator[natsync.Client]:
+    scheme, *compressed = request.param.split()
+    server = secure if scheme == "wss" else plain
+    tls = natsync.TLS(ca_file=authority.cert) if scheme == "wss" else False
+    with natsync.connect(
+        f"{scheme}://127.0.0.1:{server.websocket_port}",
+        tls=tls,
+        websocket_compression=bool(compressed),
+    ) as client:
+        yield client
+
+
+def test_publish_subscribe_and_request(nc: natsync.Client) -> None:
+    with nc.subscribe("a.*") as sub:
+        nc.publish("a.b", b"hello", headers={"Tone": "warm"})
+        msg = sub.next_msg(TIMEOUT)
+        assert (msg.subject, msg.data, msg.headers["Tone"]) == ("a.b", b"hello", "warm")
+    with nc.subscribe("echo", handler=lambda msg: msg.respond(msg.data)):
+        assert nc.request("echo", b"x" * 300, timeout=TIMEOUT).data == b"x" * 300
+    with pytest.raises(errors.NoRespondersError):
+        nc.request("nobody", timeout=TIMEOUT)
+    assert nc.rtt(TIMEOUT) < TIMEOUT
+
+
+def test_large_and_many_messages(nc: natsync.Client) -> None:
+    noise = random.Random(3).randbytes(900_000)
+    with nc.subscribe("big") as sub:
+        nc.publish("big", noise)
+        nc.publish("big", bytes(900_000))
+        assert sub.next_msg(TIMEOUT).data == noise
+        assert sub.next_msg(TIMEOUT).data == bytes(900_000)
+    with nc.subscribe("many") as sub:
+        for number in range(5_000):
+            nc.publish("many", b"%d" % number)
+        assert [int(sub.next_msg(TIMEOUT).data) for _ in range(5_000)] == list(range(5_000))
+
+
+def test_requests_from_many_threads(nc: natsync.Client) -> None:
+    answers: list[bytes] = []
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            answers.append(nc.request("echo.threads", b"%d" % number, timeout=TIMEOUT).data)
+
+    with nc.subscribe("echo.threads", handler=lambda msg: msg.respond(msg.data), workers=2):
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(TIMEOUT)
+    assert sorted(answers) == sorted(b"%d" % number for number in range(6) for _ in range(20))
+
+
+def test_drain_handles_what_came(nc: natsync.Client) -> None:
+    taken: list[bytes] = []
+    nc.subscribe("drained", handler=lambda msg: taken.append(msg.data))
+    for number in range(200):
+        nc.publish("drained", b"%d" % number)
+    nc.flush(TIMEOUT)
+    nc.drain(TIMEOUT)
+    assert len(taken) == 200
+
+
+def test_a_lost_connection_is_made_again(plain: NatsServer) -> None:
+    again = threading.Event()
+    with (
+        Proxy("127.0.0.1", plain.websocket_port) as proxy,
+        natsync.connect(
+            proxy.url.replace("nats://", "ws://") + "/nats?team=shop",
+            reconnect_wait=0.01,
+            on_reconnect=again.set,
+        ) as nc,
+        nc.subscribe("kept") as sub,
+    ):
+        nc.flush(TIMEOUT)
+        proxy.cut(reset=True)
+        assert again.wait(TIMEOUT)
+        nc.publish("kept", b"after")
+        assert sub.next_msg(TIMEOUT).data == b"after"
+        assert nc.stats.reconnects == 1
+
+
+def test_the_programs_headers_are_sent(plain: NatsServer) -> None:
+    with NatsServer(
+        "websocket { listen: 127.0.0.1:-1, no_tls: true, token_cookie: pass }\n"
+        'authorization { token: "s3cret" }'
+    ) as server:
+        url = f"ws://127.0.0.1:{server.websocket_port}"
+        with natsync.connect(url, websocket_headers={"Cookie": "pass=s3cret"}) as nc:
+            nc.flush(TIMEOUT)
+        with pytest.raises(errors.AuthorizationError):
+            natsync.connect(url)
+
+
+def test_a_server_that_is_no_websocket(plain: NatsServer) -> None:
+    with pytest.raises(errors.ConnectError, match="opening the WebSocket: .*it said 'INFO"):
+        natsync.connect(f"ws://127.0.0.1:{plain.port}")
+    with pytest.raises(
+        errors.ConnectError, match="opening the WebSocket: .*it said .HTTP/1.1 200 OK"
+    ):
+        natsync.connect(f"ws://127.0.0.1:{plain.monitor_port}/varz")
+
+
+def test_a_server_with_tls_needs_wss(secure: NatsServer, tmp_path: Path) -> None:
+    with pytest.raises(errors.ConnectError):
+        natsync.connect(f"ws://127.0.0.1:{secure.websocket_port}", connect_timeout=5)
+    with pytest.raises(errors.ConnectError, match="TLS"):
+        natsync.connect(f"wss://127.0.0.1:{secure.websocket_port}", connect_timeout=5)
