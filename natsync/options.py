@@ -211,7 +211,7 @@ class Options:
     ignore_auth_errors: bool = False
     reconnect_after_fork: bool = True
     select_server: SelectServer | None = None
-    websocket_headers: Mapping[str, str] = field(default_factory=dict)
+    websocket_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     websocket_compression: bool = False
     inbox_prefix: str = "_INBOX"
     handler_context: HandlerContext | None = None
