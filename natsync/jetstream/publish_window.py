@@ -21,6 +21,7 @@ from ..message import Data, HeadersLike, Msg, is_no_responders
 from .api import API, Timeout, wait_time
 from .errors import NoStreamResponseError, TooManyStalledMsgsError
 from .publishing import (
+    ATTEMPT,
     RETRIED_WITH_ID,
     RETRY_WAIT,
     PubAck,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from .._engine.request_window import RequestWindow
 
 __all__ = ["PublishWindow"]
+
+_RETRIED = (NoRespondersError, RequestTimeoutError, *RETRIED_WITH_ID)
 
 
 class PublishWindow:
@@ -115,6 +118,7 @@ class _Identified:
         "_seconds",
         "_until",
         "_again",
+        "_patience",
     )
 
     def __init__(
@@ -135,10 +139,11 @@ class _Identified:
         self._seconds = seconds
         self._until = monotonic() + seconds
         self._again = again
+        self._patience = ATTEMPT
 
     def send(self) -> None:
         """Publishes it; raises what `Client.publish` raises."""
-        left = max(0.0, self._until - monotonic())
+        left = max(0.0, min(self._patience, self._until - monotonic()))
         self._window.request(
             self._subject, self._data, timeout=left, headers=self._headers
         ).add_done_callback(self._ended)
@@ -153,14 +158,13 @@ class _Identified:
         error = attempt.exception()
         if error is None:
             self.future.set_result(attempt.result())
-        elif isinstance(error, RequestTimeoutError):
-            self.future.set_exception(
-                RequestTimeoutError(self._subject, self._seconds, error.outage)
-            )
-        elif isinstance(error, (NoRespondersError, *RETRIED_WITH_ID)) and (
-            monotonic() + RETRY_WAIT < self._until
-        ):
+        elif isinstance(error, _RETRIED) and monotonic() + RETRY_WAIT < self._until:
+            if isinstance(error, RequestTimeoutError):
+                self._patience *= 2
             self._again(self._send_again)
+        elif isinstance(error, RequestTimeoutError):
+            late = RequestTimeoutError(self._subject, self._seconds, error.outage)
+            self.future.set_exception(late)
         else:
             self.future.set_exception(error)
 

@@ -32,6 +32,7 @@ from .errors import (
 from .schedule import Schedule, format_ttl
 
 __all__ = [
+    "ATTEMPT",
     "RETRIED_WITH_ID",
     "RETRY_WAIT",
     "PubAck",
@@ -46,6 +47,10 @@ RETRIES = 2
 RETRY_WAIT = 0.25
 """How often, and after how many seconds, a publish that nobody answers is tried again (nats.go:
 DefaultPubRetryWait)."""
+
+ATTEMPT = 2.0
+"""Seconds that the first attempt to publish a message with an id waits, each later one twice as long: a
+leader that was killed never answers what had reached it."""
 
 RETRIED_WITH_ID = (ConnectionReconnectingError, DuplicateMsgIdError, JetStreamUnavailableError)
 """The message may be stored; with an id it is not stored again."""
@@ -129,15 +134,18 @@ def publish(
     has_id = "msg_id" in options
     seconds = api.seconds(timeout)
     until = monotonic() + seconds
-    attempts = 0
+    attempts, patience = 0, ATTEMPT if has_id else seconds
     while True:
         try:
-            left = max(0.0, until - monotonic())
+            left = max(0.0, min(patience, until - monotonic()))
             return read_ack(
                 api.core.request(subject, data, timeout=left, headers=sent).data, subject
             )
         except RequestTimeoutError as error:
-            raise RequestTimeoutError(subject, seconds, error.outage) from None
+            if not has_id or monotonic() >= until:
+                raise RequestTimeoutError(subject, seconds, error.outage) from None
+            patience *= 2
+            continue
         except NoRespondersError as error:
             attempts += 1
             if attempts > RETRIES and not has_id or until < monotonic() + RETRY_WAIT:

@@ -253,3 +253,24 @@ def test_with_an_id_it_outlives_a_restart_of_the_server(
             future.result(5)
         server.start()
         assert js.publish(stream_name, msg_id="1").seq == 1
+
+
+def test_an_attempt_that_nobody_answers_is_made_again_with_an_id(
+    js: JetStream, js_client: natsync.Client, stream_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a leader that was killed with what had reached it."""
+    monkeypatch.setattr("natsync.jetstream.publishing.ATTEMPT", 0.02)
+    monkeypatch.setattr("natsync.jetstream.publish_window.ATTEMPT", 0.02)
+    asked = []
+
+    def answer_the_third(msg: Msg) -> None:
+        asked.append(msg)
+        if len(asked) == 3:
+            msg.respond(b'{"stream":"s","seq":9}')
+
+    with js_client.subscribe(stream_name, handler=answer_the_third):
+        assert js.publish(stream_name, msg_id="1").seq == 9
+        asked.clear()
+        assert js.publish_async(stream_name, msg_id="1").result(5).seq == 9
+        with pytest.raises(natsync.RequestTimeoutError, match=r"within 0\.2 s"):
+            js.publish(stream_name, msg_id="1", timeout=0.2)
