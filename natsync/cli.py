@@ -1,7 +1,7 @@
-"""The command line: `natsync pub | sub | request | reply | rtt | bench`.
+"""The command line: `natsync COMMAND`.
 
-Exit status: 0 done; 1 it failed (no connection, refused, no responders, no reply, messages missing or
-dropped); 2 wrong usage; 130 interrupted. An error is one line on stderr, without a traceback or a secret.
+Exit status: 0 done; 1 failed (no connection, refused, no responders, no reply, messages missing or dropped);
+2 wrong usage; 130 interrupted. An error is one line on stderr, without a traceback or a secret.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status; wrong usage raises SystemExit(2)."""
     args = make_parser(__version__).parse_args(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # what a terminal's encoding lacks
+        sys.stdout.reconfigure(errors="backslashreplace")  # for characters that the terminal lacks
     reporter = Reporter()
     try:
         return _run(args, reporter)
-    except (OptionError, ProtocolError) as error:  # the latter: a subject that cannot be sent
+    except (OptionError, ProtocolError) as error:  # ProtocolError: an invalid subject
         reporter.error(error)
         return USAGE
     except Error as error:
@@ -57,6 +57,6 @@ def _run(args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def _silence() -> None:
-    """Python would complain when it flushes what is left at exit."""
+    """Keeps Python from complaining when it flushes standard output at exit."""
     if sys.stdout:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,7 +1,8 @@
-"""One connection to one server: the engine's conversation, on the loop's transport.
+"""One connection to one server: the engine's conversation over the loop's transport.
 
-For who drives. It moves bytes both ways, hands the engine's events to `act`, and knows at any time what
-was handed over and did not reach the network, and how many messages the server has not confirmed.
+Only the driver calls it. It moves bytes in both directions, passes the engine's events to `act`, and
+always knows which items have not reached the network and how many messages the server has not
+confirmed.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ __all__ = ["Channel"]
 
 _MESSAGES = {bytes, RequestBytes, Chunks}
 _NOTHING = memoryview(b"")
-# For one read: usually, and where much comes. Memory for more would come from the system each time.
+# Bytes of one read: usually, and under load. Memory for more would come from the system each time.
 _ROOM, _MOST_ROOM = 64 << 10, 1 << 20
 
 
 class Schedule(Protocol):
-    """When reading has to wait, and when else there is something to do."""
+    """Says when reading has to pause, and at which time there is something else to do."""
 
     @property
     def paused(self) -> bool: ...
@@ -43,10 +44,9 @@ class Schedule(Protocol):
 
 
 class Channel:
-    """`busy` is true while a turn does more than wait: an exception from outside, such as an interrupt,
-    leaves it true, and then nobody knows what was done. Nothing is sent twice then, and nothing forgotten:
-    what may have been sent counts as not confirmed.
-    """
+    """`busy` is true while a turn does more than wait. An exception from outside, such as an interrupt,
+    leaves it true: then it is unknown how far the turn has come. Even then nothing is sent twice or
+    forgotten: messages that may have been sent count as unconfirmed."""
 
     def __init__(
         self,
@@ -58,21 +58,21 @@ class Channel:
     ) -> None:
         self.engine = engine
         self.busy = False
-        self.is_counted = False  # among those that are gone
+        self.is_counted = False  # in the sums of past channels
         self.in_bytes = 0
         self.out_bytes = 0
         self._loop = loop
         self._outbound = outbound
         self._act = act
         self._router = router
-        self._parts: list[Item] = []  # of what is being sent
+        self._parts: list[Item] = []  # that are being sent
         self._unsent = _NOTHING
         self._sending = False  # bytes of `_unsent` may be on their way
         self._taken: list[Item] = []  # while they are being gathered
-        self._sent_before = 0  # messages, that is
+        self._sent_before = 0  # messages
         self._flushes: list[Item] = []  # that were not sent at the end
-        self._room = _ROOM  # for what the next read brings
-        self._more = False  # whether the last read left something for sure
+        self._room = _ROOM  # for the next read
+        self._more = False  # whether the last read certainly left bytes
 
     def begin(self, data: bytes) -> None:
         """Acts on what came with the making of the transport."""
@@ -81,7 +81,7 @@ class Channel:
             self._act(self.engine.receive(data, monotonic()))
 
     def push(self) -> None:
-        """Sends what there is, as far as it goes now."""
+        """Sends as much as the network takes now."""
         if not self._has_work:
             return
         self.busy = True
@@ -89,9 +89,9 @@ class Channel:
         self.busy = False
 
     def turn(self, until: float, guest: Guest | None = None) -> None:
-        """One round, behind a `push`: waits for more to do, reads, acts on it, and sends what there is."""
+        """One round after a `push`: waits for something to do, reads, acts on it, and sends."""
         paused = self._router.paused
-        # What comes to be due later than now has its own look, or wakes who drives.
+        # A deadline that is set later wakes the driver itself.
         due = self.deadline
         until = 0.0 if self._more and not paused else min(until, due)
         ready = self._loop.wait(until, bool(self._unsent), not paused, guest)
@@ -113,10 +113,10 @@ class Channel:
         self.busy = False
 
     def retire(self, until: float) -> None:
-        """Sends what there is, and waits for the server to have read it, or the time `until`: the end of a
-        connection that an exception has left in the middle of reading, so that nobody understands its
-        input any more. To be closed at once would cost what is still in the network (RFC 1122, 4.2.2.13).
-        """
+        """Sends everything, and waits until the server has read it or the time `until`. Used at the end
+        of a connection that an exception has left in the middle of reading, so that its input can no
+        longer be decoded. Closing it at once would lose data that is still in the network (RFC 1122,
+        4.2.2.13)."""
         if self._sending:
             return
         try:
@@ -135,17 +135,17 @@ class Channel:
                     self._loop.wait(until)
             self.engine.confirmed = self.engine.sent
         except OSError:
-            pass  # nobody knows then
+            pass  # then it stays unknown
 
     def _begin_last(self, items: list[Item]) -> None:
-        """Begins to send all of `items` but flushes, which nobody would answer."""
+        """Begins to send all `items` except flushes, which would have no answer."""
         self._flushes += [item for item in items if isinstance(item, Flush)]
         self._parts = [item for item in items if not isinstance(item, Flush)]
         self.engine.sent += sum(not isinstance(item, SubscriptionOps) for item in self._parts)
         self._unsent = memoryview(_joined(self._parts, True))
 
     def _outlast(self, until: float) -> None:
-        """Sends what is left over, as long as that takes."""
+        """Sends the rest, however long that takes up to the time `until`."""
         while not self._send():
             if monotonic() >= until:
                 raise TimeoutError
@@ -157,28 +157,28 @@ class Channel:
 
     @property
     def deadline(self) -> float:
-        """When there is something to do, whatever comes."""
+        """The time at which there is something to do even if nothing arrives."""
         mine, other = self.engine.deadline, self._router.deadline
         return mine if mine < other else other
 
     @property
     def is_behind(self) -> bool:
-        """Whether the network did not take all there was to send."""
+        """Whether the network has not taken everything yet."""
         return bool(self._unsent)
 
     def look_out(self) -> None:
-        """Makes who waits without looking wait for the right things."""
-        # Who sees to everything soon needs no word that the network has room.
+        """Registers the socket for the events that the parked I/O thread must wake up for."""
+        # A thread that looks soon anyway need not hear that the network has room.
         self._loop.watch(bool(self._unsent) and not self._loop.aloof, not self._router.paused)
 
     @property
     def unconfirmed(self) -> int:
-        """Messages that went out, and of which the server has not said that it has them."""
+        """The number of messages that were sent and that the server has not confirmed."""
         return self.sent - self.engine.confirmed
 
     @property
     def sent(self) -> int:
-        """Messages that went out."""
+        """The number of messages that were sent."""
         if self._taken:
             return self._sent_before
         return self.engine.sent - sum(
@@ -186,11 +186,12 @@ class Channel:
         )
 
     def unsent(self) -> Sequence[Item]:
-        """What did not reach the network as a whole: no server has made anything of it."""
+        """Returns the items that did not reach the network completely, so that no server has processed
+        them."""
         return [*(self._taken or [*self._left()][::-1]), *self._flushes]
 
     def _left(self) -> Iterator[Item]:
-        """The parts that are not sent, the last one first."""
+        """Yields the parts that are not sent, the last one first."""
         left = 0 if self._sending else self._unsent.nbytes
         for part in reversed(self._parts):
             if left <= 0:
@@ -199,9 +200,9 @@ class Channel:
             yield part
 
     def _gather(self) -> None:
-        """Takes what is to be sent next: of the engine, and what other threads left."""
+        """Collects what is to be sent next, from the engine and from other threads."""
         engine = self.engine
-        if not self._taken:  # else an interrupt has kept it from what follows
+        if not self._taken:  # else an interrupt has cut the last call short
             self._sent_before = engine.sent
         parts: list[Item] = []
         own = engine.take()
@@ -230,8 +231,8 @@ class Channel:
         self._taken = []
 
     def _gather_messages(self, items: list[Item], in_pieces: bool) -> None:
-        """The hot path. As in `_send_exactly` an interrupt does no harm: all is done at once, and up to
-        then `items` stay taken."""
+        """The hot path. As in `_send_exactly`, an interrupt does no harm: until the last step `items`
+        stay taken."""
         self.busy = False
         unsent = memoryview(_joined(items, in_pieces))
         count = len(items)
@@ -242,32 +243,33 @@ class Channel:
         self.busy = True
 
     def _write(self) -> None:
-        """Sends what is left over, then what has come since, as far as it goes now."""
+        """Sends the rest of the last write, then what has arrived since, as much as the network takes
+        now."""
         try:
             if not self._unsent or self._send():
                 self._gather()
                 self._send()
         except OSError as error:
             if error.errno is None:
-                raise  # not the system's: what a signal handler raised, as programs do to limit time
+                raise  # not from the system: a signal handler raised it, as programs do for time limits
             self._sending, self.busy = False, True
-            while self._read():  # the server may have said why
+            while self._read():  # -ERR may say why
                 pass
             raise self._hung_up(error) from error
 
     def _send(self) -> bool:
-        """Sends what is left over, as far as it goes now; whether that was all."""
+        """Sends the rest of the last write; returns whether the network has taken everything."""
         sender = self._loop.sender
         while self._unsent:
             if not (self._send_exactly(sender) if sender else self._send_some()):
                 return False
-        self._unsent = _NOTHING  # and not an empty view of much
+        self._unsent = _NOTHING  # not an empty view of a large object
         return True
 
     def _send_exactly(self, sender: Callable[[memoryview], int]) -> bool:
-        """Whether anything was taken. An interrupt does no harm here, and it mostly comes here, while
-        much is published: from inside the system's call up to the count there is nothing at which Python
-        looks for signals, as it does behind every call."""
+        """Returns whether the network has taken anything. An interrupt, which mostly comes here while
+        much is published, does no harm: Python looks for signals after calls of its own, and there is
+        none between the system call and the count."""
         self.busy = False
         try:
             for sent in map(sender, (self._unsent,)):
@@ -289,7 +291,7 @@ class Channel:
         return bool(sent)
 
     def _read(self) -> bool:
-        """Reads once; whether anything was there. The end of the stream is an error."""
+        """Reads once and returns whether anything was there. Raises at the end of the stream."""
         try:
             data = self._loop.read(self._room)
         except OSError as error:
@@ -312,13 +314,13 @@ class Channel:
         return True
 
     def _hung_up(self, error: OSError | None) -> Error:
-        """Why the server is gone: the last thing it said, or else what the system says."""
+        """Returns why the server is gone: its last -ERR, or else the system's reason."""
         reason = error.strerror if error and error.strerror else "the server closed the connection"
         return self.engine.reason or ConnectionClosedError(reason)
 
 
 def _joined(parts: Sequence[Item], in_pieces: bool) -> bytes:
-    """All bytes in a row, which makes a single call of the system of them: one for each piece takes longer
+    """Returns all bytes in one object, for a single system call: a call for each piece takes longer
     than the copy."""
     if in_pieces:
         whole = [part if isinstance(part, Chunks) else (part,) for part in parts]

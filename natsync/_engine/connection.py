@@ -1,10 +1,8 @@
-"""A connection as threads see it: what they want sent, what they wait for, and its end.
-
-Who owns what:
+"""The connection of a client: what any thread may call, and which thread owns what.
 
     ====================  ==========================================================================
-    who drives            socket, poller, engine, channel; bytes taken from the outbound buffer and
-                          not yet written. The I/O thread, or a guest of it: a thread that waits, or
+    driver                socket, poller, engine, channel; bytes taken from the outbound buffer and
+                          not yet written. The I/O thread, or a guest: a thread that waits, or
                           publishes much (seat, loop).
     I/O thread            connecting, reconnecting, ending (supervisor). It runs no user code.
     thread of a handler   runs one subscription's handler (dispatch)
@@ -14,15 +12,15 @@ Who owns what:
 
     lock                  guards
     ====================  ==========================================================================
-    Connection.lock       who closes; the making of the reply mux; the state of the outbound buffer (who
-                          publishes takes no lock), of pending queues, of the wake-up pair and the
-                          gate, and of the dispatcher
+    Connection.lock       closing; the making of the reply mux; the state of the outbound buffer (a
+                          publish takes no lock), of pending queues, of the wake-up pair and the gate,
+                          and of the dispatcher
     ====================  ==========================================================================
 
-There is one lock a client, an RLock: a signal handler or finalizer may run in the middle of anything that
-holds it, and call natsync on the same thread. What it guards can take that: no step relies on what was true
-before a call. A call that waits asks first whether its own thread holds the lock, drives, or is the I/O
-thread, and raises ReentrantCallError then (`Loop.prepare_to_block`).
+Each client has one lock, an RLock: a signal handler or finalizer may interrupt any code that holds it, and
+call natsync on the same thread. The guarded code allows for that: no step relies on what was true before a
+call. A call that waits first checks whether its own thread holds the lock, drives, or is the I/O thread, and
+raises ReentrantCallError then (`Loop.prepare_to_block`).
 
 The lock is never held while user code runs or while anything waits, and no error leaves a block that
 holds it: Python 3.10 may let an interrupt in between the error and the release, which is lost then. The
@@ -62,17 +60,17 @@ from .waiter import Waiter, set_free
 
 __all__ = ["Connection", "Stats", "Status"]
 
-_HALF = 8  # requests at least: what sending takes is shared by so many
-_GRACE = 1.0  # for the I/O thread to notice a deadline that both sides know
+_HALF = 8  # requests at least: they share the cost of one system call
+_GRACE = 1.0  # for the I/O thread to notice the same deadline
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Counts since the client was made (ADR-40): messages each way, bytes on the wire, and how often it
-    was connected again.
+    """Counts since the client was made (ADR-40): messages and bytes on the wire in both directions, and
+    the number of reconnects.
 
-    `unconfirmed_msgs`, at most, were lost: messages that were sent on a connection, which was lost before
-    the server has said that it has them, and those that were never sent because the client was closed.
+    `unconfirmed_msgs` is an upper bound of the messages that were lost: sent on a connection that was
+    lost before the server had confirmed them, or never sent because the client was closed.
     """
 
     in_msgs: int
@@ -84,7 +82,7 @@ class Stats:
 
 
 class Connection:
-    """From `open` to `close`, over any number of losses."""
+    """A client's connection from `open` to `close`, over any number of losses."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -107,7 +105,7 @@ class Connection:
         self.drain_subscription = self._drainer.drain_subscription
 
     def open(self) -> None:
-        """Connects, and returns when the server has answered; else raises why not."""
+        """Connects, and returns when a server has answered the handshake; raises otherwise."""
         supervisor = self._supervisor
         try:
             supervisor.loop.start()
@@ -123,8 +121,9 @@ class Connection:
         """Sends what was published, if the server takes it in time; then ends, and joins the threads.
         Errors name the call `by`.
 
-        Returns at once if another thread is closing, or has closed. After a call that was interrupted, or
-        that could not wait because it interrupted this thread while it drove, the next call does the rest.
+        Returns at once if another thread is closing, or has closed. After a call that was interrupted,
+        or that could not wait because it had interrupted this thread while it drove, the next call does
+        the rest.
         """
         until = monotonic() + min(timeout, MAX_WAIT)
         mine = False
@@ -143,7 +142,7 @@ class Connection:
             raise
 
     def begin_close(self, timeout: float, by: str) -> None:
-        """As `close`, but waits for nothing: for finalizers."""
+        """As `close`, but does not wait: for finalizers."""
         with self.lock:
             first = not self._supervisor.seat.closing
             self._supervisor.seat.closing = True
@@ -153,7 +152,7 @@ class Connection:
         self._say_goodbye()
 
     def leave(self, timeout: float) -> None:
-        """As `close`, when the program ends; a drain that a signal handler began has its time."""
+        """As `close`, at the end of the program; a drain that a signal handler began gets its time."""
         self._supervisor.ended.wait(self._drainer.until - monotonic())
         self.close(timeout)
 
@@ -173,7 +172,7 @@ class Connection:
 
     def _say_goodbye(self) -> None:
         supervisor = self._supervisor
-        if not self._said_goodbye:  # an interrupt may have kept another call from it
+        if not self._said_goodbye:  # not done if an interrupt has cut an earlier call short
             closed = supervisor.closed()
             for _, sub in self.table.all():
                 sub.end(closed, discard=True)
@@ -183,7 +182,8 @@ class Connection:
             self._said_goodbye = True
 
     def flush(self, timeout: float) -> None:
-        """Returns when the server has dealt with everything sent before; raises if it does not say so."""
+        """Returns when the server has processed everything that was sent before; raises if it does not
+        answer in time."""
         self._supervisor.loop.prepare_to_block()  # before anything is sent
         waiter: Waiter[bool] = Waiter(self.drive)
         self.outbound.flush(waiter)
@@ -191,14 +191,14 @@ class Connection:
             raise FlushTimeoutError(timeout)
 
     def confirm(self, subject: str, data: bytes, timeout: float) -> None:
-        """Sends `data`, a message on `subject`, and returns when the server has taken it; raises what it
-        refused it with, or that it does not say."""
+        """Sends `data`, a message on `subject`, and returns when the server has processed it; raises if
+        the server refuses it or does not answer in time."""
         self._supervisor.loop.prepare_to_block()
         waiter: Waiter[bool] = Waiter(self.drive)
         router = self._supervisor.router
         router.confirm(subject, waiter)
         try:
-            # As a request: not sent again on another connection, since the caller hears that it failed.
+            # Not sent again on another connection, like a request, since the caller learns that it failed.
             self.outbound.flush(waiter, RequestBytes(data))
             if not waiter.wait(timeout):
                 raise FlushTimeoutError(timeout)
@@ -206,26 +206,26 @@ class Connection:
             router.confirmed(waiter)
 
     def subscribe(self, sub: Sink) -> bytes:
-        """Makes the server send what matches `sub` to it; returns the sid."""
+        """Subscribes `sub` and returns its sid."""
         if self._supervisor.draining:
             raise ConnectionDrainingError
         sid = self.table.add(sub)
         size = control_line_bytes(sub)
-        if size > MAX_CONTROL_LINE:  # it would end the connection, and the next one
+        if size > MAX_CONTROL_LINE:  # the server would end this connection and every later one
             self.table.remove(sid)
             raise MaxControlLineError(size, MAX_CONTROL_LINE)
         try:
             self.outbound.put_control(subscribe(sid, sub))
-        except BaseException:  # also an interrupt: nobody would know of it
+        except BaseException:  # also an interrupt: the caller would not know of the subscription
             self.table.remove(sid)
             raise
         return sid
 
     def unsubscribe(self, sub: SubscriptionSink, max_msgs: int | None = None) -> None:
-        """Ends `sub`; now, or when it has received `max_msgs` in all."""
+        """Ends `sub`, at once or when it has received `max_msgs` messages in all."""
         sid = sub.sid
         if max_msgs is None:
-            # In this order: where an interrupt comes in between, `close` still finds what it has to end.
+            # In this order: after an interrupt in between, `close` still finds the subscription.
             sub.end(BadSubscriptionError(sub.subject), discard=True)
             self.table.remove(sid)
             wire = unsubscribe(sid)
@@ -238,16 +238,16 @@ class Connection:
         try:
             self.outbound.put_control(wire)
         except ConnectionClosedError:
-            pass  # which has ended it
+            pass  # which has ended the subscription
 
     def resume(self) -> None:
-        """Reads on, if a full subscription had stopped that and has room again."""
+        """Goes on reading if a full subscription had stopped it and has room again."""
         router = self._supervisor.router
         if router.paused and router.has_room():
             self._supervisor.loop.wake()
 
     def reply_mux(self) -> ReplyMux:
-        """The one of all requests, subscribed to when the first one asks."""
+        """Returns the reply mux, which is subscribed at the first request."""
         router = self._supervisor.router
         mux = router.reply_mux
         if mux is None:
@@ -259,7 +259,7 @@ class Connection:
                     mux = ReplyMux(self.options.inbox_prefix, self.drive, loop.prepare_to_block)
                     try:
                         self.subscribe(mux)
-                        # A signal handler that interrupted this may have made one, and asked with it.
+                        # A signal handler that has interrupted this may have made one and used it.
                         mux = router.reply_mux = router.reply_mux or mux
                     except Error as error:
                         refusal = error
@@ -268,15 +268,15 @@ class Connection:
         return mux
 
     def hasten(self, mux: ReplyMux) -> None:
-        """Behind a request that nobody waits for yet: while guests come and go so fast that they send for
-        everybody, sends half of what is asked, so that the server works on it while the rest is made.
+        """Called after a request whose caller does not wait: while the I/O thread stands aside, sends
+        half of the gathered requests, so that the server works on them while the other half is made.
         """
         gathered = self.outbound.count
         if gathered >= _HALF and self._supervisor.loop.aloof and gathered * 2 >= mux.count:
             self.drive(None, 0.0)
 
     def wait_connected(self, timeout: float) -> bool:
-        """Whether there is a connection within `timeout` seconds; raises where there will be none."""
+        """Returns whether there is a connection within `timeout` seconds; raises if there will be none."""
         self._supervisor.loop.prepare_to_block()
         if not self._supervisor.connected.wait(timeout):
             return False
@@ -285,8 +285,9 @@ class Connection:
         return True
 
     def abandon(self) -> None:
-        """Leaves everything as it is, in a forked child: closes descriptors, and tells subscriptions."""
-        set_free(self.lock)  # which a thread that is not here may have held
+        """In a forked child: closes descriptors and ends subscriptions, and leaves everything else as
+        it is."""
+        set_free(self.lock)  # a thread of the parent may have held it
         self._supervisor.seat.closing = True
         self._supervisor.ended.set()
         self._supervisor.loop.abandon()
@@ -296,7 +297,7 @@ class Connection:
             mux.abandon(self.lock)
 
     def reconnect(self) -> None:
-        """Gives the connection up for another one."""
+        """Gives up the connection and makes another one."""
         if self.status is Status.CLOSED:
             raise self._supervisor.closed()
         if not self.options.reconnect:

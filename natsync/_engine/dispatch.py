@@ -1,7 +1,7 @@
-"""The threads that run the user's code: one for each handler, one for all callbacks of a connection.
+"""The threads that run code of the program: one or more for each handler, and one for all callbacks.
 
-What a handler or callback raises is reported or logged; neither the thread nor the connection ends.
-Callbacks run one after the other in the order of their causes, and `on_close` is the last.
+An exception of a handler or callback is reported or logged, and ends neither the thread nor the
+connection. Callbacks run one after the other in the order of events; `on_close` is the last.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Dispatcher:
         workers: int = 1,
         executor: Executor | None = None,
     ) -> None:
-        """Starts `workers` threads that call `handler` with the messages of `sub` until it ends; one of
-        them keeps their order. With an `executor` its threads do so, up to `workers` of them at a time,
-        when there are messages, and no thread is started here but one that submits to executors.
+        """Starts `workers` threads that call `handler` with the messages of `sub` until it ends; one
+        thread keeps their order. With an `executor`, its threads do so, at most `workers` of them at a
+        time, when there are messages; then only one thread is started here, which submits to executors.
         """
         sub.has_handler = True
         around = self._around
@@ -103,36 +103,36 @@ class Dispatcher:
         self.report(report)
 
     def report(self, error: Error) -> None:
-        """Passes `error` to the error callback. A warning in the log is for programs without one."""
+        """Passes `error` to the error callback; without one it is a warning in the log."""
         on_error = self._callbacks.on_error
         passed = on_error is not None and self.post(partial(on_error, error))
         log = logger().debug if passed else logger().warning
         log("%s", error, exc_info=error if isinstance(error, HandlerError) else None)
 
     def attempt_failed(self, error: Error) -> None:
-        """Passes on why another attempt to connect has failed: to the error callback, or the log."""
+        """Passes the reason of a failed attempt to connect to the error callback and the log."""
         on_error = self._callbacks.on_error
         if on_error:
             self.post(partial(on_error, error))
         logger().info("not connected: %s", error)
 
     def disconnected(self, error: Error | None) -> None:
-        """Says that the connection was lost."""
+        """Calls back that the connection was lost."""
         if self._callbacks.on_disconnect:
             self.post(partial(self._callbacks.on_disconnect, error))
 
     def reconnected(self) -> None:
-        """Says that there is a connection again."""
+        """Calls back that there is a connection again."""
         if self._callbacks.on_reconnect:
             self.post(self._callbacks.on_reconnect)
 
     def discovered(self, servers: list[str]) -> None:
-        """Says which servers the one at hand has told of."""
+        """Calls back which servers were discovered."""
         if self._callbacks.on_discover:
             self.post(partial(self._callbacks.on_discover, servers))
 
     def lame_duck(self) -> None:
-        """Says that the server is about to go."""
+        """Calls back that the server is about to shut down."""
         if self._callbacks.on_lame_duck:
             self.post(self._callbacks.on_lame_duck)
 
@@ -162,11 +162,12 @@ class Dispatcher:
             }
 
     def post(self, call: Callback) -> bool:
-        """Runs `call` on the callback thread, behind those before it; False where nothing runs any more."""
+        """Runs `call` on the callback thread, after those before it; returns False if that thread has
+        ended."""
         return self._callback_thread.post(call)
 
     def runs_here(self) -> bool:
-        """Whether the calling thread is one of these."""
+        """Returns whether the calling thread is one of these."""
         here = threading.current_thread()
         return here in self._threads or here.ident in self._running
 
@@ -193,7 +194,7 @@ class Dispatcher:
 
 
 class _Serial:
-    """A thread that makes calls one after the other, from the first one that is posted."""
+    """A thread that makes calls one after the other; it starts with the first one."""
 
     def __init__(
         self, name: str, start: Callable[[str, Callable[[], None]], None], lock: threading.RLock
@@ -205,7 +206,7 @@ class _Serial:
         self._ended = False
 
     def post(self, call: Callback) -> bool:
-        """Makes `call` after those before it; False where nothing runs any more."""
+        """Makes `call` after those before it; returns False if the thread has ended."""
         with self._lock:
             if self._ended:
                 return False
@@ -227,7 +228,7 @@ class _Serial:
         return True
 
     def end(self) -> None:
-        """Ends the thread when it has made all calls so far."""
+        """Ends the thread after all calls so far."""
         with self._lock:
             self._ended = True
             if self._calls:

@@ -26,8 +26,8 @@ _GRACE = 1.0  # for `close`, if draining has used up its time
 
 
 class Drainer:
-    """For any thread. `flush`, `close` and `resume` are those of the connection; `until` is the end of a
-    drain that a signal handler has left to another thread."""
+    """Drains for any thread. `flush`, `close` and `resume` are those of the connection. `until` is the
+    end of a drain that a signal handler has left to another thread."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Drainer:
         self.until = 0.0
 
     def drain_subscription(self, sub: SubscriptionSink, timeout: float) -> None:
-        """Ends `sub`, and waits until its handler, if it has one, has taken all that had come."""
+        """Ends `sub`, and waits until its handler, if any, has handled all messages that have arrived."""
         self._supervisor.loop.prepare_to_block()
         awaited = [sub] if sub.has_handler else []
         left = self._drain([sub], awaited, monotonic() + min(timeout, MAX_WAIT))
@@ -55,11 +55,12 @@ class Drainer:
             raise DrainTimeoutError(timeout, left)
 
     def drain(self, timeout: float) -> None:
-        """Ends all subscriptions, waits until what had come is handled and what was published is sent, and
-        closes; raises what was left to do at the end of the time.
+        """Ends all subscriptions, waits until messages that have arrived are handled and published ones
+        sent, and closes; raises if messages are left at the end of the time.
 
-        A second call waits for the first. Where this thread cannot wait, as it was interrupted in the
-        middle of driving, another one does all that."""
+        A second call waits for the first. If this thread cannot wait, because it was interrupted while
+        it drove, another thread does all of that.
+        """
         supervisor = self._supervisor
         until = monotonic() + min(timeout, MAX_WAIT)
         try:
@@ -115,9 +116,10 @@ class Drainer:
     def _drain(
         self, subs: list[SubscriptionSink], awaited: list[SubscriptionSink], until: float
     ) -> dict[str, int]:
-        """Ends subscriptions behind what the server has sent; what is not handled at the time `until`.
+        """Ends subscriptions after the messages that the server has sent; returns what is not handled
+        at the time `until`.
 
-        Pending messages that the calling thread itself would have to take stay there for it.
+        Pending messages that the calling thread itself would have to take stay pending.
         """
         for sub in subs:
             self._supervisor.outbound.put_control(unsubscribe(sub.sid))

@@ -1,6 +1,6 @@
-"""Replies that come later: a `concurrent.futures.Future` for each request.
+"""Futures of requests: a `concurrent.futures.Future` for each request.
 
-What is called when a future is done runs on the callback thread; the thread that reads only sets results.
+Done callbacks run on the callback thread; the thread that reads replies only sets results.
 """
 
 from __future__ import annotations
@@ -59,12 +59,13 @@ class FutureContext(Generic[_T]):
 
 
 class ReplyFuture(Future[_T]):
-    """The reply to one request. `result` reads from the connection itself if no other thread does; `cancel`
-    gives the request up.
+    """The reply to one request. `result` reads from the connection itself if no other thread does;
+    `cancel` gives the request up.
 
-    What `Future` consists of is made when somebody asks for it, as `wait`, `as_completed` and callbacks do:
-    its lock and lists take longer than all the rest of a request. `_outcome` is set once, by `setdefault`,
-    which is atomic: to how the request ended, or to `_WHOLE`, which leaves that to the parts.
+    The parts of a `Future`, its lock and lists, are made only when they are needed, by `wait`,
+    `as_completed` and callbacks: they take longer than all the rest of a request. `_outcome` is set
+    once, by `setdefault`, which is atomic: to the outcome of the request, or to `_WHOLE`, which leaves
+    it to the parts.
     """
 
     _outcome: object = _PENDING
@@ -79,8 +80,8 @@ class ReplyFuture(Future[_T]):
         self._context = context
 
     def __getattr__(self, name: str) -> object:
-        """The parts of a Future, all of which are made with the first one. No thread changes them before it
-        has asked for them, and `setdefault` never changes one back."""
+        """Returns a part of a Future; all parts are made with the first one. No thread changes a part
+        before it has asked for it, and `setdefault` never changes one back."""
         if name not in _PARTS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         whole: Future[object] = Future()
@@ -95,8 +96,8 @@ class ReplyFuture(Future[_T]):
         return mine[name]
 
     def result(self, timeout: float | None = None) -> _T:
-        """The reply; raises what `Client.request` does, and TimeoutError where it is not there in `timeout`
-        seconds (the request goes on then)."""
+        """Returns the reply. Raises the errors of `Client.request`, and TimeoutError if there is no
+        reply within `timeout` seconds; the request goes on then."""
         if not self._over:
             self._wait(timeout)
         outcome = self._outcome
@@ -105,18 +106,18 @@ class ReplyFuture(Future[_T]):
         return outcome  # type: ignore[return-value]  # put there by `_end`
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What the request failed with, if it did; waits as `result` does."""
+        """Returns the error of the request, or None; waits as `result` does."""
         if not self._over:
             self._wait(timeout)
         return super().exception(0)
 
     def done(self) -> bool:
-        """Whether it has ended, in whatever way. Takes no lock: an interrupt here could keep it for ever,
-        and who drives needs it."""
+        """Returns whether the request has ended. Takes no lock: an interrupt could keep it for ever,
+        and the driver needs it."""
         return self._over or vars(self).get("_state") == _FINISHED
 
     def cancel(self) -> bool:
-        """Gives the request up, if there is no reply yet; whether it did."""
+        """Gives up the request if there is no reply yet; returns whether it did."""
         cancelled = super().cancel()
         if cancelled:
             if self._context.give_up(
@@ -131,8 +132,8 @@ class ReplyFuture(Future[_T]):
         return cancelled
 
     def add_done_callback(self, fn: Callable[[Future[_T]], object]) -> None:
-        """Calls `fn` with this future, on the connection's callback thread, when it is done; at once, on
-        this thread, after the client was closed."""
+        """Calls `fn` with this future on the callback thread when it is done; after the client was
+        closed, at once on this thread."""
 
         def call(future: Future[_T]) -> None:
             if not self._context.post(lambda: fn(self)):
@@ -141,7 +142,7 @@ class ReplyFuture(Future[_T]):
         super().add_done_callback(call)
 
     def settle(self, frame: Delivered) -> None:
-        """Sets what the reply says. For who drives."""
+        """Sets the result from the reply. For the driver."""
         try:
             outcome: _T | Exception = self._context.read(self._subject, frame)
         except (
@@ -151,11 +152,11 @@ class ReplyFuture(Future[_T]):
         self._end(outcome)
 
     def fail(self, error: Error) -> None:
-        """Sets why there will be no reply."""
+        """Sets the error."""
         self._end(fresh(error))
 
     def _end(self, outcome: _T | Exception) -> None:
-        """Ends it, unless it has ended."""
+        """Ends the future, unless it has ended."""
         if vars(self).setdefault("_outcome", outcome) is _WHOLE and self._may_end():
             if isinstance(outcome, Exception):
                 self.set_exception(outcome)
@@ -168,7 +169,7 @@ class ReplyFuture(Future[_T]):
             self._flag.set()
 
     def _may_end(self) -> bool:
-        """Whether its parts have no end yet."""
+        """Returns whether the parts have no outcome yet."""
         if self._ending:
             if self._over:
                 return False
@@ -179,7 +180,7 @@ class ReplyFuture(Future[_T]):
         return self.set_running_or_notify_cancel()
 
     def _wait(self, timeout: float | None) -> None:
-        """Drives until it is done or the time is over."""
+        """Drives until the future is done or the time is over."""
         until = monotonic() + (MAX_WAIT if timeout is None else min(timeout, MAX_WAIT))
         self._context.drive(self.done, until)
         if not self._over:

@@ -1,12 +1,11 @@
-"""Waiting for the socket, a wake-up or a deadline; and who does it.
+"""Waiting for the socket, a wake-up or a deadline, on one thread at a time: the driver.
 
-One thread at a time drives: it alone touches the transport. That is the loop's own thread, unless a
-thread that waits for something anyway claims the part as a guest: it then reads what it waits for itself,
-which saves two changes of threads. The own thread sleeps meanwhile: what the driver waits with hangs in an
-epoll of its own, where a guest switches it off with one system call and no wake-up. While guests come and
-go so fast that the own thread would be in their way, and that call too, it keeps out, `aloof`: guests then
-read and write for everybody, and it looks every millisecond whether they still come. Where there is no
-epoll, there are no guests.
+Only the driver touches the transport. That is the I/O thread, unless a thread that has to wait anyway
+takes its place as a guest: it then reads what it waits for itself, which saves two switches of threads,
+while the I/O thread sleeps at the gate, an epoll that a guest switches off with one system call. When
+callers block so often that handing over the socket costs more than it saves, the I/O thread stands
+aside (`aloof`): guests read and write for everybody, and it looks every millisecond whether they still
+come. Without epoll there are no guests.
 
 Knows no NATS. Times are readings of the monotonic clock.
 """
@@ -25,21 +24,20 @@ from .transport import Transport, WakePair
 __all__ = ["Guest", "Loop"]
 
 _LONGEST = 3600.0  # epoll refuses waits that do not fit 31 bits of milliseconds
-_SPIN, _LONGEST_SPIN = 0.05, 1.0  # until a guest has noticed the same deadline
+_SPIN, _LONGEST_SPIN = 0.05, 1.0  # for a guest to notice the same deadline
 _BURST = 0.0005
-_CROWD, _WHILE = 8, 0.004  # so many guests in so many seconds see to everything
-_LOOK = 0.001  # how often the own thread looks meanwhile whether they still come
-_SOON = 0.05  # a guest that waits for longer can be made to leave at once; that takes 3 us more
+_CROWD, _WHILE = 8, 0.004  # with 8 guests in 4 ms the I/O thread stands aside
+_LOOK = 0.001  # how often it looks then whether they still come
+_SOON = 0.05  # a guest that waits for longer can be evicted at once; that costs 3 us
 _UNKNOWN = -1
 _OWN = object()
 
 
 class Guest:
-    """A thread that drives instead of the I/O thread, from `take_seat` to `release`.
+    """A thread that drives in place of the I/O thread, from `take_seat` to `release`.
 
-    `idle`: it does nothing but wait for the socket, so that a call that interrupts it, from a signal
-    handler, may take the seat from it. `evicted`: such a call has; the guest leaves everything alone
-    then.
+    `idle`: it only waits for the socket, so that a call from a signal handler that interrupts it may
+    take the seat from it. `evicted`: such a call has done so, and the guest touches nothing any more.
     """
 
     __slots__ = ("evicted", "idle", "thread")
@@ -51,8 +49,8 @@ class Guest:
 
 
 class Loop:
-    """One thread and what it waits with. Calls are for who drives, unless they say otherwise. `send` sends
-    what there is, as a guest, or wakes."""
+    """The I/O thread and what it waits for. Calls are for the driver unless they say otherwise. `send`
+    sends as a guest, or wakes the driver."""
 
     def __init__(
         self,
@@ -62,7 +60,7 @@ class Loop:
         send: Callable[[], None] | None = None,
     ) -> None:
         self.lock = lock
-        # As `threading.Condition` asks it.
+        # As in `threading.Condition`.
         self._owns_lock: Callable[[], bool] = lock._is_owned  # type: ignore[attr-defined]  # no stub
         self.send = send or self.wake
         self.name = name
@@ -86,20 +84,20 @@ class Loop:
         self._open = True
         self.awake = False
         self.until = 0.0
-        """When the own thread looks of its own accord, while it is parked."""
+        """The time at which the parked I/O thread wakes up by itself."""
 
         self._nudged = 0.0
         self._guests = 0  # so far, about
-        self._crowd_at = 0.0  # when there were so many again
+        self._crowd_at = 0.0  # when the last crowd was complete
         self._crowd_took = _LONGEST  # and how long that took
         self.aloof = False
-        """Guests come so often that the own thread keeps out of their way; it looks soon, by the clock."""
+        """Guests come so often that the I/O thread stands aside; it looks soon, by the clock."""
 
         self.transport: Transport | None = None
         self._mask = 0
 
     def start(self) -> None:
-        """Starts the thread; any thread may call this, once."""
+        """Starts the thread; for any thread, once."""
         try:
             self._thread.start()
         except RuntimeError:  # the system gives no more threads
@@ -107,13 +105,13 @@ class Loop:
             raise
 
     def join(self, until: float) -> bool:
-        """Waits for the thread's end; whether it has ended. For any thread but itself."""
+        """Waits for the end of the thread and returns whether it has ended. For any other thread."""
         if self._thread.ident is not None:
             self._thread.join(max(0.0, until - monotonic()))
         return not self._thread.is_alive()
 
     def wake(self) -> None:
-        """Ends the wait that is on, or else the next one. Any thread may call this, at any time."""
+        """Ends the current wait of the driver, or else the next one. For any thread, at any time."""
         if self.awake:
             return
         with self.lock:
@@ -122,13 +120,13 @@ class Loop:
                     self.awake = True
                     self._pair.wake()
                 except BaseException:
-                    # An interrupt of the main thread, before the byte was written.
+                    # An interrupt of the main thread before the byte was written.
                     self.awake = False
                     raise
 
     def wake_if_due(self) -> None:
-        """As `wake`, where there is something to send. Who comes after a while sends it at once; in a burst
-        the own thread does, many messages with one call of the system."""
+        """Wakes the driver because there is something to send. After a pause the caller sends at once;
+        in a burst the I/O thread sends much with one system call."""
         last, self._nudged = self._nudged, monotonic()
         if self._nudged - last >= _BURST:
             self.send()
@@ -136,11 +134,12 @@ class Loop:
             self.wake()
 
     def prepare_to_block(self) -> None:
-        """Makes sure that somebody drives while this thread waits. For any thread, before it does.
+        """Makes sure that another thread can drive while this one waits. For any thread, before it
+        waits.
 
-        This thread may run a signal handler or finalizer now, in the middle of driving, or of a change to
-        what the lock guards. Where it only waited for the socket, it is evicted; else, and on the own
-        thread, nothing would ever end the wait. Raises ReentrantCallError then.
+        This thread may be running a signal handler or finalizer that has interrupted it while it was
+        driving, or changing what the lock guards. If it only waited for the socket, it is evicted;
+        otherwise, and on the I/O thread, nothing would ever end the wait: raises ReentrantCallError.
         """
         me = threading.get_ident()
         if me == self._thread.ident or self._owns_lock():
@@ -155,8 +154,8 @@ class Loop:
             self._make_leave(True)
 
     def take_seat(self, guest: Guest) -> bool:
-        """Makes `guest` drive, if the own thread does nothing but wait; whether it drives now. For any
-        thread. `release` must follow in any case, also where this was interrupted."""
+        """Makes `guest` the driver if the I/O thread is parked; returns whether it drives. For any
+        thread. `release` must follow, also after an interrupt."""
         if self._gate is None or self._seat.setdefault("holder", guest) is not guest:
             return False
         self._guests += 1
@@ -166,13 +165,13 @@ class Loop:
         return True
 
     def mute(self) -> None:
-        """Keeps the own thread asleep while a guest waits. For that guest; who only sends does without."""
+        """Keeps the I/O thread asleep while a guest waits. For a guest that waits."""
         if not self.aloof:
             self._set_gate(0)
 
     def calm(self) -> None:
-        """Takes a wake-up back, so that the next wait does not end at once; before who drives looks for
-        what it was for."""
+        """Takes back a wake-up, so that the next wait does not end at once; before the driver looks for
+        its reason."""
         if self.awake:
             try:
                 self._pair.clear()
@@ -180,14 +179,13 @@ class Loop:
                 self.awake = False
 
     def release(self, guest: Guest) -> None:
-        """Makes the own thread drive again, if `guest` did. May be called twice; where it was interrupted,
-        `unmute` has to follow."""
+        """Ends the turn of `guest`. May be called twice; after an interrupt, `unmute` must follow."""
         self._hand_back(guest)
         if guest.evicted:
             guest.evicted = False
             self._evicted -= 1
             self._make_leave(False)
-            self.wake()  # it may have been told in place of who drives now
+            self.wake()  # a wake-up for the present driver may have ended its wait
         if self._evicted and guest.thread == self._main:
             self._make_leave(True)  # the one that this one interrupted
 
@@ -198,10 +196,11 @@ class Loop:
                 if self._is_muted:
                     self.unmute()
                 if self._guests % _CROWD == 0 and self._crowd_took < _WHILE:
-                    self.wake()  # so that it keeps out: shutting the gate for each guest takes longer
+                    self.wake()  # so that it stands aside: switching the gate for each guest takes longer
 
     def unmute(self) -> None:
-        """Lets the own thread see what there is to do. It shuts its gate again where that is too early."""
+        """Lets the I/O thread see the socket again. It switches its gate off again if that is too
+        early."""
         self._set_gate(READABLE)
 
     def _set_gate(self, events: int) -> None:
@@ -211,8 +210,8 @@ class Loop:
                 self._gate.modify(self._gated, events)
 
     def wait_idle(self, until: float, writing: bool, reading: bool, much: bool = False) -> float:
-        """For the own thread: lets guests drive, until there is something to do (see `wait`) or the time
-        `until` has come. Returns until when `wait` may block then."""
+        """For the I/O thread: lets guests drive until there is something to do, or the time `until`.
+        Returns the time until which `wait` may block then."""
         if self._gate is None:
             return until
         self.watch(writing, reading)
@@ -229,17 +228,16 @@ class Loop:
                 ready = bool(self._gate.poll(left))
             if self._seat.setdefault("holder", _OWN) is _OWN:
                 return 0.0
-            self._set_gate(0)  # no need to meet that guest again
+            self._set_gate(0)  # this guest need not wake it again
             if not self._seat:
-                self.unmute()  # it has gone meanwhile, and may not have seen that
+                self.unmute()  # the guest has left meanwhile, and may not have seen that
             if not ready:
                 until = self.until = max(until, monotonic() + spin)
-                self.wake()  # the guest: something may have come since it looked
+                self.wake()  # the guest: there may be something new since it looked
                 spin = min(spin * 2, _LONGEST_SPIN)
 
     def _keep_out(self, gate: Poller, until: float) -> None:
-        """Sleeps while guests come and go, who see to everything, and looks by the clock if they still
-        do."""
+        """Sleeps while guests do all the work, and looks by the clock whether they still come."""
         self.aloof = True
         self._set_gate(0)
         while True:
@@ -248,10 +246,10 @@ class Loop:
             if guests == self._guests or self.awake or monotonic() >= until:
                 break
         self.aloof = False
-        self.unmute()  # behind that, as a guest that goes does it the other way round
+        self.unmute()  # in this order: a guest that leaves does it the other way round
 
     def _is_crowded(self) -> bool:
-        """Whether guests come so often that they see to everything, and the own thread is in their way."""
+        """Whether guests come so often that the I/O thread would only be in their way."""
         return self._crowd_took < _WHILE and monotonic() - self._crowd_at < _WHILE
 
     def read(self, size: int) -> bytes | None:
@@ -281,8 +279,8 @@ class Loop:
             self._mask = 0
 
     def pause(self, until: float, check: Callable[[], float | None]) -> None:
-        """Waits for the time `until`. `check` is called at each wake-up and at the times that it returns;
-        None, or what it raises, ends the wait."""
+        """Waits for the time `until`; calls `check` at each wake-up and at the times that it returns.
+        Ends if it returns None or raises."""
         while (due := check()) is not None and monotonic() < until:
             self.wait(min(until, due))
 
@@ -293,11 +291,11 @@ class Loop:
         reading: bool = True,
         guest: Guest | None = None,
     ) -> bool:
-        """Waits for a readable transport (not, if not `reading`; writable too, if `writing`), a wake-up,
-        or the time `until`.
+        """Waits for a readable transport (not, if not `reading`; also for a writable one, if
+        `writing`), a wake-up, or the time `until`.
 
         Returns whether the transport has something to read or, if `writing`, may be able to write. May
-        return early. A `guest` has to see afterwards whether it was evicted.
+        return early. A `guest` has to check afterwards whether it was evicted.
         """
         self.watch(writing, reading)
         ready = False
@@ -320,7 +318,7 @@ class Loop:
         return ready
 
     def _poll_as_guest(self, guest: Guest, left: float) -> Iterable[tuple[int, int]]:
-        """Waits as the main thread does; nothing is ready where it was evicted meanwhile."""
+        """Waits on the main thread; returns nothing if the guest was evicted meanwhile."""
         assert self._guest_gate
         guest.idle = True
         try:
@@ -328,22 +326,24 @@ class Loop:
             if not found and left > _SOON and not guest.evicted:
                 for fd, _ in self._guest_gate.poll(left - _SOON):
                     if fd != self._gated and not guest.evicted:
-                        self._make_leave(False)  # for one that this one interrupted: see `release`
+                        self._make_leave(
+                            False
+                        )  # for a guest that this one has interrupted: see `release`
                 found = () if guest.evicted else self._poller.poll(0.0)
         except (OSError, ValueError):
-            if not guest.evicted:  # else it may have been closed meanwhile
+            if not guest.evicted:  # else the poller may have been closed meanwhile
                 raise
         guest.idle = False
         return () if guest.evicted else found
 
     def _make_leave(self, now: bool) -> None:
-        """Ends, or not any more, the wait of a guest that is evicted."""
+        """Ends the wait of an evicted guest; or no longer does so."""
         with self.lock:
             if self._open:
                 self._leave.wake() if now else self._leave.clear()
 
     def watch(self, writing: bool, reading: bool) -> None:
-        """What `wait` and who parks wait for from now on."""
+        """Registers the socket for the events that drivers and the parked I/O thread wait for."""
         transport = self.transport
         if transport is None:
             return
@@ -353,12 +353,12 @@ class Loop:
         if mask == self._mask:
             return
         fd = transport.fileno()
-        # Until that is done: an interrupt may come in between, and then nobody knows.
+        # Unknown until that is done, since an interrupt may come in between.
         before, self._mask = self._mask, _UNKNOWN
         if before == _UNKNOWN:
             self._forget(fd)
             before = 0
-        if not mask:  # one of nothing would still tell of the end, again and again
+        if not mask:  # an empty mask would still report the end of the stream, again and again
             if before:
                 self._poller.unregister(fd)
         elif before:
@@ -368,12 +368,12 @@ class Loop:
         self._mask = mask
 
     def _forget(self, fd: int) -> None:
-        with suppress(KeyError, OSError):  # it may be known or not
+        with suppress(KeyError, OSError):  # it may be registered or not
             self._poller.unregister(fd)
 
     def abandon(self) -> None:
-        """Closes the descriptors, and nothing else: this is a forked child, and they are copies. What is
-        registered is the parent's, too, so nothing is unregistered."""
+        """Closes the descriptors of a forked child. Nothing is unregistered: the registrations are the
+        parent's."""
         self._seat["holder"] = _OWN
         self._open = False
         if self.transport:

@@ -1,9 +1,10 @@
-"""What is to be sent, in order: bytes of messages and of interest, and flushes.
+"""The outbound buffer: bytes of messages and subscriptions, and flushes, in the order in which they are
+sent.
 
-Any thread puts something in; who drives the connection takes it out. There are three states: `open`,
-where a full buffer makes publishers wait (back-pressure); `away`, where it keeps what is published until
-there is a connection again, up to a limit of its own, and is refused at once beyond it; and closed. Knows
-no NATS and no network.
+Any thread puts items in; the driver, the thread that moves the connection's bytes, takes them out. The
+buffer has three states: `open`, in which a full buffer makes publishers wait (back-pressure); `away`,
+without a connection, in which it keeps what is published up to a limit of its own and refuses the rest
+at once; and closed. Knows no NATS and no network.
 """
 
 from __future__ import annotations
@@ -36,27 +37,28 @@ __all__ = [
 
 _CLOSED = -1  # no size is below it
 LARGE = 512
-"""Bytes of a payload that had better go in `Chunks`: Python asks the system for memory beyond that."""
+"""Payloads of this size or more go in `Chunks`: Python gets memory for larger objects from the system."""
 
 MUCH = 256 << 10
-"""Bytes that are worth a call of the system of their own."""
+"""This many bytes are worth a system call of their own."""
 
 
 class RequestBytes(bytes):
-    """The bytes of a request. They are worth nothing once the connection is lost: nobody waits for the
-    reply any more."""
+    """The bytes of a request. They are dropped when the connection is lost, since the request has
+    failed then."""
 
     __slots__ = ()
 
 
 class SubscriptionOps(bytes):
-    """The bytes of a SUB or UNSUB. Not for another connection, which is told of all interest anew."""
+    """The bytes of a SUB or UNSUB. They are dropped when the connection is lost, since all
+    subscriptions are sent to the next server anyway."""
 
     __slots__ = ()
 
 
 class Flush:
-    """Asks for a PONG; `token` will be told of it."""
+    """A request for a PONG; `token` identifies the caller that waits for it."""
 
     __slots__ = ("token",)
 
@@ -65,7 +67,8 @@ class Flush:
 
 
 class Chunks(tuple[bytes, ...]):
-    """The bytes of a message in several pieces: a large payload is copied once, when it is sent."""
+    """The bytes of a message in several pieces, so that a large payload is copied only once, when it is
+    sent."""
 
     __slots__ = ()
 
@@ -77,8 +80,8 @@ Returns early where somebody else has to."""
 
 
 class Wakeup(Protocol):
-    """Tells who drives. `awake` and `aloof`: somebody looks soon anyway. `wake_if_due` tells as soon as is
-    worth it."""
+    """Wakes the driver. `awake` and `aloof` mean that a thread will look at the buffer soon anyway;
+    `wake_if_due` wakes the driver as soon as that pays."""
 
     awake: bool
     aloof: bool
@@ -88,20 +91,21 @@ class Wakeup(Protocol):
 
 
 def length(item: Item) -> int:
-    """How many bytes of a message or of interest it is."""
+    """Returns the number of bytes of a message or of subscription operations; 0 for a flush."""
     if isinstance(item, Chunks):
         return sum(len(piece) for piece in item)
     return len(item) if isinstance(item, bytes) else 0
 
 
 class OutboundBuffer:
-    """Putting takes no lock, which costs as much as all the rest of a publish: `append` is atomic, and the
-    list stays the same for ever. Who takes or changes the state holds one, a leaf: nothing is called while
-    it is held, and nothing raised: Python 3.10 may let an interrupt in between an error and the release.
+    """Putting takes no lock, which would cost as much as the rest of a publish: `append` is atomic, and
+    the list object stays the same for ever. Taking, and changing the state, hold a lock; while it is
+    held nothing is called and nothing raised, since Python 3.10 may let an interrupt in between an
+    error and the release.
 
-    So a thread may have put something behind a change of state that it did not see: it looks again
-    afterwards. The size is nearly right: for each thread one message may be missing in it, or be there that
-    is not, until all is taken the next time.
+    So a thread may put an item after a change of state that it has not seen; it looks again afterwards.
+    The size is approximate: for each thread it may miss one message, or count one that is already
+    taken, until everything is taken the next time.
     """
 
     def __init__(
@@ -119,24 +123,25 @@ class OutboundBuffer:
         self._timeout = timeout
         self._away_limit = away_limit
         self._lock = lock
-        # One for each thread that waits. No Condition: an interrupt inside its wait loses its lock.
+        # One lock per waiting thread. No Condition: an interrupt inside its wait loses its lock.
         self._waiting: list[threading.Lock] = []
         self._items: list[Item] = []
         self._append = self._items.append
         self._size = 0
         self._away = True  # until there is a connection
-        self._brim = away_limit  # how many bytes may be here before one more is put
-        self._mark = _CLOSED  # and how many, before who has put one has more to do
+        self._brim = away_limit  # `put` waits from this size on
+        self._mark = _CLOSED  # and calls `_look_again` from this one on
         self._refusal: Callable[[], Error] | None = None
         self.outage = ""
-        """Why there is no connection, if there is none."""
+        """Why there is no connection; empty if there is one."""
 
     def put(self, item: bytes | Chunks, size: int, wake: bool = True) -> None:
-        """Leaves `item`, of `size` bytes, to be sent; waits while it is full. Without `wake` the caller
-        drives, or wakes.
+        """Appends `item`, of `size` bytes; waits while the buffer is full. Without `wake` the caller
+        drives, or wakes the driver.
 
         Raises OutboundBufferLimitError if that takes too long, or at once while there is no connection;
-        ConnectionReconnectingError if nothing is kept then; and once closed what `close` was told.
+        ConnectionReconnectingError if the buffer keeps nothing without a connection; after `close` the
+        error that was passed to it.
         """
         if self._size >= self._brim:
             self._wait_for_room()
@@ -145,12 +150,12 @@ class OutboundBuffer:
         if self._size >= self._mark:
             self._look_again(item, size, wake)
             return
-        # Always: an interrupt may have kept the one before this from it.
+        # Always: an interrupt may have kept the previous call from it.
         if wake and not ((wakeup := self._wakeup).awake or wakeup.aloof):
             wakeup.wake_if_due()
 
     def put_control(self, data: SubscriptionOps) -> None:
-        """Leaves `data` to be sent, however full it is, where there is a connection; raises once closed."""
+        """Appends `data` however full the buffer is, if there is a connection; raises after `close`."""
         with self._lock:
             refusal, away = self._refusal, self._away
             if not (refusal or away):
@@ -162,14 +167,14 @@ class OutboundBuffer:
             self._wakeup.wake()
 
     def flush(self, token: object, message: RequestBytes | None = None) -> None:
-        """Asks for a PONG behind all that is here, and behind `message`, which waits for room as in `put`;
-        raises where there is no connection. The caller drives, or wakes."""
+        """Appends `message`, if any, and a request for a PONG; waits for room for the message as `put`
+        does, and raises if there is no connection. The caller drives, or wakes the driver."""
         if message and self._size >= self._brim and not self._away:
             self._wait_for_room()
         with self._lock:
             refusal, away = self._refusal, self._away
             if not (refusal or away):
-                # At once: a loss in between would forget the message, and another server would say PONG.
+                # In one step: after a loss in between, the next server would answer without the message.
                 self._items += (message, Flush(token)) if message else (Flush(token),)
                 self._size += len(message or b"")
         if refusal:
@@ -178,13 +183,13 @@ class OutboundBuffer:
             raise ConnectionReconnectingError(self.outage)
 
     def take_all(self, into: list[Item] | None = None) -> list[Item]:
-        """Everything that is there; in the list `into`, or still here, also where this is interrupted."""
+        """Takes all items. If an interrupt comes, each item is either in the list `into` or still here."""
         items = [] if into is None else into
         with self._lock:
             taken = self._items[:]
             full, self._size = self._size >= self._brim, 0
             count = len(taken)
-            items += taken  # no call: an interrupt cannot come between these two
+            items += taken  # no call, so that no interrupt can come in between
             del self._items[:count]
             if self._mark != _CLOSED:
                 self._mark = MUCH
@@ -193,8 +198,8 @@ class OutboundBuffer:
         return items
 
     def detach(self, unsent: Iterable[Item]) -> list[Flush]:
-        """There is no connection any more: from now on things are kept for the next one. `unsent` was
-        taken and not sent. Returns the flushes, which nobody will answer."""
+        """Notes that the connection is lost: from now on items are kept for the next one. `unsent`
+        items were taken and not sent. Returns the flushes, which will have no answer."""
         with self._lock:
             self._away = True
             self._set_limits()
@@ -207,41 +212,39 @@ class OutboundBuffer:
         return [item for item in items if isinstance(item, Flush)]
 
     def attach(self) -> None:
-        """There is a connection."""
+        """Notes that there is a connection."""
         with self._lock:
             self._away = False
             self._set_limits()
             self._wake_all()
 
     def close(self, refusal: Callable[[], Error], last: Flush | None = None) -> None:
-        """Accepts nothing any more but `last`; every later call, and all that wait, get `refusal()`.
-
-        The first call counts.
-        """
+        """Accepts no more items, except `last`; later and waiting calls raise `refusal()`. Only the
+        first call counts."""
         with self._lock:
             if not self._refusal:
-                # No call: an interrupt cannot come between this and the last.
+                # No call, so that no interrupt can come in between.
                 self._refusal = refusal
                 if last:
                     self._append(last)
-            self._set_limits()  # again, where an interrupt has kept the first call from it
+            self._set_limits()  # also in a second call, after an interrupt of the first
             self._wake_all()
         self._wakeup.wake()
 
     @property
     def waiting(self) -> bool:
-        """Whether there is anything to take."""
+        """Whether there are items."""
         return bool(self._items)
 
     @property
     def count(self) -> int:
-        """How many things there are to take."""
+        """The number of items."""
         return len(self._items)
 
     @property
     def is_full(self) -> bool:
-        """Whether who puts something has to wait until more is taken."""
-        # Nothing may be here and yet have a size: of what was taken before its size was added.
+        """Whether a caller of `put` has to wait."""
+        # The size may be above 0 without items: they were taken before their size was added.
         return self._size >= self._brim and bool(self._items)
 
     def _set_limits(self) -> None:
@@ -253,12 +256,12 @@ class OutboundBuffer:
             self._brim, self._mark = self._limit, MUCH
 
     def _look_again(self, item: Item, size: int, wake: bool) -> None:
-        """Behind a `put` that found much here, or no connection."""
+        """Called after a `put` that found many bytes here, or no connection."""
         error: Error | None = None
         with self._lock:
             gathered = self._mark != _CLOSED
             if gathered:
-                self._mark = self._size + MUCH  # where the network takes nothing, not at each `put`
+                self._mark = self._size + MUCH  # not at each `put` if the network is stuck
             elif self._refusal:
                 error = self._withdraw(item, size, self._refusal())
         if error:
@@ -267,8 +270,8 @@ class OutboundBuffer:
             self._drive(None, 0.0)
 
     def _withdraw(self, item: Item, size: int, error: Error) -> Error | None:
-        """Takes `item` out again, for `error`; where it was taken already, it is sent, or counted as
-        not."""
+        """Takes `item` out again and returns `error`; None if it was taken already: then it is sent, or
+        counted as not sent."""
         for at in range(len(self._items) - 1, -1, -1):
             if self._items[at] is item:
                 del self._items[at]
@@ -289,20 +292,20 @@ class OutboundBuffer:
             try:
                 self._drive(lambda: not self.is_full, until)
             except ReentrantCallError:
-                return  # what a signal handler or finalizer publishes is taken, over the limit
+                return  # messages from signal handlers and finalizers may exceed the limit
             if self.is_full:
                 turn.acquire(timeout=max(0.0, until - monotonic()))
 
     def _queue_up(self, until: float) -> threading.Lock | Error | None:
-        """What to wait with for room, if there is none; an error where it is in vain, or the time `until`
-        is over."""
+        """Returns a lock to wait for if there is no room; an error if waiting is in vain or the time
+        `until` is over; None if there is room."""
         turn = threading.Lock()
         turn.acquire()
-        self._waiting.append(turn)  # first: a signal handler may interrupt the rest, and make room
+        self._waiting.append(turn)  # first: a signal handler may interrupt this and make room
         if self._refusal:
             return self._refusal()
         if not self._items:
-            self._size = 0  # as above; nobody would take it
+            self._size = 0  # as above; the driver would have nothing to take
         if self._size < self._brim:
             return None
         if self._away:
@@ -314,7 +317,7 @@ class OutboundBuffer:
         return turn
 
     def _wake_all(self) -> None:
-        """Lets all go on that wait for room; those who gave up waiting do not mind."""
+        """Wakes all threads that wait for room; those that have given up are not disturbed."""
         for turn in self._waiting[:]:
             release(turn)
         self._waiting.clear()

@@ -1,7 +1,8 @@
-"""Messages that wait to be taken: a bounded queue between who drives the connection and any threads.
+"""Pending queues: messages that wait to be taken, between the driver and any threads.
 
-Counts close: received = delivered + dropped + pending. What happens to a message that is over a limit is
-the `Overflow`; the first drop of an episode is told once, and the next message that fits ends it.
+The counts add up: received = delivered + dropped + pending. `Overflow` says what happens to a message
+over a limit. The first drop of an episode is reported once; the next message that fits ends the
+episode.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ __all__ = ["Overflow", "PendingQueue", "read_overflow"]
 
 
 class Overflow(Enum):
-    """What becomes of messages over a pending limit.
+    """What happens to messages over a pending limit: DROP_NEW drops them, DROP_OLD drops the oldest
+    ones.
 
-    BLOCK drops nothing: nothing more is read from the connection until there is room, so that all its
-    subscriptions wait, and the server may close it as a slow consumer or as stale.
+    BLOCK drops nothing: the client reads nothing more from the connection until there is room. All
+    subscriptions and requests of the connection wait then, and the server may close it as a slow
+    consumer or as stale.
     """
 
     DROP_NEW = "drop_new"
@@ -33,7 +36,7 @@ class Overflow(Enum):
 
 
 def read_overflow(given: Overflow | str) -> Overflow:
-    """The policy, or the one of that name. Raises OptionError."""
+    """Returns the policy, also from its name. Raises OptionError."""
     try:
         return Overflow(given)
     except ValueError:
@@ -42,8 +45,8 @@ def read_overflow(given: Overflow | str) -> Overflow:
 
 
 class PendingQueue:
-    """One lock, a leaf: nothing is called while it is held. `most` and `most_bytes` below 0 are no
-    limit."""
+    """The queue of one subscription. Its lock is a leaf: nothing is called while it is held. `most` and
+    `most_bytes` below 0 mean no limit."""
 
     def __init__(
         self, most: int, most_bytes: int, overflow: Overflow, drive: Drive, lock: threading.RLock
@@ -62,7 +65,7 @@ class PendingQueue:
         self._discarded = False
         self._drive = drive
         self._lock = lock
-        # One for each thread that waits. No Condition: an interrupt inside its wait loses its lock.
+        # One lock per waiting thread. No Condition: an interrupt inside its wait loses its lock.
         self._waiting: list[threading.Lock] = []
         self._idle: list[threading.Lock] = []
         self._frames: deque[Delivered] = deque()
@@ -71,7 +74,7 @@ class PendingQueue:
 
         # Outages and ends of them, each with how many messages were received before.
         self._marks: deque[tuple[int, Error | None]] = deque()
-        # What is being handled, by its id, and the thread that began it. Atomic: single operations.
+        # Messages that are being handled, by id, with the thread. Single operations, which are atomic.
         self._active: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -79,17 +82,17 @@ class PendingQueue:
 
     @property
     def delivered(self) -> int:
-        """Messages that were taken."""
+        """The number of messages that were taken."""
         with self._lock:
             return self.received - self.dropped - len(self._frames)
 
     @property
     def is_full(self) -> bool:
-        """Whether the connection has to wait for room."""
+        """Whether the connection has to stop reading."""
         return self.overflow is Overflow.BLOCK and self._is_over(1, 0) and not self.end
 
     def put(self, frames: Sequence[Delivered]) -> int:
-        """Takes messages in. Returns how many were dropped so far if an episode of dropping begins."""
+        """Adds messages. Returns the number dropped so far if an episode of dropping begins, else 0."""
         with self._lock:
             if self.end:
                 return 0
@@ -112,8 +115,8 @@ class PendingQueue:
             return self.dropped if began else 0
 
     def next(self, thread: int | None = None) -> Delivered | None:
-        """The next message, if there is one now. With `thread` it is being handled, by a handler that this
-        thread runs, until `finish` is told."""
+        """Returns the next message, or None. With `thread`, a handler on that thread is handling it
+        until `finish` is called."""
         while True:
             with self._lock:
                 if self._marks and self._is_mark_due():
@@ -131,8 +134,8 @@ class PendingQueue:
                 self.on_outage(outage)
 
     def take(self, until: float, refusal: bool, thread: int | None = None) -> Delivered | None:
-        """As `next`, but waits for it; None at the time `until`. Raises why there will be none; also that
-        the server refused the subscription, with `refusal`."""
+        """As `next`, but waits until the time `until`. Raises the reason if there will be no more
+        messages; with `refusal` also if the server refused the subscription."""
         changed = self._is_told if refusal else self._has_more
         while True:
             frame = self.next(thread)
@@ -144,7 +147,7 @@ class PendingQueue:
                 raise fresh(why)
             if monotonic() >= until:
                 return None
-            if thread is None:  # a handler leaves it to the I/O thread, and runs beside that
+            if thread is None:  # a handler leaves that to the I/O thread, and runs beside it
                 self._drive(changed, until)
             self._await(changed, until)
 
@@ -167,27 +170,28 @@ class PendingQueue:
         return len(self._frames) + len(self._marks)
 
     def limit(self, max_msgs: int) -> bool:
-        """Says that it ends with so many messages in all; whether any of them are still to come."""
+        """Ends the queue after `max_msgs` messages in all; returns whether any of them are still to
+        come."""
         with self._lock:
             self.max_msgs = max_msgs
             return self.received < max_msgs
 
     def resubscribed(self) -> None:
-        """Another connection is told of it: what the server refused before may work now."""
+        """Forgets a refusal: another server may accept the subscription."""
         with self._lock:
             self.received_before = self.received
             self.refused = None
-            self._wake(len(self._waiting))  # an interrupt of who drove may have kept `put` from it
+            self._wake(len(self._waiting))  # an interrupt of the driver may have kept `put` from it
 
     def refuse(self, error: Error) -> None:
-        """Tells those who wait that the server refused the subscription."""
+        """Raises `error` in the threads that wait: the server refused the subscription."""
         with self._lock:
             self.refused = error
             self._wake(len(self._waiting))
 
     def close(self, error: Error, discard: bool) -> bool:
-        """Nothing will come any more, for the reason `error`; the first call counts, and is told so. With
-        `discard` what is pending is dropped."""
+        """Ends the queue for the reason `error`; returns whether this was the first call, which counts.
+        With `discard`, drops pending messages."""
         first = False
         try:
             with self._lock:
@@ -197,28 +201,28 @@ class PendingQueue:
                 if discard:
                     self._discarded = True
                     self._discard()
-        finally:  # also after an interrupt: those who wait would do so for ever
+        finally:  # also after an interrupt, or threads would wait for ever
             with self._lock:
                 self._wake(len(self._waiting))
                 self._tell_idle()
         return first
 
     def drop(self) -> None:
-        """Drops what is pending: nobody will take it."""
+        """Drops pending messages, since no thread will take them."""
         with self._lock:
             self._discard()
             self._tell_idle()
 
     def finish(self, frame: object) -> None:
-        """The handler has returned."""
+        """Notes that the handler has returned."""
         self._active.pop(id(frame), None)
-        if self._idle:  # looked at behind that; `wait_idle` does it the other way round
+        if self._idle:  # in this order; `wait_idle` does it the other way round
             with self._lock:
                 self._tell_idle()
 
     def wait_idle(self, until: float) -> int:
-        """Waits until everything was taken and handled; how much was not at the time `until`. What the
-        calling thread itself handles does not count: it could not end."""
+        """Waits until everything is taken and handled; returns how much is not at the time `until`.
+        Messages that the calling thread itself handles do not count, since they could not end."""
         me = threading.get_ident()
         while True:
             turn = threading.Lock()
@@ -233,7 +237,7 @@ class PendingQueue:
                 return left
 
     def _discard(self) -> None:
-        """Drops what is pending."""
+        """Drops pending messages."""
         dropped = len(self._frames)
         self.dropped += dropped
         self._frames.clear()
@@ -245,7 +249,7 @@ class PendingQueue:
         )
 
     def _admit(self, frame: Delivered) -> bool:
-        """Takes a message in, or drops what is over a limit; whether an episode of dropping begins."""
+        """Adds or drops one message; returns whether an episode of dropping begins."""
         size = _size(frame)
         began = False
         if self._is_over(1, size):
@@ -260,7 +264,7 @@ class PendingQueue:
         return began
 
     def _make_room(self, size: int) -> bool:
-        """Drops old messages for a new one, if that is the way; whether it fits then."""
+        """Drops old messages if that is the policy; returns whether the new one fits."""
         if self.overflow is not Overflow.DROP_OLD:
             return False
         while self._is_over(1, size):
@@ -273,34 +277,32 @@ class PendingQueue:
         return not self._is_over(1, size)
 
     def _await(self, changed: Callable[[], bool], until: float) -> None:
-        """Waits for a change, up to the time `until`."""
+        """Waits for a change until the time `until`."""
         turn = threading.Lock()
         turn.acquire()
         with self._lock:
             self._waiting.append(turn)
-            if (
-                changed()
-            ):  # only now: a signal handler may interrupt this, and end what is waited for
+            if changed():  # only now: a signal handler may interrupt this and end the wait
                 self._waiting.remove(turn)
                 return
         try:
             turn.acquire(timeout=max(0.0, until - monotonic()))
         except BaseException:
-            if not self._leave(turn):  # let go, but this thread takes nothing: another one may
+            if not self._leave(turn):  # woken, but this thread takes nothing: another one may
                 with self._lock:
                     self._wake(1)
             raise
         self._leave(turn)
 
     def _leave(self, turn: threading.Lock) -> bool:
-        """Waits no longer; whether it still did."""
+        """Ends the wait with `turn`; returns whether it had not been woken."""
         with self._lock:
             self._waiting.remove(turn)
             return turn.locked()
 
     def _wake(self, most: int) -> None:
-        """Lets up to `most` threads go on; with the lock held. They leave the list themselves: an interrupt
-        between taking a lock out and letting it go would make its thread wait for ever."""
+        """Wakes up to `most` threads; with the lock held. They leave the list themselves: an interrupt
+        between removing a lock and releasing it would make its thread wait for ever."""
         for turn in self._waiting[:]:
             if not most:
                 break

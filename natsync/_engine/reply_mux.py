@@ -1,7 +1,8 @@
-"""Replies: one wildcard inbox for all requests of a connection, and the threads that wait for them.
+"""The reply mux: one wildcard inbox for all requests of a connection, and the threads that wait for
+replies.
 
-A reply subject is the inbox and a token. The first reply wins; a later one, and one whose request was
-given up, are dropped, as with every NATS client.
+A reply subject is the prefix of the inbox and a token. The first reply to a request counts; a later
+one, or one to a request that was given up, is dropped, as with every NATS client.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ _T = TypeVar("_T")
 
 
 class Answer(Protocol):
-    """Who waits for a reply; one of the two is called, once."""
+    """Waits for one reply; one of the two methods is called, once."""
 
     def settle(self, value: Delivered, /) -> None: ...
     def fail(self, error: Error) -> None: ...
 
 
 class ReplyMux:
-    """The requests that wait for a reply. Any thread may call anything; single dictionary operations,
+    """The requests that wait for a reply. Any thread may call anything: single dictionary operations,
     which are atomic, take the place of a lock."""
 
     has_handler = False
@@ -62,11 +63,11 @@ class ReplyMux:
         self.received = 0
         self._numbers = count(1)
         self.wire_prefix = self.wire_subject[:-1]
-        """Before the token in the reply subject of a request."""
+        """The reply subject of a request is this and its token."""
         self._start = len(self.wire_prefix)
         self._waiting: dict[bytes, tuple[str, Answer]] = {}
         self._streams: dict[bytes, ReplyStream] = {}
-        self._at_hand: tuple[str, Answer] | None = None  # while it is given its reply
+        self._at_hand: tuple[str, Answer] | None = None  # while its reply is being settled
         self._deadlines = Deadlines()
         self.future: Callable[[str, bytes], ReplyFuture[Msg]] | None = None
         """Makes the futures of `Client.request_async`, once `future_of` was asked for it."""
@@ -78,10 +79,10 @@ class ReplyMux:
         self._refused: Error | None = None
 
     def open(self, subject: str) -> tuple[bytes, Waiter[Delivered]]:
-        """The token of a request on `subject`, and what to wait with.
+        """Returns the token of a request on `subject`, and the waiter for its reply.
 
-        Raises what the inbox's own subscription was refused with; ReentrantCallError. Call `close`
-        afterwards, in any case.
+        Raises the error that the server refused the inbox with, and ReentrantCallError. `close` must
+        follow in any case.
         """
         self._prepare_to_block()
         waiter: Waiter[Delivered] = Waiter(self._drive)
@@ -132,22 +133,22 @@ class ReplyMux:
         self._streams.pop(token, None)
 
     def close(self, token: bytes) -> bool:
-        """Gives up on the request with this token; whether it still waited."""
+        """Gives up the request with this token; returns whether it was still waiting."""
         return self._waiting.pop(token, None) is not None
 
     @property
     def count(self) -> int:
-        """How many requests wait."""
+        """The number of requests that wait."""
         return len(self._waiting)
 
     @property
     def deadline(self) -> float:
-        """When `expire` has something to do."""
+        """The time at which `expire` has something to do."""
         return self._deadlines.next(self._waiting.__contains__)
 
     def expire(self, now: float, outage: str = "") -> None:
-        """Fails the requests that are too late; `outage` says why there is no connection. For who
-        drives."""
+        """Fails the requests that are too late; `outage` says why there is no connection. For the
+        driver."""
         for token, timeout in self._deadlines.pop(now, self._waiting.__contains__):
             found = self._waiting.get(token)
             if found:
@@ -159,7 +160,7 @@ class ReplyMux:
         self._waiting[token] = subject, answer
 
     def deliver(self, frames: Sequence[Delivered]) -> int:
-        """Hands replies to those who wait. Never drops one for being slow: returns 0."""
+        """Passes replies to the requests. Drops none for being slow, so it returns 0."""
         self.received += len(frames)
         if self._streams:
             frames = self._deliver_streams(frames)
@@ -196,20 +197,20 @@ class ReplyMux:
                 self._fail(token, error)
 
     def refuse(self, error: Error) -> None:
-        """Fails every request, now and later: the server refused the subscription for replies."""
+        """Fails every request, now and later, since the server refused the inbox."""
         self._refused = error
         self._fail_all(error)
 
     def disconnected(self, error: ConnectionReconnectingError) -> None:
-        """Fails every request that was sent on a connection that is lost: its reply cannot come. Also the
-        one whose reply was at hand when an interrupt came."""
+        """Fails every request that was sent on a lost connection, since its reply cannot arrive; also
+        the one whose reply was being settled when an interrupt came."""
         at_hand, self._at_hand = self._at_hand, None
         if at_hand:
             at_hand[1].fail(error)
         self._fail_all(error)
 
     def resubscribed(self) -> None:
-        """Another connection is told of this inbox: what the server refused before may work now."""
+        """Forgets the refusal: another server may accept the inbox."""
         self._refused = None
 
     def end(self, error: Error, *, discard: bool = False, quiet: bool = True) -> None:
@@ -217,7 +218,7 @@ class ReplyMux:
         self._fail_all(error)
 
     def _strange(self, subject: bytes) -> bytes:
-        """The token of the request that a message on a subject of nobody's is the reply to, if any."""
+        """Returns the token of the request that a message on a foreign subject is the reply to, if any."""
         # An import may rewrite the subject; with one request there is no doubt (nats.go: respToken).
         if len(self._waiting) == 1 and not subject.startswith(self.wire_prefix):
             return next(iter(self._waiting.copy()), b"")

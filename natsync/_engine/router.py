@@ -1,4 +1,6 @@
-"""What the server says, handed to those whom it concerns. Acted on by who drives."""
+"""The router passes messages and events of the server to subscriptions, requests and callbacks. For the
+driver.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,7 @@ _NEVER = float("inf")
 
 
 class Router:
-    """Over all connections of a client. `info` is what the server said of itself last, `in_msgs` counts
-    messages."""
+    """One for all connections of a client. `info` is the last INFO, `in_msgs` counts messages."""
 
     def __init__(
         self, table: SubscriptionTable, dispatcher: Dispatcher, pool: ServerPool, discover: bool
@@ -40,11 +41,11 @@ class Router:
         self.encoder = MessageEncoder(self.info)
         self.in_msgs = 0
         self.outage = ""
-        """Why there is no connection, while there is none."""
+        """Why there is no connection; empty if there is one."""
 
         self.reply_mux: ReplyMux | None = None
         self.final_ping = Flush(object())
-        """The last of all: its PONG says that the server has everything."""
+        """The last PING: its PONG says that the server has processed everything."""
         self.final_ping_answered = False
         self._table = table
         self._dispatcher = dispatcher
@@ -55,22 +56,22 @@ class Router:
         self._full: dict[bytes, Sink] = {}
 
     def deliver(self, sid: bytes, frames: list[Msg | HMsg]) -> None:
-        """Hands messages to their subscription."""
+        """Passes messages to their subscription."""
         self.in_msgs += len(frames)
         sub = self._table.get(sid)
         if sub is None:
-            return  # unsubscribed, and this was on its way
+            return  # unsubscribed meanwhile
         if dropped := sub.deliver(frames):
             self._dispatcher.report(SlowConsumerError(sub.subject, dropped))
         if sub.max_msgs is not None and sub.received >= sub.max_msgs:
             self.limit_reached(sid)
-        if sub.is_full:  # which one that has ended is not
+        if sub.is_full:  # false for one that has ended
             self._full[sid] = sub
-            if not sub.is_full:  # who made room did not see that anybody waits
+            if not sub.is_full:  # the thread that made room did not see the entry
                 self._full.pop(sid, None)
 
     def act(self, event: EngineEvent) -> None:
-        """Does what one event asks for. Raises what ends the connection."""
+        """Handles one event. Raises the error that ends the connection."""
         match event:
             case Delivery(sid, frames):
                 self.deliver(sid, frames)
@@ -96,7 +97,7 @@ class Router:
 
     @property
     def deadline(self) -> float:
-        """When `expire` has something to do."""
+        """The time at which `expire` has something to do."""
         inbox = self.reply_mux
         return inbox.deadline if inbox and inbox.is_timed else _NEVER
 
@@ -106,36 +107,36 @@ class Router:
             self.reply_mux.expire(now, self.outage)
 
     def has_room(self) -> bool:
-        """Whether no subscription is full any more; then reading goes on. For any thread."""
+        """Returns whether no subscription is full any more, so that reading may go on. For any thread."""
         for sid, sub in list(self._full.copy().items()):
             if not sub.is_full:
                 self._full.pop(sid, None)
         return not self._full
 
     def confirm(self, subject: str, waiter: Waiter[bool]) -> None:
-        """Notes that `waiter` wants to know whether the server takes a message on `subject`."""
+        """Registers `waiter` for a refusal of a message on `subject`."""
         self._confirming[waiter] = subject
 
     def confirmed(self, waiter: Waiter[bool]) -> None:
-        """The end of that."""
+        """Ends that registration."""
         self._confirming.pop(waiter, None)
 
     def connected(self, info: ServerInfo, server: Server, again: bool) -> None:
-        """There is a connection to `server`; `again`: not the first one."""
+        """Handles a new connection to `server`; `again`: not the first one."""
         self.info = info
         self.encoder = MessageEncoder(info)
         self._server = server
         self._discover(info, quiet=not again)
 
     def disconnected(self, error: ConnectionReconnectingError) -> None:
-        """The connection is lost, and with it all replies to what was asked on it."""
+        """Handles the loss of the connection, and with it of all replies."""
         self._table.disconnected(error)
 
     def limit_reached(self, sid: bytes) -> None:
-        """The subscription has had all the messages it was limited to."""
+        """Ends a subscription that has received all messages that it was limited to."""
         sub = self._table.get(sid)
         if sub:
-            # Removed behind that: an interrupt in between must not leave it waiting for ever.
+            # Removed afterwards: an interrupt in between must not leave it waiting for ever.
             sub.end(MaxMessagesError(sub.subject))
             self._table.remove(sid)
 

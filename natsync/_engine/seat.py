@@ -1,16 +1,16 @@
-"""Who moves the bytes of an open connection: one thread at a time has the seat.
+"""The seat: one thread at a time drives, that is, moves the bytes of an open connection.
 
 That is the I/O thread, or a guest: a thread that waits for something, or publishes much.
 
-    I/O thread has it  -- nothing to do: `Loop.wait_idle` -->  free
-    free               -- socket, wake-up or deadline ------>  I/O thread has it
-    free               -- `Loop.take_seat` ----------------->  a guest has it
-    a guest has it     -- `Loop.release` ------------------->  free
-    a guest has it, and only waits for the socket
-                       -- a call of the same thread, from a signal handler, that waits too:
-                          `Loop.prepare_to_block` ---------->  free; the guest leaves when it runs again
-    a guest has it, and reads or writes
-                       -- such a call --------------------->   the same; the call raises ReentrantCallError
+    I/O thread drives  -- nothing to do: `Loop.wait_idle` -->  seat free
+    seat free          -- socket, wake-up or deadline ------>  I/O thread drives
+    seat free          -- `Loop.take_seat` ----------------->  guest drives
+    guest drives       -- `Loop.release` ------------------->  seat free
+    guest drives, and only waits for the socket
+                       -- a signal handler on its thread makes a call that waits:
+                          `Loop.prepare_to_block` ---------->  seat free; the guest leaves when it runs again
+    guest drives, and reads or writes
+                       -- such a call --------------------->   unchanged; the call raises ReentrantCallError
 
 The supervisor makes and ends connections; while one is open, its thread is in `serve`.
 """
@@ -35,9 +35,9 @@ _RETIRING = 1.0  # seconds for a server to read what was sent, before the connec
 
 
 class Seat:
-    """Over all connections of a client. `channel` is the one there is, `body` what the I/O thread does,
-    `limits` are those of the outbound buffer. `closing` ends everything, by the time `close_by`; `forced`
-    gives up the connection."""
+    """One for all connections of a client. `channel` is the current one, `body` the work of the I/O
+    thread, `limits` those of the outbound buffer. `closing` ends everything by the time `close_by`;
+    `forced` gives up the connection."""
 
     def __init__(
         self,
@@ -57,10 +57,12 @@ class Seat:
         self._broken: Exception | None = None
 
     def drive(self, done: Callable[[], object] | None, until: float) -> None:
-        """Moves bytes until `done()` or the time `until`, if nobody else does; for a thread that would
-        only wait. Returns early where somebody else has to go on. Without `done` it only sends.
+        """Moves bytes until `done()` or the time `until`, unless another thread drives; for a thread
+        that would only wait. Returns early if another thread has to go on. Without `done` it only
+        sends.
 
-        Raises ReentrantCallError where this thread is in the middle of driving already."""
+        Raises ReentrantCallError if this thread is already driving.
+        """
         loop = self.loop
         if done is not None:
             loop.prepare_to_block()
@@ -73,13 +75,13 @@ class Seat:
         except Error as error:
             self._broken = error
             loop.wake()
-        except BaseException:  # an interrupt, or what else a signal handler raises
-            loop.wake()  # `serve` sees what it has left half done
+        except BaseException:  # an interrupt, or another exception of a signal handler
+            loop.wake()  # `serve` sees that the turn was cut short
             raise
         finally:
             try:
                 loop.release(guest)
-            except BaseException:  # an interrupt: again, since nobody else can
+            except BaseException:  # an interrupt: again, since no other thread can
                 loop.release(guest)
                 loop.unmute()
                 raise
@@ -93,49 +95,47 @@ class Seat:
             self.loop.calm()
         channel.push()
         if done:
-            self.loop.mute()  # only now: it takes longer than most there is to send
+            self.loop.mute()  # only now: it takes longer than most sending does
             while not (done() or self._is_disturbed) and monotonic() < until:
                 channel.turn(until, guest)
                 if guest.evicted:
                     return
         elif self.loop.aloof:
-            channel.turn(0.0)  # what there is to read: nobody else does
+            channel.turn(0.0)  # also read: no other thread does
         channel.look_out()
-        left = (
-            self.outbound.waiting and not channel.is_behind
-        )  # else there is no room in the network
+        left = self.outbound.waiting and not channel.is_behind  # else the network has no room
         if left or self._is_disturbed or channel.deadline < self.loop.until:
-            self.loop.wake()  # the byte of who caused that may be taken already
+            self.loop.wake()  # the byte for that may have been read already
 
     @property
     def _is_disturbed(self) -> bool:
-        """Whether the I/O thread has something to decide."""
+        """Whether the I/O thread has to decide something."""
         return self.closing or self.forced or self._broken is not None
 
     # From here on: the I/O thread.
 
     def begin(self) -> None:
-        """Another connection is to be made."""
+        """Prepares for another connection."""
         self._broken = None
         self.forced = False
 
     def lose(self, error: Error) -> None:
-        """The connection is broken; `serve` raises `error`."""
+        """Marks the connection as broken; `serve` raises `error`."""
         self._broken = error
 
     def serve(self) -> None:
-        """Until the connection is lost, or done with: see `is_over`. Guests drive when nothing happens
-        here.
+        """Drives until the connection is lost or over (see `is_over`), and parks while nothing happens,
+        so that guests may drive.
 
-        Raises why it is lost.
+        Raises the reason of the loss.
         """
         channel = self.channel
         assert channel
-        much = False  # was sent: who publishes that much sends it, too, unless this thread is in its way
+        much = False  # was sent: a thread that publishes so much sends it itself, if this one stays away
         while not self.is_over():
             if much:
                 self.loop.calm()
-            # What came during the last turn had no need to wake anybody.
+            # Items that arrived during the last turn have woken no thread.
             waiting = self.outbound.is_full if much else self.outbound.waiting
             due = waiting and not channel.is_behind or self.forced or self._broken
             until = 0.0 if due else min(channel.deadline, self.close_by)
@@ -154,10 +154,10 @@ class Seat:
             much = channel.out_bytes - before >= MUCH
 
     def check_closing(self) -> None:
-        """Raises where the client is being closed."""
+        """Raises if the client is being closed."""
         if self.closing:
             raise ConnectionClosedError
 
     def is_over(self) -> bool:
-        """Whether the client is closed, and the server has everything, or the time for that is over."""
+        """Whether the client is closed and the server has everything, or the time for that is over."""
         return self.closing and (self._router.final_ping_answered or monotonic() >= self.close_by)

@@ -1,8 +1,8 @@
-"""Keeps a connection: connects, serves it, finds another one when it is lost, and ends it.
+"""The supervisor keeps a connection: it connects, serves, reconnects after a loss, and ends.
 
-`run` is the body of the I/O thread. It alone opens and ends connections; while one is open, a thread that
-waits for something may move its bytes as a guest, see `loop.Loop`: `drive`. What the server says goes to
-the router.
+`run` is the body of the I/O thread, which alone opens and ends connections. While one is open, a
+waiting thread may move its bytes as a guest (see `seat`). Messages and events of the server go to the
+router.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ _T = TypeVar("_T")
 
 
 class Status(Enum):
-    """Names as in nats.go. CONNECTING is before the first connection, RECONNECTING between two."""
+    """The state of a connection; the names are those of nats.go. CONNECTING is before the first
+    connection, RECONNECTING between two."""
 
     CONNECTING = "connecting"
     CONNECTED = "connected"
@@ -91,17 +92,15 @@ class Supervisor:
         )
         self.outbound = self.seat.outbound
         self.drive = self.seat.drive
-        self._greeting: ServerInfo | None = None  # that TLS comes behind
-        self._past = [0, 0, 0]  # of channels that are gone: messages out, bytes in, bytes out
-        self.unconfirmed = (
-            0  # messages out that the server did not confirm, of channels that are gone
-        )
+        self._greeting: ServerInfo | None = None  # that TLS follows
+        self._past = [0, 0, 0]  # of past channels: messages out, bytes in, bytes out
+        self.unconfirmed = 0  # messages of past channels that no server has confirmed
         self._since = 0.0  # when the last connection was made
         self._connected = False  # ever
         self._step = ""
 
     def counts(self) -> tuple[int, int, int]:
-        """Messages out, bytes in, bytes out."""
+        """Returns messages out, bytes in and bytes out, over all connections."""
         channel = self.seat.channel
         out_msgs, in_bytes, out_bytes = self._past
         if channel and not channel.is_counted:
@@ -122,15 +121,15 @@ class Supervisor:
         return closed
 
     def drained(self) -> None:
-        """Says that draining has begun."""
+        """Notes that draining has begun."""
         if self.status is Status.CONNECTED:
             self.status = Status.DRAINING
 
     def reconnect(self) -> None:
-        """Gives the connection up for another one. For any thread."""
+        """Gives up the connection for another one. For any thread."""
         if not self.seat.closing:
-            # Now: who calls `wait_connected` next waits for the new one. And first: a new one that is there
-            # already would never say so again.
+            # At once, so that `wait_connected` waits for the new connection; and before `forced`, since a new
+            # connection that is already there would never set it again.
             self.connected.clear()
         self.seat.forced = True
         self.loop.wake()
@@ -157,7 +156,7 @@ class Supervisor:
                         raise self.pool.verdict() from error
         except Error as error:
             failure = None if self.seat.closing else error
-        except Exception as error:  # the rim: whatever it is, it reaches those who wait
+        except Exception as error:  # the rim: waiting callers get every error
             logger().exception("the I/O thread failed")
             failure = ConnectionClosedError(f"internal error: {error}")
             failure.__cause__ = error
@@ -165,7 +164,7 @@ class Supervisor:
             self._finish(failure)
 
     def _establish(self) -> None:
-        """The first connection."""
+        """Makes the first connection."""
         if self._round(monotonic() + self._options.connect_timeout):
             return
         verdict = self.pool.verdict()
@@ -177,8 +176,8 @@ class Supervisor:
             raise self.pool.verdict()
 
     def _restore(self) -> bool:
-        """Tries all servers again and again; whether it is connected. False: there is none left to try,
-        or the credentials were refused twice."""
+        """Tries all servers again and again; returns whether there is a connection. False: no server is
+        left, or the credentials were refused twice."""
         while self.pool.servers:
             delay = self._policy.delay()
             self.seat.forced = False
@@ -188,7 +187,7 @@ class Supervisor:
         return False
 
     def _round(self, deadline: float) -> bool:
-        """Tries every server once; whether one of them is connected to."""
+        """Tries every server once; returns whether one has answered."""
         pool = self.pool
         pool.begin()
         while True:
@@ -213,7 +212,7 @@ class Supervisor:
                     raise told
 
     def _connect(self, server: Server, deadline: float) -> None:
-        """Goes through all steps with one server."""
+        """Connects to one server, step by step."""
         self.seat.begin()
         self.server = server
         options = self._options
@@ -253,7 +252,7 @@ class Supervisor:
             except Error as error:
                 if self.status in (Status.CONNECTING, Status.RECONNECTING):
                     raise
-                self.seat.lose(error)  # it was there, with all that waited for it
+                self.seat.lose(error)  # it was open already, and callers wait for it
                 return
             if engine.phase is Phase.SECURING and self._greeting:
                 self._secure(tls, server, deadline)
@@ -269,8 +268,8 @@ class Supervisor:
         return self._dialer.upgrade(make, deadline, self.seat.check_closing)
 
     def _ask(self, call: Callable[[], _T], blocks: bool, deadline: float) -> _T:
-        """What shows who we are, anew at every connect; not on this thread where the program's code
-        does."""
+        """Obtains credentials anew for each connect; on another thread if code of the program may
+        block."""
         if not blocks:
             return call()
         self._step = "auth"
@@ -281,7 +280,8 @@ class Supervisor:
         self._dialer.secure(tls, server.tls_name or server.host, deadline, self.seat.check_closing)
 
     def _check(self) -> float | None:
-        """When to look again while waiting to reconnect; None: at once, `reconnect` was called."""
+        """Returns the time of the next look while waiting to reconnect; None ends the wait: `reconnect`
+        was called."""
         self.seat.check_closing()
         self.router.expire(monotonic())
         return None if self.seat.forced else self.router.deadline
@@ -293,7 +293,7 @@ class Supervisor:
         self._add_up(self.seat.channel)
 
     def _lose(self, error: Error) -> None:
-        """The connection is lost: those who wait for it hear of it, what was not sent is kept."""
+        """Handles the loss of the connection: waiting callers get an error, unsent messages are kept."""
         channel, self.seat.channel = self.seat.channel, None
         assert channel
         self.loop.drop()
@@ -313,12 +313,12 @@ class Supervisor:
         self.router.disconnected(lost)
 
     def _note_outage(self, reason: str) -> None:
-        """Notes why there is no connection, for the errors of all who need one meanwhile."""
+        """Keeps the reason of the outage for the errors that callers get meanwhile."""
         self.outbound.outage = self.router.outage = reason
 
     def _end_refused(self, error: Error) -> None:
-        """Ends the subscription for which the server has ended the connection; it does not say which
-        one."""
+        """Ends the subscription for which the server has ended the connection; the server does not say
+        which one."""
         if isinstance(error, ServerError) and error.text.lower() == "maximum control line exceeded":
             sink = self._table.remove_longest()
             if sink:
@@ -327,7 +327,7 @@ class Supervisor:
                 self._dispatcher.report(refusal)
 
     def _add_up(self, channel: Channel) -> None:
-        """Makes its counts those of the past, once."""
+        """Adds the counts of a past channel to the sums, once."""
         if channel.is_counted:
             return
         channel.is_counted = True
@@ -348,11 +348,11 @@ class Supervisor:
                 self.router.act(event)
 
     def _opened(self, info: ServerInfo) -> None:
-        """There is a connection: interest first, then what was published meanwhile."""
+        """Handles a new connection: subscriptions are sent first, then messages published meanwhile."""
         assert self.seat.channel
         self.router.outage = ""
         self.outbound.attach()
-        # After it: who subscribes in between is told twice.
+        # After `attach`: a subscription made in between is sent twice, never left out.
         self.seat.channel.engine.send(self._table.wire())
         if not self.seat.closing:
             self.status = Status.DRAINING if self.draining else Status.CONNECTED

@@ -1,4 +1,4 @@
-"""Arguments that commands share, and how a command or a group of commands is added to the parser."""
+"""Arguments that several commands share, and the functions that add commands and groups to the parser."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _N = TypeVar("_N", int, float)
 
 
 class _Parser(argparse.ArgumentParser):
-    """The parser of a command, or of a group, whose commands are added when it is used: their modules take
-    long to import."""
+    """The parser of a command or of a group. The commands of a group are added when it is used, since their
+    modules take long to import."""
 
     group = ""
 
@@ -55,16 +55,15 @@ class Commands:
     def __call__(
         self, name: str, run: Command, text: str, timeout: float | None = 5.0, listens: bool = False
     ) -> argparse.ArgumentParser:
-        """Adds a command that `run` carries out; one that `listens` goes on when the connection is lost."""
+        """Adds a command that calls `run`. A command that `listens` goes on when the connection is lost."""
         added = self._add(name, text)
-        told = "end when no message came for so long" if listens else "for each wait"
+        told = "exit after SECONDS without a message" if listens else "time limit of each operation"
         added.add_argument("--timeout", type=seconds, default=timeout, metavar="SECONDS", help=told)
         added.set_defaults(command=run, listens=listens, header=[], form="text")
         return added
 
     def group(self, name: str, text: str) -> None:
-        """Adds a group of commands: those that `add_commands` of the module `name`, beside this one,
-        adds."""
+        """Adds a group, whose commands `add_commands` of the module `name` in this folder adds."""
         self._add(name, text).group = name
 
     def _add(self, name: str, text: str) -> _Parser:
@@ -78,27 +77,35 @@ class Commands:
 
 
 def connection_options(default: str | None) -> _Parser:
-    """The options of every command, for each parser anew: argparse keeps a default with the option."""
+    """Returns the connection options; each parser needs its own, since argparse keeps defaults in
+    options."""
     shared = _Parser(add_help=False, argument_default=default)
     group = shared.add_argument_group("connection")
 
     def add(flags: str, metavar: str, text: str) -> None:
         group.add_argument(*flags.split(), metavar=metavar, help=text)
 
-    add("-s --server", "URL", f"or several with commas (NATS_URL; {DEFAULT_URL})")
-    add("--user", "NAME", "(NATS_USER)")
-    add("--password", "PASSWORD", "seen by all who list processes: rather NATS_PASSWORD")
-    add("--token", "TOKEN", "seen by all who list processes: rather NATS_TOKEN")
-    add("--creds", "FILE", "credentials, JWT and seed (NATS_CREDS)")
-    add("--nkey", "FILE", "a seed (NATS_NKEY)")
+    add("-s --server", "URL", f"server, or several separated by commas (NATS_URL; {DEFAULT_URL})")
+    add("--user", "NAME", "user name (NATS_USER)")
+    add("--password", "PASSWORD", "visible in lists of processes: prefer NATS_PASSWORD")
+    add("--token", "TOKEN", "visible in lists of processes: prefer NATS_TOKEN")
+    add("--creds", "FILE", "credentials file with JWT and seed (NATS_CREDS)")
+    add("--nkey", "FILE", "file with an nkey seed (NATS_NKEY)")
     switch: bool | str = argparse.SUPPRESS if default else False
     group.add_argument("--tls", action="store_true", default=switch, help="demand TLS")
     group.add_argument(
-        "--tls-first", action="store_true", default=switch, help="TLS before anything is said"
+        "--tls-first",
+        action="store_true",
+        default=switch,
+        help="start TLS before the server sends INFO",
     )
-    add("--tls-ca", "FILE", "authorities, instead of the system's (NATS_CA)")
+    add("--tls-ca", "FILE", "CA certificates, instead of the system's (NATS_CA)")
     add("--tls-cert", "FILE", "client certificate (NATS_CERT)")
-    add("--tls-key", "FILE", "its key (NATS_KEY; NATS_KEY_PASSWORD opens it)")
+    add(
+        "--tls-key",
+        "FILE",
+        "key of the client certificate (NATS_KEY; password in NATS_KEY_PASSWORD)",
+    )
     return shared
 
 
@@ -106,7 +113,12 @@ def add_data(added: argparse.ArgumentParser, default: str | None, text: str) -> 
     """Adds a payload and headers."""
     added.add_argument("data", nargs="?", default=default, help=text)
     added.add_argument(
-        "-H", "--header", type=header, action="append", metavar="NAME:VALUE", help="repeatable"
+        "-H",
+        "--header",
+        type=header,
+        action="append",
+        metavar="NAME:VALUE",
+        help="header; repeatable",
     )
 
 
@@ -120,24 +132,24 @@ def with_count(
 
 def add_json(added: argparse.ArgumentParser) -> None:
     """Adds `--json`."""
-    added.add_argument("--json", action="store_true", help="print one JSON object a line")
+    added.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
 def add_form(added: argparse.ArgumentParser) -> None:
     """Adds `--json` and `--raw`."""
     forms = added.add_mutually_exclusive_group()
     for form, text in (
-        ("json", "print one JSON object a line"),
-        ("raw", "print the payload alone, and a line feed"),
+        ("json", "print one JSON object per line"),
+        ("raw", "print only the payload, and a line feed"),
     ):
         forms.add_argument(f"--{form}", action="store_const", dest="form", const=form, help=text)
 
 
 def header(text: str) -> tuple[str, str]:
-    """The name and value of a header."""
+    """Returns the name and the value of a header."""
     name, colon, value = text.partition(":")
     if not colon or not name:
-        raise argparse.ArgumentTypeError("a header is NAME:VALUE")
+        raise argparse.ArgumentTypeError("a header has the form NAME:VALUE")
     return name, value.strip()
 
 

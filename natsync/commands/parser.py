@@ -1,4 +1,4 @@
-"""Arguments: every command with its options, and what they must be."""
+"""The parser of the command line: every command with its options."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ GROUPS = {
     "object": "object stores: list, show, create, change, delete; put, get, link and watch objects",
     "service": "services: list, ping, show, measure",
 }
-"""Groups of commands, in files of their names; a file is loaded when its group is asked for."""
+"""Groups of commands. Each has a file of its name, which is imported when the group is used."""
 
 
 def make_parser(version: str) -> argparse.ArgumentParser:
-    """The whole command line. Options of the connection may stand on either side of the command."""
+    """Returns the parser of all commands. Connection options may stand before or after the command."""
     parser = argparse.ArgumentParser(
         prog="natsync",
         description="Talk to a NATS server.",
@@ -58,7 +58,9 @@ def make_parser(version: str) -> argparse.ArgumentParser:
     command = Commands(parser)
     _add_talking(command)
     _add_listening(command)
-    add_json(with_count(command("rtt", rtt, "measure the round trip to the server"), "so many"))
+    add_json(
+        with_count(command("rtt", rtt, "measure the round trip to the server"), "measure N times")
+    )
     _add_bench(command)
     for name, text in GROUPS.items():
         command.group(name, text)
@@ -66,34 +68,47 @@ def make_parser(version: str) -> argparse.ArgumentParser:
 
 
 def _add_talking(command: Commands) -> None:
-    publisher = command("pub", pub, "publish, and return when the server has taken it")
-    requester = command("request", request, "send a request and print the reply, or several")
+    publisher = command("pub", pub, "publish a message and wait until the server has processed it")
+    requester = command(
+        "request", request, "send a request and print the reply, or several replies"
+    )
     for added in (publisher, requester):
         added.add_argument("subject")
-        add_data(added, "", "- reads standard input")
-        with_count(added, "so many times")
-    publisher.add_argument("--reply", metavar="SUBJECT", help="where replies should go")
+        add_data(added, "", "payload; - reads standard input")
+        with_count(added, "send N times")
+    publisher.add_argument("--reply", metavar="SUBJECT", help="reply subject")
     add_json(publisher)
     requester.add_argument(
-        "--replies", type=whole, metavar="N", help="wait for so many replies; 0: all that come"
+        "--replies",
+        type=whole,
+        metavar="N",
+        help="wait for N replies to each request; 0: for all until --timeout",
     )
     requester.add_argument(
-        "--stall", type=seconds, metavar="SECONDS", help="with --replies: and no longer for each"
+        "--stall",
+        type=seconds,
+        metavar="SECONDS",
+        help="with --replies: stop when no reply arrives for SECONDS",
     )
     add_form(requester)
 
 
 def _add_listening(command: Commands) -> None:
-    subscriber = command("sub", sub, "print messages as they come", None, True)
+    subscriber = command("sub", sub, "print messages as they arrive", None, True)
     replier = command("reply", reply, "print requests and answer them", None, True)
     for added in (subscriber, replier):
         added.add_argument("subject")
         added.add_argument(
-            "--queue", default="", metavar="GROUP", help="share the messages with others of it"
+            "--queue",
+            default="",
+            metavar="GROUP",
+            help="queue group: the server sends each message to one member",
         )
-        with_count(added, "end after so many")
+        with_count(added, "exit after N messages")
         add_form(added)
-    subscriber.add_argument("--stream", metavar="NAME", help="those that this stream has stored")
+    subscriber.add_argument(
+        "--stream", metavar="NAME", help="print the messages that this stream has stored"
+    )
     subscriber.add_argument(
         "--start",
         type=start,
@@ -101,20 +116,22 @@ def _add_listening(command: Commands) -> None:
         metavar="WHERE",
         help=f"with --stream: {', '.join(STARTS)}, a sequence, or a time (all)",
     )
-    add_data(replier, None, "the answer; without it, what the request brought")
+    add_data(replier, None, "the answer; without it, the payload of the request")
 
 
 def _add_bench(command: Commands) -> None:
     added = command(
         "bench",
         bench,
-        "measure: pub, sub (another one publishes), request (`natsync reply` answers)",
+        "measure the speed of pub, sub (another process publishes), request (`natsync reply` answers)",
     )
     added.add_argument("what", choices=("pub", "sub", "request"))
     added.add_argument("subject", nargs="?", default=BENCH_SUBJECT)
-    with_count(added, "messages", BENCH_COUNT)
-    added.add_argument("--size", type=whole, default=BENCH_SIZE, metavar="BYTES", help="of each")
+    with_count(added, f"number of messages ({BENCH_COUNT})", BENCH_COUNT)
     added.add_argument(
-        "--at-once", type=count, default=1, metavar="N", help="requests under way at a time"
+        "--size", type=whole, default=BENCH_SIZE, metavar="BYTES", help="size of each"
+    )
+    added.add_argument(
+        "--at-once", type=count, default=1, metavar="N", help="number of requests in flight"
     )
     add_json(added)

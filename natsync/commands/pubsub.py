@@ -1,6 +1,6 @@
-"""What is said and done with: `pub`, `request`, `rtt`; and listening: `sub`, `reply`.
+"""The commands `pub`, `request`, `rtt`, `sub` and `reply`.
 
-Each takes the client, what the command line says and who tells of errors, and returns the exit status.
+Each takes the client, the parsed arguments and the reporter of errors, and returns the exit status.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DONE, FAILED = 0, 1
 
 
 def pub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Publishes, and waits until the server has taken all of it; the last one brings any refusal."""
+    """Publishes, and waits until the server has processed all messages; a refusal shows at the last one."""
     data, headers = read_data(args.data), _headers(args)
     count = args.count or 1
     for _ in range(count - 1):
@@ -37,7 +37,7 @@ def pub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def request(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Asks `--count` times, and prints one reply, or up to `--replies`, to each."""
+    """Sends `--count` requests, and prints one reply to each, or up to `--replies`."""
     data, headers = read_data(args.data), _headers(args)
     for _ in range(args.count or 1):
         if args.replies is None:
@@ -80,7 +80,7 @@ def sub(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 
 def reply(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Prints requests, and answers each; one that cannot be answered does not end it."""
+    """Prints requests and answers each; goes on after one that cannot be answered."""
     data, headers = None if args.data is None else read_data(args.data), _headers(args)
 
     def answer(msg: Msg) -> None:

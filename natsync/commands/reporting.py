@@ -1,4 +1,4 @@
-"""The connection a command works with: options and environment made into it, and what befalls it told.
+"""The connection of a command: made from options and environment, with errors reported on stderr.
 
 What the command line says comes before the environment, a login as a whole: who gives `--token` is not
 also asked for what NATS_USER and NATS_PASSWORD say.
@@ -46,7 +46,8 @@ ENVIRONMENT = {
     "tls_key": "NATS_KEY",
     "tls_key_password": "NATS_KEY_PASSWORD",
 }
-"""Where options are looked for that are not on the command line; the names of the `nats` command."""
+"""The environment variables for options that are not on the command line, named as by the `nats`
+command."""
 
 _LOGINS = (("user", "password"), ("token",), ("creds",), ("nkey",))
 
@@ -72,7 +73,7 @@ _FLAGS = {
 
 
 class Reporter:
-    """Lines on stderr: each error is told once, whether a call raised it, a callback got it, or both.
+    """Writes errors to stderr, each once: whether a call raised it, a callback received it, or both.
 
     `refused` is true once the server has refused something; `failed` once anything went wrong. After an
     interrupt, which may cost the connection, nobody wants to know what befalls it.
@@ -88,7 +89,7 @@ class Reporter:
 
     @contextmanager
     def heeding_interrupts(self) -> Iterator[None]:
-        """Hears of an interrupt before the connection does, which may break in the middle of a read."""
+        """Notes an interrupt before the connection reports that it broke in the middle of a read."""
         try:
             if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is not ours
                 signal.signal(signal.SIGINT, self._interrupt)
@@ -105,7 +106,7 @@ class Reporter:
         raise KeyboardInterrupt
 
     def tell(self, text: object) -> None:
-        """One line."""
+        """Writes one line."""
         line = " ".join(str(text).split("\n"))
         try:
             print(f"natsync: {line}", file=sys.stderr, flush=True)
@@ -113,7 +114,7 @@ class Reporter:
             pass
 
     def error(self, error: Exception) -> None:
-        """An error, in the words of the command line. For any thread."""
+        """Writes an error in the words of the command line. For any thread."""
         self.failed = True
         self.refused = self.refused or isinstance(error, PermissionsViolationError)
         text = str(error)
@@ -126,7 +127,7 @@ class Reporter:
             self.tell(text)
 
     def reported(self, error: Error) -> None:
-        """For `on_error`. What ends the connection is told where it is lost."""
+        """For `on_error`. An error that ends the connection is reported when the connection is lost."""
         if isinstance(error, PermissionsViolationError):
             self.error(error)
         elif isinstance(error, ConnectError):
@@ -135,8 +136,8 @@ class Reporter:
             self.tell(error)
 
     def _reported_attempt(self, error: ConnectError) -> None:
-        """Why an attempt to reconnect failed: each reason once per outage. That a server is not there yet
-        is what "reconnecting" says already."""
+        """Writes why an attempt to reconnect failed, each reason once per outage; not that a server is not
+        there yet, which "reconnecting" implies."""
         text = str(error)
         if error.step not in ("dns", "tcp") and text not in self._attempts and not self.interrupted:
             self._attempts.add(text)
@@ -161,7 +162,7 @@ class Reporter:
 
 @contextmanager
 def opened(args: argparse.Namespace, reporter: Reporter) -> Iterator[Client]:
-    """The client that `args` ask for, until the end of the block.
+    """Opens the client that `args` describe, until the end of the block.
 
     Commands that listen go on when the connection is lost; others fail, for nobody waits for them.
     """
@@ -194,7 +195,7 @@ def opened(args: argparse.Namespace, reporter: Reporter) -> Iterator[Client]:
 def _with_environment(
     args: argparse.Namespace, environment: Mapping[str, str]
 ) -> Callable[[str], str]:
-    """What an option is: as given, else as the environment has it, else empty."""
+    """Returns an option of the command line, or else of the environment, or else an empty text."""
     logins = [names for names in _LOGINS if any(getattr(args, name) for name in names)]
     passed = {name for names in _LOGINS if logins and names not in logins for name in names}
 
@@ -220,7 +221,8 @@ def _tls(args: argparse.Namespace, given: Callable[[str], str]) -> TLS | bool:
 
 
 def _seed_of(path: str) -> str | Callable[[], str]:
-    """The seed in a file, read again at every connect; read now, too, to tell what is wrong with it."""
+    """Returns a function that reads a seed file at every connect; reads it once now, to report errors
+    early."""
     if not path:
         return ""
 
