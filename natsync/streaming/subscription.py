@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import time_ns
@@ -20,7 +21,6 @@ from ..errors import (
     Error,
     NextMsgTimeoutError,
     OptionError,
-    RequestTimeoutError,
     SyncSubRequiredError,
     fresh,
 )
@@ -32,7 +32,7 @@ from ..protocol.streaming import (
     SubscriptionResponse,
     UnsubscribeRequest,
 )
-from .errors import ManualAckError, ResponseError, UnsupportedError, read
+from .errors import ManualAckError, RefusedError, ResponseError, UnsupportedError, read
 from .message import Msg
 from .session import Session, check_channel
 
@@ -46,6 +46,9 @@ Handler = Callable[[Msg], object]
 """What a subscription may call with each message; what it returns is not used."""
 
 _MOST = 2**31 - 1  # of an int32 on the wire
+_UNKNOWN = "stan: invalid subscription"
+"""The answer to a request to end a subscription that the server does not have: when it is asked again, the
+answer to the first request was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +183,11 @@ class Subscription:
                 raise ResponseError(subject, "SubscriptionResponse without an inbox")
         except BaseException as error:
             self.end(BadSubscriptionError(channel))
-            if isinstance(error, RequestTimeoutError) and session.subjects.sub_close_requests:
-                # The server may have made it: it finds a subscription by its inbox, too (as stan.go does).
+            if session.subjects.sub_close_requests and not isinstance(error, RefusedError):
+                # The server may have made it, and finds it by its inbox, too (stan.go does the same).
                 close = UnsubscribeRequest(session.client_id, channel, inbox)
-                session.nc.publish(session.subjects.sub_close_requests, close.to_bytes())
+                with suppress(Error):
+                    session.nc.publish(session.subjects.sub_close_requests, close.to_bytes())
             raise
         self._ack_inbox = answer.ack_inbox
         self._acks.set_result(answer.ack_inbox)
@@ -262,9 +266,14 @@ class Subscription:
     def _leave(self, operation: str, subject: str) -> None:
         if self._left or self._session.ended:
             return
+        again = self._end is not None
         self.end(BadSubscriptionError(self.channel))
         request = UnsubscribeRequest(self._session.client_id, self.channel, self._ack_inbox)
-        self._session.ask(operation, subject, request, SubscriptionResponse)
+        try:
+            self._session.ask(operation, subject, request, SubscriptionResponse)
+        except RefusedError as error:
+            if not (again and error.text == _UNKNOWN):
+                raise
         self._left = True
 
     def _check_sync(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -273,6 +274,19 @@ def test_a_subscription_that_is_not_answered(fake: FakeStreaming, server: NatsSe
             assert close == stan.UnsubscribeRequest("me", "a", request.inbox)
 
 
+def test_a_subscription_whose_answer_was_lost(fake: FakeStreaming, server: NatsServer) -> None:
+    """The same, where the NATS connection breaks: told when it is there again."""
+    fake.subscribe = lambda request: None
+    with natsync.connect(server.url) as nc, streaming.connect("fake", "me", nc=nc) as sc:
+        breaks = threading.Thread(target=lambda: (fake.wait_request("fake.sub"), nc.reconnect()))
+        breaks.start()
+        with pytest.raises(natsync.ConnectionReconnectingError):
+            sc.subscribe("a", durable="d")
+        breaks.join()
+        close = stan.UnsubscribeRequest.parse(fake.wait_request("fake.subclose"))
+        assert (close.client_id, close.subject) == ("me", "a")
+
+
 @pytest.mark.parametrize(
     "answer, reason",
     [(b"\xff", "truncated"), (b"", "without an inbox"), (b"\x10\x01", "ack_inbox with wire type")],
@@ -302,6 +316,21 @@ def test_a_refused_subscription_and_a_refused_end(fake: FakeStreaming, server: N
         fake.subscribe = lambda request: stan.SubscriptionResponse(error="stan: no").to_bytes()
         with pytest.raises(streaming.RefusedError, match="subscribing to 'a': stan: no"):
             sc.subscribe("a")
+
+
+def test_an_end_whose_answer_was_lost(fake: FakeStreaming, server: NatsServer) -> None:
+    """Asked again, the server does not know the subscription any more."""
+    with streaming.connect("fake", "me", servers=server.url, connect_timeout=0.2) as sc:
+        sub = sc.subscribe("a")
+        fake.leave = lambda request: None
+        with pytest.raises(natsync.RequestTimeoutError):
+            sub.close()
+        unknown = stan.SubscriptionResponse(error="stan: invalid subscription").to_bytes()
+        fake.leave = lambda request: unknown
+        sub.close()
+        with pytest.raises(streaming.RefusedError):
+            sc.subscribe("a").close()
+        fake.leave = lambda request: b""
 
 
 def test_a_server_that_cannot_close_a_subscription(fake: FakeStreaming, server: NatsServer) -> None:
