@@ -279,6 +279,21 @@ class OrderedMessages:
         inbox = self._inbox
         return inbox.drain(timeout) if inbox else 0
 
+    def restart(self) -> None:
+        """Gives the consumer up: the next call makes another one, which begins after the last message
+        that was taken. For the thread that takes messages."""
+        self._reset(None)
+
+    @property
+    def consumer(self) -> str:
+        """The name of the consumer that it reads now, or has read last."""
+        return self._name
+
+    @property
+    def consumer_seq(self) -> int:
+        """The number of messages that were taken from this consumer."""
+        return self._expected - 1
+
     @property
     def last_seq(self) -> int | None:
         """The stream sequence of the last message that was taken, or of the one before the first;

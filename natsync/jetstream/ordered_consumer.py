@@ -173,8 +173,9 @@ class _Maker:
         info = create_consumer(self._api, self._stream, config, timeout=timeout)
         start = info.delivered.stream_seq
         # Where the last message of each subject is wanted, what comes first says nothing of the
-        # others.
-        before = None if config.deliver_policy == "last_per_subject" else start
+        # others; but if there is none, all that follow are wanted.
+        scattered = config.deliver_policy == "last_per_subject" and info.num_pending > 0
+        before = None if scattered else start
         return Made(pull_source(self._api, info), before, info.num_pending)
 
     def delete(self, name: str) -> None:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from time import monotonic
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ..errors import NextMsgTimeoutError
+from ..errors import Error, NextMsgTimeoutError
+from .api import API, wait_time
 from .consume_errors import MessagesClosedError
+from .consumers import consumer_info
 from .message import JetStreamMsg, MsgMetadata
 from .ordered import OrderedMessages
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Watch"]
 
 _T = TypeVar("_T")
+_SILENCE = 0.5
+"""Seconds without a message, after which the server is asked whether there is one left."""
 
 
 class Watch(ABC, Generic[_T]):
@@ -28,7 +33,11 @@ class Watch(ABC, Generic[_T]):
     may be called from any. Nothing is lost or given twice when the connection is lost in between.
     """
 
-    def __init__(self, messages: OrderedMessages, updates_only: bool) -> None:
+    def __init__(
+        self, api: API, stream: str, messages: OrderedMessages, updates_only: bool
+    ) -> None:
+        self._api = api
+        self._stream = stream
         self._messages = messages
         self._consumer = ""
         self._initial = 0 if updates_only else messages.num_pending
@@ -46,7 +55,9 @@ class Watch(ABC, Generic[_T]):
         StreamNotFoundError where what is watched is deleted.
         """
         while self._marked or self._initial > 0:
-            msg = self._messages.next(timeout)
+            msg = self._take(timeout)
+            if msg is None:
+                break
             origin = msg.metadata
             if not self._marked:
                 self._count(origin)
@@ -55,6 +66,35 @@ class Watch(ABC, Generic[_T]):
                 return item
         self._marked = True
         return None
+
+    def _take(self, timeout: float | None) -> JetStreamMsg | None:
+        """The next message; None if there is nothing left of what was there when the watch began: it may
+        have been purged, or have expired, before it was read."""
+        if self._marked:
+            return self._messages.next(timeout)
+        until = monotonic() + wait_time(timeout)
+        while True:
+            try:
+                return self._messages.next(max(0.0, min(_SILENCE, until - monotonic())))
+            except NextMsgTimeoutError:
+                if self._is_over():
+                    return None
+                if monotonic() >= until:
+                    raise NextMsgTimeoutError(self._stream, timeout or 0.0) from None
+
+    def _is_over(self) -> bool:
+        """Whether the server has nothing left. Where it has sent all that it will, another consumer
+        takes over: 2.15.1 sends no more after messages that a consumer with `last_per_subject` had
+        yet to send are purged."""
+        messages = self._messages
+        try:
+            info = consumer_info(self._api, self._stream, messages.consumer)
+        except Error:  # the reader gets over that, or says what is wrong
+            return False
+        if info.name != messages.consumer or info.delivered.consumer_seq != messages.consumer_seq:
+            return False
+        messages.restart()
+        return info.num_pending == 0
 
     def _count(self, origin: MsgMetadata) -> None:
         """Counts down to the last message that was there at the beginning.

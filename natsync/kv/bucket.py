@@ -212,6 +212,7 @@ class KeyValue:
         except StreamNotFoundError as error:
             raise BucketNotFoundError(self.bucket) from error
         return Watcher(
+            self._js.api,
             self.bucket,
             self._prefix,
             messages,

@@ -10,9 +10,11 @@ import re
 
 from ..errors import OptionError
 from ..jetstream import ConsumerConfig, JetStreamMsg, MsgMetadata, OrderedMessages
+from ..jetstream.api import API
 from ..jetstream.configs import DeliverPolicy
 from ..jetstream.watching import Watch
 from .entry import Entry, Operation, operation_of
+from .naming import stream_name
 
 __all__ = ["Watcher", "watch_config"]
 
@@ -58,6 +60,7 @@ class Watcher(Watch[Entry]):
 
     def __init__(
         self,
+        api: API,
         bucket: str,
         prefix: str,
         messages: OrderedMessages,
@@ -65,7 +68,7 @@ class Watcher(Watch[Entry]):
         ignore_deletes: bool,
         updates_only: bool,
     ) -> None:
-        super().__init__(messages, updates_only)
+        super().__init__(api, stream_name(bucket), messages, updates_only)
         self._bucket = bucket
         self._prefix = prefix
         self._ignore_deletes = ignore_deletes

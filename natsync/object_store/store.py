@@ -232,7 +232,11 @@ class ObjectStore:
             policy = "all" if include_history else "new"
         messages = self._messages(f"$O.{self.store}.M.>", policy)
         return ObjectWatcher(
-            self.store, messages, ignore_deletes=ignore_deletes, updates_only=updates_only
+            self._js.api,
+            self.store,
+            messages,
+            ignore_deletes=ignore_deletes,
+            updates_only=updates_only,
         )
 
     def seal(self) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ..jetstream import JetStreamMsg, MsgMetadata, OrderedMessages
+from ..jetstream.api import API
 from ..jetstream.watching import Watch
 from .info import ObjectInfo, read_info
+from .naming import stream_name
 
 __all__ = ["ObjectWatcher"]
 
@@ -15,9 +17,15 @@ class ObjectWatcher(Watch[ObjectInfo]):
     """
 
     def __init__(
-        self, store: str, messages: OrderedMessages, *, ignore_deletes: bool, updates_only: bool
+        self,
+        api: API,
+        store: str,
+        messages: OrderedMessages,
+        *,
+        ignore_deletes: bool,
+        updates_only: bool,
     ) -> None:
-        super().__init__(messages, updates_only)
+        super().__init__(api, stream_name(store), messages, updates_only)
         self._store = store
         self._ignore_deletes = ignore_deletes
 

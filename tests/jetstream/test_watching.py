@@ -33,7 +33,8 @@ def texts(js: JetStream, stream_name: str) -> Texts:
     for subject, text in (("a", b"old"), ("a", b"one"), ("b", b"two"), ("c", b"no")):
         js.publish(f"{stream_name}.{subject}", text)
     config = ConsumerConfig(deliver_policy="last_per_subject")
-    return Texts(js.ordered_consumer(stream_name, config).messages(), updates_only=False)
+    messages = js.ordered_consumer(stream_name, config).messages()
+    return Texts(js.api, stream_name, messages, updates_only=False)
 
 
 def test_items_then_none_then_updates(js: JetStream, stream_name: str, texts: Texts) -> None:

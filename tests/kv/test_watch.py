@@ -8,6 +8,8 @@ import natsync
 from natsync.jetstream import JetStream, MessagesClosedError
 from natsync.kv import Entry, InvalidKeyError, KeyValue, KeyValueConfig, Operation, Watcher
 
+from tests.support.servers import NatsServer
+
 pytestmark = pytest.mark.server
 
 PUT, DELETE, PURGE = Operation.PUT, Operation.DELETE, Operation.PURGE
@@ -179,3 +181,54 @@ def test_a_consumer_that_is_deleted_is_replaced(js: JetStream, kv: KeyValue) -> 
         stream.delete_consumer(name)
         kv.put("b", b"2")
         assert take(watcher, 1) == [("b", b"2", PUT)]
+
+
+def test_what_vanishes_before_it_is_read_does_not_keep_the_none_back(
+    js: JetStream, kv: KeyValue
+) -> None:
+    """A reader asks for 500 messages at a time: what is purged after that never comes."""
+    for number in range(600):
+        kv.put(f"k{number:03}", b"")
+    with kv.watch() as watcher:
+        assert watcher.next(5)
+        stream = js.stream(f"KV_{kv.bucket}")
+        for number in range(520, 540):
+            stream.purge(subject=f"$KV.{kv.bucket}.k{number}")
+        found = {entry.key for entry in watcher.initial(10)}
+        assert {f"k{number:03}" for number in [*range(1, 520), *range(540, 600)]} <= found
+        stream.purge()
+        kv.put("after", b"")
+        entry = watcher.next(5)
+        assert entry and entry.key == "after"
+
+
+def test_all_that_is_left_vanishes_before_it_is_read(js: JetStream, kv: KeyValue) -> None:
+    for number in range(600):
+        kv.put(f"k{number:03}", b"")
+    with kv.watch() as watcher:
+        assert watcher.next(5)
+        js.stream(f"KV_{kv.bucket}").purge()
+        for entry in watcher.initial(10):  # those that were on their way
+            assert entry.revision <= 600
+        kv.put("after", b"")
+        last = watcher.next(5)
+        assert last and last.key == "after"
+
+
+def test_changes_during_an_outage_all_come_after_an_empty_beginning(
+    js_server: NatsServer, js_client: natsync.Client, kv: KeyValue
+) -> None:
+    with kv.watch() as watcher:
+        assert watcher.next(5) is None
+        js_client.reconnect()
+        with natsync.connect(js_server.url) as other:
+            writer = other.jetstream().key_value(kv.bucket)
+            for value in (b"1", b"2", b"3"):
+                writer.put("a", value)
+        assert js_client.wait_connected(5)
+        found = []
+        while len(found) < 3:
+            entry = watcher.next(10)
+            assert entry
+            found.append(entry.value)
+        assert found == [b"1", b"2", b"3"]
