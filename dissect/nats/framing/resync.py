@@ -14,7 +14,8 @@ These numbers of consecutive frames are accepted as proof:
   many bytes, or if the bytes end there or a gap follows;
 - if the stream is known to be NATS: two, if they end with two packets in a row, or with one before a gap or
   the end; and one before those, if it begins with a packet, because a snap length leaves no more. So are
-  frames that fill packets, even if the next one is refuted: without it they would have been the end.
+  frames that fill packets, even if the next one is refuted: without it they would have been the end. Both
+  also hold for frames at the end of a chain whose first frames are not proven; these are not read.
 
 As long as the connection is not known to carry NATS, refuted bytes are kept while there is room: they are
 searched again when the connection has proven itself elsewhere.
@@ -59,17 +60,8 @@ class Chain:
     all of them, `ops` their operations."""
 
     __slots__ = (
-        "start",
-        "next",
-        "stop",
-        "searched",
-        "frames",
-        "aligned",
-        "at_packet_end",
-        "contexts",
-        "ops",
-        "dotted",
-    )
+        "start next stop searched frames aligned at_packet_end contexts ops dotted _anchor"
+    ).split()
 
     def __init__(self, start: int, contexts: tuple[Context, ...]) -> None:
         self.start = start
@@ -82,11 +74,25 @@ class Chain:
         self.contexts = contexts
         self.ops: set[str] = set()
         self.dotted = False  # whether an account, where one is read, has a dot in it
+        self._anchor: tuple[int, int, set[str]] | None = None  # see `anchor`
 
     @property
     def specific(self) -> bool:
         """Whether this can only be NATS."""
         return bool(self.ops - UNSPECIFIC)
+
+    def anchor(self) -> None:
+        """Notes that the next frame begins with a packet: it may be proven where those before it are not."""
+        if self._anchor is None:
+            self._anchor = self.next, self.frames, set()
+
+    def shorten(self) -> bool:
+        """Drops the frames before the one that was noted; returns whether any are left."""
+        if self._anchor is None or self._anchor[1] == self.frames:
+            return False
+        self.start, before, self.ops = self._anchor
+        self.frames -= before
+        return True
 
     def read(self, line: bytes) -> int | None:
         """The size of the body after a control line; None if the line does not fit the others."""
@@ -103,6 +109,8 @@ class Chain:
         if kept:
             self.contexts = kept
             self.ops.add(op.decode())
+            if self._anchor:
+                self._anchor[2].add(op.decode())
         return size
 
     def _fitting(
@@ -287,13 +295,15 @@ class Resynchronizer:
             return ended or chain.next - chain.start >= _FAR or self._is_full()
         if self.is_nats and frames == 2 and chain.at_packet_end:
             return ended
-        return ended and with_packet and frames >= (1 if self.is_nats else 2)
+        if ended and with_packet and frames >= (1 if self.is_nats else 2):
+            return True
+        return ended and self.is_nats and chain.shorten()
 
     def _is_kept(self, chain: Chain) -> bool:
         """Whether the frames before a refuted one are proven by themselves, because they fill packets."""
         if not (self.is_nats and chain.frames and chain.at_packet_end):
             return False
-        return chain.start in self.buffer.starts
+        return chain.start in self.buffer.starts or chain.shorten()
 
     def _candidate(self) -> int | None:
         """The next position where a frame may begin; None if there is none."""
@@ -349,6 +359,8 @@ class Resynchronizer:
         if chain.next in self._visited or run.data[end - 2] != 13:
             return _State.BROKEN
         self._visit(chain.next)
+        if chain.frames and chain.next in buffer.starts:
+            chain.anchor()
         size = chain.read(bytes(run.data[at:end]))
         if size is None:
             return _State.BROKEN
