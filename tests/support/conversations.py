@@ -164,5 +164,11 @@ def recorded(path: Path) -> list[list[tuple[Direction, Chunk]]]:
     return list(flows.values())
 
 
+def is_joined_late(items: Sequence[tuple[Direction, Chunk]]) -> bool:
+    """Whether the first bytes are those of a message: a capture of NATS Streaming begins after its server has
+    connected."""
+    return items[0][1].data[:4] in (b"MSG ", b"PUB ", b"HMSG")
+
+
 def _port(endpoint: str) -> int:
     return int(endpoint.rpartition(":")[2])
