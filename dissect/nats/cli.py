@@ -25,6 +25,7 @@ from .commands.arguments import (
     split_options,
 )
 from .commands.command_options import command_options
+from .commands.ladder import print_ladder
 from .commands.run import Command, print_conversation, print_info, print_rows, print_session
 from .commands.slice import ids_and_captures, slice_captures, slice_options
 from .commands.split import split
@@ -90,6 +91,21 @@ def _servers(graph: bool, **values: object) -> None:
         print_topology(run, dot)
     else:
         print_rows(run)
+
+
+@cli.command("paths", help=TABLES["paths"].summary)
+@row_options
+@click.option(
+    "--message",
+    metavar="SESSION:NUMBER",
+    help="Show the way of one message as a ladder; the start of its session's id is enough.",
+)
+def _paths(message: str | None, **values: object) -> None:
+    run = Command("paths", command_options(values))
+    if message is None:
+        print_rows(run)
+    else:
+        print_ladder(run, message)
 
 
 def _table_command(table: Table) -> None:

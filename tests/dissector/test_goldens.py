@@ -74,6 +74,11 @@ def test_other_protocols(table: str, name: str, golden: Callable[[str, str], Non
     golden(f"{table}/{name}.txt", output(table, str(CAPTURES / name)))
 
 
+@pytest.mark.parametrize("name", ["cluster-2.15.1.pcap", "leafcluster-2.15.1.pcap"])
+def test_paths(name: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"paths/{name}.txt", output("paths", str(CAPTURES / name)))
+
+
 @pytest.mark.parametrize("start, name", CONVERSATIONS)
 def test_conversations(start: str, name: str, golden: Callable[[str, str], None]) -> None:
     golden(f"follow/{start}.txt", output("follow", start, str(CAPTURES / name)))

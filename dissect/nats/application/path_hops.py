@@ -1,0 +1,80 @@
+"""What a message keeps on its way from server to server, so that its hops can be recognised.
+
+Subject, payload and headers stay; the reply does, but for what servers put around it: `_GR_.` before it on
+gateways, and on the way of a JetStream delivery the subject after it. Servers add and change the headers in
+`_CHANGED` (nats-server: server/msgtrace.go, server/accounts.go). See the notes on a delivery's reply in
+`jetstream_subjects`.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+from ..declaration import LayerFrame
+from .jetstream_subjects import AckSubject, ack_subject
+
+_CHANGED = frozenset({"Nats-Trace-Hop", "Nats-Request-Info", "Nats-Trace-Dest"})
+_GATEWAY = "_GR_."
+_GATEWAY_LENGTH = 19
+_DIGEST = 16
+
+
+class Hop(NamedTuple):
+    """One frame that carries a message. `content` is equal for frames of equal messages; `reply` is None for
+    a delivery of JetStream, which `place` (stream, sequence) names instead."""
+
+    ts_ns: int
+    session: str
+    number: int
+    sender: str
+    kind: str
+    op: str
+    account: str | None
+    subject: str
+    sid: str | None
+    reply: str | None
+    content: bytes
+    place: tuple[str, int] | None
+    attempt: int
+
+    @property
+    def line(self) -> tuple[str, str, str]:
+        """The connection, direction and subscription of the frame: messages keep their order there."""
+        return self.session, self.sender, self.sid or ""
+
+
+def hop_of(frame: LayerFrame) -> Hop:
+    """The hop that a frame is."""
+    said: AckSubject | None = None
+    subject, reply = _plain(frame.subject or ""), frame.reply
+    if reply:
+        said = ack_subject(reply)
+        reply = None if said else _plain(reply)
+        subject = said.subject or subject if said else subject
+    digest = blake2b(frame.content, digest_size=_DIGEST)
+    for name, values in sorted((frame.headers or {}).items()):
+        if name not in _CHANGED:
+            digest.update(repr((name, values)).encode("utf-8", "backslashreplace"))
+    if frame.captured_bytes is not None:  # a part is missing: it equals nothing
+        digest.update(f"{frame.session} {frame.number}".encode())
+    return Hop(
+        frame.ts_ns,
+        frame.session,
+        frame.number,
+        frame.sender,
+        frame.kind,
+        frame.op,
+        frame.account,
+        subject,
+        frame.sid,
+        reply,
+        digest.digest(),
+        (said.stream, said.stream_seq) if said else None,
+        said.delivered if said else 1,
+    )
+
+
+def _plain(subject: str) -> str:
+    """A subject or reply without what a gateway puts before it."""
+    return subject[_GATEWAY_LENGTH:] if subject.startswith(_GATEWAY) else subject

@@ -1,0 +1,113 @@
+"""The way of messages through real servers (samples/captures/README.md), and the state's limits."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from dissect.nats.application import paths
+from dissect.nats.application.paths import PATHS, PathRecord, Paths, wants
+from dissect.nats.declaration import LayerFrame
+from dissect.nats.pipeline import records, released
+from dissect.nats.records import Record
+from dissect.nats.tables import frames_for
+
+from tests.dissector.layer_talk import Talk, values
+from tests.support.paths import CAPTURES
+
+
+def hops(name: str) -> dict[str, list[PathRecord]]:
+    found: dict[str, list[PathRecord]] = {}
+    for row in records([str(CAPTURES / name)], ["paths"]):
+        assert isinstance(row, PathRecord)
+        found.setdefault(row.message, []).append(row)
+    return {message: sorted(rows, key=lambda row: row.hop) for message, rows in found.items()}
+
+
+def route(rows: list[PathRecord]) -> list[tuple[str | None, str | None]]:
+    return [(row.from_server, row.to_server) for row in rows]
+
+
+@pytest.mark.parametrize("version", ["2.9.10", "2.15.1"])
+def test_from_a_client_over_a_route_and_a_leafnode(version: str) -> None:
+    found = hops(f"leafcluster-{version}.pcap")
+    ways = [route(rows) for rows in found.values() if rows[0].subject == "orders.new"]
+    way = [(None, "hub-2"), ("hub-2", "hub"), ("hub", "spoke"), ("spoke", None)]
+    assert way in ways
+    for rows in found.values():
+        assert [row.hop for row in rows] == list(range(1, len(rows) + 1))
+        assert rows[0].matched_by is None and rows[0].op in ("PUB", "HPUB")
+        assert all(row.matched_by for row in rows[1:])
+
+
+@pytest.mark.parametrize("version", ["2.9.10", "2.15.1"])
+def test_requests_over_gateways_and_their_replies(version: str) -> None:
+    ways = [route(rows) for rows in hops(f"gateway-{version}.pcap").values()]
+    assert [(None, "east-1"), ("east-1", "west-1"), ("west-1", None)] in ways
+    assert [(None, "west-1"), ("west-1", "east-1"), ("east-1", None)] in ways
+
+
+def test_a_stored_message_and_each_attempt_to_deliver_it() -> None:
+    found = hops("jetstream-2.15.1.pcap")
+    assert sorted(len(rows) for rows in found.values()) == [1, 2, 2, 3]
+    (again,) = [rows for rows in found.values() if len(rows) == 3]
+    assert [row.matched_by for row in again] == [None, "unique", "unique"]
+    assert all(row.since_ns and row.since_ns > 0 for row in again[1:])
+
+
+def test_what_is_not_proven_is_left_out() -> None:
+    """Four equal orders, to two members of a queue group: nobody knows who got which."""
+    rows = [rows for rows in hops("core-2.15.1.pcap").values() if rows[0].copies == 4]
+    assert len(rows) == 4
+    for each in rows:
+        assert {row.matched_by for row in each[1:]} == {"ordered"} and len(each) < 6
+
+
+def test_the_order_of_sessions_does_not_matter() -> None:
+    name = frames_for("paths")
+    made = [row for each in released([str(CAPTURES)], [name]) for row in each.records]
+    frames = [row for row in made if isinstance(row, LayerFrame)]
+    dice = random.Random(7)
+    found = []
+    for _ in range(3):
+        order = {frame.session: dice.random() for frame in frames}
+        frames.sort(key=lambda frame: (order[frame.session], frame.number))
+        assert PATHS.layer
+        found.append(sorted(PATHS.layer.rows(frames), key=PATHS.position))
+    assert found[0] and all(one == found[0] for one in found)
+    for row in found[0]:
+        assert all(isinstance(column.cell(row), str) for column in PATHS.text)
+
+
+def test_internal_traffic_is_not_wanted() -> None:
+    talk = Talk(Paths())
+    for subject in ("$SYS.X", "$NRG.AE.x", "$JSC.CI.x", "$JS.API.INFO", "_R_.x.y"):
+        assert not wants(talk.pub(subject))
+    assert wants(talk.pub("$KV.b.k")) and wants(talk.pub("orders"))
+
+
+def told(talk: Talk) -> list[Record]:
+    talk.close()
+    return talk.of(PathRecord)
+
+
+def test_an_ack_that_cannot_be_read_or_is_a_duplicate_names_no_place() -> None:
+    talk = Talk(Paths())
+    for body in (b'{"seq":', b'{"seq": 7}', b'{"seq": 7, "stream": "S", "duplicate": true}'):
+        talk.pub("a", b"x", "_INBOX.1")
+        talk.msg("_INBOX.1", body)
+    talk.msg("a", b"x", "$JS.ACK.S.C.1.7.7.1.0")
+    assert values(told(talk), "op", "matched_by") == 3 * [("PUB", None)]
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "_FRAMES", 3)
+    monkeypatch.setattr(paths, "_CONNECTIONS", 1)
+    talk = Talk(Paths())
+    for number in range(5):
+        frame = talk._frame("responder", "INFO", "", b"", None, {})
+        frame.json, frame.session = f'{{"server_id": "S{number}"}}', f"s{number}"
+        talk.say(frame)
+        talk.pub("a", b"%d" % number)
+    assert len(told(talk)) == 3
