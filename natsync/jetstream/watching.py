@@ -21,11 +21,41 @@ from .ordered import OrderedMessages
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Watch"]
+__all__ = ["Watch", "next_if_any"]
 
 _T = TypeVar("_T")
 _SILENCE = 0.5
 """Seconds without a message, after which the server is asked whether there is one left."""
+
+
+def next_if_any(
+    api: API, stream: str, messages: OrderedMessages, timeout: float | None
+) -> JetStreamMsg | None:
+    """The next message; None if there is nothing left to come now: it may have been purged, or have
+    expired, before it was read. Raises as `OrderedMessages.next`."""
+    until = monotonic() + wait_time(timeout)
+    while True:
+        try:
+            return messages.next(max(0.0, min(_SILENCE, until - monotonic())))
+        except NextMsgTimeoutError:
+            if _nothing_left(api, stream, messages):
+                return None
+            if monotonic() >= until:
+                raise NextMsgTimeoutError(stream, timeout or 0.0) from None
+
+
+def _nothing_left(api: API, stream: str, messages: OrderedMessages) -> bool:
+    """Whether the server has nothing left. Where it has sent all that it will, another consumer takes
+    over: 2.15.1 sends no more after messages that a consumer with `last_per_subject` had yet to send
+    are purged."""
+    try:
+        info = consumer_info(api, stream, messages.consumer)
+    except Error:  # the reader gets over that, or says what is wrong
+        return False
+    if info.name != messages.consumer or info.delivered.consumer_seq != messages.consumer_seq:
+        return False
+    messages.restart()
+    return info.num_pending == 0
 
 
 class Watch(ABC, Generic[_T]):
@@ -55,7 +85,10 @@ class Watch(ABC, Generic[_T]):
         StreamNotFoundError where what is watched is deleted.
         """
         while self._marked or self._initial > 0:
-            msg = self._take(timeout)
+            if self._marked:
+                msg: JetStreamMsg | None = self._messages.next(timeout)
+            else:
+                msg = next_if_any(self._api, self._stream, self._messages, timeout)
             if msg is None:
                 break
             origin = msg.metadata
@@ -66,35 +99,6 @@ class Watch(ABC, Generic[_T]):
                 return item
         self._marked = True
         return None
-
-    def _take(self, timeout: float | None) -> JetStreamMsg | None:
-        """The next message; None if there is nothing left of what was there when the watch began: it may
-        have been purged, or have expired, before it was read."""
-        if self._marked:
-            return self._messages.next(timeout)
-        until = monotonic() + wait_time(timeout)
-        while True:
-            try:
-                return self._messages.next(max(0.0, min(_SILENCE, until - monotonic())))
-            except NextMsgTimeoutError:
-                if self._is_over():
-                    return None
-                if monotonic() >= until:
-                    raise NextMsgTimeoutError(self._stream, timeout or 0.0) from None
-
-    def _is_over(self) -> bool:
-        """Whether the server has nothing left. Where it has sent all that it will, another consumer
-        takes over: 2.15.1 sends no more after messages that a consumer with `last_per_subject` had
-        yet to send are purged."""
-        messages = self._messages
-        try:
-            info = consumer_info(self._api, self._stream, messages.consumer)
-        except Error:  # the reader gets over that, or says what is wrong
-            return False
-        if info.name != messages.consumer or info.delivered.consumer_seq != messages.consumer_seq:
-            return False
-        messages.restart()
-        return info.num_pending == 0
 
     def _count(self, origin: MsgMetadata) -> None:
         """Counts down to the last message that was there at the beginning.

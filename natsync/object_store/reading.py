@@ -12,8 +12,11 @@ import io
 from collections.abc import Iterator
 
 from ..jetstream import OrderedMessages
+from ..jetstream.api import API
+from ..jetstream.watching import next_if_any
 from .errors import DigestMismatchError, TruncatedObjectError
 from .info import ObjectInfo, read_digest
+from .naming import stream_name
 
 __all__ = ["ObjectReader"]
 
@@ -27,14 +30,14 @@ class ObjectReader(io.RawIOBase):
     """
 
     def __init__(
-        self, store: str, info: ObjectInfo, messages: OrderedMessages | None, timeout: float
+        self, api: API, store: str, info: ObjectInfo, messages: OrderedMessages | None
     ) -> None:
         super().__init__()
         self.info = info
         """The description of the object; of what a link leads to."""
         self._store = store
         self._messages = messages
-        self._timeout = timeout
+        self._api = api
         self._expected = read_digest(store, info.name, info.digest) if info.digest else b""
         self._sha256 = hashlib.sha256()
         self._chunks = self._size = 0
@@ -78,7 +81,11 @@ class ObjectReader(io.RawIOBase):
         if self._messages is None or self._chunks == 0 and self._messages.num_pending == 0:
             self._finish()
             return b""
-        msg = self._messages.next(self._timeout)
+        api, stream = self._api, stream_name(self._store)
+        msg = next_if_any(api, stream, self._messages, api.timeout)
+        if msg is None:  # the object was replaced or deleted, after it was opened
+            self._finish()
+            return b""
         chunk = msg.data
         self._chunks += 1
         self._size += len(chunk)

@@ -259,12 +259,12 @@ class ObjectStore:
     def _open(self, info: ObjectInfo) -> ObjectReader:
         if not info.nuid:
             raise BadObjectMetaError(self.store, info.name, "nuid is wrong")
-        timeout = self._js.api.timeout
+        api = self._js.api
         if not info.size and not info.chunks:
-            return ObjectReader(self.store, info, None, timeout)
+            return ObjectReader(api, self.store, info, None)
         most = max(2, IN_FLIGHT // max(1, info.size // max(1, info.chunks)))
         messages = self._messages(chunk_subject(self.store, info.nuid), "all", min(most, 500))
-        return ObjectReader(self.store, info, messages, timeout)
+        return ObjectReader(api, self.store, info, messages)
 
     def _messages(self, subject: str, policy: DeliverPolicy, most: int = 500) -> OrderedMessages:
         config = ConsumerConfig(deliver_policy=policy, filter_subject=subject)

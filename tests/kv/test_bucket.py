@@ -261,3 +261,24 @@ def test_a_mirror_of_another_domain_writes_to_its_api(
             mirror.put("a", b"1")
         assert seen.next_msg(5).subject == "$JS.hub.API.$KV.origin.a"
     assert repr(kv) == f"KeyValue({bucket!r})"
+
+
+def test_a_server_of_2_9(old_js: JetStream, bucket: str) -> None:
+    kv = old_js.create_key_value(KeyValueConfig(bucket, history=3))
+    kv.put("a", b"1")
+    kv.update("a", b"2", 1)
+    with pytest.raises(WrongLastRevisionError) as caught:
+        kv.update("a", b"3", 1)
+    assert caught.value.actual == 2
+    kv.create("b", b"4")
+    kv.purge("b")
+    assert kv.create("b", b"5") == 5
+    assert [entry.value for entry in kv.history("a")] == [b"1", b"2"]
+    assert sorted(kv.keys()) == ["a", "b"] and list(kv.keys("b")) == ["b"]
+    with pytest.raises(natsync.jetstream.UnsupportedError, match="filter_subjects"):
+        kv.keys("a", "b")  # the server would ignore them
+    with pytest.raises(natsync.jetstream.UnsupportedError, match="ttl"):
+        kv.create("c", b"6", ttl=5)
+    with pytest.raises(natsync.jetstream.UnsupportedError, match="compression"):
+        old_js.update_key_value(KeyValueConfig(bucket, compression=True))
+    old_js.delete_key_value(bucket)

@@ -66,6 +66,17 @@ def test_a_lost_connection_in_the_middle(js_client: natsync.Client, store: Objec
         assert first + reader.readall() == data
 
 
+def test_an_object_that_is_replaced_while_it_is_read(js: JetStream, store: ObjectStore) -> None:
+    """A reader asks for 500 chunks at a time: those that are purged after that never come."""
+    store.put(ObjectMeta("o", max_chunk_size=100), os.urandom(100_000))
+    with store.get("o") as reader:
+        assert len(reader.read(100)) == 100
+        store.put("o", b"new")
+        with pytest.raises(TruncatedObjectError, match="of 1000 chunks"):
+            reader.readall()
+    assert store.get_bytes("o") == b"new"
+
+
 def erase(js: JetStream, store: ObjectStore, number: int) -> None:
     """Deletes a chunk."""
     stream = js.stream(f"OBJ_{store.store}")

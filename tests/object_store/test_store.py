@@ -219,3 +219,16 @@ def test_names_are_refused_at_the_call(store: ObjectStore) -> None:
         with pytest.raises(InvalidObjectNameError):
             call()
     assert repr(store) == f"ObjectStore({store.store!r})"
+
+
+def test_a_server_of_2_9(old_js: JetStream, name: str) -> None:
+    store = old_js.create_object_store(name)
+    data = os.urandom(300_000)
+    store.put("o", data)
+    store.add_link("link", store.info("o"))
+    assert store.get_bytes("link") == data
+    store.put("o", b"new")
+    assert store.get_bytes("o") == b"new" and [info.name for info in store.list()] == ["link", "o"]
+    old_js.delete_object_store(name)
+    with pytest.raises(StoreNotFoundError):
+        store.status()
