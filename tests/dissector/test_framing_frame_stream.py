@@ -80,11 +80,7 @@ def test_s2_after_the_greeting_even_in_pieces() -> None:
     said.over()
     assert said.framing.compression == "s2"
     assert said.framing.kind and said.framing.kind.value == "leafnode"
-<<<<<<< HEAD
     assert said.notes == [("skipped", 61, 2)]  # a chunk that never ended
-=======
-    assert said.notes == [("skipped", 61, 2)]  # of a chunk that never ended
->>>>>>> 28aa1db (Audit: what the samples say now)
 
 
 @pytest.mark.parametrize("size", [1, 7, 50])
