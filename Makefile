@@ -47,7 +47,7 @@ test: ## every test, against a real nats-server, and with Spark where there is J
 		{ cat $(VENV)/coverage.txt; echo 'make test: $(PROVEN) must be covered whole' >&2; exit 1; }
 	$(RUN) $(PYTEST) --ignore=tests/protocol --ignore-glob='tests/dissector/test_tcp_reassembly*.py'
 
-stan: NEEDS = .[test]
+stan: NEEDS = pytest
 stan: ## build nats-streaming-server and stan.go for the tests, with Go, once
 	$(fresh)
 	$(RUN) python -m tests.support.streaming_programs
