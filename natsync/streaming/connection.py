@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -200,8 +201,9 @@ class StreamingConnection:
     def __enter__(self) -> StreamingConnection:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with suppress(*([Error] if kind else [])):  # else it would hide what the block raises
+            self.close()
 
     def __repr__(self) -> str:
         return f"StreamingConnection({self.client_id!r}{', closed' if self.closed else ''})"

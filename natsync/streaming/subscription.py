@@ -332,8 +332,9 @@ class Subscription:
     def __enter__(self) -> Subscription:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with suppress(*([Error] if kind else [])):  # else it would hide what the block raises
+            self.close()
 
     def __repr__(self) -> str:
         named = {"queue": self.queue, "durable": self.durable}

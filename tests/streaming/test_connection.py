@@ -120,6 +120,16 @@ def test_a_server_that_does_not_say_it_has_closed(fake: FakeStreaming, server: N
         sc.close()
 
 
+def test_the_error_of_a_block_is_not_hidden(fake: FakeStreaming, server: NatsServer) -> None:
+    fake.leave = lambda request: b"\xff"
+    with pytest.raises(KeyError):
+        with streaming.connect("fake", "me", servers=server.url) as sc, sc.subscribe("a"):
+            raise KeyError("surprise")
+    with pytest.raises(streaming.ResponseError):
+        with streaming.connect("fake", "me", servers=server.url):
+            pass
+
+
 def test_a_server_that_had_forgotten_it_is_content(fake: FakeStreaming, server: NatsServer) -> None:
     fake.leave = lambda request: stan.CloseResponse("stan: unknown clientID").to_bytes()
     streaming.connect("fake", "me", servers=server.url).close()

@@ -28,7 +28,7 @@ BUILD_TIMEOUT = 900.0
 def cache() -> Path:
     """The folder of this version of the programs."""
     found = hashlib.sha256()
-    for path in sorted(SOURCES.iterdir()):
+    for path in sorted([*SOURCES.glob("*.go"), *SOURCES.glob("go.*")]):
         found.update(path.read_bytes())
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return home / "natsync-tests" / f"streaming-{found.hexdigest()[:12]}"
