@@ -106,7 +106,9 @@ _NEEDED = {
 """Servers before store such a message as if it were a plain one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(
+    slots=True
+)  # frozen, it would take 0.7 us more of the 15 of a publish_async (CPython 3.11)
 class PubAck:
     """The server has stored the message in `stream`, as number `seq`; or had done so before, for its id
     (`duplicate`). `value` is that of a counter after `incr`. The last message of a batch has the batch's
@@ -161,24 +163,26 @@ def message_headers(
 ) -> HeadersLike | None:
     """The headers of a message with these options. Raises OptionError or TypeError for those that make no
     sense, UnsupportedError for a server that would not know them."""
-    fields = [*Headers(headers or {}).fields]
+    own: dict[str, str] = {}
     for name, value in options.items():
         if name in _NEEDED:
             api.need(name, _NEEDED[name])
         if name == "schedule":
             if not isinstance(value, Schedule):
                 raise TypeError(f"schedule must be Schedule, not {type(value).__name__}")
-            fields += value.headers()
+            own.update(value.headers())
         elif name in _NAMES:
-            fields.append((_NAMES[name], _value(name, value)))
+            own[_NAMES[name]] = _value(name, value)
         else:
             raise TypeError(f"publish takes no argument {name!r}")
-    if (
-        "expected_last_subject_seq_subject" in options
-        and "expected_last_subject_seq" not in options
-    ):
-        raise OptionError("expected_last_subject_seq_subject", "needs expected_last_subject_seq")
-    return Headers(fields)
+    if "expected_last_subject_seq_subject" in options:
+        if "expected_last_subject_seq" not in options:
+            option = "expected_last_subject_seq_subject"
+            raise OptionError(option, "needs expected_last_subject_seq")
+    if not headers:
+        return own
+    # A dict is encoded fastest; names of Headers may come again.
+    return {**(headers.to_dict() if isinstance(headers, Headers) else headers), **own}
 
 
 def _value(name: str, value: object) -> str:
