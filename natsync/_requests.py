@@ -98,13 +98,19 @@ class Requests:
             raise
         return future
 
-    def open_window(self, most: int, read: Callable[[str, Msg], _T]) -> RequestWindow[_T]:
+    def open_window(
+        self,
+        most: int,
+        read: Callable[[str, Msg], _T],
+        rescue: Callable[[ReplyFuture[_T], Exception], bool] | None = None,
+    ) -> RequestWindow[_T]:
         """Returns a window of at most `most` requests in flight, whose futures have
         `read(subject, reply)` as result, with the subject of the request.
 
         The thread that reads the reply from the network calls `read`, which must not wait; an exception
         that it raises becomes that of the future. It also gets the status 503 without a payload that a
-        server sends if nobody listens.
+        server sends if nobody listens. Before a future fails, that thread asks `rescue(future, error)`;
+        where it returns true, the request leaves the window, and `future.finish` ends the future later.
         """
         check_count(most=most)
         check_call(read=read)
@@ -117,6 +123,7 @@ class Requests:
             lambda subject, frame: read(subject, ReceivedMsg(frame, self._host.publish)),
             connection.dispatcher.post,
             window.left,
+            rescue,
         )
 
         def ask(

@@ -17,6 +17,7 @@ from .protocol import ServerInfo
 from .subscription import Replies, Subscription
 
 if TYPE_CHECKING:
+    from ._engine.futures import ReplyFuture
     from ._engine.reply_stream import ReplyStream
     from ._engine.request_window import RequestWindow
     from ._engine.supervisor import Status
@@ -85,7 +86,12 @@ class Core(Protocol):
 
     def open_replies(self, subject: str) -> ReplyStream: ...
 
-    def open_window(self, most: int, read: Callable[[str, Msg], _T]) -> RequestWindow[_T]: ...
+    def open_window(
+        self,
+        most: int,
+        read: Callable[[str, Msg], _T],
+        rescue: Callable[[ReplyFuture[_T], Exception], bool] | None = ...,
+    ) -> RequestWindow[_T]: ...
 
     def flush(self, timeout: float | None = ...) -> None: ...
 

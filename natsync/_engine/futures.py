@@ -39,9 +39,11 @@ class FutureContext(Generic[_T]):
 
     `read` makes the result of a reply, or raises the error to end with. `post` runs a call on the callback
     thread, `give_up` cancels a request. `left` is called with the token by the thread that ends a request.
+    `rescue` is asked before a future fails with an error; where it returns true, the future stays open, and
+    `finish` ends it later.
     """
 
-    __slots__ = ("read", "drive", "post", "give_up", "left")
+    __slots__ = ("read", "drive", "post", "give_up", "left", "rescue")
 
     def __init__(
         self,
@@ -50,12 +52,14 @@ class FutureContext(Generic[_T]):
         post: Callable[[Callable[[], object]], bool],
         give_up: Callable[[bytes], bool],
         left: Callable[[bytes], object] | None = None,
+        rescue: Callable[[ReplyFuture[_T], Exception], bool] | None = None,
     ) -> None:
         self.read = read
         self.drive = drive
         self.post = post
         self.give_up = give_up
         self.left = left
+        self.rescue = rescue
 
 
 class ReplyFuture(Future[_T]):
@@ -72,6 +76,8 @@ class ReplyFuture(Future[_T]):
     _flag: Event | None = None
     _over = False
     _ending = False
+    kept: object = None
+    """For `rescue`: what the maker of the request keeps with it."""
 
     def __init__(self, context: FutureContext[_T], subject: str, token: bytes) -> None:
         # Not that of Future: see above.
@@ -103,7 +109,7 @@ class ReplyFuture(Future[_T]):
         outcome = self._outcome
         if outcome is _WHOLE or outcome is _PENDING or isinstance(outcome, Exception):
             return super().result(0)
-        return outcome  # type: ignore[return-value]  # put there by `_end`
+        return outcome  # type: ignore[return-value]  # put there by `finish`
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Returns the error of the request, or None; waits as `result` does."""
@@ -156,7 +162,15 @@ class ReplyFuture(Future[_T]):
         self._end(fresh(error))
 
     def _end(self, outcome: _T | Exception) -> None:
-        """Ends the future, unless it has ended."""
+        rescue = self._context.rescue
+        if rescue and isinstance(outcome, Exception) and rescue(self, outcome):
+            if self._context.left:
+                self._context.left(self._token)
+            return
+        self.finish(outcome)
+
+    def finish(self, outcome: _T | Exception) -> None:
+        """Ends the future, unless it has ended. For who drives, and after a rescue for one thread."""
         if vars(self).setdefault("_outcome", outcome) is _WHOLE and self._may_end():
             if isinstance(outcome, Exception):
                 self.set_exception(outcome)

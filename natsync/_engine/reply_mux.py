@@ -95,6 +95,7 @@ class ReplyMux:
         read: Callable[[str, Delivered], _T],
         post: Callable[[Callable[[], object]], bool],
         left: Callable[[bytes], object] | None = None,
+        rescue: Callable[[ReplyFuture[_T], Exception], bool] | None = None,
     ) -> Callable[[str, bytes], ReplyFuture[_T]]:
         """Returns a function that makes futures; see `FutureContext` for the arguments."""
         # Only now: concurrent.futures doubles what `import natsync` takes.
@@ -102,7 +103,9 @@ class ReplyMux:
             from .futures import FutureContext, ReplyFuture
         except ImportError:  # a signal handler has interrupted this import
             raise ReentrantCallError from None
-        return partial(ReplyFuture, FutureContext(read, self._drive, post, self.close, left))
+        return partial(
+            ReplyFuture, FutureContext(read, self._drive, post, self.close, left, rescue)
+        )
 
     def open_later(
         self, subject: str, timeout: float, future_of: Callable[[str, bytes], ReplyFuture[_T]]

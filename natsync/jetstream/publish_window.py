@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from .publishing import (
 )
 
 if TYPE_CHECKING:
+    from .._engine.futures import ReplyFuture
     from .._engine.request_window import RequestWindow
 
 __all__ = ["PublishWindow"]
@@ -53,8 +55,12 @@ class PublishWindow:
 
     def _begin(self) -> None:
         self._process = os.getpid()
-        self._window: RequestWindow[PubAck] | None = None
-        self._identified: dict[Future[PubAck], None] = {}  # in single operations, which are atomic
+        self._plain: RequestWindow[PubAck] | None = None
+        self._identified: RequestWindow[PubAck] | None = None
+        self._early: dict[Future[PubAck], Exception] = {}
+        """Those that failed before `publish` could say what they are; in single operations, which are
+        atomic."""
+        self._rescued: dict[Future[PubAck], None] = {}
         self._again = _Again()
 
     def publish(
@@ -68,36 +74,107 @@ class PublishWindow:
         """Publishes, and returns the future of the acknowledgement: see `JetStream.publish_async`."""
         if self._process != os.getpid():
             self._begin()
-        window = self._window
-        if window is None:
-            window = self._window = self._api.core.open_window(self._most, _read)
         sent = message_headers(self._api, headers, options) if options else headers
         seconds = self._api.seconds(timeout)
+        if "msg_id" not in options:
+            window = self._plain or self._open_plain()
+            self._wait_for_room(window)
+            return window.request(subject, data, timeout=seconds, headers=sent)
+        window = self._identified or self._open_identified()
+        self._wait_for_room(window)
+        data = data if data.__class__ is bytes else bytes(data)
+        message = _Identified(subject, data, sent, seconds)
+        future = window.request(subject, data, timeout=min(ATTEMPT, seconds), headers=sent)
+        future.kept = message  # type: ignore[attr-defined]  # it is a ReplyFuture
+        error = self._early.pop(
+            future, None
+        )  # after that line; `_rescue` does it the other way round
+        if error:
+            self._keep_or_fail(future, message, error)  # type: ignore[arg-type]  # as above
+        return future
+
+    def _open_plain(self) -> RequestWindow[PubAck]:
+        self._plain = self._api.core.open_window(self._most, _read)
+        return self._plain
+
+    def _open_identified(self) -> RequestWindow[PubAck]:
+        self._identified = self._api.core.open_window(self._most, _read, self._rescue)
+        return self._identified
+
+    def _wait_for_room(self, window: RequestWindow[PubAck]) -> None:
         if not window.wait_for_room(self._stall):
             raise TooManyStalledMsgsError(window.in_flight, self._stall)
-        if "msg_id" not in options:
-            return window.request(subject, data, timeout=seconds, headers=sent)
-        publish = _Identified(window, subject, bytes(data), sent, seconds, self._again.add)
-        self._identified[publish.future] = None
-        publish.future.add_done_callback(lambda future: self._identified.pop(future, None))
-        try:
-            publish.send()
-        except BaseException:
-            self._identified.pop(publish.future, None)
-            raise
-        return publish.future
 
     @property
     def pending(self) -> int:
         """How many messages have neither an acknowledgement nor an error."""
-        return (self._window.in_flight if self._window else 0) + self._again.waiting
+        in_flight = sum(window.in_flight for window in (self._plain, self._identified) if window)
+        return in_flight + len(self._rescued)
 
     def wait(self, timeout: float) -> bool:
         """Whether every message has an acknowledgement or an error within `timeout` seconds."""
         until = monotonic() + timeout
-        if self._window and not self._window.wait(timeout):
+        for window in (self._plain, self._identified):
+            if window and not window.wait(max(0.0, until - monotonic())):
+                return False
+        return not wait(self._rescued.copy(), max(0.0, until - monotonic())).not_done
+
+    def _rescue(self, future: ReplyFuture[PubAck], error: Exception) -> bool:
+        """For the thread that reads: whether a message with an id that has failed is to be published
+        again."""
+        self._early[future] = error
+        message = future.kept
+        if message is None or self._early.pop(future, None) is None:
+            return True  # `publish` sees to it
+        assert isinstance(message, _Identified)
+        return self._keep(future, message, error)
+
+    def _keep(self, future: ReplyFuture[PubAck], message: _Identified, error: Exception) -> bool:
+        """Sees to it that the message is published again, unless that is in vain."""
+        if not isinstance(error, _RETRIED) or monotonic() + RETRY_WAIT >= message.until:
+            if isinstance(error, RequestTimeoutError):
+                future.finish(RequestTimeoutError(message.subject, message.seconds, error.outage))
+                return True
             return False
-        return not wait(self._identified.copy(), max(0.0, until - monotonic())).not_done
+        if isinstance(error, RequestTimeoutError):
+            message.patience *= 2
+        self._rescued[future] = None
+        try:
+            self._again.add(partial(self._send_again, future, message))
+        except RuntimeError:  # the system gives no more threads
+            self._rescued.pop(future, None)
+            return False
+        return True
+
+    def _keep_or_fail(
+        self, future: ReplyFuture[PubAck], message: _Identified, error: Exception
+    ) -> None:
+        if not self._keep(future, message, error):
+            self._finish(future, error)
+
+    def _finish(self, future: ReplyFuture[PubAck], outcome: PubAck | Exception) -> None:
+        future.finish(outcome)
+        self._rescued.pop(future, None)
+
+    def _send_again(self, future: ReplyFuture[PubAck], message: _Identified) -> None:
+        def ended(attempt: Future[PubAck]) -> None:
+            error = attempt.exception()
+            if error is None:
+                self._finish(future, attempt.result())
+            else:
+                assert isinstance(error, Exception)
+                self._keep_or_fail(future, message, error)
+
+        plain = self._plain or self._open_plain()
+        left = max(0.0, min(message.patience, message.until - monotonic()))
+        try:
+            attempt = plain.request(
+                message.subject, message.data, timeout=left, headers=message.headers
+            )
+        except Error as error:
+            self._finish(future, error)
+        else:
+            attempt.add_done_callback(ended)
 
 
 def _read(subject: str, reply: Msg) -> PubAck:
@@ -107,80 +184,28 @@ def _read(subject: str, reply: Msg) -> PubAck:
 
 
 class _Identified:
-    """A message with an id, published until it is acknowledged, refused, or too late."""
+    """A message with an id, to be published until it is acknowledged, refused, or too late."""
 
-    __slots__ = (
-        "future",
-        "_window",
-        "_subject",
-        "_data",
-        "_headers",
-        "_seconds",
-        "_until",
-        "_again",
-        "_patience",
-    )
+    __slots__ = ("subject", "data", "headers", "seconds", "until", "patience")
 
     def __init__(
-        self,
-        window: RequestWindow[PubAck],
-        subject: str,
-        data: bytes,
-        headers: HeadersLike | None,
-        seconds: float,
-        again: Callable[[Callable[[], None]], None],
+        self, subject: str, data: Data, headers: HeadersLike | None, seconds: float
     ) -> None:
-        self.future: Future[PubAck] = Future()
-        self.future.set_running_or_notify_cancel()  # what is sent cannot be taken back
-        self._window = window
-        self._subject = subject
-        self._data = data
-        self._headers = headers
-        self._seconds = seconds
-        self._until = monotonic() + seconds
-        self._again = again
-        self._patience = ATTEMPT
-
-    def send(self) -> None:
-        """Publishes it; raises what `Client.publish` raises."""
-        left = max(0.0, min(self._patience, self._until - monotonic()))
-        self._window.request(
-            self._subject, self._data, timeout=left, headers=self._headers
-        ).add_done_callback(self._ended)
-
-    def _send_again(self) -> None:
-        try:
-            self.send()
-        except Error as error:
-            self.future.set_exception(error)
-
-    def _ended(self, attempt: Future[PubAck]) -> None:
-        error = attempt.exception()
-        if error is None:
-            self.future.set_result(attempt.result())
-        elif isinstance(error, _RETRIED) and monotonic() + RETRY_WAIT < self._until:
-            if isinstance(error, RequestTimeoutError):
-                self._patience *= 2
-            self._again(self._send_again)
-        elif isinstance(error, RequestTimeoutError):
-            late = RequestTimeoutError(self._subject, self._seconds, error.outage)
-            self.future.set_exception(late)
-        else:
-            self.future.set_exception(error)
+        self.subject = subject
+        self.data = data
+        self.headers = headers
+        self.seconds = seconds
+        self.until = monotonic() + seconds
+        self.patience = ATTEMPT
 
 
 class _Again:
     """What is to be done again a little later, on a thread that lives as long as there is something."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may publish, too
         self._calls: list[Callable[[], None]] = []
         self._runs = False
-
-    @property
-    def waiting(self) -> int:
-        """How many calls wait."""
-        return len(self._calls)
 
     def add(self, call: Callable[[], None]) -> None:
         """Calls it in RETRY_WAIT seconds at the latest, but not at once."""

@@ -1,4 +1,4 @@
-"""Publishing to a stream, beside nats-py 2.16: every figure in one run, on one server, in alternating rounds."""
+"""Publishing to a stream, beside nats-py 2.16: every figure in one run, in alternating rounds."""
 
 from __future__ import annotations
 
