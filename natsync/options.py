@@ -153,6 +153,9 @@ HandlerContext = Callable[[Msg], AbstractContextManager[object]]
 ReconnectDelay = Callable[[int], float]
 """Returns the seconds to wait before another round of attempts, after so many failed ones."""
 
+OpenSocket = Callable[[str, int], object]
+"""Returns a connected `socket.socket` to host and port: through a proxy, to a Unix socket, with options."""
+
 SelectServer = Callable[[list[str], ServerInfo], "str | None"]
 """Returns the server to try next, one of the known ones (`host:port`, the next in turn first), or None
 for that; the second argument is the INFO of the last server."""
@@ -211,6 +214,7 @@ class Options:
     ignore_auth_errors: bool = False
     reconnect_after_fork: bool = True
     select_server: SelectServer | None = None
+    open_socket: OpenSocket | None = None
     websocket_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     websocket_compression: bool = False
     inbox_prefix: str = "_INBOX"
@@ -220,6 +224,7 @@ class Options:
     def __post_init__(self) -> None:
         check_text(name=self.name, inbox_prefix=self.inbox_prefix)
         check_call(handler_context=self.handler_context, select_server=self.select_server)
+        check_call(open_socket=self.open_socket)
         if callable(self.reconnect_wait):
             check_call(reconnect_wait=self.reconnect_wait)
         if not (self.tls is None or isinstance(self.tls, TLS)):

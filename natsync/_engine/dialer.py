@@ -8,14 +8,17 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
+from ..errors import OptionError
 from ..tls import TLS
 from .loop import Loop
-from .transport import Address, Transport, is_numeric, resolve
+from .transport import Address, Transport, as_socket, is_numeric, resolve
 
 if TYPE_CHECKING:
+    from .transport import Socket
     from .websocket import Upgrade
 
 __all__ = ["Dialer"]
@@ -63,6 +66,28 @@ class Dialer:
                 raise TimeoutError
         self._loop.transport.finish()
 
+    def open(
+        self,
+        open_socket: Callable[[str, int], object],
+        host: str,
+        port: int,
+        until: float,
+        check: Callable[[], None],
+    ) -> None:
+        """Connects by a function of the program. Raises as `dial` does; OptionError if the function raises
+        anything else than OSError, or returns no socket."""
+
+        def make() -> Socket:
+            try:
+                return as_socket(open_socket(host, port))
+            except (OSError, OptionError):
+                raise
+            except Exception as error:  # the rim: code of the program may raise anything
+                raise OptionError("open_socket", f"the function failed: {error}") from error
+
+        made = self.run_blocking(make, until, check, lambda late: late.close())
+        self._loop.transport = Transport(made)
+
     def secure(self, tls: TLS, host: str, until: float, check: Callable[[], None]) -> None:
         """Puts TLS on the connection to `host`. Raises as `dial` does, and OptionError for files."""
         transport = self._loop.transport
@@ -100,32 +125,51 @@ class Dialer:
         self._loop.transport = made = WebSocketTransport(transport, upgrade.compresses, rest)
         return made.read_rest()
 
-    def run_blocking(self, call: Callable[[], _T], until: float, check: Callable[[], None]) -> _T:
-        """What `call` returns, which may block and so is made on a thread of its own. Nothing is read
+    def run_blocking(
+        self,
+        call: Callable[[], _T],
+        until: float,
+        check: Callable[[], None],
+        discard: Callable[[_T], None] | None = None,
+    ) -> _T:
+        """Returns the result of `call`, which may block and so runs on a thread of its own. Nothing is read
         meanwhile.
 
-        If it still blocks when this raises, it keeps that thread, a daemon: nothing can interrupt the
-        system's resolver.
+        If the call still blocks when this raises, it keeps that thread, a daemon, since nothing can
+        interrupt the system's resolver; `discard` gets its result then.
         """
         values: list[_T] = []
         errors: list[Exception] = []
+        given_up = False
+
+        def throw_away() -> None:
+            with suppress(IndexError):  # taken by the other thread
+                value = values.pop()
+                if discard:
+                    discard(value)
 
         def run() -> None:
             try:
                 values.append(call())
+                if given_up:
+                    throw_away()
             except Exception as error:  # handed to the thread that waits
                 errors.append(error)
             self._loop.wake()
 
         thread = threading.Thread(target=run, name=f"{self._loop.name}-blocking", daemon=True)
         thread.start()
-        while not (values or errors):
-            if monotonic() >= until:
-                raise TimeoutError
-            self._loop.wait(
-                until, reading=False
-            )  # else what there is to read would end each wait at once
-            check()
+        try:
+            while not (values or errors):
+                if monotonic() >= until:
+                    raise TimeoutError
+                # Not reading: bytes that wait to be read would end each wait at once.
+                self._loop.wait(until, reading=False)
+                check()
+        except BaseException:
+            given_up = True
+            throw_away()
+            raise
         thread.join()
         for error in errors:
             raise error

@@ -220,12 +220,15 @@ class Supervisor:
         self._step = "auth"
         login = options.login
         resolved = self._ask(partial(resolve, login, server), login.may_block, deadline)
-        self._step = "dns"
-        addresses = self._dialer.look_up(
-            server.host, server.port, deadline, self.seat.check_closing
-        )
-        self._step = "tcp"
-        self._dialer.dial(addresses, deadline, self.seat.check_closing)
+        check, host, port = self.seat.check_closing, server.host, server.port
+        if options.open_socket:
+            self._step = "tcp"
+            self._dialer.open(options.open_socket, host, port, deadline, check)
+        else:
+            self._step = "dns"
+            addresses = self._dialer.look_up(host, port, deadline, check)
+            self._step = "tcp"
+            self._dialer.dial(addresses, deadline, check)
         if tls.handshake_first or server.path and (server.tls or options.tls):
             self._secure(tls, server, deadline)
         greeting = self._upgrade(server, deadline) if server.path else b""

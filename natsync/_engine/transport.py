@@ -13,17 +13,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..errors import OptionError
 from ..tls import TLS, explain
 
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Address", "Transport", "WakePair", "is_numeric", "resolve"]
+__all__ = ["Address", "Socket", "Transport", "WakePair", "as_socket", "is_numeric", "resolve"]
 
 # What one TLS record holds. More in one call would be half sent where no more fits, and not say so.
 RECORD_BYTES = 16 << 10
 # What a TLS record begins with: change cipher spec, alert, handshake, application data (RFC 8446, 5.1).
 _RECORDS = range(20, 24)
+_INTERNET = {socket.AF_INET, socket.AF_INET6}
 # Windows says EWOULDBLOCK where others say EINPROGRESS.
 _CONNECTING = {errno.EINPROGRESS, errno.EWOULDBLOCK}
 
@@ -60,6 +62,16 @@ def is_numeric(host: str) -> bool:
         return False
 
 
+Socket = socket.socket
+
+
+def as_socket(made: object) -> Socket:
+    """Returns `made`. Raises OptionError unless it is a socket."""
+    if isinstance(made, socket.socket):
+        return made
+    raise OptionError("open_socket", f"the function returned {type(made).__name__}, not a socket")
+
+
 class Transport:
     """A TCP connection in the making or made. Made for one thread; no call blocks.
 
@@ -67,11 +79,16 @@ class Transport:
     returns True, put TLS on it.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, target: Address | socket.socket) -> None:
+        """Connects to an address, or takes over a connected socket."""
         self.wants_write = False
         """TLS has something of its own to send: to be waited for beside what is there to read."""
 
-        self._socket = socket.socket(address.family, socket.SOCK_STREAM, address.protocol)
+        self._socket = (
+            socket.socket(target.family, socket.SOCK_STREAM, target.protocol)
+            if isinstance(target, Address)
+            else target
+        )
         self._blocked: tuple[type[OSError], ...] = (BlockingIOError, InterruptedError)
         self._blocked_writing: tuple[type[OSError], ...] = ()
         self._failed: tuple[type[ssl.SSLError], ...] = ()
@@ -82,8 +99,10 @@ class Transport:
         self._answered = False
         try:
             self._socket.setblocking(False)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._check(self._socket.connect_ex(address.place), _CONNECTING)
+            if self._socket.family in _INTERNET:
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if isinstance(target, Address):
+                self._check(self._socket.connect_ex(target.place), _CONNECTING)
         except BaseException:
             self._socket.close()
             raise

@@ -9,13 +9,16 @@ from time import monotonic
 
 import pytest
 
+import natsync
+from natsync import errors
 from natsync._engine.dialer import Dialer
 from natsync._engine.loop import Loop
 from natsync._engine.transport import resolve
 from natsync.errors import ConnectionClosedError
+from natsync.protocol import Pub
 
 from tests.engine.test_loop import TIMEOUT, nothing, run
-from tests.support.fake_server import Background
+from tests.support.fake_server import Background, FakeServer
 
 
 def test_a_connection() -> None:
@@ -101,3 +104,75 @@ def test_a_wake_up_reaches_who_waits_for_the_resolver(slow_resolver: threading.E
 
 def _look_up_until(loop: Loop, until: float, check: Callable[[], None]) -> None:
     Dialer(loop).look_up("slow", 1, until, check)
+
+
+def test_the_program_opens_the_socket_itself() -> None:
+    with FakeServer() as server:
+        asked: list[tuple[str, int]] = []
+
+        def through(host: str, port: int) -> socket.socket:
+            asked.append((host, port))
+            return socket.create_connection(("127.0.0.1", server.port))
+
+        call = Background(
+            lambda: natsync.connect(
+                "nats://no.such.name:99", open_socket=through, connect_timeout=9
+            )
+        )
+        peer = server.accept()
+        peer.greet()
+        with call.result() as nc:
+            nc.publish("a", b"x")
+            assert peer.expect(Pub).payload == b"x"
+            assert (asked, nc.server) == ([("no.such.name", 99)], "no.such.name:99")
+            nc.close(0)
+
+
+def test_a_unix_socket_will_do() -> None:
+    ours, theirs = socket.socketpair()
+    with ours:
+        ours.settimeout(10)
+        ours.sendall(b"INFO {}\r\nPONG\r\n")
+        call = Background(lambda: natsync.connect(open_socket=lambda host, port: theirs))
+        with call.result() as nc:
+            nc.publish("a", b"x")
+            read = b""
+            while not read.endswith(b"PUB a 1\r\nx\r\n"):
+                read += ours.recv(4096)
+            nc.close(0)
+
+
+@pytest.mark.parametrize(
+    ("open_socket", "told"),
+    [
+        (lambda host, port: None, "option open_socket: the function returned NoneType"),
+        (lambda host, port: 1 // 0, "option open_socket: the function failed: .* by zero"),
+    ],
+)
+def test_a_function_that_fails_says_so(
+    open_socket: Callable[[str, int], object], told: str
+) -> None:
+    with pytest.raises(errors.OptionError, match=told):
+        natsync.connect(open_socket=open_socket)
+
+
+def test_a_refusal_of_the_function_is_a_connect_error_and_a_late_socket_is_closed() -> None:
+    def refuse(host: str, port: int) -> socket.socket:
+        raise ConnectionRefusedError(111, "proxy says no")
+
+    with pytest.raises(errors.ConnectError, match="proxy says no") as caught:
+        natsync.connect(open_socket=refuse)
+    assert caught.value.step == "tcp"
+    ours, theirs = socket.socketpair()
+    late = threading.Event()
+
+    def slow(host: str, port: int) -> socket.socket:
+        late.wait(10)
+        return theirs
+
+    with ours:
+        with pytest.raises(errors.ConnectTimeoutError):
+            natsync.connect(open_socket=slow, connect_timeout=0.05)
+        late.set()
+        ours.settimeout(10)
+        assert ours.recv(1) == b""
