@@ -63,9 +63,9 @@ class EntryBatch(NamedTuple):
     last: bool
 
     def learn_into(self, report: CaptureReport) -> None:
-        """Brings `report` up to date."""
+        """Brings `report` up to date, but for `protocols`: those are the worker's own."""
         for field in fields(report):
-            if field.name != "files":
+            if field.name not in ("files", "protocols"):
                 setattr(report, field.name, getattr(self.report, field.name))
         report.files[self.first_file :] = self.report.files
 
@@ -156,7 +156,8 @@ class _Worker:
 
 
 class _Pool(Generic[_Row]):
-    """All workers. The report is that of the first worker, because each of them reads all packets."""
+    """All workers. The report is that of the first worker, because each of them reads all packets; only the
+    connections that it counts are those of all workers."""
 
     def __init__(self, workers: Sequence[_Worker], report: CaptureReport) -> None:
         self.workers = workers
@@ -171,6 +172,8 @@ class _Pool(Generic[_Row]):
             batch = worker.batches.popleft()
             if worker is self.workers[0]:
                 batch.learn_into(self._report)
+            if batch.last:
+                self._report.protocols += batch.report.protocols
             yield from batch.entries  # type: ignore[misc]  # made by the work's own renderer
 
     def _receive(self) -> None:

@@ -87,9 +87,10 @@ def released(
         number, processes = share
         parser = PacketParser(lambda flow: flow % processes == number)
         options = options.share(processes)
+    report = CaptureReport() if report is None else report
     source = segments(paths, report, parser, on_progress, options)
     events = packet_events(source, options, needs_payloads(tables))
-    return build_tables(events, tables, options, together)
+    return build_tables(events, tables, options, together, report.protocols)
 
 
 def narrowed(source: Iterable[Rows], keep: RowFilter, live: bool = False) -> Iterator[Rows]:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from dissect.nats import pipeline
+from dissect.nats.capture import read_runs
 from dissect.nats.cli import cli
 
 from tests.support.paths import CAPTURES
@@ -112,6 +114,31 @@ def test_captures_without_nats_name_what_they_carry(tmp_path: Path) -> None:
     done = run("sessions", str(path))
     assert (done.exit_code, done.stdout) == (0, "")
     assert "no NATS found" in done.stderr and "TCP connections: tls 1" in done.stderr
+
+
+@pytest.mark.parametrize(("options", "count"), [([], 3), (["--separate"], 6)])
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_what_captures_carry_is_counted_over_all_of_them(
+    tmp_path: Path, jobs: str, options: list[str], count: int
+) -> None:
+    for name in ("a.pcap", "b.pcap"):
+        (tmp_path / name).write_bytes((CAPTURES / "http.pcap").read_bytes())
+    done = run("sessions", str(tmp_path), "--jobs", jobs, *options)
+    assert f"TCP connections: other {count}" in done.stderr
+
+
+def test_what_captures_carry_is_known_from_the_first_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[object] = []
+
+    def counted(*args: object) -> object:
+        read.append(args)
+        return read_runs(*args)  # type: ignore[arg-type]  # handed on as they came
+
+    monkeypatch.setattr(pipeline, "read_runs", counted)
+    assert "other 3" in run("sessions", str(CAPTURES / "http.pcap")).stderr
+    assert len(read) == 1
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -89,6 +90,7 @@ def apart(path: Path | str, table: str, jobs: int) -> tuple[list[Rendered], list
     """What workers and parent do, without processes."""
     streams: list[Iterator[Entry[Rendered]]] = []
     reports = []
+    protocols: Counter[str] = Counter()  # each worker has those of its own connections
     for number in range(jobs):
         batches: list[EntryBatch] = []
         Sender(batches.append, work(path, table)).run(number, jobs)
@@ -96,11 +98,12 @@ def apart(path: Path | str, table: str, jobs: int) -> tuple[list[Rendered], list
         report = CaptureReport()
         for batch in batches:
             batch.learn_into(report)
+        protocols += batches[-1].report.protocols
         reports.append(report)
         entries = [entry for batch in batches for entry in batch.entries]
         assert entries == sorted(entries, key=lambda entry: entry[0])
         streams.append(iter(entries))  # type: ignore[arg-type]  # what the work's renderer made
-    return list(merged(streams, table)), reports
+    return list(merged(streams, table)), [replace(each, protocols=protocols) for each in reports]
 
 
 @pytest.mark.parametrize("name", NAMES)

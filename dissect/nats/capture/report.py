@@ -133,12 +133,13 @@ class CaptureReport:
     """All inputs that were begun, in the order of their first packets. `size` are the bytes of all inputs on
     disk, also of those that were not begun; None where not all of them are files. `passed_over` are
     the files of folders that are no captures, `unreadable` those that nobody could look into; each with
-    the reason."""
+    the reason. `protocols` counts the TCP connections that are over, by what they carry."""
 
     files: list[FileReport] = field(default_factory=list)
     size: int | None = None
     passed_over: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    protocols: Counter[str] = field(default_factory=Counter)
 
     @property
     def position(self) -> int:

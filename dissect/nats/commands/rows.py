@@ -54,6 +54,7 @@ def shared_rows(
         dissection = replace(job.options, separate=False)
         yield from sharded(replace(job, paths=tuple(timeline), options=dissection), jobs, alone)
         report.files += alone.files
+        report.protocols += alone.protocols
 
 
 def messages_of(row: Record) -> int:

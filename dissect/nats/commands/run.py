@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
 from typing import ContextManager, NamedTuple
 
-from ..api import flows
 from ..capture import CaptureReport
 from ..capture.sources import STDIN
 from ..errors import DissectError
@@ -164,14 +162,10 @@ def print_chunks(
 
 
 def _other_protocols(run: Command) -> str:
-    """The protocols of the TCP connections, where no row of NATS was found. Files are read once more."""
-    options = run.options
-    if options.live or options.is_filtered or run.table not in ("sessions", "frames"):
+    """The protocols of the TCP connections, where no row of NATS was found."""
+    if run.options.is_filtered or run.table not in ("sessions", "frames"):
         return ""
-    try:
-        protocols = Counter(flow.protocol for flow in flows(options.captures, options.dissection))
-    except DissectError:  # a file that has changed since; the rows were read before
-        return ""
+    protocols = run.report.protocols
     if not protocols:
         return "; no TCP connections"
     counts = ", ".join(f"{name} {count}" for name, count in protocols.most_common())

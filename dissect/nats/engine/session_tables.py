@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -48,10 +49,12 @@ def build_tables(
     tables: Collection[str],
     options: Options,
     together: bool = False,
+    protocols: Counter[str] | None = None,
 ) -> Iterator[Rows]:
     """The records that each group of events completes. `tables` are names in `tables.TABLES`. With `together`
-    records may come some groups later, which takes less time."""
-    builder = TableBuilder(tables, options)
+    records may come some groups later, which takes less time. `protocols` counts the connections that are
+    over, by protocol."""
+    builder = TableBuilder(tables, options, protocols=protocols)
     yield from builder.feed(source, together)
     yield from builder.finish()
 
@@ -59,9 +62,16 @@ def build_tables(
 class TableBuilder:
     """`build_tables` in steps: call `feed` any number of times, then `finish`. `alive` has the tables of open
     connections, `budget` the quota of their sessions. With `quiet` the state is the same, but no records are
-    made."""
+    made. `protocols` counts the connections that are over, by protocol."""
 
-    def __init__(self, tables: Collection[str], options: Options, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        tables: Collection[str],
+        options: Options,
+        quiet: bool = False,
+        protocols: Counter[str] | None = None,
+    ) -> None:
+        self._protocols: Counter[str] = Counter() if protocols is None else protocols
         self.alive: dict[Connection, SessionTables] = {}
         self.budget = EntryQuota()
         self._tables = frozenset(tables)
@@ -100,6 +110,7 @@ class TableBuilder:
                         held_bytes += event.frames[0].total_bytes
                 if connection.over:
                     over = True
+                    self._protocols[framing.protocol] += 1
                     del alive[connection]
             waiting.append((release, parts))
             if over or len(waiting) >= most or held_bytes > _TOGETHER_BYTES:
