@@ -29,13 +29,16 @@ _SEARCHABLE = 4
 _SECRETS = 64
 
 
+_NONE: frozenset[str] = frozenset()
+
+
 class Secrets:
     """The secrets of one session, which its CONNECTs have shown so far."""
 
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: set[str] = set()
+        self._known = _NONE
 
     def learn(self, connect: bytes) -> None:
         """Takes the JSON of a CONNECT."""

@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats import Options
-from dissect.nats.engine.connections import Connection
+from dissect.nats import Options, pipeline
+from dissect.nats.engine.connections import Connection, packet_events
+from dissect.nats.engine.session_tables import build_tables
 from dissect.nats.framing import ConnectionFraming
 from dissect.nats.framing.events import Batch
 from dissect.nats.framing.frame_stream import FrameStream
-from dissect.nats.pipeline import released
 from dissect.nats.sessions import Session
 from dissect.nats.tables import TABLES
 from dissect.nats.tcp.flow import Flow, FlowLimits
 from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.reassembly import Stream
+from dissect.nats.types import Segment, Tick
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.pcapwriter import Talk, pcap_file
@@ -64,7 +65,7 @@ def test_a_connection_that_is_over_is_freed_at_once(tmp_path: Path, kind: str) -
     options = Options(flow_limits=FlowLimits(max_flows=KEPT))
     with without_collector():
         most: Counter[type] = Counter()
-        for count, rows in enumerate(released([str(path)], list(TABLES), options)):
+        for count, rows in enumerate(pipeline.released([str(path)], list(TABLES), options)):
             rows.records.clear()
             if count % 100 == 0:
                 most |= ours()
@@ -93,3 +94,25 @@ def test_a_remembered_flow_takes_two_kilobytes() -> None:
     finally:
         tracemalloc.stop()
     assert taken / len(every) <= 2000
+
+
+def test_an_open_session_takes_twelve_kilobytes(tmp_path: Path) -> None:
+    """With its flow, streams and framing: of a connection that has said INFO, and nothing else since."""
+    path = tmp_path / "t.pcap"
+    count = 500
+    every = (talk(port, "open").records[:4] for port in range(1, count + 1))
+    path.write_bytes(pcap_file([record for records in every for record in records]))
+    source = list(pipeline.segments([str(path)]))
+    taken: list[int] = []
+
+    def traced() -> Iterator[Segment | Tick]:
+        tracemalloc.start()
+        try:
+            yield from source
+            taken.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
+
+    for _ in build_tables(packet_events(traced(), Options()), ["sessions"], Options()):
+        pass
+    assert taken[0] / count <= 12_000

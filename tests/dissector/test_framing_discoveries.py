@@ -41,7 +41,7 @@ def test_a_layer_begins_before_its_bytes_are_taken_for_a_frame() -> None:
     stream.feed(Chunk(1, 1, "t.pcap", 0, INFO + record), out)
     stream.proceed(out)
     assert stream.proceed(out) == LayerBegins(tls.LAYER)
-    assert stream.withdraw() == [Chunk(1, 1, "t.pcap", len(INFO), record)]
+    assert stream.withdraw(out, joins=False) == [Chunk(1, 1, "t.pcap", len(INFO), record)]
     assert (stream.state, stream.end) == (StreamState.FRAMING, len(INFO))
 
 

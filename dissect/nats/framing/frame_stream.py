@@ -9,7 +9,6 @@ following bytes are read, because it may change how to parse them. The caller ha
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import replace
 
 from natsync.protocol import Connect, Context, Decoder, Frame, Info, Kind, ProtocolError, Role
@@ -53,7 +52,8 @@ class FrameStream:
         self._is_nats = False
         self._confirmed = False  # whether the kind is
         self._kindless = True
-        self._pending: deque[Chunk | Gap] = deque()  # taken, but not read yet
+        # Taken, but not read yet; the next one is the last. Empty lists are a tenth of an empty deque.
+        self._pending: list[Chunk | Gap] = []
         self._proof: Chain | None = None  # of the frames at which reading goes on
         self._between = True  # whether the next byte begins a frame
         self._base = 0  # where the decoder began
@@ -120,7 +120,7 @@ class FrameStream:
             self.resync = Resynchronizer(self._quota, self._contexts, self._is_nats)
         elif self.decoder:
             self._open(self.decoder.offset)
-        items: list[Item] = list(self._pending)
+        items: list[Item] = list(reversed(self._pending))
         self._pending.clear()
         if items:
             self.end = items[0].offset
@@ -171,7 +171,7 @@ class FrameStream:
             if data[:1] not in FIRST_BYTES:
                 layer = next_layer(data, self.frames) if data else None
                 if layer:
-                    self._pending.appendleft(item)
+                    self._pending.append(item)
                     return LayerBegins(layer)
             self._first = item
             self._between = False
@@ -192,7 +192,7 @@ class FrameStream:
                     return found
                 if found is not None:  # it may change how the rest is read
                     self._open(decoder.offset)
-                    self._pending.appendleft(rest_of(item, decoder.offset))
+                    self._pending.append(rest_of(item, decoder.offset))
                     return found
                 frames = decoder.read()
         except ProtocolError as error:
@@ -208,7 +208,7 @@ class FrameStream:
                 self._accept(self._proof, out)
             if not self._pending:
                 return None
-            found = self._read(self._pending.popleft(), out) or _MORE
+            found = self._read(self._pending.pop(), out) or _MORE
         return found
 
     def finish(self, out: list[Event]) -> Discovery | None:
@@ -245,7 +245,7 @@ class FrameStream:
             return None
         if isinstance(item, Gap):
             out.append(note_of(self.direction, item, gap_anomaly(item), item.offset, item.length))
-        self._pending.append(item)
+        self._pending.insert(0, item)
         return _MORE
 
     def _read(self, item: Chunk | Gap, out: list[Event]) -> Discovery | None:
@@ -262,7 +262,7 @@ class FrameStream:
             assert self._proof
             return Proven(self._proof)
         if self.state is StreamState.STARTING:
-            self._pending.appendleft(item)
+            self._pending.append(item)
             if isinstance(item, Chunk):
                 self._move(StreamEvent.CHUNK)
                 self.from_start = True
@@ -349,7 +349,7 @@ class FrameStream:
         if start == self._failed_at:
             resync.refute(start)
         self._failed_at = start
-        self._pending.extendleft(reversed(chunks))
+        self._pending.extend(reversed(chunks))
 
     def _seek(self, loss: Loss) -> Resynchronizer:
         self._move(StreamEvent.LOSS)
@@ -387,7 +387,7 @@ class FrameStream:
 
     def _leave(self, resync: Resynchronizer, start: int) -> None:
         """Ends the search: the held bytes from `start` on are read."""
-        self._pending.extendleft(reversed(resync.release(start)))
+        self._pending.extend(reversed(resync.release(start)))
         self.counts.skipped += resync.buffer.skipped
         self.counts.missing += resync.buffer.missing
         self.resync = None

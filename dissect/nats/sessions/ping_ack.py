@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 _PINGS = 64
 
 
@@ -16,18 +14,20 @@ class Pings:
         self.rtt_ns: int | None = None
         self.sent = 0
         self.answered = 0
-        self._open: deque[int] = deque(maxlen=_PINGS)
+        self._open: list[int] = []  # a tenth of an empty deque, and never long
 
     def ping(self, ts_ns: int) -> None:
         """This endpoint sent a PING."""
         self.sent += 1
+        if len(self._open) == _PINGS:
+            del self._open[0]
         self._open.append(ts_ns)
 
     def pong(self, ts_ns: int) -> None:
         """The other endpoint sent a PONG."""
         self.answered += 1
         if self._open:
-            rtt_ns = max(0, ts_ns - self._open.popleft())
+            rtt_ns = max(0, ts_ns - self._open.pop(0))
             self.rtt_ns = rtt_ns if self.rtt_ns is None else min(self.rtt_ns, rtt_ns)
 
     def reset(self) -> None:

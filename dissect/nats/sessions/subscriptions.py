@@ -8,7 +8,6 @@ servers both endpoints subscribe like that.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -76,8 +75,9 @@ class Subscriptions:
         self._budget = budget
         self._emit = emit
         self._on_forgotten = on_forgotten
-        self._ending: deque[Subscription] = deque()
-        self._recent: deque[Subscription] = deque(maxlen=_RECENT)
+        # Lists, for empty deques are ten times as large; both stay short.
+        self._ending: list[Subscription] = []
+        self._recent: list[Subscription] = []
 
     def open(self, frame: Sub, ts_ns: int) -> bool:
         """Adds a SUB. Returns False if its sid is in use: the server keeps the first one (processSubEx)."""
@@ -87,14 +87,14 @@ class Subscriptions:
                 if known.opened_ns is None and known.max_msgs is None:
                     # Its first messages came before the SUB: packets of the two directions were reordered.
                     known.subject, known.queue, known.opened_ns = frame.subject, frame.queue, ts_ns
-                    self._recent.append(known)
+                    self._remember(known)
                     return True
                 if known.max_msgs is None:
                     return False
                 known.end("auto", ts_ns)  # its last messages were not captured
             self._release(known)
         sub = self._add(Subscription(frame.sid, frame.subject, frame.queue, opened_ns=ts_ns))
-        self._recent.append(sub)
+        self._remember(sub)
         return True
 
     def unsub(self, frame: Unsub, ts_ns: int) -> None:
@@ -134,7 +134,7 @@ class Subscriptions:
         ending = self._ending
         ending.append(sub)
         while len(ending) > _ENDING or (ending[0].closed_ns or 0) + _ENDING_NS < ts_ns:
-            self._release(ending.popleft())
+            self._release(ending.pop(0))
 
     def refuse(self, text: bytes, ts_ns: int) -> None:
         """Adds an -ERR, which may refuse one of the latest subscriptions. Only a permissions violation names
@@ -172,6 +172,11 @@ class Subscriptions:
 
     def _first(self, fits: Callable[[Subscription], bool]) -> Subscription | None:
         return next((sub for sub in self._recent if not sub.close and fits(sub)), None)
+
+    def _remember(self, sub: Subscription) -> None:
+        if len(self._recent) == _RECENT:
+            del self._recent[0]
+        self._recent.append(sub)
 
     def _add(self, sub: Subscription) -> Subscription:
         self.opened += 1

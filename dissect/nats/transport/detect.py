@@ -86,22 +86,26 @@ def is_http(packet: bytes) -> bool:
     return _HTTP.match(packet) is not None and not UPGRADE.search(packet)
 
 
+_NO_DIRECTION: frozenset[Direction] = frozenset()
+_NO_LAYER: frozenset[str] = frozenset()
+
+
 class FirstBytes:
     """The first bytes of both directions, as the top of the stack has them."""
 
     def __init__(self, midstream: bool) -> None:
         self._midstream = midstream
         self._heads = {Direction.ORIGINATOR: b"", Direction.RESPONDER: b""}
-        self._headless: set[Direction] = set()  # a gap was there first
+        self._headless = _NO_DIRECTION  # a gap was there first
         self._names: dict[str, None] = {}  # layers in which packets begin
-        self._begun: set[str] = set()  # layers that took bytes
+        self._begun = _NO_LAYER  # layers that took bytes
         self._seen_bytes = 0
 
     def add(self, direction: Direction, item: Item) -> bool:
         """Takes the next item; whether the first bytes are known better now."""
         self._seen_bytes += _ITEM_BYTES
         if not isinstance(item, Chunk):
-            self._headless.add(direction)
+            self._headless |= {direction}
             return False
         self._seen_bytes += len(item.data)
         layer = layer_of(item.data) if self.joined_late(direction) else None
@@ -152,9 +156,9 @@ class FirstBytes:
 
     def restart(self, direction: Direction, layer: Layer) -> None:
         """A layer took the bytes of a direction: its plaintext begins now."""
-        self._begun.add(layer.name)
+        self._begun |= {layer.name}
         self._heads[direction] = b""
-        self._headless.discard(direction)
+        self._headless -= {direction}
 
     def clear(self) -> None:
         """Frees the memory of what was seen so far: it decides nothing any more."""
@@ -164,7 +168,7 @@ class FirstBytes:
         """Exchanges originator and responder."""
         originator, responder = self._both
         self._heads = {Direction.ORIGINATOR: responder, Direction.RESPONDER: originator}
-        self._headless = {direction.other for direction in self._headless}
+        self._headless = frozenset(direction.other for direction in self._headless)
 
     @property
     def _both(self) -> tuple[bytes, bytes]:
