@@ -178,7 +178,7 @@ class Consumer:
         """
         check_call(on_error=on_error)
         self._need_pull()
-        return Messages(self._source, PullPlan(**self._grouped(options)), on_error)
+        return Messages(self._source, PullPlan(**self._grouped(self._limited(options))), on_error)
 
     def consume(
         self,
@@ -203,6 +203,15 @@ class Consumer:
         """`options`, with the consumer's own group unless they name one."""
         if "group" not in options and self._info.config.priority_groups:
             options["group"] = self._info.config.priority_groups[0]
+        return options
+
+    def _limited(self, options: PullOptions) -> PullOptions:
+        """`options`, with defaults within the limits of the consumer, which refuses other requests."""
+        config = self._info.config
+        if config.max_batch > 0:
+            options.setdefault("max_msgs", min(500, config.max_batch))
+        if config.max_expires > 0:
+            options.setdefault("expires", min(30.0, config.max_expires))
         return options
 
     def _need_pull(self) -> None:

@@ -126,12 +126,14 @@ class Messages:
         now = monotonic()
         with self._lock:
             wake = min(until, now + _LONG)
-            if self._backoff.until and not self._stopping:
-                wake = min(wake, self._backoff.until)
-            elif self._open.msgs and not self._stopping:
-                wake = min(wake, max(self._heard, started) + ALARM * self._plan.beat)
+            if self._stopping:
+                pass
             elif not self._inbox.connected:
                 wake = min(wake, now + LOOK)
+            elif self._open.is_low:
+                wake = min(wake, self._backoff.until)
+            else:
+                wake = min(wake, max(self._heard, started) + ALARM * self._plan.beat)
         return self._take(wake - now)
 
     def _take(self, timeout: float) -> JetStreamMsg | PullStatus | None:

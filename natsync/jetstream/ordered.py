@@ -33,7 +33,7 @@ from .consume_errors import (
 )
 from .errors import InsufficientResourcesError, JetStreamNotEnabledError, JetStreamUnavailableError
 from .message import JetStreamMsg, parse_sequences
-from .messages import ALARM, Backoff, OnError, report
+from .messages import ALARM, LOOK, Backoff, OnError, report
 from .pull import Meaning, OpenPulls, PullPlan, PullStatus
 from .pull_inbox import PullInbox, PullSource
 
@@ -137,9 +137,12 @@ class OrderedMessages:
             return None
         silence = ALARM * self._plan.beat
         now = monotonic()
-        msg = self._take(min(until, max(self._heard, started) + silence) - now)
+        wake = max(self._heard, started) + silence if inbox.connected else now + LOOK
+        msg = self._take(min(until, wake) - now)
         if msg is None and inbox is self._inbox and not self._draining and inbox.connected:
-            if monotonic() >= max(self._heard, started) + silence:
+            if not self._open.msgs:  # there was no connection to ask on
+                self._ask()
+            elif monotonic() >= max(self._heard, started) + silence:
                 self._reset(NoHeartbeatError(self._stream, self._name, silence))
         return msg
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from time import process_time
 
 import pytest
@@ -25,7 +26,7 @@ from natsync.jetstream.messages import Backoff
 from tests.jetstream.streams import TIMEOUT, Errors, durable, filled, later, numbers, publish
 from tests.support.fake_server import Background
 from tests.support.jetstream import JETSTREAM
-from tests.support.proxy import Proxy
+from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer, StartServer
 
 pytestmark = pytest.mark.server
@@ -64,6 +65,15 @@ def test_bytes_as_the_limit(js: JetStream, stream_name: str) -> None:
             messages.next(TIMEOUT)
 
 
+def test_defaults_are_within_the_limits_of_the_consumer(js: JetStream, stream_name: str) -> None:
+    consumer = durable(filled(js, stream_name, 50), max_batch=10, max_expires=2.0)
+    with consumer.messages() as messages:
+        assert numbers(messages, 50) == list(range(50))
+        assert 5 <= messages.pending_msgs <= 10
+    with pytest.raises(PullRefusedError, match="Exceeded MaxRequestBatch of 10"):
+        consumer.messages(max_msgs=11).next(TIMEOUT)
+
+
 def test_requests_that_expire_are_repeated(js: JetStream, stream_name: str) -> None:
     consumer = durable(filled(js, stream_name, 0))
     errors = Errors()
@@ -71,7 +81,7 @@ def test_requests_that_expire_are_repeated(js: JetStream, stream_name: str) -> N
         begun = process_time()
         with pytest.raises(NextMsgTimeoutError):
             messages.next(1.6)
-        assert process_time() - begun < 0.5
+        assert process_time() - begun < 0.1
         publish(js, stream_name, [1])
         assert messages.next(TIMEOUT).data == b"1"
     assert errors.all == []
@@ -315,3 +325,33 @@ def test_pauses_grow() -> None:
     backoff.worked()
     backoff.failed(100.0, False)
     assert backoff.until == 100.25
+
+
+@pytest.mark.parametrize("kind", ["messages", "ordered", "fetch"])
+def test_an_outage_that_lasts_costs_no_time(
+    js: JetStream, js_server: NatsServer, stream_name: str, kind: str
+) -> None:
+    """Longer than two heartbeats, which cannot come."""
+    stream = filled(js, stream_name, 1)
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        consumer = durable(stream, ack_policy="none")
+        reader = nc.jetstream().consumer(stream_name, consumer.name)
+        ordered = nc.jetstream().ordered_consumer(stream_name)
+        takes: dict[str, Callable[[float], object]] = {
+            "messages": reader.messages(heartbeat=0.2, on_error=Errors()).next,
+            "ordered": ordered.messages(heartbeat=0.2, on_error=Errors()).next,
+            "fetch": lambda timeout: reader.fetch(1, timeout=timeout, heartbeat=0.2),
+        }
+        take = takes[kind]
+        take(TIMEOUT) if kind != "fetch" else None
+        proxy.admit(Admission.REFUSE)
+        proxy.cut()
+        begun = process_time()
+        with pytest.raises((NextMsgTimeoutError, ConnectionReconnectingError)):
+            take(1.5)
+        print(kind, process_time() - begun)
+        assert process_time() - begun < 0.5
+        proxy.admit(Admission.FORWARD)
+        assert nc.wait_connected(TIMEOUT)
+        publish(js, stream_name, [1])
+        assert take(TIMEOUT)
