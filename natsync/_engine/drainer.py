@@ -130,6 +130,7 @@ class Drainer:
         for sub in subs:
             sub.end(BadSubscriptionError(sub.subject))
             self._table.remove(sub.sid)
+        self._supervisor.loop.wake()  # one of their readers may drive, and would wait for the server
         left: dict[str, int] = {}
         for sub in awaited:
             count = sub.wait_idle(until)

@@ -171,3 +171,27 @@ def test_errors_say_which_call_has_closed_the_client() -> None:
         for waits in (sub.next_msg, nc.flush, nc.reconnect, nc.drain, nc.wait_connected):
             with pytest.raises(errors.ConnectionClosedError, match=here):
                 waits()
+
+
+def test_draining_a_subscription_ends_the_iteration_of_another_thread() -> None:
+    """Which reads the connection itself, and hears nothing from the server."""
+    with FakeServer() as server, server.client() as (nc, peer):
+        sub = nc.subscribe("a")
+        sid = peer.subscribed()
+        peer.send(Msg(b"a", sid, b"", b"1"))
+        first = threading.Event()
+
+        def read() -> list[bytes]:
+            found = []
+            for msg in sub:
+                found.append(msg.data)
+                first.set()
+            return found
+
+        reader = Background(read)
+        assert first.wait(TIMEOUT)
+        seen_by(peer)
+        drain = Background(lambda: sub.drain(TIMEOUT))
+        drained(peer, 1)
+        drain.result()
+        assert reader.result() == [b"1"]
