@@ -8,9 +8,9 @@ import pytest
 
 from dissect.nats import CaptureError, Options, frames, records, sessions
 from dissect.nats.errors import MissingLibrary
-from dissect.nats.output.arrow import records_of
 from dissect.nats.pipeline import records as unwrapped
 
+from tests.support.arrow_rows import records_of
 from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
 

@@ -8,11 +8,12 @@ import sys
 import pytest
 
 from dissect.nats.errors import MissingLibrary
-from dissect.nats.output.arrow import batch, batch_of_values, pyarrow, records_of, schema, values
+from dissect.nats.output.arrow import batch, batch_of_values, pyarrow, schema, values
 from dissect.nats.pipeline import records
 from dissect.nats.records import AnomalyRecord, Record, SessionRecord, Type
 from dissect.nats.tables import TABLES
 
+from tests.support.arrow_rows import records_of
 from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
 

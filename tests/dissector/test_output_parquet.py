@@ -10,12 +10,13 @@ import pytest
 
 from dissect.nats.errors import FormatError, MissingLibrary
 from dissect.nats.output import parquet
-from dissect.nats.output.arrow import pyarrow, records_of, schema, values
+from dissect.nats.output.arrow import pyarrow, schema, values
 from dissect.nats.output.parquet import BatchWriter, ParquetWriter
 from dissect.nats.pipeline import records
 from dissect.nats.records import Record, Value
 from dissect.nats.tables import TABLES
 
+from tests.support.arrow_rows import records_of
 from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
 

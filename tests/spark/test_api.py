@@ -13,11 +13,11 @@ import pytest
 from dissect.nats.capture.time_range import TimeRange
 from dissect.nats.errors import CaptureError, DissectError, SparkError
 from dissect.nats.options import Options, Payload
-from dissect.nats.output.arrow import records_of
 from dissect.nats.records import Record
 from dissect.nats.spark import api
 from dissect.nats.spark.api import JobOptions, Summary, dissect, plan, read
 
+from tests.support.arrow_rows import records_of
 from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.partitioned import TABLES, in_one, ordered
 from tests.support.paths import CAPTURES

@@ -11,12 +11,12 @@ import pytest
 
 from dissect.nats.errors import CaptureError
 from dissect.nats.options import Options
-from dissect.nats.output.arrow import records_of
 from dissect.nats.partition.partitions import Partition
 from dissect.nats.spark import arrow_tasks as tasks
 from dissect.nats.spark.output import Writer
 from dissect.nats.spark.stages import ChunkContext, JobSpec, chunk_contexts
 
+from tests.support.arrow_rows import records_of
 from tests.support.partitioned import WORK, chunks_of, in_one, ordered, planned, surveyed
 from tests.support.paths import CAPTURES
 

@@ -10,7 +10,7 @@ import pytest
 
 from dissect.nats.partition import survey
 from dissect.nats.records import FlowRecord
-from dissect.nats.spark.stages import NO_TIME, chunk_contexts, needs_resurvey, share_of
+from dissect.nats.spark.stages import NO_TIME, chunk_contexts, needs_resurvey
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.damage import Pcap, harm, pcap_bytes, read_pcap, snap, start_at
@@ -20,6 +20,7 @@ from tests.support.partitioned import (
     in_one,
     in_stretches,
     planned,
+    share_of,
     stitched,
     surveyed,
 )

@@ -165,9 +165,9 @@ def recorded(path: Path) -> list[list[tuple[Direction, Chunk]]]:
 
 
 def is_joined_late(items: Sequence[tuple[Direction, Chunk]]) -> bool:
-    """Whether the first bytes are those of a message: a capture of NATS Streaming begins after its server has
+    """Whether the first bytes are no greeting: a capture of NATS Streaming begins after its server has
     connected."""
-    return items[0][1].data[:4] in (b"MSG ", b"PUB ", b"HMSG")
+    return items[0][1].data[:4] in (b"MSG ", b"PUB ", b"PING")
 
 
 def _port(endpoint: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from zlib import crc32
 
 from dissect.nats import Options, tables
 from dissect.nats.capture import CaptureReport
@@ -25,7 +26,7 @@ from dissect.nats.spark.stages import (
     needs_resurvey,
 )
 from dissect.nats.spark.stages import place_of as place_among
-from dissect.nats.spark.stages import share_of, stitch, survey
+from dissect.nats.spark.stages import stitch, survey
 
 TABLES = tuple(tables.FROM_ENGINE)
 SHARES = 3
@@ -66,6 +67,11 @@ def chunks_of(flows: Sequence[Sequence[FlowSurvey]]) -> list[FlowChunk]:
         flow_chunks(sorted(every, key=lambda each: (each[1].flow, each[0]))),
         key=lambda chunk: (chunk.number, chunk.flow),
     )
+
+
+def share_of(flow: bytes, shares: int) -> int:
+    """The share to which a flow belongs: the same as Spark's `crc32(flow) % shares`."""
+    return crc32(flow) % shares
 
 
 def stitched(

@@ -12,7 +12,7 @@ Needs pyarrow, the extra `parquet`; it is imported with the first call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from operator import attrgetter
 from types import ModuleType
@@ -86,15 +86,6 @@ def batch_of_values(
     return pyarrow().RecordBatch.from_arrays(arrays, schema=schema(table, columns))
 
 
-def records_of(table: str, rows: pa.RecordBatch) -> list[Record]:
-    """The records in a batch that has every column of its table."""
-    row = TABLES[table].row
-    columns = [item for item in TABLES[table].columns if item.name == item.field]
-    names = [column.name for column in columns]
-    cells = [_cells(column.type, rows.column(column.name)) for column in columns]
-    return [row(**dict(zip(names, values))) for values in zip(*cells)]
-
-
 def _chosen(table: str, columns: Sequence[str] | None) -> Sequence[Column]:
     known = TABLES[table].columns
     if columns is None:
@@ -142,15 +133,3 @@ def _fitting(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return type(value)(_fitting(item) for item in value)
     return value
-
-
-def _cells(type_: Type, array: pa.Array) -> list[Value]:
-    cells: list[Value] = array.to_pylist()
-    if type_ in (Type.COUNTS, Type.HEADERS):  # which come as lists of pairs
-        return [cell and _map(cell) for cell in cells]
-    return cells
-
-
-def _map(pairs: object) -> Value:
-    found: Value = dict(cast(Iterable[tuple[str, int]], pairs))
-    return found

@@ -205,11 +205,6 @@ def needs_resurvey(surveyed: Sequence[SurveyResult]) -> dict[int, bytes]:
     return again
 
 
-def share_of(flow: bytes, shares: int) -> int:
-    """The share to which a flow belongs: the same as Spark's `crc32(flow) % shares`."""
-    return crc32(flow) % shares
-
-
 def flow_chunks(surveys: Iterable[tuple[int, FlowSurvey]]) -> Iterator[FlowChunk]:
     """The chunks after which a flow continues, from the surveys of its partitions: by flow, then in
     order."""
