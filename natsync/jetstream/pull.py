@@ -85,7 +85,7 @@ class PullStatus:
 
 def read_status(msg: Msg, stream: str, consumer: str) -> PullStatus | None:
     """What `msg` means if it is a status; None if it is a message of the stream."""
-    if msg.data:
+    if msg.data or msg.header_block[8:10] == b"\r\n":  # without a status after NATS/1.0
         return None
     try:
         status = msg.status
