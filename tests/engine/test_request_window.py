@@ -61,6 +61,27 @@ def test_room_is_waited_for(served: tuple[natsync.Client, Peer]) -> None:
     assert window.wait_for_room(TIMEOUT)
 
 
+def test_a_rescued_future_stays_open_and_frees_its_place(
+    served: tuple[natsync.Client, Peer],
+) -> None:
+    nc, peer = served
+    rescued: list[tuple[object, Exception]] = []
+
+    def rescue(future: object, error: Exception) -> bool:
+        rescued.append((future, error))
+        return len(rescued) == 1
+
+    window = nc.open_window(10, number_of, rescue)
+    first, second = (window.request("x", timeout=TIMEOUT) for _ in range(2))
+    for _ in range(2):
+        peer.send(Msg(peer.until(Pub).reply, b"1", b"", b"none"))
+    assert window.wait(TIMEOUT)
+    assert isinstance(second.exception(TIMEOUT), ValueError) and not first.done()
+    assert [future for future, _ in rescued] == [first, second]
+    first.finish(7)  # type: ignore[attr-defined]  # of a ReplyFuture
+    assert first.result(0) == 7
+
+
 def test_every_end_frees_a_place(served: tuple[natsync.Client, Peer]) -> None:
     nc, peer = served
     window = nc.open_window(10, number_of)
