@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import FrameRecord, Options
+from dissect.nats.framing.events import Batch
 from dissect.nats.options import Payload
 from dissect.nats.pipeline import records
 from dissect.nats.records import SessionRecord
+from dissect.nats.types import Chunk
 
 from tests.dissector.samples import CAPTURES, rewritten, sample
+from tests.dissector.test_transport_s2 import stored
+from tests.support.conversations import INFO, RESPONDER, Said
 from tests.support.damage import Record
 from tests.support.packets import place_of
 from tests.support.partitioned import in_one, in_stretches
@@ -111,3 +115,19 @@ def test_a_snap_length_invents_nothing(name: str, snap: int, tmp_path: Path) -> 
 def test_the_stages_of_spark_give_the_same_rows(name: str) -> None:
     paths = [str(CAPTURES / name)]
     assert in_stretches(paths, 6_000, options=OPTIONS) == in_one(paths, options=OPTIONS)
+
+
+def test_packets_that_waited_for_another_go_through_the_layer() -> None:
+    """One packet fills a gap: what it completes comes in one piece, INFO and the S2 stream after it."""
+    said = Said()
+    info = INFO.replace(b"}", b',"compression":"s2_auto"}')
+    wire = stored(b"PING\r\n") + stored(b"PONG\r\n")
+    chunks = [
+        Chunk(1, 1, "t.pcap", 0, info),
+        Chunk(1, 1, "t.pcap", len(info), wire[:40]),
+        Chunk(1, 1, "t.pcap", len(info) + 40, wire[40:]),
+    ]
+    events = said.framing.feed(RESPONDER, chunks)
+    assert isinstance(events, list)
+    ops = [frame.op for event in events if isinstance(event, Batch) for frame in event.frames]
+    assert ops == ["INFO", "PING", "PONG"]

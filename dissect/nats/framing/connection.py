@@ -151,10 +151,13 @@ class ConnectionFraming:
         out = self._out = []
         if stream.resync or stream.state is _STARTING or self._layered or self._early:
             return self._take_rare(stream, items)
-        for item in items:
+        left = iter(items)
+        for item in left:
             found = stream.feed(item, out)
             if found is not None:
                 self._proceed(stream, found)
+                if self._layered:
+                    return self._take_rare(stream, list(left))
         self._delivered = True
         if not self._kind.is_confirmed and out and self._kind.add_events(stream, out):
             self._swap_roles()
