@@ -15,7 +15,9 @@ from dissect.nats.tables import TABLES
 
 from tests.support.paths import ROOT
 
-PAGES = [ROOT / "docs" / page for page in ("nats-dissect.md", "questions.md", "tables.md")]
+PAGES = [
+    ROOT / "docs" / page for page in ("nats-dissect.md", "questions.md", "recipes.md", "tables.md")
+]
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 GENERATED = re.compile(r"(<!-- (tables|anomalies) -->\n).*?(?=\n## |\Z)", re.DOTALL)
 
