@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind: a TypeError that names the argument, at the call that was given it."""
+"""Checks of arguments: a TypeError that names an argument of the wrong type."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _COROUTINE = 0x80 | 0x200  # inspect.CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
 def check_data(data: object) -> None:
-    """For payloads."""
+    """Checks payloads."""
     if isinstance(data, str):
         raise TypeError("data must be bytes, not str: encode it, e.g. data.encode()")
     if not isinstance(data, (bytes, bytearray, memoryview)):
@@ -18,14 +18,14 @@ def check_data(data: object) -> None:
 
 
 def check_text(**given: object) -> None:
-    """For subjects and names."""
+    """Checks subjects and names."""
     for what, value in given.items():
         if not isinstance(value, str):
             raise TypeError(f"{what} must be str, not {_kind(value)}")
 
 
 def check_seconds(**given: object) -> None:
-    """For times. What is below 0 is as good as 0: a deadline has just passed."""
+    """Checks times. A negative time is as good as 0: the deadline has just passed."""
     for what, value in given.items():
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise TypeError(f"{what} must be a number of seconds, not {_kind(value)}")
@@ -34,15 +34,15 @@ def check_seconds(**given: object) -> None:
 
 
 def check_count(**given: object) -> None:
-    """For whole numbers."""
+    """Checks whole numbers."""
     for what, value in given.items():
         if not isinstance(value, int) or isinstance(value, bool):
             raise TypeError(f"{what} must be int, not {_kind(value)}")
 
 
 def check_call(**given: object) -> None:
-    """For functions, which may be left out. An async function is refused: nothing here would await what it
-    returns."""
+    """Checks functions, which may be None. Refuses async functions, since nothing here would await
+    their results."""
     for what, value in given.items():
         if value is None:
             continue
@@ -56,7 +56,8 @@ def check_call(**given: object) -> None:
 
 
 def _is_async(function: object) -> bool:
-    """Whether a call returns a coroutine; `inspect` says the same, but takes ten milliseconds to import."""
+    """Returns whether a call returns a coroutine; `inspect` does the same, but takes ten milliseconds
+    to import."""
     while hasattr(function, "func") and hasattr(function, "keywords"):  # functools.partial
         function = function.func
     if not hasattr(function, "__code__") and not hasattr(function, "__func__"):

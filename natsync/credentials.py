@@ -1,6 +1,6 @@
-"""What a program proves its identity with: `Login`, as it was given; `.creds` files, as `nsc` writes them.
+"""Credentials of a program: `Login`, and `.creds` files as `nsc` writes them.
 
-A `.creds` file has two blocks between lines of dashes, the user's JWT and its nkey seed (nkeys,
+A `.creds` file has two blocks between lines of dashes, the JWT of the user and its nkey seed (nkeys,
 creds_utils.go). No text and no `repr` here shows a secret.
 """
 
@@ -28,11 +28,11 @@ _NAKED = r"\s*(S[A-Z2-7]{50,}|eyJ[\w.=-]{20,})\s*"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Login:
-    """Credentials as options give them; what is left out is empty.
+    """Credentials as the options give them; omitted ones are empty.
 
-    Most may be callables, which are asked again at every connect. `nkey` is a seed; with `sign` it is a
-    public key, and `sign` holds the seed. `credentials` are a JWT with its seed. `jwt` comes with
-    `sign`, or alone if it is a bearer's. Raises OptionError for what does not go together, and TypeError.
+    Most may be callables, which are called at every connect. `nkey` is a seed; with `sign` it is a
+    public key, and `sign` signs for it. `credentials` are a JWT with its seed. `jwt` comes with `sign`,
+    or alone if it is a bearer token. Raises OptionError for contradictory options, and TypeError.
     """
 
     user: str | Callable[[], str] = ""
@@ -59,7 +59,7 @@ class Login:
 
     @property
     def may_block(self) -> bool:
-        """Whether to ask for these calls what the program gave, or reads a file."""
+        """Whether resolving these credentials calls the program, or reads a file."""
         given = (self.user, self.password, self.token, self.credentials, self.nkey, self.jwt)
         if any(callable(value) for value in given):
             return True
@@ -82,7 +82,7 @@ class Login:
 
 
 def check_nkey(nkey: str | bytes, sign: Callable[[bytes], bytes] | None) -> None:
-    """Raises OptionError unless `nkey` is a seed or, where `sign` holds the seed, a public key."""
+    """Raises OptionError unless `nkey` is a seed or, with `sign`, a public key."""
     if not sign:
         KeyPair(nkey)
     elif not is_public_key(nkey):
@@ -90,7 +90,7 @@ def check_nkey(nkey: str | bytes, sign: Callable[[bytes], bytes] | None) -> None
 
 
 def read_credentials(source: Source) -> tuple[str, str]:
-    """The JWT and the seed in `source`, read now. Raises OptionError."""
+    """Reads the JWT and the seed from `source`. Raises OptionError."""
     if _is_path(source):
         source = _read(os.fspath(source))
     return _parse(source if isinstance(source, bytes) else str(source).encode("utf-8", "replace"))

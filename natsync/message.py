@@ -1,4 +1,4 @@
-"""A message as the user sees it: `Msg`."""
+"""Messages as users see them: `Msg`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Delivered = MsgFrame | HMsg
 
 
 class Publish(Protocol):
-    """How a message is sent; `Msg.respond` calls it."""
+    """Sends a message; `Msg.respond` calls it."""
 
     def __call__(self, subject: str, data: Data, *, headers: HeadersLike | None) -> None: ...
 
@@ -51,12 +51,12 @@ def _unbound(subject: str, data: Data, *, headers: HeadersLike | None) -> None:
 
 
 class Msg:
-    """One message: received by a subscription or a request, or made by you to be published.
+    """A message: received by a subscription or a request, or made by the program to be published.
 
-    `Msg(subject, data, reply=..., headers=...)` makes one for `publish`. Messages are equal when
-    subject, payload, reply, headers and status are; they can be pickled, and then belong to no
-    connection any more: `respond` raises MsgNotBoundError. Attributes of a received message are
-    decoded when they are first read; headers that are no header block raise ProtocolError then.
+    `Msg(subject, data, reply=..., headers=...)` makes one for `publish`. Messages are equal if subject,
+    payload, reply, headers and status are. They can be pickled; an unpickled message belongs to no
+    connection, so that `respond` raises MsgNotBoundError. Attributes of a received message are decoded
+    when they are read; an invalid header block raises ProtocolError then.
     """
 
     __slots__ = ("_frame", "_publish", "_parsed")
@@ -85,7 +85,7 @@ class Msg:
 
     @property
     def subject(self) -> str:
-        """The subject it was published to."""
+        """The subject that the message was published to."""
         return self._frame.subject.decode("utf-8", "surrogateescape")
 
     @property
@@ -95,12 +95,12 @@ class Msg:
 
     @property
     def reply(self) -> str:
-        """The subject a reply should go to; empty where none is wanted."""
+        """The subject for a reply; empty if none is wanted."""
         return self._frame.reply.decode("utf-8", "surrogateescape")
 
     @property
     def headers(self) -> Headers:
-        """The headers; empty where there are none."""
+        """The headers; empty if there are none."""
         return self._headers()[0]
 
     @property
@@ -110,7 +110,7 @@ class Msg:
 
     @property
     def status(self) -> int:
-        """The inline status of the header block (`NATS/1.0 503`), 0 where there is none."""
+        """The inline status of the header block (`NATS/1.0 503`); 0 if there is none."""
         return self._headers()[1]
 
     @property
@@ -121,9 +121,9 @@ class Msg:
     def respond(self, data: Data = b"", *, headers: HeadersLike | None = None) -> None:
         """Publishes `data` to the reply subject, on the connection that the message came from.
 
-        The headers of this message are not copied into the answer. Raises MsgNoReplyError where
-        there is no reply subject, MsgNotBoundError for a message that came from no connection, and
-        what `Client.publish` raises.
+        The headers of this message are not copied into the answer. Raises MsgNoReplyError if there is
+        no reply subject, MsgNotBoundError if the message belongs to no connection, and the errors of
+        `Client.publish`.
         """
         if not self._frame.reply:
             raise MsgNoReplyError(self.subject)
@@ -164,7 +164,7 @@ class Msg:
 
 
 class ReceivedMsg(Msg):
-    """A message made of the frame that brought it, with the function that sends a reply."""
+    """A message made from the frame that brought it and the function that sends a reply."""
 
     __slots__ = ()
 
@@ -178,8 +178,8 @@ _NO_HEADERS = Headers()
 
 
 def is_no_responders(msg: Msg) -> bool:
-    """Whether the server says that nobody listens. An answer of status 503 with a payload is a
-    responder's."""
+    """Returns whether the message is the status by which a server says that nobody listens. A status
+    503 with a payload comes from a responder."""
     try:
         return not msg.data and msg.status == 503
     except ProtocolError:  # the caller meets it again when asking for the headers
@@ -189,7 +189,8 @@ def is_no_responders(msg: Msg) -> bool:
 def message_parts(
     msg: Msg, data: Data, reply: str | None, headers: HeadersLike | None
 ) -> tuple[str, Data, str | None, HeadersLike | None]:
-    """Subject, payload, reply and headers of `msg`, for `publish`, which takes nothing beside it."""
+    """Returns subject, payload, reply and headers of `msg`; `publish` takes no other arguments beside a
+    `Msg`."""
     if len(data) or reply or headers:
         raise TypeError("publish takes a Msg alone: it has its own payload, reply and headers")
     return msg.subject, msg.data, msg.reply or None, msg.headers or None

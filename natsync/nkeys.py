@@ -1,8 +1,8 @@
-"""Nkeys: Ed25519 keys as NATS writes them, to sign a server's nonce with.
+"""Nkeys: the Ed25519 keys of NATS, which sign the nonce of a server.
 
-A key in text is base32 without padding of a prefix, 32 bytes and a CRC-16 (github.com/nats-io/nkeys,
-strkey.go). The arithmetic of Ed25519 is that of the package `cryptography`, an extra, imported where it
-is used. No text and no `repr` here shows a seed.
+The text of a key is base32 without padding of a prefix, 32 bytes and a CRC-16
+(github.com/nats-io/nkeys, strkey.go). Ed25519 comes from the package `cryptography`, an extra, which is
+imported where it is used. No text and no `repr` here shows a seed.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _KINDS = {
 
 
 class KeyPair:
-    """A user's key, made from its seed (`SU...`).
+    """The key of a user, made from its seed (`SU...`).
 
-    Raises OptionError about `option` for what is no such seed, or without the package `cryptography`.
+    Raises OptionError about `option` for an invalid seed, or without the package `cryptography`.
     """
 
     def __init__(self, seed: str | bytes, option: str = "nkey") -> None:
@@ -45,7 +45,7 @@ class KeyPair:
         self.public_key = _encode(bytes([_USER]) + public)
 
     def sign(self, nonce: bytes) -> bytes:
-        """The 64 bytes that prove to hold the seed."""
+        """Returns the signature of `message`: 64 bytes."""
         return self._private.sign(nonce)
 
     def __repr__(self) -> str:
@@ -53,7 +53,7 @@ class KeyPair:
 
 
 def is_public_key(key: str | bytes) -> bool:
-    """Whether `key` is a user's public key (`U...`)."""
+    """Returns whether `key` is the public key of a user (`U...`)."""
     raw = _decode(key)
     return raw is not None and len(raw) == 1 + _KEY_BYTES and raw[0] == _USER
 
@@ -73,7 +73,7 @@ def _user_key(seed: str | bytes, option: str) -> bytes:
 
 
 def _decode(key: str | bytes) -> bytes | None:
-    """What `key` says, without its checksum; None if it is no key, or mistyped."""
+    """Returns the bytes of `key` without its checksum; None if the key is invalid."""
     from base64 import b32decode  # here: few programs need it
 
     text = key if isinstance(key, bytes) else key.encode("ascii", "replace")

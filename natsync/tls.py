@@ -1,8 +1,9 @@
-"""TLS as it was asked for, made into a context; and what goes wrong with it, in one line.
+"""TLS: the options, the context made from them, and its errors in one line.
 
-The server's certificate and host name are checked unless told otherwise; TLS 1.2 is the least. Files
-are read at every connect, so that renewed ones are used. No text and no `repr` here shows the password
-of a key. `ssl` is imported where it is used: it would take a fifth of what `import natsync` does.
+The certificate and the host name of the server are verified unless `verify` is off; TLS 1.2 is the
+minimum. Files are read at every connect, so that renewed ones are used. No text and no `repr` here
+shows the password of a key. `ssl` is imported where it is used: it would take a fifth of `import
+natsync`.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ _NO_CERTIFICATE = {"CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "HANDSHAKE_FAILURE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLS:
-    """How to talk TLS. Files are PEM; `key_file` may be left out where `cert_file` holds the key too.
+    """The options of TLS. Files are PEM; `key_file` may be omitted if `cert_file` holds the key, too.
 
-    `ca_file` replaces the system's authorities, `hostname` the name of the server that its certificate
-    must have. `handshake_first` is for servers configured so: they expect TLS before they send INFO.
-    `keylog_file` gets the secrets of every connection, in NSS key log format: whoever reads it can decrypt a
-    capture of the traffic (`nats-dissect --keylog`). A ready `context` takes the place of files and `verify`,
-    and is used as it is.
+    `ca_file` replaces the CA certificates of the system, `hostname` the name that the certificate of
+    the server must have. `handshake_first` is for servers that expect TLS before they send INFO.
+    `keylog_file` gets the secrets of every connection, in NSS key log format: whoever reads it can
+    decrypt a capture of the traffic (`nats-dissect --keylog`). A `context` is used as it is, in place
+    of files and `verify`.
     """
 
     ca_file: str | os.PathLike[str] = ""
@@ -65,7 +66,8 @@ class TLS:
             raise OptionError("ca_file", "is of no use without verify")
 
     def name_of(self, host: str) -> str:
-        """The name that the certificate of `host` must have. Raises OptionError if none can have it."""
+        """Returns the name that the certificate of `host` must have. Raises OptionError if none can
+        have it."""
         # The scope of an address is this machine's; the dot that ends a full name is the resolver's.
         name = self.hostname or host.partition("%")[0].removesuffix(".")
         try:
@@ -77,7 +79,8 @@ class TLS:
         return name
 
     def make_context(self) -> ssl.SSLContext:
-        """What the options ask for. Reads the files; raises OptionError, which names the file."""
+        """Returns a context for these options. Reads the files; raises OptionError, which names the
+        file."""
         import ssl
 
         if self.context:
@@ -137,7 +140,7 @@ class TLS:
 
 
 def explain(error: ssl.SSLError, host: str) -> OSError:
-    """`error`, met with `host`, as an OSError whose `strerror` is one line for people."""
+    """Returns `error` as an OSError whose `strerror` is one line for people."""
     import ssl
 
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -156,7 +159,7 @@ def explain(error: ssl.SSLError, host: str) -> OSError:
 
 
 def _check_pem(option: str, path: str | os.PathLike[str], wanted: bytes) -> None:
-    """Raises OptionError unless the file can be read and has such a block."""
+    """Raises OptionError unless the file can be read and holds such a block."""
     try:
         with open(path, "rb") as file:
             content = file.read()

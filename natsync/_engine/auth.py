@@ -1,8 +1,8 @@
-"""What a CONNECT says: who we are, and what proves it.
+"""The credentials in CONNECT.
 
-Credentials in the URL of the server at hand come before user, password, token and nkey of the options, as
-in nats.go (connectProto); a JWT goes along with either. `resolve` calls what the program gave to be asked
-and may block; `connect_options` calls at most `sign`.
+Credentials in the URL of the server take precedence over user, password, token and nkey of the options,
+as in nats.go (connectProto); a JWT goes with either. `resolve` calls the callables of the program and
+may block; `connect_options` calls at most `sign`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SIGNATURE_BYTES = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resolved:
-    """What one connect will show of its credentials. `sign` is there with an `nkey`, or for a `jwt`."""
+    """The credentials of one connect. `sign` is set with an `nkey`, or for a `jwt`."""
 
     user: str = ""
     password: str = field(default="", repr=False)
@@ -39,9 +39,10 @@ class Resolved:
 
 
 def resolve(login: Login, server: Server) -> Resolved:
-    """What to show to `server`. Calls the callables of `login`, reads its file: this may block.
+    """Returns the credentials for `server`. Calls the callables of `login` and reads its file, so it
+    may block.
 
-    Raises CredentialsError; what a callable raised is its cause.
+    Raises CredentialsError, whose cause is the exception of a callable.
     """
     try:
         jwt, sign = _ask_jwt(login)
@@ -61,7 +62,7 @@ def resolve(login: Login, server: Server) -> Resolved:
 
 
 def connect_options(options: Options, resolved: Resolved, info: ServerInfo) -> ConnectOptions:
-    """The CONNECT that shows `resolved` to the server that sent `info`. Raises CredentialsError."""
+    """Returns the CONNECT with `resolved` for the server that sent `info`. Raises CredentialsError."""
     if resolved.nkey and not info.nonce:
         raise CredentialsError("nkey", "not supported by the server: its INFO has no nonce")
     return ConnectOptions(
@@ -104,7 +105,7 @@ def _ask_nkey(login: Login) -> tuple[str, Callable[[bytes], bytes]]:
 def _ask(
     option: str, given: _Given | Callable[[], _Given], kind: type | tuple[type, ...]
 ) -> _Given:
-    """What was given or, if that is callable, what it returns."""
+    """Returns a value, or the result of a callable."""
     if not callable(given):
         return given
     value = _call(option, given)

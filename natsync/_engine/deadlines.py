@@ -1,4 +1,4 @@
-"""The times at which requests that nobody waits for have to be failed."""
+"""The deadlines of requests whose callers do not wait."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _SLACK = 1000  # entries of requests that are over may be kept before all are lo
 
 
 class Deadlines:
-    """A heap, in which requests that are over stay until they are met at its top, or are half of it: to
-    look at the next deadline costs the same beside one request and beside 16,000.
+    """A heap. Entries of requests that have ended stay until they reach its top or are half of it, so
+    that the next deadline costs the same beside one request and beside 16,000.
 
-    Any thread may `add`, which only appends to a list; the rest is for one thread at a time.
+    Any thread may call `add`, which only appends to a list; the rest is for one thread at a time.
     """
 
     def __init__(self) -> None:
@@ -24,11 +24,11 @@ class Deadlines:
         self._room = _SLACK
 
     def add(self, token: bytes, timeout: float, now: float) -> None:
-        """`token` is too late `timeout` seconds from `now`."""
+        """Adds a deadline for `token`, `timeout` seconds after `now`."""
         self._added.append((now + timeout, token, timeout))
 
     def next(self, waits: Callable[[bytes], bool]) -> float:
-        """The first deadline of a request that still waits."""
+        """Returns the first deadline of a request that still waits."""
         heap = self._heap
         self._take_in(waits)
         while heap and not waits(heap[0][1]):
@@ -36,7 +36,7 @@ class Deadlines:
         return heap[0][0] if heap else _NEVER
 
     def pop(self, now: float, waits: Callable[[bytes], bool]) -> list[tuple[bytes, float]]:
-        """The requests that are too late, with their timeouts."""
+        """Removes and returns the requests that are too late, with their timeouts."""
         self._take_in(waits)
         late = []
         while self._heap and self._heap[0][0] <= now:

@@ -1,6 +1,6 @@
-"""Connecting: the name to addresses, TCP, TLS; and calls that may block, on threads of their own.
+"""Connecting: name lookup, TCP, TLS; and calls that may block, each on a thread of its own.
 
-Everything here waits on the loop, so that `close` ends it; it is for the loop's own thread.
+Everything waits on the loop, so that `close` ends it. For the I/O thread.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Dialer:
     def look_up(
         self, host: str, port: int, until: float, check: Callable[[], None]
     ) -> list[Address]:
-        """The addresses of `host`. Raises as `dial` does."""
+        """Returns the addresses of `host`. Raises as `dial` does."""
         if is_numeric(host):
             return resolve(host, port, numeric=True)
         return self.run_blocking(lambda: resolve(host, port), until, check)
@@ -89,7 +89,7 @@ class Dialer:
         self._loop.transport = Transport(made)
 
     def secure(self, tls: TLS, host: str, until: float, check: Callable[[], None]) -> None:
-        """Puts TLS on the connection to `host`. Raises as `dial` does, and OptionError for files."""
+        """Begins TLS with `host`. Raises as `dial` does, and OptionError for invalid files."""
         transport = self._loop.transport
         assert transport
         transport.secure(tls, host)

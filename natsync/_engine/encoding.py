@@ -1,7 +1,7 @@
-"""Messages as bytes, checked at the call that publishes them.
+"""The encoding of messages, with all checks, in the call that publishes them.
 
-The check of a subject is done once: its encoded start of a PUB is kept. Any thread may call anything:
-single dictionary operations, which are atomic, take the place of a lock.
+A subject is checked once: the start of its PUB is kept. Any thread may call anything: single dictionary
+operations, which are atomic, take the place of a lock.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _AT_ONCE = 1024  # so many of the oldest make room together: 0.1 ms
 
 
 class MessageEncoder:
-    """Encodes messages for a server that says `info` of itself.
+    """Encodes messages for a server with this `info`.
 
-    `prefixes` maps subjects to the start of their PUB, `PUB subject `. When it is full, the oldest make
-    room.
+    `prefixes` maps subjects to the start of their PUB, `PUB subject `. When it is full, the oldest ones
+    are removed.
     """
 
     __slots__ = ("prefixes", "max_payload", "_headers")
@@ -41,7 +41,7 @@ class MessageEncoder:
     def message(
         self, subject: str, data: Data, reply: str | None, headers: HeadersLike | None
     ) -> bytes:
-        """A whole message. Raises the errors of `Client.publish` for one that cannot be sent."""
+        """Returns a complete message. Raises the errors of `Client.publish`."""
         if not reply:
             return self.request(subject, data, b"", headers)
         if reply.__class__ is not str:  # most are, and `isinstance` takes longer
@@ -51,7 +51,8 @@ class MessageEncoder:
         return self.request(subject, data, wire_reply, headers)
 
     def request(self, subject: str, data: Data, reply: bytes, headers: HeadersLike | None) -> bytes:
-        """A whole message with a reply subject that needs no check; none if it is empty."""
+        """Returns a complete message with a reply subject that needs no check, or without one if it is
+        empty."""
         if subject.__class__ is not str:
             check_text(subject=subject)
         prefix = self.prefixes.get(subject) or self._prefix(subject)
@@ -81,7 +82,8 @@ class MessageEncoder:
         return b"".join((b"H", prefix, sizes, block, data, b"\r\n"))
 
     def _prefix(self, subject: str) -> bytes:
-        """The start of a PUB to `subject`, kept from now on. Raises ProtocolError for an invalid one."""
+        """Returns the start of a PUB to `subject` and keeps it. Raises ProtocolError for an invalid
+        subject."""
         wire = to_wire(subject)
         check_publish(wire)
         if len(wire) + 5 > _LINE:

@@ -1,9 +1,10 @@
 """The conversation with a NATS server, without I/O: bytes and clock readings in, events and bytes out.
 
-It knows what may follow what: INFO, CONNECT and PING, PONG; then messages, PINGs either way, INFO and
--ERR at any time (https://docs.nats.io/reference/reference-protocols/nats-protocol). It answers PINGs by
-itself, sends keep-alive PINGs, matches PONGs to PINGs in order, and refuses a server that breaks the
-protocol. One thread at a time; the clock is the caller's.
+The engine knows which frame may follow which: INFO, CONNECT and PING, PONG; then messages, PINGs in
+both directions, INFO and -ERR at any time
+(https://docs.nats.io/reference/reference-protocols/nats-protocol). It answers PINGs, sends keep-alive
+PINGs, matches PONGs to PINGs in order, and refuses a server that violates the protocol. One thread at a
+time; the caller passes the time.
 """
 
 from __future__ import annotations
@@ -58,10 +59,10 @@ __all__ = [
 
 
 class Phase(Enum):
-    """How far the conversation is; the value is the step that `ConnectError` names.
+    """The phase of the conversation; the value is the step that `ConnectError` names.
 
-    In every phase the server may send PING, +OK and -ERR, and what it sends is decoded as it comes.
-    What each makes of INFO, PONG and messages is in `Engine._next`.
+    In every phase the server may send PING, +OK and -ERR. `Engine._next` shows how each phase handles
+    INFO, PONG and messages.
     """
 
     GREETING = "info"
@@ -73,7 +74,7 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class Delivery:
-    """Messages in a row for one subscription."""
+    """Consecutive messages for one subscription."""
 
     sid: bytes
     frames: list[Msg | HMsg]
@@ -81,8 +82,8 @@ class Delivery:
 
 @dataclass(slots=True)
 class Secure:
-    """TLS has to begin now: nothing was sent, and nothing more may be read before it has. `secured` then
-    goes on."""
+    """TLS has to begin now: nothing was sent, and nothing more may be read before. `Engine.secured`
+    goes on then."""
 
     info: ServerInfo
 
@@ -96,28 +97,29 @@ class Opened:
 
 @dataclass(slots=True)
 class InfoChanged:
-    """The server described itself anew; this replaces what it said before."""
+    """The server sent another INFO, which replaces the last one."""
 
     info: ServerInfo
 
 
 @dataclass(slots=True)
 class Ponged:
-    """The server has dealt with everything sent before the `ping` with this token."""
+    """The server has processed everything that was sent before the `ping` with this token."""
 
     token: object
 
 
 @dataclass(slots=True)
 class Reported:
-    """-ERR in an open conversation. If the server hangs up next, this is why."""
+    """The server sent -ERR in an open conversation. If it closes the connection next, this is the
+    reason."""
 
     error: Error
 
 
 @dataclass(slots=True)
 class Lost:
-    """The conversation is over: nothing more can be said or understood."""
+    """The conversation is over."""
 
     error: Error
 
@@ -134,11 +136,12 @@ _MAX_PONGS = 10_000
 
 
 class Engine:
-    """One conversation. Feed it with `receive`, call `tick` at `deadline`, send what `take` gives.
+    """One conversation. Pass bytes to `receive`, call `tick` at `deadline`, send the bytes that `take`
+    returns.
 
-    `tls` says whether the caller wants TLS after INFO, and `secured` whether it has it before. The caller
-    counts the messages that it sends in `sent`; `confirmed` is how many of them a PONG has shown the server
-    to have dealt with.
+    `tls` says whether the caller wants TLS after INFO, `secured` whether TLS has begun before. The
+    caller counts the messages that it sends in `sent`; `confirmed` counts those that the server has
+    processed, as a PONG has shown.
     """
 
     def __init__(
@@ -170,7 +173,7 @@ class Engine:
         """The last -ERR that announces the end, if there was one."""
 
     def receive(self, data: bytes, now: float) -> list[EngineEvent]:
-        """What `data` means. After `Lost`, which comes last, there is nothing more."""
+        """Returns the events of `data`. `Lost` is the last event of a conversation."""
         events: list[EngineEvent] = []
         try:
             self._decoder.feed(data)
@@ -185,7 +188,7 @@ class Engine:
         return events
 
     def take(self) -> bytes:
-        """What is to be sent now."""
+        """Returns the bytes to send now."""
         if not self._out:
             return b""
         data = b"".join(self._out)
@@ -194,7 +197,7 @@ class Engine:
         return data
 
     def tick(self, now: float) -> list[EngineEvent]:
-        """Sends the keep-alive PING that is due; ends the conversation when too many are unanswered."""
+        """Sends the keep-alive PING that is due; ends the conversation if too many are unanswered."""
         events: list[EngineEvent] = []
         if now < self.deadline:
             return events
@@ -207,30 +210,30 @@ class Engine:
         return events
 
     def ping(self, token: object) -> None:
-        """Asks for a PONG, which will be reported with `token`."""
+        """Sends a PING, whose PONG is reported with `token`."""
         self._pings.append((token, self.sent))
         self._out.append(_PING)
 
     def wants_checkpoint(self, more: int = 0) -> bool:
-        """Whether many messages were sent, `more` included, and no PONG for them is on its way."""
+        """Returns whether many messages were sent, `more` included, and no PING for them is unanswered."""
         return self.sent + more - self.confirmed >= _CHECKPOINT and not self._pings
 
     def checkpoint(self) -> None:
-        """Asks for a PONG: so much less is unknown, should the connection be lost."""
+        """Sends a PING, so that fewer messages are unconfirmed if the connection is lost."""
         self.ping(_KEEP_ALIVE)
 
     def send(self, data: bytes) -> None:
-        """Puts `data` before everything that is sent later."""
+        """Adds `data` to the bytes to send."""
         self._out.append(data)
 
     def secured(self, info: ServerInfo) -> None:
-        """TLS has begun: goes on with what `Secure` brought."""
+        """Goes on after TLS has begun, with the INFO of `Secure`."""
         self._secured = True
         self._join(info)
 
     @property
     def has_output(self) -> bool:
-        """Whether `take` has something."""
+        """Whether `take` has bytes."""
         return bool(self._out)
 
     @property
@@ -276,7 +279,8 @@ class Engine:
                     return
 
     def _next(self, frame: Frame, now: float, events: list[EngineEvent]) -> None:
-        """Everything that is no message. A PONG nobody asked for would put all later ones out of step."""
+        """Handles all frames except messages. An unexpected PONG is an error, since it would shift all
+        later ones."""
         match self.phase, frame:
             case Phase.SECURING, Frame() if not isinstance(frame, Err):
                 raise ProtocolError(f"{frame.op} behind an INFO that demands TLS", frame.offset)
@@ -310,7 +314,7 @@ class Engine:
                 raise ProtocolError(f"{frame.op} out of turn", frame.offset)
 
     def _greet(self, info: ServerInfo, events: list[EngineEvent]) -> None:
-        """The first INFO. TLS comes next, if the server demands it or the caller wants it."""
+        """Handles the first INFO. TLS is next, if the server demands it or the caller wants it."""
         if self._tls and not self._secured and not (info.tls_required or info.tls_available):
             self._lose(SecureConnWantedError(self._server), events)
         elif (self._tls or info.tls_required) and not self._secured:
@@ -326,7 +330,7 @@ class Engine:
         self.ping(_KEEP_ALIVE)
 
     def _answer(self, events: list[EngineEvent]) -> None:
-        """A PONG for a PING."""
+        """Answers a PING."""
         self._pongs += 1
         if self._pongs > _MAX_PONGS:
             self._lose(StaleConnectionError("the server sends PINGs and takes no PONG"), events)
@@ -348,7 +352,7 @@ _AUTHORIZATION = {
 
 
 def read_error(text: bytes) -> tuple[Error, bool]:
-    """What an -ERR means, and whether the server closes the connection after it."""
+    """Returns the error of an -ERR, and whether the server closes the connection after it."""
     told = text.decode("utf-8", "replace")
     lower = told.lower()
     if lower in _AUTHORIZATION:

@@ -1,9 +1,10 @@
-"""What a forked child has of its parent's connections: copies of objects without their threads, on
-sockets that are the parent's.
+"""A forked child's copies of the connections of its parent: objects without their threads, on sockets
+that belong to the parent.
 
-So nothing of it may be used, not even its locks, which a thread that is not there may hold. The child
-closes its copies of the descriptors, which says nothing to anybody, and each client opens a connection of
-its own with the first call that needs one; or, by option, every such call raises ForkedError.
+The child must not use anything of them, not even their locks, which a thread of the parent may hold. It
+closes its copies of the descriptors, which the server does not notice, and each client makes a
+connection of its own at the first call that needs one; or, by option, every such call raises
+ForkedError.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["Inherited", "watch"]
 
 
 class ForkAware(Protocol):
-    """A client, as the fork sees it."""
+    """A client, as this module sees it."""
 
     def inherit(self) -> None: ...
 
@@ -31,7 +32,7 @@ _clients: weakref.WeakSet[ForkAware] = weakref.WeakSet()
 
 
 def watch(client: ForkAware) -> None:
-    """Makes `client.inherit` be called in every forked child."""
+    """Makes every forked child call `client.inherit`."""
     _clients.add(client)
 
 
@@ -46,8 +47,8 @@ if hasattr(os, "register_at_fork"):
 
 
 class Inherited:
-    """Stands where the connection was: it knows what can be known without one; for all else `renew` makes
-    a new one, once."""
+    """Takes the place of the parent's connection: it has what can be known without a connection; for
+    everything else `renew` makes a new one, once."""
 
     status = Status.CLOSED
     stats = Stats(0, 0, 0, 0)
@@ -63,10 +64,10 @@ class Inherited:
         parents.abandon()
 
     def close(self, timeout: float) -> None:
-        """There is nothing to close; and nothing to open either."""
+        """Does nothing: there is nothing to close, and nothing is opened for that."""
 
     def own(self) -> Connection:
-        """This process's connection."""
+        """Returns the connection of this process."""
         failure: Exception | None = None
         # Made only now: gevent patches `threading` after the fork, in a worker of gunicorn.
         lock: AbstractContextManager[object] = vars(self).setdefault("_lock", threading.RLock())

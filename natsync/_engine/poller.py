@@ -1,6 +1,6 @@
-"""Waiting for descriptors: epoll where the system has it, else what `selectors` finds.
+"""Waiting for descriptors: with epoll if the system has it, else with `selectors`.
 
-epoll itself, since its wrapper in `selectors` takes longer than the call of the system behind it. Knows no
+epoll is used directly, since its wrapper in `selectors` takes longer than the system call. Knows no
 sockets. One thread at a time.
 """
 
@@ -23,8 +23,8 @@ assert (READABLE, WRITABLE) == (
 
 
 class Poller(Protocol):
-    """Descriptors, and what is waited for on each: READABLE, WRITABLE or both. `poll` waits for `timeout`
-    seconds at most, and gives those that are ready."""
+    """Descriptors with the events to wait for: READABLE, WRITABLE or both. `poll` waits for at most
+    `timeout` seconds, and returns the ready ones."""
 
     def register(self, fd: int, mask: int) -> None: ...
     def modify(self, fd: int, mask: int) -> None: ...
@@ -34,18 +34,18 @@ class Poller(Protocol):
 
 
 def epoll() -> Poller | None:
-    """An epoll, where there is one; gevent takes it away."""
+    """Returns an epoll, or None; gevent removes it."""
     return select.epoll() if hasattr(select, "epoll") else None
 
 
 def new_poller() -> Poller:
-    """The best there is."""
+    """Returns the best poller of this system."""
     return epoll() or _Selector()
 
 
 def gate(poller: Poller) -> tuple[Poller | None, int]:
-    """An epoll that is ready when `poller` is, and what stands for that in it; None where the system, or
-    who patched it, has none."""
+    """Returns an epoll that is ready when `poller` is, and the descriptor of `poller` in it; None if
+    the system has no epoll, or gevent has removed it."""
     outer = epoll()
     if outer is None or not hasattr(poller, "fileno"):
         return None, -1
@@ -55,7 +55,7 @@ def gate(poller: Poller) -> tuple[Poller | None, int]:
 
 
 class _Selector:
-    """The same by `selectors`."""
+    """A poller on `selectors`."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()

@@ -1,8 +1,8 @@
 """Handlers on an executor: subscriptions without a thread of their own share its workers.
 
-A run takes messages of one subscription and handles them one after the other; at most `workers` runs of a
-subscription are under way, so that one of them keeps the order. A run ends when nothing is pending, and the
-next message begins another one.
+A run takes messages of one subscription and handles them one after the other. At most `workers` runs of
+a subscription are active, so that one worker keeps the order. A run ends when nothing is pending, and
+the next message begins another one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ _TURN = 64  # messages of one subscription, before its run makes place for those
 
 class RunQueue:
     """The runs of one subscription. `feed` makes a call on a thread that may wait for the executor, and
-    says whether it will; `handle` handles one message and finishes its token; `running` notes threads in
-    a run.
-    """
+    returns whether it will; `handle` handles one message and finishes its token; `running` holds the
+    threads in a run."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class RunQueue:
         return begins
 
     def _give_up(self) -> None:
-        """A run does not begin."""
+        """Notes that a run does not begin."""
         with self._sink.host.lock:
             self._beginning -= 1
             self._runs -= 1

@@ -21,10 +21,10 @@ __all__ = ["Sink", "SubscriptionHost", "SubscriptionSink"]
 
 
 class Sink(Protocol):
-    """A subscription, as the connection sees it. It ends after `max_msgs` messages, unless that is None.
+    """A subscription as the connection sees it. It ends after `max_msgs` messages, unless that is None.
 
-    `received` counts its messages, `received_before` those of them that came on earlier connections.
-    `has_handler`: nobody asks it for messages, so that an error of the server ends it.
+    `received` counts its messages, `received_before` those of earlier connections. `has_handler`: a
+    handler takes the messages, so that an error of the server ends the subscription.
     """
 
     sid: bytes
@@ -54,7 +54,8 @@ class Sink(Protocol):
 
 
 class SubscriptionHost(NamedTuple):
-    """The calls that a subscription makes on its connection. `resume` says that a full queue has room."""
+    """The calls that a subscription makes on its connection. `resume` is called when a full queue has
+    room again."""
 
     publish: Publish
     drive: Drive
@@ -65,8 +66,8 @@ class SubscriptionHost(NamedTuple):
 
 
 class SubscriptionSink:
-    """The messages of one subscription, from the router to whoever takes them: any number of threads, or a
-    handler. `on_close` is called once with the reason why no more messages will come; it must not block.
+    """The messages of one subscription, from the router to the threads or the handler that take them.
+    `on_close` is called once with the reason why no more messages will arrive; it must not block.
     """
 
     def __init__(
@@ -115,31 +116,32 @@ class SubscriptionSink:
 
     @property
     def is_full(self) -> bool:
-        """Whether the connection has to stop reading until messages are taken from here."""
+        """Whether the connection has to stop reading until messages are taken."""
         return self.pending.is_full
 
     @property
     def closed(self) -> bool:
-        """Whether no more messages will come; some may still be pending."""
+        """Whether no more messages will arrive; some may still be pending."""
         return self.pending.end is not None
 
     def deliver(self, frames: Sequence[Delivered]) -> int:
-        """Takes messages in. Returns the number dropped so far if an episode of dropping begins."""
+        """Adds messages. Returns the number dropped so far if an episode of dropping begins, else 0."""
         dropped = self.pending.put(frames)
         if self.arrived:
             self.arrived()
         return dropped
 
     def limit(self, max_msgs: int) -> bool:
-        """Sets the number of messages to end after; returns whether any of them are still to come."""
+        """Ends the subscription after `max_msgs` messages; returns whether any of them are still to
+        come."""
         return self.pending.limit(max_msgs)
 
     def disconnected(self, error: ConnectionReconnectingError) -> None:
-        """Tells the thread that takes the messages, after those that have come, of a lost connection."""
+        """Marks the loss of the connection, after the messages that have arrived."""
         self._mark(error)
 
     def resubscribed(self) -> None:
-        """Prepares for a SUB on another connection, which may grant what the last server refused."""
+        """Prepares for a SUB to another server, which may accept what the last one refused."""
         self.pending.resubscribed()
         self._mark(None)
 
@@ -153,7 +155,7 @@ class SubscriptionSink:
         self.pending.refuse(error)
 
     def end(self, error: Error, *, discard: bool = False, quiet: bool = True) -> None:
-        """Ends it for the reason `error`. Only the first call counts.
+        """Ends the subscription for the reason `error`. Only the first call counts.
 
         With `discard` pending messages are dropped; unless `quiet`, iteration raises `error`.
         """
@@ -163,7 +165,8 @@ class SubscriptionSink:
             self._on_close(error)
 
     def abandon(self) -> None:
-        """Ends it in a forked child, without the locks, which a thread of the parent may have held."""
+        """Ends the subscription in a forked child, without the locks, which a thread of the parent may
+        have held."""
         limits = self.pending.most, self.pending.most_bytes
         self.pending = PendingQueue(
             *limits, self.pending.overflow, self.host.drive, threading.RLock()
@@ -175,18 +178,18 @@ class SubscriptionSink:
         return self.pending.wait_idle(until)
 
     def is_taken_elsewhere(self) -> bool:
-        """Whether a handler, or another thread than this one, takes its messages."""
+        """Returns whether a handler, or another thread than this one, takes the messages."""
         return self.has_handler or self._reader not in (None, threading.get_ident())
 
     def handle(self, call: Callable[[Msg, object], None]) -> None:
-        """Calls `call` with each message and a token until the end; each token must be given to `handled`.
-        For the thread that runs the handler."""
+        """Calls `call` with each message and a token until the end; each token must be passed to
+        `handled`. For the thread of the handler."""
         me = threading.get_ident()
         for frame in self.frames(refusal=False, thread=me):
             call(ReceivedMsg(frame, self.host.publish), frame)
 
     def handled(self, token: object) -> None:
-        """The handler has returned."""
+        """Notes that the handler has returned."""
         self.pending.finish(token)
 
     def frames(
@@ -197,8 +200,9 @@ class SubscriptionSink:
         refusal: bool = True,
         thread: int | None = None,
     ) -> Iterator[Delivered]:
-        """The messages as they come, until none came for `timeout` seconds, after `limit` of them, or at
-        the end. With `refusal` it raises why there will be no more, unless that was asked for."""
+        """Yields messages until none arrives for `timeout` seconds, after `limit` messages, or until
+        the end. With `refusal` it raises the reason of the end, unless the program has asked for the
+        end."""
         given = 0
         while limit is None or given < limit:
             try:
@@ -213,7 +217,7 @@ class SubscriptionSink:
             yield frame
 
     def next(self, thread: int) -> Delivered | None:
-        """The next message for a handler on `thread`, if there is one now."""
+        """Returns the next message for a handler on `thread`, or None."""
         frame = self.pending.next(thread)
         if frame is not None and self.pending.overflow is Overflow.BLOCK:
             self.host.resume()
@@ -222,7 +226,7 @@ class SubscriptionSink:
     def take(
         self, timeout: float | None, *, refusal: bool = True, thread: int | None = None
     ) -> Delivered | None:
-        """The next message, or None after `timeout` seconds; see `PendingQueue.take`."""
+        """Returns the next message, or None after `timeout` seconds; see `PendingQueue.take`."""
         frame = self.pending.next(thread)  # before any look at the clock
         while frame is None:
             self._reader = threading.get_ident()

@@ -1,7 +1,7 @@
-"""The network: names to addresses, one non-blocking TCP connection, and a pair of sockets to wake by.
+"""The network: names to addresses, one non-blocking connection, and a pair of sockets for wake-ups.
 
 The only file that knows sockets. It knows neither NATS nor threads; only `resolve` blocks. Errors are
-OSError. Whether TLS is talked on a `Transport` shows nowhere but in `secure` and `handshake`.
+OSError. TLS on a `Transport` shows only in `secure` and `handshake`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CONNECTING = {errno.EINPROGRESS, errno.EWOULDBLOCK}
 
 
 class Address(NamedTuple):
-    """One way to reach a server, as the resolver gives it."""
+    """One address of a server, as the resolver returns it."""
 
     family: int
     protocol: int
@@ -39,9 +39,10 @@ class Address(NamedTuple):
 
 
 def resolve(host: str, port: int, *, numeric: bool = False) -> list[Address]:
-    """The addresses of `host`, in the system's order. Blocks, for as long as the system's resolver does.
+    """Returns the addresses of `host` in the order of the system. Blocks as long as the resolver of the
+    system does.
 
-    With `numeric` nothing is looked up, and so nothing blocks.
+    With `numeric` nothing is looked up, so that nothing blocks.
     """
     flags = socket.AI_NUMERICHOST if numeric else 0
     try:
@@ -55,7 +56,7 @@ def resolve(host: str, port: int, *, numeric: bool = False) -> list[Address]:
 
 
 def is_numeric(host: str) -> bool:
-    """Whether `host` is an address already."""
+    """Returns whether `host` is a numeric address."""
     try:
         return bool(resolve(host, 0, numeric=True))
     except OSError:
@@ -73,10 +74,10 @@ def as_socket(made: object) -> Socket:
 
 
 class Transport:
-    """A TCP connection in the making or made. Made for one thread; no call blocks.
+    """A connection that is being made or is made. For one thread; no call blocks.
 
-    Once writable, `finish` says whether connecting has worked. `secure` then `handshake`, until it
-    returns True, put TLS on it.
+    When it is writable, `finish` says whether connecting has worked. `secure`, and then `handshake`
+    until it returns True, put TLS on it.
     """
 
     def __init__(self, target: Address | socket.socket) -> None:
@@ -108,15 +109,16 @@ class Transport:
             raise
 
     def finish(self) -> None:
-        """Raises the OSError that connecting has ended with, if it did."""
+        """Raises the OSError with which connecting has failed, if it has."""
         self._check(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
 
     def secure(self, tls: TLS, host: str) -> None:
-        """Begins to talk TLS with `host`; `handshake` does the rest. Raises OptionError for what `tls`
-        says.
+        """Begins TLS with `host`; `handshake` does the rest. Raises OptionError for invalid options in
+        `tls`.
 
-        The caller has used all that was read so far, or refuses it: what came in clear may be from
-        whoever sits between, and must not be taken for what comes in TLS (CVE-2011-0411).
+        The caller must have used all bytes that were read so far, or refuse them: bytes in clear text
+        may come from an attacker in between, and must not be taken for bytes of the TLS connection
+        (CVE-2011-0411).
         """
         import ssl
 
@@ -132,7 +134,8 @@ class Transport:
         )
 
     def handshake(self) -> bool:
-        """One step of the TLS handshake; whether it is done. If not, wait, and call again."""
+        """Makes one step of the TLS handshake and returns whether it is done. If not, wait and call
+        again."""
         assert self._secured
         self._check_answer()
         try:
@@ -149,10 +152,11 @@ class Transport:
         return self._socket.fileno()
 
     def read(self, size: int) -> bytes | None:
-        """What has arrived, up to `size` bytes; None when nothing has, no bytes at the end of the stream.
+        """Returns up to `size` bytes that have arrived; None if there are none, empty bytes at the end
+        of the stream.
 
-        Nothing stays behind where a selector cannot see it, if `size` is what a TLS record holds or more: a
-        record is read whole, and the next one not begun.
+        Nothing stays in a buffer that a selector cannot see, if `size` is at least that of a TLS
+        record: a record is read completely, and the next one not begun.
         """
         try:
             return self._socket.recv(size)
@@ -164,8 +168,8 @@ class Transport:
 
     @property
     def sender(self) -> Callable[[memoryview], int] | None:
-        """As `write`, but raises BlockingIOError where nothing fits; the system's own, in which no code of
-        Python runs. None where TLS is talked."""
+        """As `write`, but raises BlockingIOError if the network takes nothing: the function of the
+        system, in which no Python code runs. None with TLS."""
         return None if self._secured else self._socket.send
 
     def write(self, data: memoryview) -> int:
@@ -184,14 +188,16 @@ class Transport:
             raise explain(error, self._name) from error
 
     def finish_writing(self) -> None:
-        """Tells the server that nothing more comes."""
+        """Tells the server that no more data will come."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Ends it. Where TLS is talked, says so first; what the server answers to that is not read.
+        """Closes the connection. With TLS it sends the closing alert first, and does not wait for the
+        answer.
 
-        A forked process says nothing: it shares the connection with its parent, which goes on talking.
+        A forked process sends nothing: it shares the connection with its parent, which goes on using
+        it.
         """
         if self._secured and self._process == os.getpid():
             with suppress(OSError, ValueError):
@@ -199,9 +205,9 @@ class Transport:
         self._socket.close()
 
     def _check_answer(self) -> None:
-        """Raises OSError if what the server says first is no TLS, and shows it.
+        """Raises OSError with the first bytes of the server if they are not TLS.
 
-        It may come a moment too late for this look: `explain` then has less to show.
+        They may arrive too late for this check; the error of `explain` is less exact then.
         """
         if self._answered:
             return
@@ -232,14 +238,14 @@ class WakePair:
         return self._near.fileno()
 
     def wake(self) -> None:
-        """Makes it readable. Never blocks: a full pair is readable already."""
+        """Makes the pair readable. Never blocks: a full pair is readable already."""
         try:
             self._far.send(b"\0")
         except (BlockingIOError, InterruptedError):
             pass
 
     def clear(self) -> None:
-        """Takes what made it readable."""
+        """Reads the bytes that made it readable."""
         try:
             self._near.recv(4096)
         except (BlockingIOError, InterruptedError):

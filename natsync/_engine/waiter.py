@@ -1,4 +1,4 @@
-"""How a thread waits for the connection: it moves the bytes itself if nobody else does, else it sleeps."""
+"""How a thread waits for the connection: it drives if no other thread does, else it sleeps."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ Drive = Callable[[Callable[[], object], float], None]
 
 
 def deadline_after(timeout: float) -> float:
-    """The time `timeout` seconds from now, or as far off as any platform can wait."""
+    """Returns the time `timeout` seconds from now, at most as far off as any platform can wait."""
     return monotonic() + min(timeout, MAX_WAIT)
 
 
 def set_free(lock: threading.RLock) -> None:
-    """Makes `lock` as new in a forked child, as the standard library does with its own."""
+    """Resets `lock` in a forked child, as the standard library does with its own locks."""
     if hasattr(lock, "_at_fork_reinit"):  # that of gevent does it by itself
         lock._at_fork_reinit()
 
 
 def release(turn: threading.Lock) -> bool:
-    """Lets the thread go on that waits for `turn`; False where somebody did so before."""
+    """Wakes the thread that waits for `turn`; returns False if it was woken before."""
     try:
         turn.release()
     except RuntimeError:
@@ -51,7 +51,7 @@ def release(turn: threading.Lock) -> bool:
 
 
 class Event:
-    """As `threading.Event`, in whose `wait` an interrupt may lose a lock. Any thread may call anything."""
+    """As `threading.Event`, whose `wait` may lose a lock at an interrupt. Any thread may call anything."""
 
     __slots__ = ("is_set", "_waiting")
 
@@ -60,17 +60,17 @@ class Event:
         self._waiting: dict[threading.Lock, None] = {}  # in single operations, which are atomic
 
     def set(self) -> None:
-        """Lets all go on that wait, now and later."""
+        """Wakes all threads that wait, now and later."""
         self.is_set = True
         for turn in self._waiting.copy():
             release(turn)
 
     def clear(self) -> None:
-        """Makes those wait who come later."""
+        """Makes later calls of `wait` wait."""
         self.is_set = False
 
     def wait(self, timeout: float) -> bool:
-        """Whether it was set within `timeout` seconds."""
+        """Returns whether the event was set within `timeout` seconds."""
         turn = threading.Lock()
         turn.acquire()
         try:
@@ -95,7 +95,7 @@ class Turns:
         return bool(self._waiting)
 
     def wake(self) -> None:
-        """Makes all that wait look at their conditions."""
+        """Makes all waiting threads check their conditions."""
         for turn in self._waiting.copy():
             release(turn)
 
@@ -117,8 +117,8 @@ class Turns:
 
 
 class Waiter(Generic[_T]):
-    """What one thread waits for and whoever drives settles, once. A bare lock, if any: an Event costs 4
-    times as much, and mostly the thread that waits settles it itself."""
+    """The wait of one thread for one result, which the driver sets once. It uses a bare lock, and only
+    if it sleeps: an Event costs 4 times as much, and mostly the waiting thread is the driver."""
 
     __slots__ = ("_turn", "_drive", "_value", "_error")
 
@@ -129,7 +129,7 @@ class Waiter(Generic[_T]):
         self._error: Error | None = None
 
     def settle(self, value: _T) -> None:
-        """Ends the wait with `value`. Only the first end counts; for who drives."""
+        """Ends the wait with `value`. Only the first end counts. For the driver."""
         if not self._is_settled():
             self._value = [value]
             if self._turn:  # no call up to that of `release`: an interrupt cannot come in between
@@ -143,7 +143,7 @@ class Waiter(Generic[_T]):
                 self._turn.release()
 
     def wait(self, timeout: float) -> _T | None:
-        """The value; None if there is none within `timeout` seconds. For one thread, once."""
+        """Returns the value, or None if there is none within `timeout` seconds. For one thread, once."""
         until = monotonic() + timeout
         self._drive(self._is_settled, until)
         if not self._is_settled():
