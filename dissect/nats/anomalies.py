@@ -1,11 +1,10 @@
-"""The closed list of oddities: every way in which traffic or a capture can be strange, by one name.
+"""The closed list of anomalies: every way in which traffic or a capture can be strange, by one name.
 
-A strange capture is data: stages report these, they never raise. The value of each member is the name
-users see in the column `anomaly`, and the name that filters ask for; it does not change.
+A strange capture is data: stages report anomalies and never raise. The value of each member is its name in
+the column `anomaly` and in filters; it does not change.
 
-What is only counted has no name here: retransmissions and packets out of order are how TCP works.
-Checksums are not looked at: a machine that records its own traffic sees them before the network card
-fills them in.
+Retransmissions and packets out of order are only counted, because they are how TCP works. Checksums are not
+checked: a machine that records its own traffic sees them before the network card fills them in.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from enum import Enum
 
 
 class Anomaly(Enum):
-    """One kind of oddity."""
+    """One kind of anomaly."""
 
     # Reassembly
     LOST = "lost"
@@ -22,23 +21,24 @@ class Anomaly(Enum):
     TRUNCATED = "truncated"
     """Bytes that the capture cut off: the snap length was shorter than the packet."""
     OVERLAP_DIFFERS = "overlap_differs"
-    """A second copy of bytes says something else than the first; the first one counts."""
+    """A second copy of bytes that differs from the first; the first one counts."""
     DATA_AFTER_FIN = "data_after_fin"
-    """Bytes behind the place where their sender had said that it was finished; left out."""
+    """Bytes after the FIN of their sender; left out."""
     DATA_BEFORE_START = "data_before_start"
-    """Bytes from before the first byte of a stream that was joined midstream; too late to be used."""
+    """Bytes before the first byte of a stream that was joined midstream; too late to be used."""
     LIMIT = "limit"
-    """A hole that was given up without proof of its loss: too much waited behind it (`--max-held-bytes`,
-    `--max-stream-bytes`). Its bytes are counted as lost as well."""
+    """A gap that was given up without proof of its loss, because too many bytes waited after it
+    (`--max-held-bytes`, `--max-stream-bytes`). Its bytes are counted as lost as well."""
     EVICTED = "evicted"
-    """A connection that was given up while it was open, because there were too many (`--max-flows`): what
-    comes later is told as another one."""
+    """An open connection that was dropped because there were too many (`--max-flows`): its later packets
+    form another connection."""
     RST_OUT_OF_WINDOW = "rst_out_of_window"
-    """A RST whose number is far from where its sender was: not believed by who receives it, nor here."""
+    """A RST whose sequence number is far from its sender's last one: the receiver does not believe it,
+    nor does the dissector."""
     SEQUENCE_JUMP = "sequence_jump"
-    """A packet whose sequence and acknowledgement numbers are both more than 64 MiB from its sender's last
-    ones. Without bytes: from here on it is another connection between the same ports, with a session
-    of its own. With bytes: a single packet of another connection, which was left out."""
+    """A packet whose sequence and acknowledgement numbers are both more than 64 MiB from its sender's
+    last ones. Without bytes: another connection between the same ports begins here, with a session of
+    its own. With bytes: a single packet of another connection, which was left out."""
 
     # Between TCP and NATS
     DECOMPRESSION_ERROR = "decompression_error"
@@ -46,7 +46,7 @@ class Anomaly(Enum):
     expand too much; the text says which. They are skipped."""
 
     WEBSOCKET_ERROR = "websocket_error"
-    """Bytes at the place of a WebSocket frame that are none; the text says why."""
+    """Bytes in place of a WebSocket frame that are none; the text has the reason."""
     WEBSOCKET_CLOSE = "websocket_close"
     """A WebSocket that was closed with a status other than 1000 and 1001 (the end of client or server); the
     text is the status and the reason."""
@@ -58,29 +58,29 @@ class Anomaly(Enum):
 
     # NATS
     PROTOCOL_ERROR = "protocol_error"
-    """Bytes at the place of a frame that are none; the text says why."""
+    """Bytes in place of a frame that are none; the text has the reason."""
     SKIPPED = "skipped"
-    """Bytes that were jumped over to find the next place that is surely the start of a frame."""
+    """Bytes that were skipped to reach the next proven beginning of a frame."""
     UNFINISHED = "unfinished"
     """A frame that had begun when its stream ended."""
     BAD_HEADERS = "bad_headers"
-    """A header block that is none."""
+    """An invalid header block."""
     BAD_JSON = "bad_json"
-    """JSON that cannot be read: of an INFO or CONNECT, or, in the tables above the frames, of a message."""
+    """Invalid JSON: of an INFO or CONNECT, or, in the tables above the frames, of a message."""
     MAX_PAYLOAD_EXCEEDED = "max_payload_exceeded"
     """A client's message that is larger than the server's INFO allows."""
     INVALID_SUBJECT = "invalid_subject"
-    """A client subscribed to what is no subject, or published to a wildcard or an empty token."""
+    """A subscription to an invalid subject, or a publication to a wildcard or an empty token."""
     SID_IN_USE = "sid_in_use"
     """A SUB whose sid already has a subscription; servers ignore it."""
     UNASKED_OK = "unasked_ok"
-    """More +OK than operations that a verbose client waits for, in a session without holes."""
+    """More +OKs than operations that a verbose client waits for, in a session without gaps."""
     UNASKED_PONG = "unasked_pong"
-    """More PONGs than PINGs, in a session without holes."""
+    """More PONGs than PINGs, in a session without gaps."""
     FORGOTTEN = "forgotten"
-    """Subscriptions that were given up because there were too many to remember; the text says how many.
-    Messages for them count as for one whose SUB was not captured. In the tables above the frames: a row that
-    was given up for the same reason, before its answer or ack came."""
+    """Subscriptions that were dropped because there were too many; the text has their number. Messages
+    for them count as for a SUB that was not captured. In the tables above the frames: a row that was
+    dropped for the same reason, before its answer or ack came."""
 
     # Above NATS; marks of rows
     BAD_ACK = "bad_ack"

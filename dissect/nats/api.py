@@ -7,8 +7,8 @@
 
     frames(["monday.pcap", "tuesday.pcap"]).to_pandas()
 
-Everything streams: memory does not grow with the capture, unless rows are collected. What was read and what
-was damaged is in the `CaptureReport` that may be handed in.
+Everything streams: memory does not grow with the capture, unless rows are collected. A `CaptureReport` that
+the caller passes is filled with what was read and what was damaged.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _R = TypeVar("_R", bound=Record)
 
 
 class Rows(Generic[_R]):
-    """The records of one table: an iterator, which reads the captures while it is used.
+    """The records of one table: an iterator that reads the captures while it is used.
 
-    A caller that stops early calls `close`, or uses it in a `with` block, which closes the files. Raises
-    CaptureError where an input is no capture.
+    If you stop early, call `close`, or use it in a `with` block, which closes the files. Raises
+    CaptureError if an input is no capture.
     """
 
     def __init__(self, table: str, records: Generator[Record, None, None], row: type[_R]) -> None:
@@ -104,8 +104,8 @@ class TableFunction(Protocol[_R]):
         report: CaptureReport | None = None,
         live: bool = False,
     ) -> Rows[_R]:
-        """The records, in order of time; with `live` as soon as each is complete. `report` fills up while
-        captures are read. Raises CaptureError where an input is no capture."""
+        """The records, in order of time; with `live`, as soon as each is complete. `report` is updated
+        while captures are read. Raises CaptureError if an input is no capture."""
 
 
 def rows_of(row: type[_R]) -> TableFunction[_R]:

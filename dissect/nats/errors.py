@@ -1,20 +1,21 @@
-"""What the dissector raises: a `DissectError`, and nothing else. Everything else that is strange is data.
+"""The errors that the dissector raises: `DissectError` and its subclasses. Everything else that is
+strange is data.
 
-The text of each is one line, the facts are attributes, and all of them can be pickled.
+The text of each is one line, its facts are attributes, and all of them can be pickled.
 """
 
 from __future__ import annotations
 
 
 class DissectError(Exception):
-    """What keeps the dissector from doing what it was asked for."""
+    """The base of all errors of the dissector."""
 
 
 class CaptureError(DissectError):
     """An input that cannot be read as a capture at all.
 
-    `path` is the input as the user named it, `reason` one lower-case sentence without a full stop,
-    `remedy` what the user can do about it, or nothing.
+    `path` is the input as the user named it, `reason` one lower-case sentence without a full stop, `remedy`
+    what the user can do about it, or empty.
     """
 
     def __init__(self, path: str, reason: str, remedy: str = "") -> None:
@@ -29,7 +30,7 @@ class CaptureError(DissectError):
 
 
 class MissingLibrary(DissectError):
-    """A library that this needs and that is not installed. `extra` is what brings it."""
+    """A required library that is not installed. `extra` is the extra that installs it."""
 
     def __init__(self, library: str, extra: str) -> None:
         self.library = library
@@ -75,8 +76,7 @@ class WorkerError(DissectError):
 
 
 class SparkError(DissectError):
-    """What keeps Spark from doing the work. `reason` is what is wrong, `remedy` what the user can do about
-    it, or nothing."""
+    """An error of a Spark job. `reason` is the fault, `remedy` what the user can do about it, or empty."""
 
     def __init__(self, reason: str, remedy: str = "") -> None:
         self.reason = reason

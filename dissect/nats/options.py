@@ -1,4 +1,4 @@
-"""How to dissect: the user's choices as one value, which all stages get."""
+"""The options of a dissection, as one value for all stages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tcp.reassembly import Limits
 
 
 class Payload(Enum):
-    """Which form of its payload the row of a frame shows."""
+    """How the row of a frame shows its payload."""
 
     NONE = "none"
     SHA256 = "sha256"
@@ -83,7 +83,7 @@ class Options:
             object.__setattr__(self, name, value)
 
     def share(self, processes: int) -> Options:
-        """The same for one of several processes, with its part of the limits of the whole."""
+        """The options for one of several processes, with its share of the limits."""
         whole = self.flow_limits
         limits = replace(
             whole,

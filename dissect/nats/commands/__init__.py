@@ -1,1 +1,1 @@
-"""The commands of `nats-dissect`: what each of them reads and prints."""
+"""The commands of `nats-dissect`."""

@@ -29,7 +29,7 @@ _STREAMS = Limits()
 
 
 class _GroupedOption(click.Option):
-    """An option that knows the group in which `help` shows it."""
+    """An option with the group in which `help` shows it."""
 
     def __init__(self, declared: Sequence[str], *, group: str, **settings: object) -> None:
         super().__init__(declared, **settings)  # type: ignore[arg-type]  # handed on as they are
@@ -37,7 +37,7 @@ class _GroupedOption(click.Option):
 
 
 class FullHelpGroup(click.Group):
-    """A group whose help shows the first sentence of each command whole."""
+    """A command group whose help shows the first sentence of each command in full."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the commands with their first sentences."""
@@ -66,7 +66,7 @@ class GroupedCommand(click.Command):
 def _hints(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[int, Kind]:
-    """`N=KIND`, as often as it was given."""
+    """`N=KIND`, repeatable."""
     kinds = {item.value: item for item in Kind}
     hints = {}
     for value in values:
@@ -331,24 +331,24 @@ def server_options(command: Command) -> Command:
 
 
 def conversation_options(command: Command) -> Command:
-    """Captures, and the options of a command that prints some rows of a table, chosen by itself."""
+    """Captures, and the options of a command that prints some rows of a table."""
     options = (_format(tuple(FORMATS)), _COLUMNS, _LIMIT, _CSV_SAFE, *_OUTPUT)
     return with_captures((*options, *INPUT), command)
 
 
 def query_options(command: Command) -> Command:
-    """Captures, and the options of a command that prints rows of no table."""
+    """Captures, and the options of a command that prints rows of a query."""
     options = (_format(tuple(FORMATS)), _LIMIT, _CSV_SAFE, *_OUTPUT)
     return with_captures((*options, *INPUT), command)
 
 
 def fact_options(command: Command) -> Command:
-    """Captures, and the options of a command that prints facts which are no rows of a table."""
+    """Captures, and the options of a command that prints facts about captures."""
     return with_captures((_format(("text", "jsonl")), *_OUTPUT, *INPUT), command)
 
 
 def split_options(command: Command) -> Command:
-    """Captures, where their pieces go, and how large these are."""
+    """Captures, the folder for the pieces, and their size."""
     options = (
         option(
             "-o",

@@ -18,7 +18,7 @@ _STREAMS = Limits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOptions:
-    """One command's captures and options, as the user gave them."""
+    """The captures and options of one command."""
 
     captures: tuple[str, ...]
     format: str = "text"
@@ -52,17 +52,17 @@ class CommandOptions:
 
     @property
     def path(self) -> str | None:
-        """The output, where it is not standard output."""
+        """The output file; None for standard output."""
         return None if self.output == "-" else self.output
 
     @property
     def is_filtered(self) -> bool:
-        """Whether rows of the captures may be left out."""
+        """Whether options may leave out rows."""
         return any((self.where is not None, self.kinds, self.from_time, self.until_time))
 
     @property
     def dissection(self) -> Options:
-        """How to dissect."""
+        """The options of the dissection."""
         return Options(
             hints=self.hints,
             payload=self.payload,
@@ -86,5 +86,5 @@ class CommandOptions:
 
 
 def command_options(values: dict[str, object]) -> CommandOptions:
-    """What click made of the command line, as one value."""
+    """The command line, parsed by click, as one value."""
     return CommandOptions(**values)  # type: ignore[arg-type]  # the options above declare the same types

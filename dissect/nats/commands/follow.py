@@ -1,12 +1,13 @@
-"""A session as a conversation for people: what each side said and when, and what is missing in between.
+"""A session as a conversation for people: the frames of both sides with their times, and what is missing
+in between.
 
     0.000812  > PUB orders.new reply _INBOX.1 [12+5]
                 Priority: high
 
                 two teapots
 
-`>` is said by the originator, who opened the TCP connection, `<` by the responder; times are seconds since
-its first packet.
+`>` marks the originator, who opened the TCP connection, `<` the responder; times are seconds since its
+first packet.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _GONE = {"lost": "missing", "truncated": "cut off by the snap length", "skipped"
 
 
 class Conversation:
-    """Turns the moments of one session, in their order, into text. `full` cuts no payload."""
+    """Formats the entries of one session as text, in order. With `full`, payloads are not cut."""
 
     def __init__(self, colour: bool, full: bool) -> None:
         self._colour = colour
@@ -37,7 +38,7 @@ class Conversation:
         self._first_ns = 0
 
     def text(self, moment: Moment) -> str:
-        """Some lines."""
+        """The lines of an entry."""
         if isinstance(moment, Heading):
             self._first_ns = moment.first_ns
             line = (
@@ -99,7 +100,7 @@ def _end(row: SessionRecord) -> str:
 
 
 def _pretty(text: str) -> list[str]:
-    """JSON on several lines; as it is where it cannot be read."""
+    """JSON on several lines; unchanged if it is invalid."""
     try:
         value = json.loads(text)
         return json.dumps(value, ensure_ascii=False, indent=2).split("\n")

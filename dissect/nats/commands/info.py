@@ -1,4 +1,4 @@
-"""What is in captures: facts of each file, and of all together, for people and as JSON."""
+"""Facts about captures, of each file and of all together, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _KEY_WIDTH = 20
 
 @dataclass(slots=True)
 class Traffic:
-    """What the packets of all files turned out to be. `no_tcp` counts packets, `protocols` TCP
-    connections, `kinds` NATS sessions; `anomalies` and `anomaly_bytes` are by name."""
+    """The traffic in all files. `no_tcp` counts packets, `protocols` TCP connections, `kinds` NATS
+    sessions; `anomalies` and `anomaly_bytes` are by name."""
 
     no_tcp: Counter[str] = field(default_factory=Counter)
     protocols: Counter[str] = field(default_factory=Counter)
@@ -38,7 +38,7 @@ class Traffic:
 
 
 def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Traffic:
-    """Reads captures to their ends; `report` tells of the files then."""
+    """Reads captures to their ends and updates `report`."""
     found, parser = Traffic(), PacketParser()
     tables = ("flows", "sessions", "anomalies")
     for timeline in timelines(paths, options, report):
@@ -63,7 +63,7 @@ def _count(found: Traffic, record: object) -> None:
 
 
 def file_facts(file: FileReport) -> dict[str, Fact]:
-    """One file, as its JSON object says it."""
+    """The facts of one file, as in its JSON object."""
     facts: dict[str, Fact] = {
         "file": _name(file.path),
         "format": file.format,
@@ -86,7 +86,7 @@ def file_facts(file: FileReport) -> dict[str, Fact]:
 
 
 def total_facts(report: CaptureReport, found: Traffic) -> dict[str, Fact]:
-    """All files together, as the last JSON object says it."""
+    """The facts of all files together, as in the last JSON object."""
     files = report.files
     facts: dict[str, Fact] = {
         "files": len(files),
@@ -111,7 +111,7 @@ def total_facts(report: CaptureReport, found: Traffic) -> dict[str, Fact]:
 
 
 def _name(path: str) -> str:
-    """A file's name, which need not be UTF-8, as text."""
+    """A file name, which need not be UTF-8, as text."""
     return text_of(os.fsencode(path))
 
 

@@ -67,7 +67,7 @@ def messages_of(row: Record) -> int:
 def renderer(
     table: str, format: str, layout: Layout, order: SortOrder | None
 ) -> Callable[[Record], RenderedRow]:
-    """The function that renders a record, by arguments that another process can be sent."""
+    """The function that renders a record, from arguments that can be sent to another process."""
     render = FORMATS[format].table(table, layout).render
     if order is None:
         return lambda row: (render(row), messages_of(row), ())

@@ -1,9 +1,10 @@
-"""One command at work: rows from their source, rendered in chunks and written; then the exit status.
+"""Runs one command: rows are read, rendered in chunks and written; then the exit status is set.
 
     rows_of -> chunks_of -> print_chunks
     source     rendered     written, counted, limited
 
-With `--jobs`, worker processes render the rows. A format's writer takes the rows that its own `render` made.
+With `--jobs`, worker processes render the rows. A format's writer takes the rows that its own `render`
+made.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Command:
 
     @property
     def layout(self) -> Layout:
-        """The user's choices for any format. Raises Fault for columns that the table does not have."""
+        """The user's choices for any format. Raises Fault for unknown columns."""
         options = self.options
         try:
             columns = chosen_columns(self.table, options.columns) if self.table in TABLES else None
@@ -77,14 +78,14 @@ class Command:
 
     @property
     def order(self) -> SortOrder | None:
-        """The order of the rows, where the user wants another one than that of time."""
+        """The order of the rows, if `--sort` asks for one."""
         try:
             return None if self.options.sort is None else sort_order(self.table, self.options.sort)
         except ValueError as error:
             raise Fault(f"--sort: {error}") from None
 
     def bar(self) -> ContextManager[Callable[[], None]]:
-        """The progress bar; the function it gives takes it away."""
+        """The progress bar, and a function that clears it."""
         wanted = self.options.progress
         if wanted or (wanted is None and sys.stderr is not None and sys.stderr.isatty()):
             from ..output.progress import QUIET, bar
@@ -115,7 +116,7 @@ def print_rows(run: Command) -> None:
 
 
 def chunks_of(rows: Iterator[Record], render: Render, options: CommandOptions) -> Iterator[Chunk]:
-    """Rows, rendered. While packets arrive, each row is a chunk of its own."""
+    """Rendered rows. While packets arrive, each row is a chunk of its own."""
     size = 1 if options.live else max(1, min(_CHUNK_ROWS, options.limit or _CHUNK_ROWS))
     while some := list(islice(rows, size)):
         yield Chunk(list(map(render, some)), sum(map(messages_of, some)))
@@ -124,7 +125,7 @@ def chunks_of(rows: Iterator[Record], render: Render, options: CommandOptions) -
 def rendered_chunks(
     rows: Iterator[RenderedRow], options: CommandOptions, order: SortOrder | None
 ) -> Iterator[Chunk]:
-    """Rows that are rendered already, in the order that the user wants."""
+    """Rows that are already rendered, in the order of `--sort`."""
     if order is not None:
         rows = sorted_rows(rows, order.descending)
     while some := list(islice(rows, max(1, min(_CHUNK_ROWS, options.limit or _CHUNK_ROWS)))):
@@ -134,8 +135,8 @@ def rendered_chunks(
 def print_chunks(
     run: Command, form: OutputFormat, chunks: Iterator[Chunk], silent: bool = False
 ) -> None:
-    """Writes chunks, then reports on the inputs, and exits unless all is well. With `silent`, no totals are
-    printed."""
+    """Writes chunks, reports on the inputs, and exits unless everything was read. With `silent`, no
+    totals are printed."""
     limit, live = run.options.limit, run.options.live
     count = messages = 0
     with writing(run.sink) as output, ends_input(live) as interrupted, run.bar() as clear:
@@ -162,7 +163,7 @@ def print_chunks(
 
 
 def _other_protocols(run: Command) -> str:
-    """The protocols of the TCP connections, where no row of NATS was found."""
+    """The protocols of the TCP connections, if no NATS was found."""
     if run.options.is_filtered or run.table not in ("sessions", "frames"):
         return ""
     protocols = run.report.protocols
@@ -173,7 +174,7 @@ def _other_protocols(run: Command) -> str:
 
 
 def _say_what_is_wrong(report: CaptureReport, interrupted: bool) -> None:
-    """A line for each input that was not read to its end."""
+    """Prints a line for each input that was not read to its end."""
     for file in report.damaged:
         if not (interrupted and file.path == STDIN):
             say(f"{file.path}: {file.damage}")
@@ -182,7 +183,7 @@ def _say_what_is_wrong(report: CaptureReport, interrupted: bool) -> None:
 
 
 def _exit(report: CaptureReport, interrupted: bool) -> None:
-    """Ends with the exit status, unless all is well."""
+    """Exits with the right status, unless everything was read."""
     if interrupted:
         sys.exit(INTERRUPTED)
     if report.damaged or report.unreadable:
@@ -234,7 +235,8 @@ def _story(run: Command, start: str) -> Iterator[Chunk]:
 
 
 def _settled(chunks: Iterator[Chunk], start: str) -> Iterator[Chunk]:
-    """The chunks of the session whose id begins with `start`, once no other session can begin so."""
+    """The chunks of the session whose id begins with `start`, after it is certain that no other id
+    begins with it."""
     if is_whole(start):
         yield from chunks
         return

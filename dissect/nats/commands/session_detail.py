@@ -1,6 +1,6 @@
-"""One session: its frames in order of time, what is odd in its place among them, then its row.
+"""One session: its frames in order of time, anomalies in their places among them, then its row.
 
-For `sessions --session` the frames that tell its story, for `follow` all of them.
+`sessions --session` shows its key frames, `follow` all of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..options import Options
 from ..pipeline import segments, timelines
 from ..records import AnomalyRecord, FrameRecord, Record, SessionRecord
 
-# What makes a story: the beginning of a session, what was subscribed, and what went wrong.
+# The key frames of a session: its beginning, subscriptions and errors.
 _STORY_OPS = frozenset(
     "INFO CONNECT SUB UNSUB RS+ RS- LS+ LS- A+ A- -ERR".split(),
 )
@@ -28,7 +28,7 @@ _NAMED = 20
 
 
 class Unclear(DissectError):
-    """No session, or more than one, has an id that begins with `start`: those of `ids`."""
+    """No session, or more than one, has an id that begins with `start`; `ids` has those that do."""
 
     def __init__(self, start: str, ids: Collection[str]) -> None:
         self.start = start
@@ -44,7 +44,7 @@ class Unclear(DissectError):
 
 
 class Heading(NamedTuple):
-    """What is known of a session when its first frames are."""
+    """The facts about a session that are known at its first frames."""
 
     session: str
     kind: str
@@ -54,19 +54,19 @@ class Heading(NamedTuple):
 
 
 Moment = Heading | FrameRecord | AnomalyRecord | SessionRecord
-"""Something that happened in a session; first comes its heading, at last the row of the whole."""
+"""An entry in the timeline of a session; the first one is its heading, the last one its row."""
 
 
 def is_whole(start: str) -> bool:
-    """Whether this is a session id and not only the start of one."""
+    """Whether this is a complete session id and not only its beginning."""
     return len(start) == _WHOLE_ID
 
 
 def moments(
     paths: Sequence[str], start: str, options: Options, report: CaptureReport | None = None
 ) -> Generator[Moment, None, None]:
-    """The one session whose id begins with `start`. Unclear, raised behind the last packet, says that
-    there is none, or that all that was given before is worth nothing since there are several."""
+    """The session whose id begins with `start`. Raises Unclear, after the last packet, if there is none;
+    or if there are several, and then entries already returned are void."""
     chosen = _Chosen(start)
     report = CaptureReport() if report is None else report
     groups = chosen.of(
@@ -88,8 +88,8 @@ def moments(
 def session_story(
     paths: Sequence[str], start: str, options: Options, report: CaptureReport | None = None
 ) -> tuple[SessionRecord, list[FrameRecord | AnomalyRecord]]:
-    """The row of the session whose id begins with `start`, and what tells its story: handshake,
-    subscriptions, errors, losses; at most 500. Raises Unclear as `moments`."""
+    """The row of the session whose id begins with `start`, and at most 500 of its key frames and
+    anomalies: handshake, subscriptions, errors, losses. Raises Unclear as `moments`."""
     story: list[FrameRecord | AnomalyRecord] = []
     for moment in moments(paths, start, options, report):
         if isinstance(moment, SessionRecord):
@@ -103,7 +103,7 @@ def session_story(
 
 
 def only(rows: Iterable[SessionRecord], start: str) -> Iterator[SessionRecord]:
-    """The one row of those whose session id begins with `start`. Raises Unclear as `moments`."""
+    """The one row whose session id begins with `start`. Raises Unclear as `moments`."""
     ids: dict[str, None] = {}
     for row in rows:
         if row.session.startswith(start):
@@ -122,7 +122,7 @@ class _Chosen:
         self._start = start
 
     def of(self, groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:
-        """What they say of the first such session. Ends with it where no other can follow."""
+        """The events of the first such session. Ends with the session if no other can follow."""
         start, ids = self._start, self.ids
         for release, released in groups:
             for connection, events in released:
@@ -142,14 +142,14 @@ class _Chosen:
 
 
 class _Place:
-    """Puts oddities in front of the frame that their bytes belong to."""
+    """Puts anomalies before the frame to which their bytes belong."""
 
     def __init__(self) -> None:
         self._odd: dict[str, list[AnomalyRecord]] = {"originator": [], "responder": []}
         self._last: list[Moment] = []
 
     def put(self, records: Iterable[Record]) -> Iterator[Moment]:
-        """Takes records in their order; gives those that may go."""
+        """Adds records in order; returns the entries that are due."""
         frames = []
         for record in records:
             if isinstance(record, AnomalyRecord):
@@ -165,7 +165,7 @@ class _Place:
             yield frame
 
     def rest(self) -> Iterator[Moment]:
-        """Nothing more comes."""
+        """Returns the remaining entries."""
         left = [record for odd in self._odd.values() for record in odd]
         yield from sorted(left, key=lambda record: record.ts_ns)
         yield from self._last

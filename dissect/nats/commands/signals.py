@@ -1,4 +1,4 @@
-"""Ctrl-C while packets arrive on standard input: the end of the input, so that what is open is told."""
+"""Makes Ctrl-C end standard input while packets arrive, so that open sessions are printed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 
 class Interrupted:
-    """Whether it happened."""
+    """Whether there was an interrupt."""
 
     def __init__(self) -> None:
         self.yes = False
@@ -18,14 +18,14 @@ class Interrupted:
 
 @contextmanager
 def ends_input(live: bool) -> Iterator[Interrupted]:
-    """While `live`, the first SIGINT ends standard input, behind what is already there to be read; the
-    next one interrupts as ever."""
+    """While `live`, the first SIGINT ends standard input after the bytes that are already there; the
+    next one interrupts as usual."""
     interrupted = Interrupted()
 
     def end(number: int, frame: object) -> None:
         interrupted.yes = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        # A read that waits is repeated after this handler, and now finds an end instead of waiting.
+        # A blocking read is repeated after this handler, and then finds the end of the file.
         os.set_blocking(sys.stdin.fileno(), False)
 
     ours = live and signal.getsignal(signal.SIGINT) is signal.default_int_handler

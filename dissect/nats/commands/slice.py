@@ -59,7 +59,7 @@ def ids_and_captures(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def slice_options(command: Command) -> Command:
-    """Session IDs and captures, and where the packets of these sessions go."""
+    """Session IDs and captures, and the output."""
     options = (
         option(
             "--session",
@@ -95,8 +95,8 @@ def slice_options(command: Command) -> Command:
 
 
 def slice_captures(ids: Sequence[str], options: CommandOptions) -> None:
-    """Writes the packets of the sessions whose ids begin so, or of all of them, as far as `--where` and
-    `--kind` allow. Exits unless all is well."""
+    """Writes the packets of the sessions whose ids begin with these texts, or of all sessions that
+    `--where` and `--kind` select. Exits unless everything was read."""
     if not options.captures:
         raise Fault(
             "no capture is named; an argument of 4 to 16 hexadecimal digits is a session ID"

@@ -63,7 +63,7 @@ def sort_order(table: str, text: str) -> SortOrder:
 
 
 def sorted_rows(rows: Iterable[RenderedRow], descending: bool) -> Iterator[RenderedRow]:
-    """The rows in order of their keys. Reads all of them before it gives the first one."""
+    """The rows in order of their keys. Reads all of them before it returns the first one."""
     key = itemgetter(2)
     held: list[RenderedRow] = []
     size = 0

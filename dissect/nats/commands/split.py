@@ -26,7 +26,7 @@ _SUFFIXES = (".gz", ".zst", ".zstd", ".xz", ".bz2", ".pcapng", ".pcap", ".cap")
 
 
 class _Cut(NamedTuple):
-    """A capture, and where it is cut."""
+    """A capture, and its pieces."""
 
     report: FileReport
     pieces: list[Piece]
@@ -34,8 +34,8 @@ class _Cut(NamedTuple):
 
 
 def split(paths: Sequence[str], folder: str, size_bytes: int) -> None:
-    """Rewrites captures as pieces of about this size in a new folder, and says how many. The names of the
-    pieces are in the order of the packets. Exits unless all is well."""
+    """Rewrites captures as pieces of about this size in a new folder, and prints how many. The names of
+    the pieces are in the order of the packets. Exits unless everything was read."""
     report = CaptureReport()
     try:
         cuts = [_cut(path, size_bytes) for path in captures(paths, report)]
@@ -73,7 +73,7 @@ def _make(folder: str) -> None:
 
 
 def _write(cut: _Cut, folder: str, number: int) -> int:
-    """Writes the pieces of a capture, the first of them under this number; gives the next one's."""
+    """Writes the pieces of a capture, numbered from `number`; returns the next number."""
     report = cut.report
     try:
         for _, parts in groupby(bytes_of(report.path, cut.pieces), key=lambda part: part[0]):
@@ -92,7 +92,7 @@ def _write(cut: _Cut, folder: str, number: int) -> int:
 
 
 def _name(report: FileReport, number: int) -> str:
-    """What a piece is called: numbers of one length sort."""
+    """The name of a piece; numbers of equal length sort."""
     name = report.capture
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
@@ -100,8 +100,8 @@ def _name(report: FileReport, number: int) -> str:
 
 
 def _say_overlap(cuts: Sequence[_Cut]) -> None:
-    """A line if packets of several captures may have the same time: which one is first is told by the file
-    that begins first, and pieces begin later than the whole."""
+    """Prints a line if packets of several captures may have the same time. Then the file that begins
+    first comes first, and a piece begins later than its capture."""
     latest = -inf
     for report in (cut.report for cut in cuts):
         if report.first_ns is not None and report.last_ns is not None:

@@ -13,7 +13,7 @@ end_of = attrgetter("end")
 
 
 class Piece(NamedTuple):
-    """Bytes that wait: those of `segment` from `start` to `end`, as far as they were captured."""
+    """Waiting bytes: those of `segment` from `start` to `end`, as far as they were captured."""
 
     start: int
     end: int
@@ -22,7 +22,7 @@ class Piece(NamedTuple):
 
 
 class Run:
-    """Bytes that wait, one after the other without a hole."""
+    """Waiting bytes without a gap."""
 
     __slots__ = ("start", "end", "pieces")
 
@@ -32,7 +32,7 @@ class Run:
         self.pieces = [piece]
 
     def append(self, piece: Piece) -> None:
-        """Take the piece that follows the last one."""
+        """Adds the piece that follows the last one."""
         self.pieces.append(piece)
         self.end = piece.end
 
@@ -45,7 +45,7 @@ class Run:
         ]
 
     def compare(self, start: int, origin: int, segment: Segment, items: list[Item]) -> None:
-        """Report where a segment at `origin` differs from what is here, from `start` on."""
+        """Reports where a segment at `origin` differs from these bytes, from `start` on."""
         captured = origin + len(segment.payload)
         index = bisect_right(self.pieces, start, key=end_of)
         while index < len(self.pieces) and self.pieces[index].start < captured:
@@ -56,7 +56,7 @@ class Run:
 
 
 def report(anomaly: Anomaly, start: int, end: int, segment: Segment, items: list[Item]) -> None:
-    """Adds an oddity about the bytes from `start` to `end`, with `segment` as its witness."""
+    """Adds an oddity about the bytes from `start` to `end`, found with `segment`."""
     items.append(
         Oddity(segment.ts_ns, segment.number, segment.capture, start, end - start, anomaly)
     )

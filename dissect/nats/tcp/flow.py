@@ -23,7 +23,7 @@ UNKNOWN = 1 << 32
 
 
 class End(Enum):
-    """How a flow ended: by what was seen first; or why it was given up, where no end was seen."""
+    """How a flow ended: the first sign of its end, or the reason why it was dropped without one."""
 
     FIN = "fin"
     RST = "rst"
@@ -61,8 +61,9 @@ class ByteStream(Protocol):
 
 
 class Stray(NamedTuple):
-    """A segment that fits no window of its flow, and how many packets its sender had sent before. `moved`:
-    another connection began with it. The payload is kept beside it: a saved segment has none."""
+    """A segment that fits no window of its flow, and the number of packets that its sender had sent
+    before. `moved`: another connection began with it. The payload is stored separately, because a saved
+    segment has none."""
 
     segment: Segment
     payload: bytes
@@ -161,14 +162,14 @@ class Flow:
             self.ended_by = self.ended_by.other
 
 
-# A flow, the side that sends segments with some key, and the other side.
+# A flow, the side that sends segments with this key, and the other side.
 Route = tuple[Flow, Side, Side]
 
 
 @dataclass(frozen=True, slots=True)
 class FlowLimits:
-    """When flows go, and how much may wait in all of them together: `held_bytes`. NATS peers ping each
-    other every few minutes: a day of silence is none of theirs. A minute is TIME_WAIT in Linux."""
+    """When flows end, and how many bytes may wait in all flows together: `held_bytes`. NATS peers ping
+    each other every few minutes, so none is silent for a day. A minute is TIME_WAIT in Linux."""
 
     max_flows: int = 16384
     idle_ns: int = 24 * 3600 * 10**9
@@ -194,16 +195,16 @@ def is_another(route: Route, segment: Segment) -> bool:
 
 
 def is_closed(flow: Flow) -> bool:
-    """Whether nothing but late packets is to be expected. Who said RST and goes on did not mean it: it
-    was somebody else's, or was not believed (RFC 5961)."""
+    """Whether only late packets can be expected. A sender that continues after its RST did not send the
+    RST itself, or the receiver did not believe it (RFC 5961)."""
     if all(side.fin or not side.packets for side in flow.sides):
         return True
     return any(side.reset is not None and side.stream.offset <= side.reset for side in flow.sides)
 
 
 def worth(flow: Flow) -> tuple[bool, bool, int]:
-    """How much a flow would be missed: least a closed one, then one without a byte of payload, then the
-    longest silent."""
+    """The rank of a flow when some must be dropped: closed flows go first, then flows without payload,
+    then the longest silent."""
     one, other = flow.sides
     return flow.closed_ns is None, one.bytes + other.bytes > 0, flow.last_ns
 
@@ -216,13 +217,13 @@ def move_routes(flow: Flow, source: dict[bytes, Route], target: dict[bytes, Rout
 
 
 def reversed_key(key: bytes) -> bytes:
-    """The key of the segments that go the other way."""
+    """The key of segments in the opposite direction."""
     size = (len(key) - 4) // 2
     return key[size : 2 * size] + key[:size] + key[-2:] + key[-4:-2]
 
 
 def undirected(key: bytes) -> bytes:
-    """The same for both directions: the two endpoints, the lower one first."""
+    """The same key for both directions: the two endpoints, the lower one first."""
     size = (len(key) - 4) // 2
     source, target = key[:size] + key[-4:-2], key[size : 2 * size] + key[-2:]
     return source + target if source < target else target + source

@@ -54,9 +54,9 @@ _NOTHING: list[Delivery] = []
 
 
 class FlowTable:
-    """All flows that are alive: `FlowTable(Stream)`. No packet before `next_expiry_ns` ends a flow by its
-    time. `evicted` counts the flows that were given up because there were too many, `relieved` the
-    directions that gave up their holes for others."""
+    """All open flows: `FlowTable(Stream)`. No packet before `next_expiry_ns` ends a flow by its time.
+    `evicted` counts flows that were dropped because there were too many, `relieved` directions that gave
+    up their gaps for others."""
 
     def __init__(
         self,
@@ -73,18 +73,19 @@ class FlowTable:
         self._flows: dict[int, Flow] = {}  # all, by numbers of their own
         self._numbers: dict[Flow, int] = {}
         self._next_number = count()
-        # A heap: not before when to look at the flow with this number, which may be gone by then.
+        # A heap of times before which the flow with this number need not be checked; it may be gone by
+        # then.
         self._deadlines: list[tuple[int, int]] = []
         self._waiting: dict[Side, tuple[Flow, int]] = {}  # who holds how much
         self._waiting_bytes = 0
 
     def add(self, segment: Segment) -> list[Delivery]:
-        """What this segment makes available: nothing (often), the ends of flows, bytes of its own
-        direction, a gap and what follows it in the other one (an ack proves a loss).
+        """The deliveries of a segment: often none; or the ends of flows, bytes of its own direction, and
+        a gap and the bytes after it in the other direction (an ACK proves a loss).
 
-        Ends come first, by the beginnings of the flows. The end of a flow is two deliveries, ORIGINATOR,
-        then RESPONDER, with `flow.over` set and possibly with empty lists: after them the flow is gone
-        from the table. The result is not to be changed.
+        Ends come first, ordered by the beginnings of the flows. The end of a flow is two deliveries,
+        ORIGINATOR, then RESPONDER, with `flow.over` set and possibly with empty lists; after them the flow
+        is gone from the table. The caller must not change the result.
         """
         route = self._routes.get(segment.key)
         ts_ns = segment.ts_ns
@@ -111,11 +112,11 @@ class FlowTable:
         return [(flow, side.direction, items)]
 
     def tick(self, ts_ns: int) -> list[Delivery]:
-        """The ends of the flows whose time is over at `ts_ns`."""
+        """The ends of the flows that have expired at `ts_ns`."""
         return _ends(self._expired(ts_ns)) if ts_ns > self.next_expiry_ns else _NOTHING
 
     def finish(self) -> Iterator[Delivery]:
-        """The ends of all flows that are left, by their beginnings. The table is empty afterwards."""
+        """The ends of all remaining flows, by their beginnings. The table is empty afterwards."""
         left = sorted(self._flows.values(), key=_beginning, reverse=True)
         for flow in left:
             if flow.closed_ns is not None and not is_closed(flow):
@@ -130,7 +131,7 @@ class FlowTable:
             yield from _ends([left.pop()])
 
     def deadlines(self) -> dict[Flow, list[int]]:
-        """All flows, with the times when to look at each: what `adopt` of another table takes."""
+        """All flows, with the times when each must be checked, for `restore` of another table."""
         found: dict[Flow, list[int]] = {flow: [] for flow in self._flows.values()}
         for deadline, number in self._deadlines:
             if number in self._flows:
@@ -138,7 +139,7 @@ class FlowTable:
         return found
 
     def restore(self, flow: Flow, deadlines: Iterable[int]) -> None:
-        """Go on with a flow from another table."""
+        """Adds a flow of another table."""
         self._enter(flow)
         if flow.closed_ns is not None:
             move_routes(flow, self._routes, self._closed)
@@ -148,7 +149,7 @@ class FlowTable:
         self._weigh(flow, [])
 
     def drop(self, flow: Flow) -> None:
-        """Forget a flow with which another table goes on."""
+        """Forgets a flow that another table continues."""
         self._remove(flow)
 
     def _add_rare(self, segment: Segment) -> list[Delivery]:
@@ -187,7 +188,7 @@ class FlowTable:
         return self._feed(route, segment)
 
     def _add_stray(self, route: Route, segment: Segment) -> list[Delivery]:
-        """A segment that fits no window: with others like it another flow begins, by itself it waits."""
+        """A segment that fits no window: with others like it another flow begins; a single one waits."""
         flow, side, _ = route
         if not (found := fitting(route, segment)):
             items: list[Item] = list(left_out(side))
@@ -200,8 +201,8 @@ class FlowTable:
         return deliveries
 
     def _feed(self, route: Route, segment: Segment) -> list[Delivery]:
-        """Both directions' reassembly get what the segment says about them. The acknowledged
-        direction's items come first: they were sent before."""
+        """Feeds a segment to the reassembly of both directions. The items of the acknowledged direction
+        come first, because they were sent earlier."""
         deliveries: list[Delivery] = []
         flow, side, peer = route
         flags = segment.flags
@@ -220,8 +221,8 @@ class FlowTable:
         return self._weigh(flow, deliveries)
 
     def _weigh(self, flow: Flow, deliveries: list[Delivery]) -> list[Delivery]:
-        """Note what waits in a flow. If too much waits in all, the sides where most does are relieved, far
-        enough that the search is rare."""
+        """Counts the waiting bytes of a flow. If too many wait in total, the sides with the most are
+        relieved, enough of them that this is rare."""
         waiting = self._waiting
         for side in flow.sides:
             if side in waiting:
@@ -242,16 +243,16 @@ class FlowTable:
         return deliveries
 
     def _enter(self, flow: Flow) -> None:
-        """A flow that the table did not have."""
+        """Adds a new flow."""
         number = self._numbers[flow] = next(self._next_number)
         self._flows[number] = flow
         one, other = flow.sides
         self._routes[other.key] = flow, other, one
-        # After the other: an endpoint that talks to itself has one key.
+        # After the other: an endpoint that connects to itself has one key.
         self._routes[one.key] = flow, one, other
 
     def _open(self, segment: Segment) -> Route:
-        """A new flow, as the route of who sent the segment."""
+        """Opens a flow, seen from the sender of the segment."""
         key, flags, ts_ns = segment.key, segment.flags, segment.ts_ns
         back = reversed_key(key)
         accepting = flags & (_SYN | _ACK) == _SYN | _ACK
@@ -276,8 +277,8 @@ class FlowTable:
         return self._routes[key]
 
     def _learn(self, route: Route, segment: Segment) -> None:
-        """A SYN. In a flow that began without one, it was late. It says who opened the connection; but
-        nobody is turned round once bytes were delivered, then the flow stays midstream."""
+        """Handles a SYN. In a flow that began without one, it was late. It shows who opened the
+        connection, but once bytes were delivered, roles stay and the flow remains midstream."""
         flow, side, peer = route
         learn_scale(side, peer, segment)
         opener = Direction.RESPONDER if segment.flags & _ACK else Direction.ORIGINATOR
@@ -287,7 +288,7 @@ class FlowTable:
             flow.midstream = side.direction is not opener
 
     def _reset(self, route: Route, segment: Segment) -> list[Delivery]:
-        """A RST. Its ack may be anything, and its payload is a text for people."""
+        """Handles a RST. Its ack may be anything, and its payload is a text for people."""
         flow, side, _ = route
         stream = side.stream
         if stream.near(segment.seq):
@@ -297,7 +298,7 @@ class FlowTable:
         return [(flow, side.direction, [odd])]
 
     def _close(self, flow: Flow, side: Side, segment: Segment) -> None:
-        """A FIN or RST: note who ended the flow, and let it linger once it is closed."""
+        """Handles a FIN or RST: records who ended the flow, and lets it linger once it is closed."""
         if not segment.flags & _RST:
             side.fin = True
         elif side.reset is None:
@@ -311,7 +312,8 @@ class FlowTable:
             self._set_deadline(flow)
 
     def _reopen(self, flow: Flow) -> None:
-        """It was closed too early: who had said RST went on, or who had never been seen showed up."""
+        """Reopens a flow that was closed too early: the sender of a RST continued, or a side appeared
+        that had never been seen."""
         flow.closed_ns = None
         move_routes(flow, self._closed, self._routes)
         if flow.end is End.RST:
@@ -322,21 +324,21 @@ class FlowTable:
     def _set_deadline(self, flow: Flow) -> None:
         heap = self._deadlines
         if len(heap) > 64 + 2 * len(self._flows):
-            # Twice as many as flows: the rest is of flows that are over, or that closed since.
+            # Twice as many as flows: the rest belongs to flows that are over, or have closed since.
             heap[:] = [(self._deadline(each), number) for number, each in self._flows.items()]
             heapify(heap)
         heappush(heap, (self._deadline(flow), self._numbers[flow]))
         self.next_expiry_ns = heap[0][0]
 
     def _deadline(self, flow: Flow) -> int:
-        """A later packet of any flow ends this one. It is the end of a second: see `Tick`."""
+        """The time after which a packet of any flow ends this one: the end of a second, see `Tick`."""
         deadline = flow.last_ns + self._limits.idle_ns
         if flow.closed_ns is not None:
             deadline = min(deadline, flow.closed_ns + self._limits.linger_ns)
         return deadline - deadline % TICK_NS + TICK_NS - 1
 
     def _expired(self, now_ns: int) -> list[Flow]:
-        """Take out the flows whose time is over."""
+        """Removes the expired flows."""
         ended = []
         heap = self._deadlines
         while heap and heap[0][0] < now_ns:
@@ -356,7 +358,7 @@ class FlowTable:
         return ended
 
     def _evict(self) -> list[Flow]:
-        """Take out the flows that are missed least. An eighth of all goes, so that the search is rare."""
+        """Removes the flows with the lowest `worth`: an eighth of all, so that searching is rare."""
         flows = self._flows.values()
         ended = nsmallest(len(flows) // 8 + 1, flows, key=worth)
         for flow in ended:

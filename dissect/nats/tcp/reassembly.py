@@ -39,10 +39,10 @@ _PIECE_BYTES = 512  # what a piece costs besides its payload
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long and how much a stream waits. `held_bytes` covers the largest TCP windows in use.
+    """How long and how many bytes a stream waits. `held_bytes` covers the largest TCP windows in use.
 
-    A hole that was acknowledged waits for `patience_packets` more of the flow, or `patience_ns`; an
-    unknown start for `start_segments`, or the same time.
+    An acknowledged gap waits for `patience_packets` more of the flow, or `patience_ns`; an unknown start
+    for `start_segments`, or the same time.
     """
 
     held_bytes: int = 16 << 20
@@ -56,8 +56,8 @@ _DEFAULTS = Limits()
 
 
 class Stream:
-    """Takes segments, gives items. `ack` is the latest segment of the other direction that acknowledges:
-    set it, or call `acked` while there is anything in `held`."""
+    """Takes segments and returns items. `ack` is the latest segment of the other direction that
+    acknowledges: set it, or call `acked` while `held` is not empty."""
 
     __slots__ = (
         "offset",
@@ -102,7 +102,7 @@ class Stream:
         self._proved_packets = 0
 
     def push(self, segment: Segment) -> list[Item]:
-        """Take a segment of this direction; what it makes available."""
+        """Adds a segment of this direction; returns the items that become available."""
         payload = segment.payload
         length = segment.length
         seq = segment.seq
@@ -119,15 +119,15 @@ class Stream:
         return items
 
     def acked(self, segment: Segment) -> list[Item]:
-        """Take a segment of the other direction that acknowledges; what its ack makes available."""
+        """Adds an acknowledging segment of the other direction; returns the items that become available."""
         self.ack = segment
         items: list[Item] = []
         self._judge(segment, items)
         return items
 
     def advance(self, last: Chunk) -> None:
-        """As a `push` for each of many segments that are the next in order, each complete, while nothing
-        waits; all that is asked for is the chunk of the last one."""
+        """As `push` for many consecutive, complete segments while nothing waits. Only the chunk of the
+        last one is needed."""
         end = last.offset + len(last.data)
         self._move_to(end)
         self.next_seq = self._seq
@@ -135,11 +135,11 @@ class Stream:
 
     @property
     def held_bytes(self) -> int:
-        """The memory that what waits costs."""
+        """The memory of waiting segments."""
         return self._held_bytes + self._held_pieces * _PIECE_BYTES
 
     def relieve(self) -> list[Item]:
-        """Give up all holes, for the sake of other streams."""
+        """Gives up all gaps, to free memory for other streams."""
         items: list[Item] = []
         self._settle(items)
         while self.held:
@@ -147,8 +147,8 @@ class Stream:
         return items
 
     def finish(self) -> list[Item]:
-        """Nothing more comes: all that waits, and the gaps between; and the one at the end, where a FIN
-        or an acknowledgement proves that more was sent."""
+        """Ends the stream; returns everything that waits with the gaps between, and a gap at the end if
+        a FIN or an acknowledgement proves that more was sent."""
         items: list[Item] = []
         self._settle(items)
         while self.held:
@@ -157,8 +157,8 @@ class Stream:
             self._skip_to(*self._fin, items)
         elif self.ack is not None and self._settled:
             end = self.position(self.ack.ack)
-            # One more than the bytes seen is the FIN, which takes a number and is not in the capture. More
-            # than a window more is no ack of this connection.
+            # One more than the bytes seen is the FIN, which takes a number and was not captured. An ack
+            # beyond that by more than a window does not belong to this connection.
             if end != self.offset + 1 and end - self.offset <= _WINDOW:
                 self._skip_to(end, self.ack, items)
         return items
@@ -174,17 +174,17 @@ class Stream:
         return 0 <= lowest - self.position(isn + 1) < self._limits.held_bytes
 
     def near(self, seq: int) -> bool:
-        """Whether this sequence number may be used about now."""
+        """Whether this sequence number is plausible now."""
         return self._seq == _NEVER or abs(self.position(seq) - self.offset) <= NEAR
 
     def position(self, seq: int) -> int:
-        """Where in the stream a sequence number is, once any is known; before, `offset`."""
+        """The stream position of a sequence number; `offset` if no number is known yet."""
         if self._seq == _NEVER:
             return self.offset
         return self.offset + ((seq - self._seq + _WINDOW) & _MASK) - _WINDOW
 
     def _open(self, isn: int) -> None:
-        """A SYN: the stream starts after it."""
+        """Handles a SYN: the stream starts after it."""
         if self.isn is not None or not self.fits(isn):
             return
         self.isn = isn
@@ -194,13 +194,13 @@ class Stream:
             self._start_at(self.position(isn + 1))
 
     def _settle(self, items: list[Item]) -> None:
-        """The start is where the first of the waiting bytes are."""
+        """Sets the start to the first of the waiting bytes."""
         if not self._settled and self.held:
             self._start_at(self.held[0].start)
             self._advance(items)
 
     def _start_at(self, start: int) -> None:
-        """Positions, which counted from any byte up to now, count from `start`."""
+        """Makes positions, counted from an arbitrary byte so far, count from `start`."""
         self._base_seq = self._seq = (self._seq + start) & _MASK
         for run in self.held:
             run.move(-start)
@@ -209,7 +209,7 @@ class Stream:
         self._settled = True
 
     def _take(self, segment: Segment, items: list[Item]) -> None:
-        """Sort in a segment that is not simply the next one."""
+        """Sorts in a segment that is not simply the next one."""
         seq = segment.seq
         if segment.flags & _SYN:
             self._open(seq)
@@ -229,8 +229,8 @@ class Stream:
         self._advance(items)
 
     def _is_probe(self, segment: Segment, end: int) -> bool:
-        """Whether it is a keep-alive: the byte before the next one, as garbage (RFC 9293, 3.8.4). Where
-        the bytes before are not known, a zero that nobody has waited for is taken for one."""
+        """Whether it is a keep-alive: the byte before the next one, with arbitrary content (RFC 9293,
+        3.8.4). If the bytes before are unknown, a zero byte that fills no gap is taken for one."""
         if segment.length != 1 or segment.flags & _FIN:
             return False
         if self._settled and end <= self.offset:
@@ -239,7 +239,7 @@ class Stream:
         return segment.payload in (b"", b"\0") and unknown
 
     def _end(self, origin: int, segment: Segment, items: list[Item]) -> int:
-        """Where the segment's bytes end, without those after a FIN."""
+        """The end of the segment's bytes, without those after a FIN."""
         end = origin + segment.length
         if self._fin is not None and end > self._fin[0]:
             start, end = max(origin, self._fin[0]), max(origin, self._fin[0])
@@ -259,7 +259,7 @@ class Stream:
         return known
 
     def _hold(self, origin: int, start: int, end: int, segment: Segment, items: list[Item]) -> None:
-        """Keep what is new of the bytes from `start` to `end`; the segment's first one is at `origin`."""
+        """Stores the new bytes between `start` and `end`; the segment's first byte is at `origin`."""
         held = self.held
         index = bisect_right(held, start, key=end_of)
         late = False
@@ -281,7 +281,7 @@ class Stream:
         self.out_of_order += late
 
     def _fill(self, index: int, piece: Piece) -> None:
-        """Put a piece between the runs before and at `index`, and join what touches."""
+        """Puts a piece between the runs before and at `index`, and joins those that touch."""
         held = self.held
         self._held_bytes += len(piece.payload)
         self._held_pieces += 1
@@ -295,7 +295,7 @@ class Stream:
             held[index].end = held.pop(index + 1).end
 
     def _advance(self, items: list[Item]) -> None:
-        """Hand up what waits no longer."""
+        """Delivers the bytes that no longer wait."""
         if self._settled and self.held and self.held[0].start == self.offset:
             for piece in self.held.pop(0).pieces:
                 self._deliver(piece, items)
@@ -311,7 +311,7 @@ class Stream:
         self._skip_to(end, segment, items, truncated=True)
 
     def _judge(self, now: Segment, items: list[Item]) -> None:
-        """Decide, with every segment of the flow, how long what waits has to go on waiting."""
+        """Decides, with each segment of the flow, how long waiting bytes must wait."""
         limits = self._limits
         if self.held and not self._settled:
             first = self.held[0]
@@ -330,7 +330,7 @@ class Stream:
         self.next_seq = self._seq if plain else _NEVER
 
     def _doubt(self, now: Segment, items: list[Item]) -> None:
-        """Give up, after a while, the holes whose bytes the receiver is known to have."""
+        """Gives up, after a while, the gaps that the receiver is known to have received."""
         first = self.held[0].start
         if self._proved < first:
             position = self._acked_position()
@@ -347,7 +347,7 @@ class Stream:
             self._proved = _NEVER
 
     def _acked_position(self) -> int:
-        """Up to where the receiver has everything, as far as is known."""
+        """The position up to which the receiver is known to have everything."""
         return self.offset - _WINDOW if self.ack is None else self.position(self.ack.ack)
 
     def _give_up_hole(self, items: list[Item], why: Anomaly | None = None) -> None:
@@ -360,7 +360,7 @@ class Stream:
     def _skip_to(
         self, end: int, witness: Segment, items: list[Item], truncated: bool = False
     ) -> None:
-        """A gap from here to `end`, if that is ahead."""
+        """A gap from the present position to `end`, if that is ahead."""
         length = end - self.offset
         if length > 0:
             gap = Gap(

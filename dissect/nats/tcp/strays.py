@@ -25,7 +25,7 @@ _MASK = 0xFFFFFFFF
 
 
 def is_stray(route: Route, segment: Segment) -> bool:
-    """Whether both numbers of a segment are far from what its sender said before."""
+    """Whether both numbers of a segment are far from those that its sender used before."""
     _, side, peer = route
     last = peer.stream.ack
     return (
@@ -37,7 +37,7 @@ def is_stray(route: Route, segment: Segment) -> bool:
 
 
 def fitting(route: Route, segment: Segment) -> list[Segment]:
-    """The strays of a flow with which this stray makes another connection, in their order."""
+    """The strays of a flow that form another connection with this stray, in order."""
     _, side, peer = route
     found = []
     for sender, seq, ack in ((side, segment.seq, segment.ack), (peer, segment.ack, segment.seq)):
@@ -51,7 +51,7 @@ def fitting(route: Route, segment: Segment) -> list[Segment]:
 
 
 def left_out(side: Side) -> Iterator[Oddity]:
-    """The stray of a side, as what it turned out to be, if there is one."""
+    """The stray of a side, as the anomaly that it turned out to be, if there is one."""
     stray, side.stray = side.stray, None
     if stray is not None:
         segment = stray.segment
@@ -64,5 +64,5 @@ def left_out(side: Side) -> Iterator[Oddity]:
 
 
 def is_near(one: int, other: int) -> bool:
-    """Whether two numbers can be of one window."""
+    """Whether two numbers can be in one window."""
     return (one - other + NEAR) & _MASK <= 2 * NEAR
