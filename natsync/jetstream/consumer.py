@@ -94,16 +94,16 @@ class Consumer:
 
     @property
     def config(self) -> ConsumerConfig:
-        """Its configuration, as last heard of."""
+        """Its configuration in `cached_info`."""
         return self._info.config
 
     @property
     def cached_info(self) -> ConsumerInfo:
-        """What the server last said of it; asks nobody."""
+        """The `ConsumerInfo` that the server sent last."""
         return self._info
 
     def info(self, *, timeout: Timeout = TIMEOUT) -> ConsumerInfo:
-        """What the server says of it now. Raises ConsumerNotFoundError."""
+        """Asks the server for its `ConsumerInfo`. Raises ConsumerNotFoundError."""
         self._info = consumer_info(self._api, self.stream_name, self.name, timeout)
         return self._info
 
@@ -188,7 +188,8 @@ class Consumer:
         on_error: OnError | None = None,
         **options: Unpack[PullOptions],
     ) -> ConsumeContext:
-        """Calls `handler` with each message, until `stop` or `drain` of the result; returns at once.
+        """Calls `handler` with each message, until `stop` or `drain` of the result; returns at
+        once.
 
         `workers` threads call it; a single one keeps the order of the messages. The handler
         acknowledges the message. If it raises, `on_error` gets a HandlerError, and the message is
@@ -206,7 +207,8 @@ class Consumer:
         return options
 
     def _limited(self, options: PullOptions) -> PullOptions:
-        """`options`, with defaults within the limits of the consumer, which refuses other requests."""
+        """`options`, with defaults within the limits of the consumer, which refuses other
+        requests."""
         config = self._info.config
         if config.max_batch > 0:
             options.setdefault("max_msgs", min(500, config.max_batch))

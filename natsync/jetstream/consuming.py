@@ -22,11 +22,11 @@ from .messages import OnError, report
 __all__ = ["ConsumeContext", "JetStreamHandler", "Reader", "check_handler"]
 
 JetStreamHandler = Callable[[JetStreamMsg], object]
-"""Called with each message; what it returns is not used."""
+"""Called with each message; its result is ignored."""
 
 
 class Reader(Protocol):
-    """Where messages come from."""
+    """The calls that a `ConsumeContext` makes on its reader."""
 
     def next(self, timeout: float | None = ...) -> JetStreamMsg: ...
     def stop(self) -> int: ...
@@ -34,7 +34,7 @@ class Reader(Protocol):
 
 
 def check_handler(handler: object, workers: int = 1) -> None:
-    """For arguments of `consume`."""
+    """Raises TypeError and OptionError for wrong arguments of `consume`."""
     if handler is None:
         raise TypeError("handler must be callable, not NoneType")
     check_call(handler=handler)
@@ -44,7 +44,7 @@ def check_handler(handler: object, workers: int = 1) -> None:
 
 
 class ConsumeContext:
-    """Messages that are being handled: `stop` or `drain` it. A context manager, which stops it.
+    """Threads at work on messages, until `stop` or `drain`; a `with` block stops them.
 
     Made by `consume`. It ends by itself when the consumer is deleted, or the client closed; then
     `error` says so.
@@ -101,16 +101,16 @@ class ConsumeContext:
 
     @property
     def error(self) -> Error | None:
-        """What has ended it without being asked to."""
+        """The error that ended it, or None."""
         return self._error
 
     @property
     def running(self) -> bool:
-        """Whether any of its threads runs."""
+        """Whether any of its threads is alive."""
         return any(thread.is_alive() for thread in self._threads)
 
     def stop(self, timeout: float | None = DRAIN_TIMEOUT) -> int:
-        """Ends it: the messages that are being handled are the last ones. Returns the number of
+        """Ends it after the messages that are being handled now. Returns the number of
         messages that had come and are left; those are delivered again after `ack_wait`.
 
         Raises DrainTimeoutError where handlers run for longer than `timeout` seconds. Called by its
@@ -122,7 +122,7 @@ class ConsumeContext:
         return left
 
     def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> None:
-        """Ends it so that all messages which the server has sent are handled.
+        """Ends it after all messages that the server has sent are handled.
 
         Raises DrainTimeoutError where that takes longer than `timeout` seconds; then it is stopped,
         and the error says how many are left.
@@ -134,8 +134,8 @@ class ConsumeContext:
             self._join(0.0, seconds, self._reader.stop())
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until it has ended; whether it has within `timeout` seconds. Raises what has ended
-        it, unless that was `stop` or `drain`."""
+        """Waits until it has ended; returns whether it did within `timeout` seconds. Raises the
+        error that ended it, unless that was `stop` or `drain`."""
         if not self._wait(monotonic() + wait_time(timeout)):
             return False
         if self._error:
@@ -143,7 +143,8 @@ class ConsumeContext:
         return True
 
     def _wait(self, until: float) -> bool:
-        """Whether all threads but the calling one have ended at the time `until`."""
+        """Waits for all threads but the calling one; returns whether they ended by the time
+        `until`."""
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, until - monotonic()))

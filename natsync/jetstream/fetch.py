@@ -1,4 +1,4 @@
-"""`fetch`: a number of messages of a pull consumer, in one request if nothing goes wrong.
+"""`Fetch`: a number of messages of a pull consumer, with one request if nothing goes wrong.
 
 A request that is void, because the connection was lost or the leader has changed, is sent again for
 what is missing, as long as there is time.
@@ -25,7 +25,7 @@ _NEVER = float("inf")
 
 
 class MessageBatch(list[JetStreamMsg]):
-    """The messages of one `fetch`, a list. `error` is what has ended it early, if anything has."""
+    """The messages of one `fetch`, a list. `error` is the error that ended it early, or None."""
 
     error: Error | None = None
 
@@ -51,7 +51,7 @@ class FetchPlan:
         check_count(min_pending=self.min_pending, min_ack_pending=self.min_ack_pending)
 
     def request(self, left: int, size: int, expires: float, pin_id: str) -> PullRequest:
-        """A request for what is left."""
+        """Returns a request for the messages that are missing."""
         beat = self.heartbeat
         if beat is None:  # as nats.go: only where it is worth it
             beat = 5.0 if expires >= 10 else 0.0
@@ -71,14 +71,14 @@ class FetchPlan:
 
 @dataclass(slots=True)
 class Fetch:
-    """One fetch, on the inbox of its own that it is handed."""
+    """One fetch. No other reader uses its inbox meanwhile."""
 
     source: PullSource
     inbox: PullInbox
     plan: FetchPlan
     until: float
     clean: bool = True
-    """Whether nothing more can come on the inbox afterwards."""
+    """Whether nothing more can arrive on the inbox after the fetch."""
 
     _got: MessageBatch = field(default_factory=MessageBatch)
     _size: int = 0
@@ -89,7 +89,7 @@ class Fetch:
     _backoff: Backoff = field(default_factory=Backoff)
 
     def run(self) -> MessageBatch:
-        """Returns the messages; raises what went wrong if there are none."""
+        """Returns the messages; raises the error that ended the fetch if there are none."""
         for msg in self.inbox.refresh():
             self._take(msg)
         while not self._over and len(self._got) < self.plan.batch:
@@ -108,7 +108,7 @@ class Fetch:
         return self._finish()
 
     def _take_more(self) -> None:
-        """Takes the messages that are here, without a look at the clock for each."""
+        """Takes the messages that have arrived, without a look at the clock for each."""
         while len(self._got) < self.plan.batch:
             item = self.inbox.receive(0.0)
             if isinstance(item, JetStreamMsg):
@@ -134,7 +134,7 @@ class Fetch:
         self.inbox.pull(self._request)
 
     def _wake(self) -> float:
-        """When to look around if nothing comes."""
+        """Returns the time of the next check, if nothing arrives before."""
         if self._request is None:
             pause = self._backoff.until
             return min(self.until, pause if self.inbox.connected else monotonic() + LOOK)
@@ -146,7 +146,7 @@ class Fetch:
         return wake
 
     def _look(self, now: float) -> None:
-        """Nothing has come in time."""
+        """Ends the fetch at its time; raises the alarm after too long a silence."""
         if now >= self.until and (self._request is None or now >= self.until + _SLACK):
             self._over = True
             self.clean = self.clean and self._request is None

@@ -62,8 +62,8 @@ class MsgMetadata:
 
 
 def parse_metadata(reply: str) -> MsgMetadata:
-    """The metadata in the reply subject of a delivered message. Raises NotJSMessageError where
-    there is none.
+    """Returns the metadata in the reply subject of a delivered message. Raises NotJSMessageError
+    where there is none.
 
     Tokens before `$JS.ACK` are skipped: the account of the client may have imported the subject
     under a prefix.
@@ -99,8 +99,8 @@ def parse_metadata(reply: str) -> MsgMetadata:
 
 
 def parse_sequences(reply: str) -> tuple[int, int]:
-    """Stream and consumer sequence alone, a third of the work of `parse_metadata`, for each message
-    of an ordered consumer. Raises NotJSMessageError."""
+    """Returns the stream sequence and the consumer sequence, faster than `parse_metadata`. Raises
+    NotJSMessageError."""
     tokens = reply.split(".")
     if len(tokens) == 9 and tokens[0] == "$JS" and tokens[1] == "ACK":
         stream_seq, consumer_seq = tokens[5], tokens[6]
@@ -135,7 +135,8 @@ class JetStreamMsg(Msg):
 
     @property
     def metadata(self) -> MsgMetadata:
-        """Where it comes from. Raises NotJSMessageError where the reply subject does not say."""
+        """The origin of the message. Raises NotJSMessageError if the reply subject does not tell
+        it."""
         return parse_metadata(self.reply)
 
     @property
@@ -148,15 +149,15 @@ class JetStreamMsg(Msg):
 
     @property
     def settled(self) -> bool:
-        """Whether it was acknowledged, in whatever way."""
+        """Whether it was acknowledged with `ack`, `ack_sync`, `nak` or `term`."""
         return not hasattr(self, "_unsettled")
 
     def ack(self) -> None:
-        """Tells the server that the message is done with."""
+        """Tells the server that the message is handled."""
         self._send(b"+ACK")
 
     def ack_sync(self, timeout: float | None | Default = DEFAULT) -> None:
-        """As `ack`, and returns when the server has received it.
+        """Does as `ack`, and returns when the server confirms it.
 
         Raises RequestTimeoutError after `timeout` seconds (that of the connection's requests unless
         given), NoRespondersError where the consumer is gone. The server confirms what it receives,
@@ -176,14 +177,14 @@ class JetStreamMsg(Msg):
             self._send(b'-NAK {"delay": %d}' % round(delay * 1e9))
 
     def term(self, reason: str = "") -> None:
-        """Says that the message can never be handled: it is not delivered again. `reason` goes into
-        the advisory that the server publishes (2.10.4 and later)."""
+        """Tells the server never to deliver the message again, because it cannot be handled.
+        `reason` is part of the advisory that the server publishes (2.10.4 and later)."""
         check_text(reason=reason)
         self._send(b"+TERM " + to_wire(reason) if reason else b"+TERM")
 
     def in_progress(self) -> None:
-        """Says that the message is still worked on: `ack_wait` begins anew. May be called any
-        number of times before the message is settled."""
+        """Tells the server that the message is still being handled: `ack_wait` begins again. May be
+        called any number of times before the message is settled."""
         reply = self._ack_subject()
         if self.settled:
             raise MsgAlreadyAckdError(reply)

@@ -1,11 +1,11 @@
-"""`Messages`: a reader of a pull consumer that keeps itself supplied, for any number of threads.
+"""`Messages`: an endless reader of a pull consumer, for any number of threads.
 
-It asks for more messages before those at hand are used up, notices when the consumer falls silent,
-and goes on after a lost connection, a change of leader or a server that is stopped: then all
-requests are void, and it sends a new one (ADR-37, nats.go `jetstream/pull.go`). Requests that fail
-at once are repeated with growing pauses.
+It requests more messages before it runs dry, and notices when the consumer falls silent. A lost
+connection, a change of leader and a server that stops make all requests void; the reader then sends
+a new one (ADR-37, nats.go `jetstream/pull.go`). It repeats requests that fail at once with growing
+pauses.
 
-All of it happens in the calls that take messages: while nobody takes any, nothing is asked for.
+All of this happens in the calls that take messages: nothing is requested while no thread takes any.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from .pull_inbox import PullInbox, PullSource
 __all__ = ["ALARM", "LOOK", "Backoff", "Messages", "OnError", "is_soon", "report"]
 
 OnError = Callable[[Error], object]
-"""Called with each trouble that a reader gets over; on the thread that takes messages."""
+"""Called with each error that a reader recovers from, by the thread that takes messages."""
 
-_LONG = 3600.0  # seconds of one wait, where nothing limits it
-LOOK = 0.25  # seconds between looks for a connection, where there was none in the beginning
-ALARM = 2  # heartbeats that may be missing (nats.go)
+_LONG = 3600.0  # seconds that one wait takes at most
+LOOK = 0.25  # seconds between checks for a connection
+ALARM = 2  # intervals without a heartbeat that raise the alarm (nats.go)
 _SOON = frozenset({Meaning.END, Meaning.INTERRUPTED, Meaning.PIN_LOST, Meaning.TOO_LARGE})
 
 
 def is_soon(status: PullStatus) -> bool:
-    """Whether another request may work at once."""
+    """Returns whether another request may succeed at once."""
     return status.meaning in _SOON
 
 
 def report(error: Error, on_error: OnError | None) -> None:
-    """Tells of a trouble that is got over: the callback, or the log where there is none."""
+    """Passes `error`, which a reader recovers from, to the callback, or to the log without one."""
     if on_error:
         on_error(error)
     else:
@@ -56,19 +56,19 @@ class Backoff:
         self.until = 0.0
 
     def failed(self, now: float, soon: bool) -> None:
-        """A request has failed; `soon`: the next one may work at once."""
+        """Notes a request that failed; with `soon`, the next one may succeed at once."""
         self.failures += 1
         step = self.failures - (2 if soon else 1)
         self.until = now + min(0.25 * 2 ** min(step, 10), 10.0) if step >= 0 else 0.0
 
     def worked(self) -> None:
-        """The consumer is there."""
+        """Notes a sign of life: the next failure is the first one."""
         self.failures = 0
         self.until = 0.0
 
 
 class Messages:
-    """The messages of a pull consumer as they come: an iterator and a context manager.
+    """The messages of a pull consumer as they arrive: an iterator and a context manager.
 
     Any number of threads may take messages; each message goes to one of them. Made by
     `Consumer.messages`.
@@ -78,23 +78,22 @@ class Messages:
         self._source = source
         self._plan = plan
         self._on_error = on_error
-        self._lock = (
-            threading.RLock()
-        )  # guards all that changes below; never held while waiting or sending
+        # Guards all that changes below; not held while waiting, sending or calling `on_error`.
+        self._lock = threading.RLock()
         self._open = OpenPulls(plan)
         self._backoff = Backoff()
         self._heard = monotonic()
-        self._taken = 0  # messages; a change is a sign of life, without a look at the clock
+        self._taken = 0  # messages: a sign of life that needs no look at the clock
         self._error: Error | None = None
         self._stopping = False
         self._inbox = PullInbox(source)
         self._ask()
 
     def next(self, timeout: float | None = None) -> JetStreamMsg:
-        """The next message; waits for it up to `timeout` seconds, or as long as it takes.
+        """Returns the next message; waits up to `timeout` seconds for it, or for ever.
 
-        Raises NextMsgTimeoutError; ConsumerDeletedError; PullRefusedError where the consumer does
-        not take such requests; MessagesClosedError after `stop`, and after `drain` once nothing is
+        Raises NextMsgTimeoutError; ConsumerDeletedError; PullRefusedError if the consumer does not
+        accept the requests; MessagesClosedError after `stop`, and after `drain` when no message is
         left; ConnectionClosedError.
         """
         item = None if self._error else self._take(0.0)  # without a look at the clock
@@ -121,8 +120,8 @@ class Messages:
                 self._look(started)
 
     def _receive(self, started: float, until: float) -> JetStreamMsg | PullStatus | None:
-        """What comes next, or None when it is time to look around, at the time `until` at the
-        latest."""
+        """Returns what arrives next, or None at the time of the next check, which is at most
+        `until`."""
         now = monotonic()
         with self._lock:
             wake = min(until, now + _LONG)
@@ -156,12 +155,12 @@ class Messages:
             self._ask()
 
     def _ask(self) -> None:
-        """Asks for more, if it is time to."""
+        """Sends a request if the open ones are low, and a connection and the pauses allow it."""
         with self._lock:
             if self._stopping or not self._open.is_low or self._backoff.until > monotonic():
                 return
             if not self._inbox.connected:
-                return  # asked for when there is a connection again
+                return  # the end of the outage is a status, which leads here again
             self._backoff.until = 0.0
             if not self._open.msgs:
                 self._heard = monotonic()
@@ -196,7 +195,8 @@ class Messages:
         self._ask()
 
     def _look(self, started: float) -> None:
-        """A pause is over, or the consumer has been silent for too long."""
+        """Raises the alarm if the consumer has been silent for too long; sends a request that was
+        waiting for its time."""
         silence = ALARM * self._plan.beat
         with self._lock:
             now = monotonic()
@@ -204,7 +204,7 @@ class Messages:
                 self._open.msgs > 0
                 and not self._stopping
                 and now >= max(self._heard, started) + silence
-                and self._inbox.connected  # else it is no wonder
+                and self._inbox.connected  # without one, nothing can arrive
             )
             if silent:
                 self._heard = now
@@ -216,18 +216,18 @@ class Messages:
         self._ask()
 
     def _trouble(self, error: Error) -> None:
-        """Something is wrong that this reader gets over."""
+        """Reports an error that this reader recovers from."""
         report(error, self._on_error)
 
     def _check(self) -> None:
-        """Ends this where the consumer does not exist."""
+        """Ends the reader if the server says that the consumer does not exist."""
         try:
             self._source.check(self._plan.beat)
         except ConsumerDeletedError as error:
             self._fail(error)
 
     def _fail(self, error: Error) -> None:
-        """Ends this for all threads."""
+        """Ends the reader for all threads."""
         self._error = error
         self._stopping = True
         self._inbox.end()
@@ -235,26 +235,27 @@ class Messages:
 
     @property
     def error(self) -> Error | None:
-        """What has ended this, if anything has."""
+        """The error that ended the reader, or None."""
         return self._error
 
     @property
     def pending_msgs(self) -> int:
-        """Messages that were asked for and have not been taken."""
+        """The number of messages that are requested and not yet taken."""
         return self._open.msgs
 
     def stop(self) -> int:
-        """Ends it now. Returns the number of messages that had come and were not taken; those are
-        delivered again after the consumer's `ack_wait`. Threads that wait get
+        """Ends the reader now. Returns the number of messages that had arrived and were not taken;
+        they are delivered again after the consumer's `ack_wait`. Waiting threads get
         MessagesClosedError."""
         self._stopping = True
         return self._inbox.end()
 
     def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> int:
-        """Ends it so that what the server has sent can still be taken, after which iteration ends.
+        """Requests no more; messages that the server has sent can still be taken, and iteration
+        ends after them.
 
-        Returns the number of messages to take (and of statuses among them). Raises
-        DrainTimeoutError where the server does not confirm the end in `timeout` seconds.
+        Returns the number of messages to take, statuses among them included. `timeout` limits the
+        wait for the server, which confirms that no more will come.
         """
         self._stopping = True
         return self._inbox.drain(timeout)

@@ -1,9 +1,9 @@
-"""`OrderedMessages`: the messages of a stream in order, each once, whatever happens on the way.
+"""`OrderedMessages`: the messages of a stream in order, each exactly once.
 
-It reads a consumer of its own that needs no acknowledgements. Whenever something may be missing (a
-gap in the consumer's sequence, a missed heartbeat, a lost connection, another leader, the consumer
-deleted) it makes a new consumer, which begins after the last message that was taken (ADR-17;
-nats.go `jetstream/ordered.go`).
+It reads a consumer of its own without acknowledgements. Whenever a message may be missing (after a
+gap in the consumer's sequence, a missed heartbeat, a lost connection, a change of leader, or when
+the consumer was deleted) it creates a new consumer, which begins after the last message that was
+taken (ADR-17; nats.go `jetstream/ordered.go`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .pull_inbox import PullInbox, PullSource
 
 __all__ = ["Made", "OrderedMessages"]
 
-_CREATING = 5.0  # seconds for the server to make a consumer
+_CREATING = 5.0  # seconds that the server has to create a consumer
 _RETRIED = (
     RequestTimeoutError,
     NoRespondersError,
@@ -48,12 +48,12 @@ _RETRIED = (
     InsufficientResourcesError,
     JetStreamNotEnabledError,
 )
-"""Why a consumer cannot be made now, but may be in a while (nats.go)."""
+"""Errors after which the consumer is created again in a while (nats.go)."""
 
 
 class Made(NamedTuple):
-    """A consumer that was made. `before` is the stream sequence it begins after; None where that is
-    not one place in the stream. `num_pending` messages were to come then."""
+    """A consumer that was created. It begins after the stream sequence `before`, which is None if
+    it begins at several places; `num_pending` messages matched when it was created."""
 
     source: PullSource
     before: int | None
@@ -61,8 +61,8 @@ class Made(NamedTuple):
 
 
 Make = Callable[["int | None", float], Made]
-"""Makes a consumer that begins at a stream sequence, or where it is configured to; in at most so
-many seconds."""
+"""Creates a consumer that begins at a stream sequence, or with None where its configuration says;
+the second argument is the timeout in seconds."""
 
 
 class OrderedMessages:
@@ -97,16 +97,16 @@ class OrderedMessages:
         self._stopping = threading.Event()
         self._draining = False
         self.num_pending = 0
-        """Messages that were to come when the first consumer was made."""
+        """The number of matching messages when the first consumer was created."""
 
         self._begin(monotonic() + _CREATING)
 
     def next(self, timeout: float | None = None) -> JetStreamMsg:
-        """The next message; waits for it up to `timeout` seconds, or as long as it takes.
+        """Returns the next message; waits up to `timeout` seconds for it, or for ever.
 
-        Raises NextMsgTimeoutError; StreamNotFoundError and what else the server refuses a consumer
-        with; MessagesClosedError after `stop`; ConcurrentReadError while another thread waits;
-        ConnectionClosedError.
+        Raises NextMsgTimeoutError; StreamNotFoundError, and other errors of a consumer that cannot
+        be created; MessagesClosedError after `stop`; ConcurrentReadError while another thread
+        waits; ConnectionClosedError.
         """
         if not self._reading.acquire(blocking=False):
             raise ConcurrentReadError(self._stream, self._name)
@@ -126,10 +126,10 @@ class OrderedMessages:
             self._reading.release()
 
     def _step(self, started: float, until: float) -> JetStreamMsg | None:
-        """The next message in order; None if there was something else, or nothing until it is time
-        to look."""
+        """Returns the next message in order; None if something else arrived, or nothing until the
+        next check."""
         inbox = self._inbox
-        if self._stopping.is_set():
+        if self._stopping.is_set() or (self._draining and inbox is None):
             raise MessagesClosedError(self._stream, "")
         if inbox is None:
             if self._wait_for_turn(until):
@@ -147,7 +147,8 @@ class OrderedMessages:
         return msg
 
     def _take(self, wait: float) -> JetStreamMsg | None:
-        """The next message in order, if it comes within `wait` seconds; acts on what else comes."""
+        """Returns the next message in order if it arrives within `wait` seconds; acts on
+        statuses."""
         inbox = self._inbox
         if inbox is None:
             return None
@@ -162,7 +163,7 @@ class OrderedMessages:
         return None
 
     def _admit(self, msg: JetStreamMsg) -> JetStreamMsg | None:
-        """The message, if it is the next one."""
+        """Returns the message if it is the next one in order; else replaces the consumer."""
         stream_seq, consumer_seq = parse_sequences(msg.reply)
         if consumer_seq != self._expected:
             self._reset(SequenceGapError(self._stream, self._name, self._expected, consumer_seq))
@@ -206,8 +207,7 @@ class OrderedMessages:
                 self._reset(status.error)
 
     def _reset(self, error: Error | None) -> None:
-        """Gives the consumer up: messages of it that have not been taken come again from the next
-        one."""
+        """Gives the consumer up. The next one delivers again the messages that were not taken."""
         if error:
             report(error, self._on_error)
         self._close()
@@ -217,7 +217,7 @@ class OrderedMessages:
         inbox, self._inbox = self._inbox, None
         if inbox:
             inbox.abandon()
-            with suppress(Error):  # it can only be tidy where there is a connection
+            with suppress(Error):  # without a connection; the server removes it in the end
                 self._delete(self._name)
 
     @property
@@ -225,14 +225,16 @@ class OrderedMessages:
         return self._source.consumer if self._source else ""
 
     def _wait_for_turn(self, until: float) -> bool:
-        """Waits for the pause between attempts to end; whether it has at the time `until`."""
+        """Waits until the pause between attempts is over; returns whether it is at the time
+        `until`."""
         pause = min(self._backoff.until, until) - monotonic()
         if pause > 0:
             self._stopping.wait(pause)
         return self._backoff.until <= monotonic()
 
     def _begin(self, until: float) -> None:
-        """Makes the next consumer, and asks it for messages; later, if it cannot be made now."""
+        """Creates the next consumer and requests messages from it; sets a pause if it cannot be
+        created now."""
         start = None if self._last is None else self._last + 1
         try:
             made = self._make(start, min(_CREATING, max(0.1, until - monotonic())))
@@ -261,8 +263,8 @@ class OrderedMessages:
             self._inbox.pull(self._open.ask())
 
     def stop(self) -> int:
-        """Ends it now. Returns the number of messages that had come and were not taken: a reader
-        that begins after the last one gets them."""
+        """Ends the reader now. Returns the number of messages that had arrived and were not taken;
+        the next reader of the same OrderedConsumer gets them."""
         self._stopping.set()
         inbox, self._inbox = self._inbox, None
         if inbox is None:
@@ -273,18 +275,19 @@ class OrderedMessages:
         return left
 
     def drain(self, timeout: float | None = DRAIN_TIMEOUT) -> int:
-        """Ends it so that what the server has sent can still be taken, after which iteration ends.
+        """Requests no more; messages that the server has sent can still be taken, and iteration
+        ends after them.
 
-        Returns the number of messages to take (and of statuses among them). Raises
-        DrainTimeoutError where the server does not confirm the end in `timeout` seconds.
+        Returns the number of messages to take, statuses among them included. `timeout` limits the
+        wait for the server, which confirms that no more will come.
         """
         self._draining = True
         inbox = self._inbox
         return inbox.drain(timeout) if inbox else 0
 
     def restart(self) -> None:
-        """Gives the consumer up: the next call makes another one, which begins after the last message
-        that was taken. For the thread that takes messages."""
+        """Gives the consumer up: the next call makes another one, which begins after the last
+        message that was taken. For the thread that takes messages."""
         self._reset(None)
 
     @property
@@ -299,8 +302,8 @@ class OrderedMessages:
 
     @property
     def last_seq(self) -> int | None:
-        """The stream sequence of the last message that was taken, or of the one before the first;
-        None where that is not one place in the stream."""
+        """The stream sequence of the last message that was taken; before the first one, of the
+        message before it, or None if the reader begins at several places."""
         return self._last
 
     def __iter__(self) -> OrderedMessages:

@@ -1,4 +1,4 @@
-"""`PullInbox`: the subscription on which one reader of a pull consumer gets messages and statuses.
+"""`PullInbox`: the subscription that brings messages and statuses to one reader of a pull consumer.
 
 The server delivers a message under the subject it was stored with, so that nothing in it tells the
 request it answers: each reader has an inbox of its own. A lost connection takes all pull requests
@@ -21,7 +21,7 @@ _RECONNECTED = PullStatus(Meaning.INTERRUPTED)
 
 
 class Pin:
-    """The id that the server gave the client which has the messages of a priority group; all
+    """The pin id of a priority group: the server gives it to the client that gets the messages. All
     readers of one `Consumer` share it."""
 
     __slots__ = ("id",)
@@ -31,8 +31,8 @@ class Pin:
 
 
 class PullSource(NamedTuple):
-    """The consumer to pull from. `check` asks the server whether it exists, in at most so many
-    seconds: returns None if so, or if there is no answer, else raises ConsumerDeletedError."""
+    """The consumer to pull from. `check(timeout)` raises ConsumerDeletedError if the server says
+    that it does not exist."""
 
     core: Core
     stream: str
@@ -44,7 +44,7 @@ class PullSource(NamedTuple):
 
 
 class Outage(Exception):
-    """The connection is lost, or there again; carries the error, or None."""
+    """The connection is lost, with an `error`, or there again, with None."""
 
     def __init__(self, error: Error | None) -> None:
         self.error = error
@@ -78,8 +78,8 @@ class PullInbox:
 
     @property
     def connected(self) -> bool:
-        """Whether a request may be sent: one that waits for a connection might be sent a second
-        time."""
+        """Whether to send requests now. During an outage they would be kept, and sent together with
+        those that follow it."""
         if self._began_away:
             self._began_away = not self._is_connected()
         return not (self._away or self._began_away)
@@ -88,8 +88,8 @@ class PullInbox:
         return self._core.status.value == "connected"
 
     def receive(self, timeout: float) -> JetStreamMsg | PullStatus | None:
-        """The next message or status, or None after `timeout` seconds. Raises what
-        `Subscription.next_msg` does."""
+        """Returns the next message or status, or None after `timeout` seconds. Raises the errors of
+        `Subscription.next_msg`."""
         try:
             msg = self._next_msg(timeout)
         except NextMsgTimeoutError:
@@ -105,7 +105,8 @@ class PullInbox:
         return self._make(msg, self._core)
 
     def end(self) -> int:
-        """Ends it; returns the number of messages that had come and nobody took."""
+        """Ends the subscription; returns the number of messages that had arrived and nobody
+        took."""
         left = 0
         before = self._sub.dropped
         while self._sub.pending_msgs and not self._sub.closed:
@@ -114,18 +115,18 @@ class PullInbox:
         return left + self._sub.dropped - before
 
     def drain(self, timeout: float | None) -> int:
-        """Ends it once everything that the server has sent is here; the number of messages and
-        statuses to take."""
+        """Ends the subscription after everything that the server has sent; returns the number of
+        messages and statuses to take."""
         self._sub.drain(timeout)
         return self._sub.pending_msgs
 
     def abandon(self) -> None:
-        """Ends it, and drops what is pending: nobody refers to its reader any more."""
+        """Ends the subscription and drops pending messages."""
         self._sub.unsubscribe()
 
     def refresh(self) -> list[JetStreamMsg]:
-        """Before it is used again: returns messages that have come all the same, and forgets past
-        outages."""
+        """Prepares the inbox for another request: forgets past outages, and returns messages that
+        arrived late."""
         found: list[JetStreamMsg] = []
         while (item := self.receive(0.0)) is not None:
             if isinstance(item, JetStreamMsg):
@@ -134,7 +135,7 @@ class PullInbox:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the subscription has ended."""
         return self._sub.closed
 
     @property

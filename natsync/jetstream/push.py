@@ -65,7 +65,7 @@ class PushMessages:
         )
 
     def next(self, timeout: float | None = None) -> JetStreamMsg:
-        """The next message; waits for it up to `timeout` seconds, or as long as it takes.
+        """Returns the next message; waits up to `timeout` seconds for it, or for ever.
 
         Raises NextMsgTimeoutError; ConsumerDeletedError; MessagesClosedError after `stop`, and
         after `drain` once nothing is left; ConnectionClosedError.
@@ -83,8 +83,8 @@ class PushMessages:
                 raise NextMsgTimeoutError(self._sub.subject, timeout or 0.0)
 
     def _step(self, until: float) -> JetStreamMsg | None:
-        """The next message; None if there was something else, or nothing until it is time to
-        look."""
+        """Returns the next message; None if something else arrived, or nothing until the next
+        check."""
         if self._error:
             raise fresh(self._error)
         now = monotonic()
@@ -110,7 +110,7 @@ class PushMessages:
         return found
 
     def _is_status(self, msg: Msg) -> bool:
-        """Whether it is a heartbeat or a request for flow control; acts on it."""
+        """Acts on a heartbeat or a request for flow control; returns whether `msg` is one."""
         try:
             if msg.status != 100:
                 return False
@@ -130,7 +130,7 @@ class PushMessages:
         return True
 
     def _answer(self, subject: str) -> None:
-        """Lets the server send on; the same request comes with each heartbeat until it is
+        """Allows the server to send more. Each heartbeat repeats the request until it is
         answered."""
         if subject != self._answered:
             self._answered = subject
@@ -145,7 +145,7 @@ class PushMessages:
             report(gap, self._on_error)
 
     def _be_alarmed(self, silence: float) -> None:
-        """Not even heartbeats come."""
+        """Reports missing heartbeats, and ends the reader if the consumer does not exist."""
         source = self._source
         report(NoHeartbeatError(source.stream, source.consumer, silence), self._on_error)
         try:
@@ -157,7 +157,7 @@ class PushMessages:
 
     @property
     def error(self) -> Error | None:
-        """What has ended this, if anything has."""
+        """The error that ended the reader, or None."""
         return self._error
 
     def stop(self) -> int:
@@ -216,12 +216,12 @@ class PushConsumer:
 
     @property
     def cached_info(self) -> ConsumerInfo:
-        """What the server said of it last; asks nobody."""
+        """The `ConsumerInfo` that the server sent last."""
         return self._info
 
     def messages(self, *, on_error: OnError | None = None) -> PushMessages:
-        """An iterator over the messages as they come, without end. `on_error` is called with each
-        trouble that it gets over; they are logged without it."""
+        """Returns an endless iterator over the messages. `on_error` is called with each error that
+        it recovers from; without it they are logged."""
         check_call(on_error=on_error)
         return PushMessages(self._source, self._info, on_error)
 

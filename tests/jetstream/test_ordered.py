@@ -219,3 +219,13 @@ def test_a_dropped_reader_leaves_nothing(
     del _
     js_client.flush()
     assert list(stream.consumer_names()) == []
+
+
+def test_a_gap_while_it_is_drained_ends_it(js: JetStream, stream_name: str) -> None:
+    filled(js, stream_name, 10)
+    errors = Errors()
+    with js.ordered_consumer(stream_name).messages(max_msgs=2, on_error=errors) as messages:
+        assert numbers(messages, 1) == [0]
+        messages.drain()
+        messages.restart()
+        assert numbers(messages) == []
