@@ -26,12 +26,13 @@ FRAMES = [
     "snap96.pcap",
 ]
 
-# The start of a session's id, and where it is: one with requests, one with holes, one between servers.
+# The start of a session's id, and where it is: with requests, with holes, between servers, JetStream.
 CONVERSATIONS = [
     ("7294", "core-2.15.1.pcap"),
     ("ad29", "core-2.15.1.pcap"),
     ("cb76", "snap96.pcap"),
     ("8646", "midstream.pcap"),
+    ("ad54", "jetstream-2.15.1.pcap"),
 ]
 
 JETSTREAM = ["api", "publishes", "deliveries", "pulls", "streams", "consumers"]

@@ -7,7 +7,7 @@ in between.
                 two teapots
 
 `>` marks the originator, who opened the TCP connection, `<` the responder; times are seconds since its
-first packet.
+first packet. A line `= ACK ORDERS/worker 42` says what a frame means above NATS.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from ..application.decoded_line import decoded
 from ..declaration import ARROWS
 from ..number_formats import duration_text, time_text
 from ..output.terminal import painted
@@ -59,7 +60,9 @@ class Conversation:
         return f"{self._time(frame.ts_ns)}  {self._painted(line, style)}\n{body}"
 
     def _body(self, frame: FrameRecord) -> Iterator[str]:
-        """The lines below a frame: JSON, headers, payload."""
+        """The lines below a frame: what it says above NATS, JSON, headers, payload."""
+        if meaning := decoded(frame):
+            yield printable(f"= {meaning}")
         if frame.json is not None:
             yield from map(printable, _pretty(frame.json))
         for name, values in (frame.headers or {}).items():

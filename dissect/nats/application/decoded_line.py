@@ -1,0 +1,31 @@
+"""One frame of a layer above NATS in a few words, from the frame alone: `ACK ORDERS/worker 42`."""
+
+from __future__ import annotations
+
+from ..records import FrameRecord
+from .deliveries import ack_of
+from .jetstream_subjects import ACK, NEXT, ack_subject, api_subject, purpose
+
+_PUBLISHED = frozenset({"PUB", "HPUB", "RMSG", "LMSG", "HMSG"})
+_MESSAGES = _PUBLISHED | {"MSG"}
+
+
+def decoded(frame: FrameRecord) -> str:
+    """What the frame says above NATS; empty where its subject and reply say nothing. The kind of an ack is
+    in its payload: without it, an ack with a payload is just an ack."""
+    subject = frame.subject or ""
+    if frame.op not in _MESSAGES:
+        return ""
+    if frame.reply and (said := ack_subject(frame.reply)):
+        again = f", attempt {said.delivered}" if said.delivered > 1 else ""
+        place = f"{said.stream}/{said.consumer} {said.stream_seq}"
+        return f"delivery {place}{again}, {said.pending} pending"
+    if frame.op != "MSG" and subject.startswith(ACK) and (said := ack_subject(subject)):
+        kind = ack_of((frame.payload or "").encode("utf-8", "replace")) or "ack"
+        return f"{kind.upper()} {said.stream}/{said.consumer} {said.stream_seq}"
+    asked = api_subject(subject) if subject.startswith("$JS.") else None
+    if asked:
+        name = "/".join(filter(None, (asked.stream, asked.consumer)))
+        domain = f" in domain {asked.domain}" if asked.domain else ""
+        return f"{'PULL' if asked.api == NEXT else asked.api} {name}".rstrip() + domain
+    return purpose(subject)
