@@ -110,7 +110,7 @@ class Requests:
         The thread that reads the reply from the network calls `read`, which must not wait; an exception
         that it raises becomes that of the future. It also gets the status 503 without a payload that a
         server sends if nobody listens. Before a future fails, that thread asks `rescue(future, error)`;
-        where it returns true, the request leaves the window, and `future.finish` ends the future later.
+        where it returns true, the request leaves the window, and its `finish` ends the future later.
         """
         check_count(most=most)
         check_call(read=read)
@@ -118,7 +118,7 @@ class Requests:
             raise OptionError("most", "must be at least 1")
         connection = self._connection
         mux = connection.reply_mux()
-        window: RequestWindow[_T] = RequestWindow(most, connection.drive)
+        window: RequestWindow[_T] = RequestWindow(most, connection.drive, connection.wake)
         future_of = mux.future_of(
             lambda subject, frame: read(subject, ReceivedMsg(frame, self._host.publish)),
             connection.dispatcher.post,

@@ -40,7 +40,7 @@ class FutureContext(Generic[_T]):
     `read` makes the result of a reply, or raises the error to end with. `post` runs a call on the callback
     thread, `give_up` cancels a request. `left` is called with the token by the thread that ends a request.
     `rescue` is asked before a future fails with an error; where it returns true, the future stays open, and
-    `finish` ends it later.
+    `RequestWindow.finish` ends it later.
     """
 
     __slots__ = ("read", "drive", "post", "give_up", "left", "rescue")

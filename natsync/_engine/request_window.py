@@ -17,6 +17,8 @@ from .waiter import Drive, Turns, deadline_after
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from .futures import ReplyFuture
+
 __all__ = ["Ask", "RequestWindow"]
 
 _T = TypeVar("_T")
@@ -41,9 +43,10 @@ class RequestWindow(Generic[_T]):
     Made by `Client.open_window`.
     """
 
-    def __init__(self, most: int, drive: Drive) -> None:
+    def __init__(self, most: int, drive: Drive, wake: Callable[[], object]) -> None:
         self.most = most
         self._drive = drive
+        self._wake = wake
         self._open: dict[bytes, None] = {}  # tokens, in single operations, which are atomic
         self._turns = Turns()
         self._ask: Ask[_T] | None = None
@@ -83,6 +86,11 @@ class RequestWindow(Generic[_T]):
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until no request is in flight; returns whether that is so within `timeout` seconds."""
         return self._wait(self._is_empty, wait_time(timeout))
+
+    def finish(self, future: ReplyFuture[_T], outcome: _T | Exception) -> None:
+        """Ends a future that was rescued, on any thread; wakes the one that may drive, waiting for it."""
+        future.finish(outcome)
+        self._wake()
 
     def entered(self, token: bytes) -> None:
         """A request is about to be sent."""

@@ -133,7 +133,8 @@ class PublishWindow:
         """Sees to it that the message is published again, unless that is in vain."""
         if not isinstance(error, _RETRIED) or monotonic() + RETRY_WAIT >= message.until:
             if isinstance(error, RequestTimeoutError):
-                future.finish(RequestTimeoutError(message.subject, message.seconds, error.outage))
+                late = RequestTimeoutError(message.subject, message.seconds, error.outage)
+                self._finish(future, late)
                 return True
             return False
         if isinstance(error, RequestTimeoutError):
@@ -153,7 +154,8 @@ class PublishWindow:
             self._finish(future, error)
 
     def _finish(self, future: ReplyFuture[PubAck], outcome: PubAck | Exception) -> None:
-        future.finish(outcome)
+        assert self._identified
+        self._identified.finish(future, outcome)
         self._rescued.pop(future, None)
 
     def _send_again(self, future: ReplyFuture[PubAck], message: _Identified) -> None:

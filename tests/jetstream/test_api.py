@@ -103,6 +103,13 @@ def test_how_long_a_call_waits(js_client: natsync.Client) -> None:
         API(js_client, None, None, "3")  # type: ignore[arg-type]  # on purpose
 
 
+def test_a_pause_ends_with_the_connection(api: API, js_client: natsync.Client) -> None:
+    api.pause(0.01)
+    js_client.reconnect()  # lost at once, or while it waits
+    api.pause(10)
+    assert js_client.wait_connected(10)
+
+
 def test_silence_is_a_timeout(api: API) -> None:
     with api.core.subscribe("fake.>"):
         with pytest.raises(natsync.RequestTimeoutError, match=r"fake\.INFO within 0\.01 s"):

@@ -6,6 +6,7 @@ import os
 import threading
 from concurrent.futures import wait
 from signal import SIGKILL
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from natsync.jetstream import (
     NoStreamResponseError,
     PubAck,
     PublishOptions,
+    StoreFailedError,
     StreamConfig,
     TooManyStalledMsgsError,
     WrongLastSequenceError,
@@ -149,6 +151,54 @@ def test_a_lost_connection_fails_messages_without_an_id_and_repeats_the_others(
             assert js.wait_all(20)
         assert len({future.result(0).seq for future in futures}) == 100
         assert js.stream(stream_name).info().state.messages == 100
+
+
+@pytest.mark.parametrize(
+    "error", [NoStreamResponseError("a"), StoreFailedError(503, 10077, "full")]
+)
+def test_a_failure_before_the_call_returns_is_seen_to(
+    js: JetStream,
+    js_client: natsync.Client,
+    stream_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    error: natsync.Error,
+) -> None:
+    """The thread that reads may be faster than the one that publishes."""
+    opened = js_client.open_window
+
+    def open_window(most: int, read: Any, rescue: Any = None) -> Any:
+        window = opened(most, read, rescue)
+        if rescue:
+            request = window.request
+
+            def request_that_fails(subject: str, data: bytes, **options: Any) -> Any:
+                future = request("silent." + subject, data, **options)
+                assert rescue(future, error)
+                return future
+
+            monkeypatch.setattr(window, "request", request_that_fails)
+        return window
+
+    monkeypatch.setattr(js_client, "open_window", open_window)
+    js.create_stream(StreamConfig(stream_name))
+    with js_client.subscribe("silent.>"):
+        future = js.publish_async(stream_name, msg_id="1")
+        if isinstance(error, StoreFailedError):
+            with pytest.raises(StoreFailedError):
+                future.result(5)
+        else:
+            assert future.result(5).seq == 1
+
+
+def test_messages_with_ids_that_are_too_late_are_not_pending(
+    js: JetStream, js_client: natsync.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("natsync.jetstream.publish_window.ATTEMPT", 0.01)
+    with js_client.subscribe("silent.late"):
+        future = js.publish_async("silent.late", msg_id="1", timeout=0.6)
+        with pytest.raises(natsync.RequestTimeoutError, match=r"within 0\.6 s"):
+            future.result(5)
+    assert js.wait_all(5) and js.publish_async_pending == 0
 
 
 def test_a_closed_client_ends_all(js_server: NatsServer, stream_name: str) -> None:
