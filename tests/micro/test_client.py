@@ -13,7 +13,7 @@ pytestmark = pytest.mark.server
 def test_instances_are_found_by_name_and_id(nc: natsync.Client) -> None:
     add_service(nc, "one", "1.0.0")
     first, second = add_service(nc, "two", "1.0.0"), add_service(nc, "two", "1.1.0")
-    client = ServiceClient(nc, stall=0.1)
+    client = ServiceClient(nc)
     assert sorted(ping.name for ping in client.ping()) == ["one", "two", "two"]
     assert {ping.version for ping in client.ping("two")} == {"1.0.0", "1.1.0"}
     (ping,) = client.ping("two", second.id)
@@ -35,7 +35,7 @@ def test_nobody_is_an_empty_list(nc: natsync.Client) -> None:
 def test_a_wrong_response_is_told_with_the_others(nc: natsync.Client) -> None:
     service = add_service(nc, "one", "1.0.0")
     nc.subscribe("$SRV.PING", handler=lambda msg: msg.respond(b"pong"))
-    client = ServiceClient(nc, stall=0.1)
+    client = ServiceClient(nc)
     with pytest.raises(InvalidResponseError, match="the response is no JSON") as caught:
         client.ping()
     assert caught.value.others == (ServicePing("one", service.id, "1.0.0"),)
