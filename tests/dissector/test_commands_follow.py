@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dissect.nats import Options, Payload
 from dissect.nats.commands.follow import Conversation
-from dissect.nats.commands.session_detail import Heading, moments
+from dissect.nats.commands.session_detail import Heading, timeline_entries
 from dissect.nats.records import AnomalyRecord, FrameRecord
 
 from tests.dissector.test_output_json_lines import record
@@ -99,7 +99,7 @@ def test_errors_stand_out_on_a_terminal() -> None:
 
 def test_a_whole_conversation() -> None:
     conversation = Conversation(False, False)
-    told = moments([CORE], "7294", Options(payload=Payload.TEXT))
+    told = timeline_entries([CORE], "7294", Options(payload=Payload.TEXT))
     text = "".join(map(conversation.text, told))
     assert text.startswith("client session 729480e87f22a93d: 127.0.0.1:33734 > 127.0.0.1:4222\n")
     for line in ("> CONNECT\n", "Station: north\n", "              sunny\n", "fin by originator"):

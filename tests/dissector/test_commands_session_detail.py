@@ -1,4 +1,4 @@
-"""One session: its moments in order, what is odd in its place, and ids that are not clear."""
+"""One session: its timeline_entries in order, what is odd in its place, and ids that are not clear."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 from dissect.nats import Options, anomalies, frames, sessions
 from dissect.nats.commands.session_detail import (
     Heading,
-    Moment,
+    TimelineEntry,
     Unclear,
     is_whole,
-    moments,
     only,
     session_story,
+    timeline_entries,
 )
 from dissect.nats.records import AnomalyRecord, FrameRecord, SessionRecord
 
@@ -24,8 +24,8 @@ CORE = str(CAPTURES / "core-2.15.1.pcap")
 SNAP = str(CAPTURES / "snap96.pcap")
 
 
-def told(path: str, start: str) -> list[Moment]:
-    return list(moments([path], start, Options()))
+def told(path: str, start: str) -> list[TimelineEntry]:
+    return list(timeline_entries([path], start, Options()))
 
 
 def test_a_session_from_its_heading_to_its_row() -> None:
@@ -35,7 +35,7 @@ def test_a_session_from_its_heading_to_its_row() -> None:
     assert heading == Heading(row.session, row.kind, *ends, row.first_ns)
     assert last == row
     own = [frame for frame in frames([CORE]) if frame.session == row.session]
-    assert [moment for moment in middle if isinstance(moment, FrameRecord)] == own
+    assert [entry for entry in middle if isinstance(entry, FrameRecord)] == own
 
 
 @pytest.mark.parametrize("name", ["snap96.pcap", "damaged-loss-reorder.pcap", "midstream.pcap"])
@@ -45,13 +45,13 @@ def test_what_is_missing_is_told_once_and_in_its_place(name: str) -> None:
     for session in {row.session for row in odd}:
         passed = {"originator": (0, 0), "responder": (0, 0)}
         found = []
-        for moment in told(path, session):
-            if isinstance(moment, AnomalyRecord):
-                found.append(moment)
-                offset, ts_ns = passed[moment.sender]
-                assert moment.offset >= offset or moment.ts_ns >= ts_ns  # found out late
-            elif isinstance(moment, FrameRecord):
-                passed[moment.sender] = moment.offset, moment.ts_ns
+        for entry in told(path, session):
+            if isinstance(entry, AnomalyRecord):
+                found.append(entry)
+                offset, ts_ns = passed[entry.sender]
+                assert entry.offset >= offset or entry.ts_ns >= ts_ns  # found out late
+            elif isinstance(entry, FrameRecord):
+                passed[entry.sender] = entry.offset, entry.ts_ns
         own = [row for row in odd if row.session == session]
         assert sorted(map(str, found)) == sorted(map(str, own))
 
@@ -60,11 +60,11 @@ def test_a_story_tells_what_matters() -> None:
     row = max(sessions([CORE]), key=lambda row: row.subscriptions)
     story, timeline = session_story([CORE], row.session, Options())
     assert story == row
-    ops = {moment.op for moment in timeline if isinstance(moment, FrameRecord)}
+    ops = {entry.op for entry in timeline if isinstance(entry, FrameRecord)}
     assert {"INFO", "CONNECT", "SUB"} <= ops and "MSG" not in ops
     (snapped,) = (row for row in sessions([SNAP]) if row.session.startswith("cb76"))
     _, timeline = session_story([SNAP], snapped.session, Options())
-    assert {moment.anomaly for moment in timeline if isinstance(moment, AnomalyRecord)}
+    assert {entry.anomaly for entry in timeline if isinstance(entry, AnomalyRecord)}
 
 
 def test_an_id_that_is_not_clear() -> None:

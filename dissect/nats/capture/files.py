@@ -52,7 +52,7 @@ def size_and_mtime(path: str) -> tuple[int, int]:
     """The size of a file in bytes and when it changed (ns). CaptureError if there is none, or if it is
     anything else than a file."""
     if is_uri(path):
-        return _told_elsewhere(path)
+        return _stat_elsewhere(path)
     try:
         found = os.stat(path)
     except FileNotFoundError as error:
@@ -126,7 +126,7 @@ def elsewhere(path: str) -> tuple[fs.FileSystem, str]:
     return system, str(name)
 
 
-def _told_elsewhere(path: str) -> tuple[int, int]:
+def _stat_elsewhere(path: str) -> tuple[int, int]:
     system, name = elsewhere(path)
     from pyarrow import fs
 

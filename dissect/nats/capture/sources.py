@@ -1,6 +1,6 @@
 """Inputs as the user names them -> packets in one timeline.
 
-Formats are told by their first bytes, never by a file's name.
+Formats are detected by the first bytes, never by the file name.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ _PROGRESS = option(
     "--progress/--no-progress",
     group="Output",
     default=None,
-    help="A bar on stderr; by default where that is a terminal and the work is long.",
+    help="Show a progress bar on stderr; by default at a terminal, if the command takes long.",
 )
 _OUTPUT = (
     option(
@@ -204,7 +204,7 @@ DISSECTION = (
         metavar="N=KIND",
         multiple=True,
         callback=_hints,
-        help="What a port surely carries; repeatable.",
+        help="Set the kind of the connections on a port, if it cannot be detected. Repeatable.",
     ),
     option(
         "--no-redact",
@@ -231,7 +231,7 @@ LIMITS = (
         metavar="S",
         default=_STREAMS.patience_ns / 1e9,
         show_default=True,
-        help="How long bytes that were acknowledged but not captured are waited for.",
+        help="Seconds to wait for bytes that were acknowledged but not captured.",
     ),
     option(
         "--max-stream-bytes",
@@ -240,7 +240,7 @@ LIMITS = (
         metavar="BYTES",
         default=_STREAMS.held_bytes,
         show_default=True,
-        help="Bytes that wait behind a hole, in one direction of a connection.",
+        help="Bytes that may wait after a gap, in one direction of a connection.",
     ),
     option(
         "--max-held-bytes",
@@ -278,7 +278,7 @@ READING = (
         metavar="SIZE",
         default=None,
         callback=_size,
-        help="How much to read of what a compressed capture expands to: 8G, for example.  "
+        help="The bytes to read of a decompressed capture: 8G, for example.  "
         f"[default: {LARGEST_RATIO} times its size, at least {ALWAYS_EXPANDED >> 20} MiB]",
     ),
 )
@@ -308,7 +308,7 @@ def payload_option(default: str) -> Decorator:
         type=click.Choice([item.value for item in Payload]),
         default=default,
         show_default=True,
-        help="What to show of payloads.",
+        help="How to show payloads.",
     )
 
 

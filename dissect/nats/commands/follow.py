@@ -21,7 +21,7 @@ from ..number_formats import duration_text, time_text
 from ..output.terminal import painted
 from ..output.text_lines import frame_marks, frame_words
 from ..records import AnomalyRecord, FrameRecord, SessionRecord, printable
-from .session_detail import Heading, Moment
+from .session_detail import Heading, TimelineEntry
 
 _SHOWN = 1024  # characters of a payload
 _INDENT = " " * 14
@@ -38,19 +38,17 @@ class Conversation:
         self._full = full
         self._first_ns = 0
 
-    def text(self, moment: Moment) -> str:
+    def text(self, entry: TimelineEntry) -> str:
         """The lines of an entry."""
-        if isinstance(moment, Heading):
-            self._first_ns = moment.first_ns
-            line = (
-                f"{moment.kind} session {moment.session}: {moment.originator} > {moment.responder}"
-            )
-            return f"{self._painted(line, 'bold')}\nbegan {time_text(moment.first_ns)}\n\n"
-        if isinstance(moment, AnomalyRecord):
-            return self._oddity(moment)
-        if isinstance(moment, SessionRecord):
-            return f"\n{self._time(moment.last_ns)}  {_end(moment)}\n"
-        return self._frame(moment)
+        if isinstance(entry, Heading):
+            self._first_ns = entry.first_ns
+            line = f"{entry.kind} session {entry.session}: {entry.originator} > {entry.responder}"
+            return f"{self._painted(line, 'bold')}\nbegan {time_text(entry.first_ns)}\n\n"
+        if isinstance(entry, AnomalyRecord):
+            return self._oddity(entry)
+        if isinstance(entry, SessionRecord):
+            return f"\n{self._time(entry.last_ns)}  {_end(entry)}\n"
+        return self._frame(entry)
 
     def _frame(self, frame: FrameRecord) -> str:
         words = " ".join(map(printable, (*frame_words(frame), *frame_marks(frame))))

@@ -32,7 +32,7 @@ from .command_options import CommandOptions
 from .follow import Conversation
 from .info import Traffic, info_text, json_text, traffic
 from .rows import messages_of, renderer, rows_of, shared_rows
-from .session_detail import is_whole, moments, only, session_story
+from .session_detail import is_whole, only, session_story, timeline_entries
 from .signals import ends_input
 from .sorting import RenderedRow, SortOrder, sort_order, sorted_rows
 
@@ -205,13 +205,15 @@ def print_session(run: Command, start: str) -> None:
 def print_conversation(run: Command, start: str, full: bool) -> None:
     """Prints the conversation of the session whose id begins with `start`."""
     options, form = run.options, run.format
-    with closing(moments(options.captures, start, options.dissection, run.report)) as told:
+    with closing(
+        timeline_entries(options.captures, start, options.dissection, run.report)
+    ) as entries:
         if options.format == "text" and options.columns is None:
             text = Conversation(run.layout.terminal.colour, full).text
             form = OutputFormat(form.render, LineWriter)
-            chunks: Iterator[Chunk] = (Chunk([text(moment)]) for moment in told)
+            chunks: Iterator[Chunk] = (Chunk([text(entry)]) for entry in entries)
         else:
-            frames = (moment for moment in told if isinstance(moment, FrameRecord))
+            frames = (entry for entry in entries if isinstance(entry, FrameRecord))
             chunks = chunks_of(frames, form.render, options)
         print_chunks(run, form, _settled(chunks, start), silent=True)
 

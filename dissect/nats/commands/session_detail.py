@@ -53,7 +53,7 @@ class Heading(NamedTuple):
     first_ns: int
 
 
-Moment = Heading | FrameRecord | AnomalyRecord | SessionRecord
+TimelineEntry = Heading | FrameRecord | AnomalyRecord | SessionRecord
 """An entry in the timeline of a session; the first one is its heading, the last one its row."""
 
 
@@ -62,9 +62,9 @@ def is_whole(start: str) -> bool:
     return len(start) == _WHOLE_ID
 
 
-def moments(
+def timeline_entries(
     paths: Sequence[str], start: str, options: Options, report: CaptureReport | None = None
-) -> Generator[Moment, None, None]:
+) -> Generator[TimelineEntry, None, None]:
     """The session whose id begins with `start`. Raises Unclear, after the last packet, if there is none;
     or if there are several, and then entries already returned are void."""
     chosen = _Chosen(start)
@@ -89,21 +89,21 @@ def session_story(
     paths: Sequence[str], start: str, options: Options, report: CaptureReport | None = None
 ) -> tuple[SessionRecord, list[FrameRecord | AnomalyRecord]]:
     """The row of the session whose id begins with `start`, and at most 500 of its key frames and
-    anomalies: handshake, subscriptions, errors, losses. Raises Unclear as `moments`."""
+    anomalies: handshake, subscriptions, errors, losses. Raises Unclear as `timeline_entries`."""
     story: list[FrameRecord | AnomalyRecord] = []
-    for moment in moments(paths, start, options, report):
-        if isinstance(moment, SessionRecord):
-            row = moment
-        elif isinstance(moment, AnomalyRecord) or (
-            isinstance(moment, FrameRecord) and (moment.op in _STORY_OPS or moment.anomalies)
+    for entry in timeline_entries(paths, start, options, report):
+        if isinstance(entry, SessionRecord):
+            row = entry
+        elif isinstance(entry, AnomalyRecord) or (
+            isinstance(entry, FrameRecord) and (entry.op in _STORY_OPS or entry.anomalies)
         ):
-            story.append(moment)
+            story.append(entry)
             del story[_STORY_ROWS:]
     return row, story
 
 
 def only(rows: Iterable[SessionRecord], start: str) -> Iterator[SessionRecord]:
-    """The one row whose session id begins with `start`. Raises Unclear as `moments`."""
+    """The one row whose session id begins with `start`. Raises Unclear as `timeline_entries`."""
     ids: dict[str, None] = {}
     for row in rows:
         if row.session.startswith(start):
@@ -146,9 +146,9 @@ class _Place:
 
     def __init__(self) -> None:
         self._odd: dict[str, list[AnomalyRecord]] = {"originator": [], "responder": []}
-        self._last: list[Moment] = []
+        self._last: list[TimelineEntry] = []
 
-    def put(self, records: Iterable[Record]) -> Iterator[Moment]:
+    def put(self, records: Iterable[Record]) -> Iterator[TimelineEntry]:
         """Adds records in order; returns the entries that are due."""
         frames = []
         for record in records:
@@ -164,7 +164,7 @@ class _Place:
                 yield odd.pop(0)
             yield frame
 
-    def rest(self) -> Iterator[Moment]:
+    def rest(self) -> Iterator[TimelineEntry]:
         """Returns the remaining entries."""
         left = [record for odd in self._odd.values() for record in odd]
         yield from sorted(left, key=lambda record: record.ts_ns)

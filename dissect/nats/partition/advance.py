@@ -222,16 +222,16 @@ class Advance:
 
 def _are_alike(context: Context, skip: FrameRun) -> bool:
     """Whether both contexts parse the control lines of these operations in the same way."""
-    told, ops = skip.context, skip.ops - _FREE
+    summarized, ops = skip.context, skip.ops - _FREE
     if not ops:
         return True
-    if context.kind is Kind.GATEWAY and told.kind is Kind.ROUTE and not told.dedicated:
+    if context.kind is Kind.GATEWAY and summarized.kind is Kind.ROUTE and not summarized.dedicated:
         return ops <= _GATEWAY[context.sender]
     if context.kind in _EVEN:
-        context = replace(context, sender=told.sender)
+        context = replace(context, sender=summarized.sender)
     if "LS-" not in ops:  # all else is the same with and without
-        context = replace(context, lnocu=told.lnocu)
-    return context == told
+        context = replace(context, lnocu=summarized.lnocu)
+    return context == summarized
 
 
 def _moved(chunk: Chunk | Gap, base: int) -> Chunk:

@@ -352,8 +352,8 @@ class FlowSummaryBuilder:
             for frame in frames:
                 if isinstance(frame, (Pub, HPub)) and frame.reply:
                     self._ask(frame.reply)
-            told = batch if self.alone else lightened(batch)
-            self.steps.append((self.packet_index, FrameBatch(direction.number, told)))
+            kept = batch if self.alone else lightened(batch)
+            self.steps.append((self.packet_index, FrameBatch(direction.number, kept)))
 
     def _ask(self, reply: bytes) -> None:
         if len(self._asked) >= _ASKED:

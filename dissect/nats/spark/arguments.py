@@ -60,7 +60,7 @@ _TABLES = (
         group="Output",
         required=True,
         metavar="DIR",
-        help="The folder to write, one folder a table; what a job wrote there before is replaced.",
+        help="The output folder, with one folder per table; tables of an earlier job are replaced.",
     ),
     option(
         "--tables",
@@ -75,13 +75,13 @@ _TABLES = (
         "--progress/--no-progress",
         group="Output",
         default=None,
-        help="Show on stderr how far each stage is; by default where that is a terminal.",
+        help="Show the progress of each stage on stderr; by default at a terminal.",
     ),
     option(
         "--summary",
         group="Output",
         metavar="FILE",
-        help="Write what was done as JSON, too; - is standard output.",
+        help="Also write the summary as JSON; - is standard output.",
     ),
 )
 _SPARK = (
@@ -107,7 +107,7 @@ _SPARK = (
         default="128M",
         show_default=True,
         callback=_size,
-        help="About how much of a capture one task reads.",
+        help="The approximate size of the part of a capture that one task reads.",
     ),
 )
 
