@@ -17,10 +17,11 @@ from dissect.nats.records import AnomalyRecord, Record
 from dissect.nats.types import Direction
 from natsync.protocol import Kind
 
-from tests.support.conversations import CONNECT, INFO, NOTING
+from tests.support.conversations import CONNECT, INFO
 from tests.support.damage import drop, duplicate, pcap_bytes, read_pcap, start_at, swap
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Talk, pcap_file
+from tests.support.sums import closed
 
 TRUTH = json.loads((CAPTURES / "truth.json").read_text())
 WITNESSED = sorted(name for name, truth in TRUTH.items() if "connections" in truth)
@@ -226,20 +227,7 @@ def check_sums(path: Path) -> None:
         if not (talk.over and talk.is_nats):
             continue
         for way in Direction:
-            counts, stream = talk.framing.byte_counts(way), talk.flow.side(way).stream
-            layers = talk.framing.layer_bytes(way)
-            if NOTING.intersection(layers):
-                lowest = next(iter(layers.values()))
-                assert lowest.missing == stream.missing_bytes
-                before = stream.offset - lowest.span  # the clear INFO
-                counts = talk.framing.stream(way).counts
-                assert 0 <= before <= counts.framed
-                assert counts.span == talk.framing.stream(way).end
-            else:
-                assert counts.span == stream.offset
-                assert counts.missing == stream.missing_bytes
-            parts = (counts.framed, counts.skipped, counts.unfinished)
-            assert min(parts) >= 0
+            counts = closed(talk.framing, way, talk.flow.side(way).stream)
             assert counts.framed <= sizes[talk, way] <= counts.framed + counts.missing
 
 

@@ -14,14 +14,11 @@ from dissect.nats.types import Chunk, Direction, Gap
 from natsync.protocol import Frame, Kind
 
 from tests.support.damage import read_pcap, stream_offsets
+from tests.support.sums import OWN_SUMS
 
 ORIGINATOR, RESPONDER = Direction
 INFO = b'INFO {"server_id":"NS","server_name":"s","client_id":5,"headers":true} \r\n'
 CONNECT = b'CONNECT {"verbose":false,"lang":"go","name":"c"}\r\n'
-
-
-NOTING = {"s2", "websocket", "tls"}
-"""Layers that note what they skip, and whose plaintext has offsets of its own."""
 
 
 class Said:
@@ -87,13 +84,13 @@ class Said:
     def _counts(self, way: Direction, end: int) -> ByteCounts:
         """The sums of one direction: of all of it, or of the plaintext of its highest layer."""
         layers = self.framing.layer_bytes(way)
-        if not NOTING.intersection(layers):
+        if not OWN_SUMS.intersection(layers):
             counts = self.framing.byte_counts(way)
             assert counts.span == end, (way, counts)
             return counts
         stream = self.framing.stream(way)
         assert stream.counts.span == stream.end, (way, stream.counts)
-        skipped = sum(layers[name].skipped for name in NOTING.intersection(layers))
+        skipped = sum(layers[name].skipped for name in OWN_SUMS.intersection(layers))
         return replace(stream.counts, skipped=stream.counts.skipped + skipped)
 
     def _feed(self, sender: Direction, item: Chunk | Gap) -> None:

@@ -1,0 +1,28 @@
+"""The law of sums, for a direction of a connection with layers below NATS or without."""
+
+from __future__ import annotations
+
+from dissect.nats.framing import ConnectionFraming
+from dissect.nats.framing.byte_counts import ByteCounts
+from dissect.nats.tcp.reassembly import Stream
+from dissect.nats.types import Direction
+
+# Layers whose plaintext has offsets, and so sums, of its own.
+OWN_SUMS = {"s2", "websocket", "tls"}
+
+
+def closed(framing: ConnectionFraming, way: Direction, stream: Stream) -> ByteCounts:
+    """The counts of NATS, after a look at those of every layer: what a layer was sent went somewhere."""
+    layers = framing.layer_bytes(way)
+    if not OWN_SUMS.intersection(layers):
+        counts = framing.byte_counts(way)
+        assert counts.span == stream.offset, f"sums do not close: {counts}"
+        assert counts.missing == stream.missing_bytes, "losses are counted twice"
+    else:
+        counts = framing.stream(way).counts
+        lowest = next(iter(layers.values()))
+        assert lowest.span <= stream.offset, f"sums do not close: {lowest}"
+        assert lowest.missing <= stream.missing_bytes, "losses are counted twice"
+        assert counts.span == framing.stream(way).end, f"sums do not close: {counts}"
+    assert min(counts.framed, counts.skipped, counts.unfinished) >= 0
+    return counts
