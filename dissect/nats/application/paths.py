@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Annotated
 
+from ..anomalies import Anomaly
 from ..declaration import Layer, LayerFrame, Table, TextColumn
 from ..number_formats import duration_text, moment_text
 from ..records import FrameRecord, Record
@@ -27,7 +28,7 @@ _GREETINGS = frozenset({"INFO", "CONNECT"})
 _INTERNAL = ("$SYS.", "$NRG.", "$JSC.", "$JS.", "$LDS.", "_R_.")
 _LINKS = frozenset({"route", "gateway", "leafnode"})
 # Frames of messages that are held until the end: each takes about 500 bytes. Those that come later are left
-# out, with their publications.
+# out, and every row says so.
 _FRAMES = 1 << 20
 _CONNECTIONS = 1 << 16
 
@@ -58,6 +59,9 @@ class PathRecord(Record):
         " absent for the publication",
     ] = None
     copies: Annotated[int, "publications that are equal to this one, itself included"] = 1
+    anomalies: Annotated[
+        list[str] | None, "forgotten: too many frames, so that hops and messages may be missing"
+    ] = None
 
 
 def wants(frame: FrameRecord) -> bool:
@@ -71,6 +75,7 @@ class Paths:
     """All sessions: their messages, in any order, and the servers at their ends."""
 
     def __init__(self) -> None:
+        self._is_full = False
         self._publications: list[Hop] = []
         self._hops: list[Hop] = []
         self._acks: dict[tuple[str, str], list[tuple[int, tuple[str, int]]]] = {}
@@ -88,6 +93,8 @@ class Paths:
                 self._hops.append(hop_of(frame))
                 if frame.content[:1] == b"{" and b'"seq"' in frame.content:
                     self._stored(frame)
+        else:
+            self._is_full = True
         return ()
 
     def finish(self) -> Iterator[Record]:
@@ -171,6 +178,7 @@ class Paths:
                 total_ns=hop.ts_ns - one.ts_ns if at > 1 else None,
                 matched_by=match.matched_by or None,
                 copies=way.copies,
+                anomalies=[Anomaly.FORGOTTEN.value] if self._is_full else None,
             )
 
 
