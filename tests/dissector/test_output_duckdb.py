@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import tempfile
@@ -284,6 +285,18 @@ def test_too_little_memory_is_said_on_one_line(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(QueryError, match="SQL: Out of Memory Error:") as caught:
         answered("FROM frames a, frames b, frames c ORDER BY a.subject, b.ts_ns, c.ts_ns")
     assert "\n" not in str(caught.value) and "SET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("size", ["1600000000", "range + 1600000000"])
+def test_functions_that_make_giant_texts_are_stopped(size: str) -> None:
+    """DuckDB's own limit does not count them: this took gigabytes, and minutes."""
+    limits = resource.getrlimit(resource.RLIMIT_DATA)
+    for text in (f"repeat('x', {size})", f"length(repeat('x', {size}))"):
+        with pytest.raises(QueryError, match="[Mm]emory"):
+            answered(f"SELECT {text} FROM range(2)")
+    with pytest.raises(QueryError, match="[Mm]emory"):
+        kept("length(repeat('x', 1600000000)) > 0")
+    assert resource.getrlimit(resource.RLIMIT_DATA) == limits
 
 
 def test_missing_libraries_are_said_on_one_line() -> None:

@@ -45,10 +45,14 @@ _FENCED = {
     "python_enable_replacements": "false",
 }
 _LOCKED = {"lock_configuration": "true"}
-_MEMORY = "1GB"  # DuckDB asks for 125 MB a thread; what does not fit goes to the temporary folder
+_MEMORY = "768MB"  # DuckDB asks for 125 MB a thread; what does not fit goes to the temporary folder
+# What all of a query may take. DuckDB does not count what scalar functions make: `repeat('x', 1600000000)`.
+_MOST_BYTES = 1_400_000_000
 _THREADS = 4
 # A condition sees a few thousand rows at a time, and spills nothing.
 _SMALL = {"threads": "1", "memory_limit": _MEMORY, "temp_directory": ""}
+
+_TOO_MUCH = "it takes too much memory"
 
 RESERVED = {"end", "group", "offset"}
 """Names of columns that are words of DuckDB's grammar, and are written in double quotes."""
@@ -105,7 +109,10 @@ class Where:
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
-            yield
+            with _bounded():
+                yield
+        except MemoryError:
+            raise QueryError(self._condition, _TOO_MUCH) from None
         except _duckdb().Error as error:
             raise _query_error(self._condition, error, [self._table]) from None
 
@@ -141,14 +148,42 @@ def answer(
                     connection.register("rows", _nothing(table))
                     connection.execute(f"CREATE TABLE {table} AS FROM rows")
                     connection.unregister("rows")
-                named = _tables_named(duck, connection, query)
+                with _bounded():  # what is constant is worked out now
+                    named = _tables_named(duck, connection, query)
                 with closing(source(named)) as records:
                     _load(connection, records)
-            with closing(_connect(duck, path, limits | _LOCKED, read_only=True)) as connection:
+            with (
+                closing(_connect(duck, path, limits | _LOCKED, read_only=True)) as connection,
+                _bounded(),
+            ):
                 reader = pyarrow().RecordBatchReader.from_stream(connection.sql(query))
                 yield Answer(reader.schema, _batches(query, reader))
+        except MemoryError:
+            raise QueryError(query, _TOO_MUCH) from None
         except duck.Error as error:
             raise _query_error(query, error, sorted(_words(query) & TABLES.keys())) from None
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """The process may take `_MOST_BYTES` more while this lasts. Where the system does not say what it takes
+    (all but Linux), there is no such limit."""
+    try:
+        import resource
+
+        with open("/proc/self/statm", encoding="ascii") as file:
+            taken = int(file.read().split()[5]) * resource.getpagesize()
+    except (ImportError, OSError):
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = taken + _MOST_BYTES
+    if min((limit for limit in (soft, hard) if limit >= 0), default=most) >= most:
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def _batches(query: str, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -45,7 +45,7 @@ _USED = {
     "quoted": encode_basestring,
     "encode": _encode,
     "escaped": _ESCAPED,
-    "time": lambda ts_ns: f'"{iso_time(ts_ns)}"',
+    "time": iso_time,
 }
 _JSON = {
     Type.TEXT: "quoted(value)",
@@ -75,7 +75,8 @@ def json_line(table: str, columns: Sequence[str]) -> Callable[[Record], str]:
     needed = ""  # the columns that are never absent, up to the next one that may be
     for column in (declared[name] for name in dict.fromkeys(columns)):
         value = (_JSON if column.optional else _JSON_NEEDED)[column.type].format(column.field)
-        member = f'"{column.name}":{{{value}}},'
+        quote = '"' if column.type is Type.TIME else ""
+        member = f'"{column.name}":{quote}{{{value}}}{quote},'
         if not column.optional:
             needed += member
             continue
