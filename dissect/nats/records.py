@@ -226,7 +226,7 @@ class AnomalyRecord(Record):
 
 
 class Type(Enum):
-    """What a column holds."""
+    """The type of the values in a column."""
 
     TEXT = "text"
     INTEGER = "integer"

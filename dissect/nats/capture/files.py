@@ -38,7 +38,7 @@ def is_uri(path: str) -> bool:
 
 
 def capture_name(path: str) -> str:
-    """What rows call a capture: its file name, with what is no UTF-8 escaped."""
+    """The name of a capture in rows: its file name, with bytes that are no UTF-8 escaped."""
     base = posixpath.basename(path) if is_uri(path) else os.path.basename(path)
     return os.fsencode(base).decode("utf-8", "backslashreplace")
 
@@ -94,7 +94,7 @@ def contents(folder: str) -> list[str] | None:
 
 
 def matches(pattern: str) -> list[str] | None:
-    """What has a name like this, in order; None if it is no pattern. That of a URI may have wildcards in
+    """The names that match a pattern, in order; None if it is no pattern. A URI may have wildcards in
     its last part."""
     if not glob.has_magic(pattern):
         return None

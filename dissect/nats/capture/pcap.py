@@ -31,7 +31,7 @@ LARGEST_SNAPLEN = 128 << 20
 
 
 def format_name(magic: bytes) -> str:
-    """What a file that begins so is."""
+    """The format of a file that begins with these bytes."""
     _, unit_ns, header = MAGICS[magic]
     return f"pcap, {'nano' if unit_ns == 1 else 'micro'}seconds" + ", modified" * (header == 24)
 

@@ -122,7 +122,7 @@ def type_and_size(order: str, data: bytes, at: int) -> tuple[int, int]:
 
 
 def block_fault(data: bytes, at: int, kind: int, size: int) -> str:
-    """What is wrong with the block at `at`, so that there is no telling where the next one is."""
+    """The damage of the block at `at`, after which the next block cannot be found."""
     if not HEADER <= size <= LARGEST_BLOCK or size % 4:
         return f"a block of {size} bytes is claimed"
     if kind == SECTION and (size < _SHORTEST_SECTION or data[at + 8 : at + 12] not in ORDERS):

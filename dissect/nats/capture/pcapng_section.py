@@ -1,4 +1,5 @@
-"""What the blocks of one section of a pcapng file share, and what each kind of block means."""
+"""The state that the blocks of one section of a pcapng file share, and the meaning of each kind of
+block."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def interfaces_in(context: bytes) -> int:
 
 @dataclass(slots=True)
 class Interface:
-    """What the packets of one interface need: a tick is `times` / `per` nanoseconds."""
+    """The properties of an interface that its packets need: a tick is `times` / `per` nanoseconds."""
 
     linktype: int
     snaplen: int
@@ -101,7 +102,7 @@ class Section:
         return iter(runs)
 
     def ended(self, landed: int, earlier: Ended) -> Ended:
-        """What reading had come to at byte `landed` of the file; `earlier` are the sections before."""
+        """The state of reading at byte `landed` of the file; `earlier` are the sections before."""
         return Ended(
             landed,
             _section(self.order) + b"".join(self._described),
@@ -241,7 +242,7 @@ class Section:
         return struct.pack(self.order + "I", _INTERFACE) + size + body + size
 
     def _statistics(self, start: int, end: int) -> None:
-        """What the capture program says of an interface: numbers since it began."""
+        """The statistics of an interface that the capture program wrote: numbers since it began."""
         if end - start < 12:
             return
         (index,) = struct.unpack_from(self.order + "I", self._data, start)

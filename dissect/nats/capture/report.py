@@ -1,7 +1,8 @@
-"""What was read and what was not: one `FileReport` a capture file, all of them in a `CaptureReport`.
+"""A report of the bytes that were read and those that were not: one `FileReport` per capture file, all
+of them in a `CaptureReport`.
 
-The reader fills them in while it hands on packets, a block of the file at a time; they are complete when the
-last packet was taken. Another thread may look at any time.
+The reader updates them while it passes packets on, a block of the file at a time; they are complete after
+the last packet. Another thread may read them at any time.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _LINKTYPES = {
 
 
 def linktype_name(linktype: int) -> str:
-    """What a link type is called, or its number."""
+    """The name of a link type, or its number."""
     return _LINKTYPES.get(linktype, str(linktype))
 
 

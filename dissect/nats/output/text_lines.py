@@ -50,7 +50,7 @@ def frame_line(record: FrameRecord) -> str:
 
 
 def _details(record: FrameRecord) -> Iterator[str]:
-    """What follows the operation."""
+    """The details after the operation."""
     yield from frame_words(record)
     if record.json is not None:
         yield record.json if len(record.json) <= _JSON_SHOWN else record.json[:_JSON_SHOWN] + "..."
@@ -62,7 +62,7 @@ def _details(record: FrameRecord) -> Iterator[str]:
 
 
 def frame_words(record: FrameRecord) -> Iterator[str]:
-    """What a control line says."""
+    """The words of a control line."""
     for part in (record.origin, record.account, record.subject, record.queue, record.sid):
         if part:
             yield part
@@ -84,7 +84,7 @@ def frame_words(record: FrameRecord) -> Iterator[str]:
 
 
 def frame_marks(record: FrameRecord) -> list[str]:
-    """What is odd about a frame."""
+    """The anomalies and losses of a frame."""
     return [f"!{anomaly}" for anomaly in record.anomalies or ()]
 
 

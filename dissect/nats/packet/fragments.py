@@ -80,7 +80,7 @@ class Fragments:
             self._give_up(next(iter(self._waiting)))
 
     def save(self) -> bytes:
-        """What waits, for `load`; empty if nothing does."""
+        """The waiting fragments, for `load`; empty if there are none."""
         return pickle.dumps(self._waiting) if self._waiting else b""
 
     def load(self, state: bytes) -> None:

@@ -43,7 +43,8 @@ class Fragment(NamedTuple):
 
 
 class Datagram(NamedTuple):
-    """What an IP packet holds: `proto` from `start` to `end` on the wire; `addresses` are source, target."""
+    """The contents of an IP packet: `proto` from `start` to `end` on the wire; `addresses` are source,
+    target."""
 
     addresses: bytes
     proto: int
@@ -53,7 +54,7 @@ class Datagram(NamedTuple):
 
 
 def proto_name(proto: int) -> str:
-    """What to call a protocol that is not looked into."""
+    """The name of a protocol that is not decoded."""
     return _NAMES.get(proto, f"ip protocol {proto}")
 
 

@@ -17,7 +17,8 @@ _GOSSIP = "nats-route://"
 
 
 class Identity:
-    """What both peers declared about themselves. A later INFO of a server updates its first one."""
+    """The peers of a session as their INFO and CONNECT describe them. A later INFO of a server updates
+    its first one."""
 
     def __init__(self) -> None:
         self._infos: dict[Direction, ServerInfo] = {}

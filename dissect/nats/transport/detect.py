@@ -47,7 +47,7 @@ class Verdict(Enum):
 
 
 class Detection(Enum):
-    """What the first bytes of the stack's plaintext are."""
+    """What the first bytes of the stack's plaintext show."""
 
     WAIT = auto()  # more bytes are needed
     NATS = auto()

@@ -89,7 +89,7 @@ class Stack:
         return self._climb([(direction, item)], height)
 
     def finish(self) -> list[_Placed]:
-        """What is left when the connection is over."""
+        """Returns the remaining items when the connection is over."""
         placed: list[_Placed] = []
         for height, level in enumerate(self._levels):
             for direction, transform in list(level.running.items()):
