@@ -256,7 +256,9 @@ class Connection:
                 mux = router.reply_mux
                 if mux is None:
                     loop = self._supervisor.loop
-                    mux = ReplyMux(self.options.inbox_prefix, self.drive, loop.prepare_to_block)
+                    mux = ReplyMux(
+                        self.options.inbox_prefix, self.drive, loop.prepare_to_block, loop.wake
+                    )
                     try:
                         self.subscribe(mux)
                         # A signal handler that has interrupted this may have made one and used it.

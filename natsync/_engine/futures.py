@@ -40,10 +40,10 @@ class FutureContext(Generic[_T]):
     `read` makes the result of a reply, or raises the error to end with. `post` runs a call on the callback
     thread, `give_up` cancels a request. `left` is called with the token by the thread that ends a request.
     `rescue` is asked before a future fails with an error; where it returns true, the future stays open, and
-    `RequestWindow.finish` ends it later.
+    `RequestWindow.finish` ends it later. `wake` makes the driver look whether its own future was cancelled.
     """
 
-    __slots__ = ("read", "drive", "post", "give_up", "left", "rescue")
+    __slots__ = ("read", "drive", "post", "give_up", "left", "rescue", "wake")
 
     def __init__(
         self,
@@ -53,6 +53,7 @@ class FutureContext(Generic[_T]):
         give_up: Callable[[bytes], bool],
         left: Callable[[bytes], object] | None = None,
         rescue: Callable[[ReplyFuture[_T], Exception], bool] | None = None,
+        wake: Callable[[], None] | None = None,
     ) -> None:
         self.read = read
         self.drive = drive
@@ -60,6 +61,7 @@ class FutureContext(Generic[_T]):
         self.give_up = give_up
         self.left = left
         self.rescue = rescue
+        self.wake = wake
 
 
 class ReplyFuture(Future[_T]):
@@ -135,6 +137,8 @@ class ReplyFuture(Future[_T]):
                 self._flag.set()
             if self._context.left:
                 self._context.left(self._token)
+            if self._context.wake:  # only now: the driver looks at what is set above
+                self._context.wake()
         return cancelled
 
     def add_done_callback(self, fn: Callable[[Future[_T]], object]) -> None:

@@ -52,7 +52,14 @@ class ReplyMux:
     received_before = 0
     is_full = False
 
-    def __init__(self, prefix: str, drive: Drive, prepare_to_block: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        drive: Drive,
+        prepare_to_block: Callable[[], object],
+        wake: Callable[[], None] | None = None,
+    ) -> None:
+        self._wake = wake
         self._prepare_to_block = prepare_to_block
         self._drive = drive
         self.subject = f"{prefix}.{nuid()}.*"
@@ -104,7 +111,8 @@ class ReplyMux:
         except ImportError:  # a signal handler has interrupted this import
             raise ReentrantCallError from None
         return partial(
-            ReplyFuture, FutureContext(read, self._drive, post, self.close, left, rescue)
+            ReplyFuture,
+            FutureContext(read, self._drive, post, self.close, left, rescue, self._wake),
         )
 
     def open_later(

@@ -12,11 +12,13 @@ import pytest
 import natsync
 from natsync import errors
 from natsync._engine.futures import FutureContext, ReplyFuture
+from natsync._engine.loop import Guest
 from natsync.message import Delivered, ReceivedMsg
 from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub
 
 from tests.support.driving import idle, publish
 from tests.support.fake_server import Background, FakeServer
+from tests.support.waiting import eventually
 
 TIMEOUT = 10.0
 REPLY = Msg(b"a", b"1", b"", b"here")
@@ -241,3 +243,15 @@ def test_a_callback_that_is_added_after_the_end_of_the_client_is_called() -> Non
         nc.close()
         future.add_done_callback(called.append)
         assert called == [future]
+
+
+def test_cancelling_ends_the_wait_of_the_thread_that_drives() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        future = nc.request_async("x", timeout=60)
+        call = Background(lambda: future.result(60))
+        peer.until(Pub)
+        loop = nc._connection._supervisor.loop
+        eventually(lambda: isinstance(loop._seat.get("holder"), Guest) or call.done)
+        assert future.cancel()
+        with pytest.raises(CancelledError):
+            call.result(5)
