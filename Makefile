@@ -16,7 +16,7 @@ PYTEST = python -m pytest --numprocesses auto --maxprocesses 4 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test stan lint format docs bench fuzz soak captures pictures clean
+.PHONY: help demo test stan lint format docs man bench fuzz soak captures pictures clean
 
 # A new environment named after the target, with what the target NEEDS.
 define fresh
@@ -72,6 +72,16 @@ docs: ## build the pages of docs/ as a site in build/site; a dead link fails
 	$(fresh)
 	$(RUN) mkdocs build --quiet --strict
 	@echo 'make docs: open build/site/index.html'
+
+MAN = from click_man.core import write_man_pages as write; from dissect.nats.cli import cli, _version; \
+	write("nats-dissect", cli, version=_version(), target_dir="build/man")
+
+man: NEEDS = .[dissect,docs]
+man: ## write the man pages of nats-dissect and its commands to build/man
+	$(fresh)
+	@mkdir -p build/man
+	$(RUN) python -c '$(MAN)'
+	@echo 'make man: try man build/man/nats-dissect.1'
 
 bench: NEEDS = .[bench,test]
 bench: ## figures of speed, beside those of others
