@@ -128,7 +128,9 @@ def _parse_server(url: str) -> Server:
         scheme, rest = "nats", url
     scheme = scheme.lower()
     if scheme not in _PORTS:
-        raise OptionError("servers", f"unknown scheme {scheme!r}: use one of {', '.join(_PORTS)}")
+        raise OptionError(
+            "servers", f"unknown scheme {scheme!r}: use nats://, tls://, ws:// or wss://"
+        )
     is_websocket = scheme in ("ws", "wss")
     try:
         parts = urlsplit(f"nats://{rest}")

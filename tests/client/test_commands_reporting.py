@@ -81,7 +81,10 @@ def test_options_may_stand_behind_the_command(monkeypatch: pytest.MonkeyPatch) -
         (["--tls-ca", "/no/such"], "--tls-ca: '/no/such': No such file or directory"),
         (["--tls-key", "/no/such"], "--tls-key: needs cert_file"),
         (["--token", SECRET, "--user", "u"], "--token: excludes user and password"),
-        (["-s", f"http://u:{SECRET}@h"], "--server: unknown scheme 'http': use nats:// or tls://"),
+        (
+            ["-s", f"http://u:{SECRET}@h"],
+            "--server: unknown scheme 'http': use nats://, tls://, ws:// or wss://",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_in_the_words_of_the_command_line(
