@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
 CORE = str(CAPTURES / "core-2.15.1.pcap")
+APPLIED = {
+    table: str(CAPTURES / f"{name}-2.15.1.pcap")
+    for name, tables in (
+        ("orders", ("api", "deliveries", "pulls", "streams", "consumers")),
+        ("stores", ("kv", "objects")),
+        ("services", ("services",)),
+        ("streaming", ("streaming",)),
+    )
+    for table in tables
+}
+"""The samples for the layers above NATS."""
+
 LOSSY = str(CAPTURES / "damaged-loss-reorder.pcap")
 
 
@@ -49,8 +61,9 @@ def plain(row: Iterable[object]) -> str:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_rows_are_those_of_the_command_line(spark: SparkSession, table: str) -> None:
-    made = source(spark, CORE, LOSSY, table=table, shares=3)
-    assert told(made) == expected([CORE, LOSSY], table) != []
+    paths = [CORE, APPLIED.get(table, LOSSY)]
+    made = source(spark, *paths, table=table, shares=3)
+    assert told(made) == expected(paths, table) != []
 
 
 @pytest.mark.parametrize("table", TABLES)
