@@ -11,7 +11,7 @@ import hmac
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-VERSION_12, VERSION_13 = 0x0303, 0x0304
+VERSION_13 = 0x0304
 
 _IV_BYTES, _TAG_BYTES, _EXPLICIT_BYTES = 12, 16, 8
 

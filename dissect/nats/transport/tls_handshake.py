@@ -17,14 +17,6 @@ _ENCRYPT_THEN_MAC, _SUPPORTED_VERSIONS = 22, 43
 # A ServerHello with this random is a HelloRetryRequest (RFC 8446, 4.1.3).
 _RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 
-VERSIONS = {
-    0x0300: "SSL 3.0",
-    0x0301: "TLS 1.0",
-    0x0302: "TLS 1.1",
-    0x0303: "TLS 1.2",
-    0x0304: "TLS 1.3",
-}
-
 
 @dataclass(slots=True)
 class Handshake:
