@@ -1,15 +1,19 @@
 """Fails a test that leaves a thread or an open file descriptor behind.
 
-What fixtures of a wider scope hold open is there before the test begins, and so is not its leak.
+What fixtures of a wider scope hold open is there before the test begins, and so is not its leak. Nor
+are connections to Spark's Java: py4j opens one for whichever thread asks it something or drops one of
+its objects, which a garbage collection does during any later test, and keeps it open.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,17 +28,14 @@ def _no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if request.session.testsfailed != failures:
         return  # its traceback still holds what the failure kept from being closed
-    left = _left_behind(before)
-    if "spark" in request.fixturenames:
-        # py4j opens a socket for each thread that asks the JVM, and keeps it for as long as it likes.
-        left = [name for name in left if "socket:[" not in name]
-    if left:
-        pytest.fail("left behind by this test: " + ", ".join(sorted(left)), pytrace=False)
+    if left := _left_behind(before):
+        names = [f"{name}, peer's port {_peer_port(name)}" for name in sorted(left)]
+        pytest.fail("left behind by this test: " + "; ".join(names), pytrace=False)
 
 
 def _left_behind(before: set[tuple[object, str]]) -> list[str]:
     deadline = time.monotonic() + PATIENCE
-    while left := [name for key, name in _held() - before]:
+    while left := [name for key, name in _held() - before if not _leads_to_java(name)]:
         if time.monotonic() > deadline:
             break
         gc.collect()
@@ -60,3 +61,25 @@ def _descriptors() -> set[tuple[object, str]]:
         except FileNotFoundError:
             pass  # the one that listed the folder
     return found
+
+
+def _leads_to_java(name: str) -> bool:
+    """Whether a descriptor is a connection to the Java of this process's Spark session."""
+    if (pyspark := sys.modules.get("pyspark")) is None or "socket:[" not in name:
+        return False
+    gateway = pyspark.SparkContext._gateway
+    return gateway is not None and _peer_port(name) == gateway.gateway_parameters.port
+
+
+def _peer_port(name: str) -> int | None:
+    """The remote port of a TCP socket, found by the inode that the link of its descriptor names."""
+    inode = name.rpartition("[")[2].rstrip("])")
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = Path("/proc/net", table).read_text().splitlines()[1:]
+        except FileNotFoundError:
+            continue
+        for fields in map(str.split, lines):
+            if fields[9] == inode:
+                return int(fields[2].rpartition(":")[2], 16)
+    return None
