@@ -127,7 +127,7 @@ class StreamingConnection:
         Raises OptionError, InvalidChannelError, DuplicateDurableError, RefusedError, ResponseError,
         NoRespondersError, RequestTimeoutError, ConnectionLostError, ConnectionClosedError.
         """
-        check_text(channel=channel, queue=queue, durable=durable)
+        check_text(queue=queue, durable=durable)
         check_call(handler=handler)
         begin = Start.of(start, start_sequence, start_time, start_time_delta)
         options = SubscriptionOptions(

@@ -10,6 +10,7 @@ import re
 import secrets
 from typing import TypeVar
 
+from .._checks import check_text
 from ..core import Core
 from ..errors import (
     Error,
@@ -36,7 +37,8 @@ _M = TypeVar("_M", bound=StreamingMessage)
 
 
 def check_channel(channel: str) -> None:
-    """Raises InvalidChannelError for a name that no channel may have."""
+    """Raises InvalidChannelError for a name that no channel may have, TypeError for what is no text."""
+    check_text(channel=channel)
     if not is_channel(channel):
         raise InvalidChannelError(channel)
 

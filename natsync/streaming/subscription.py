@@ -85,7 +85,10 @@ class Start:
         if time_delta is not None:
             check_seconds(start_time_delta=time_delta)
             return cls._before_now(int(time_delta * 1e9))
-        position = StartPosition.NEW_ONLY if position is None else StartPosition(position)
+        try:
+            position = StartPosition.NEW_ONLY if position is None else StartPosition(position)
+        except ValueError:
+            raise OptionError("start", f"{position!r} is no StartPosition") from None
         if position in (StartPosition.SEQUENCE_START, StartPosition.TIME_DELTA_START):
             raise OptionError("start", "needs start_sequence, start_time or start_time_delta")
         return cls(position)

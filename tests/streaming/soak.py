@@ -4,6 +4,10 @@ Publishers, a durable that is closed and resumed, and a durable queue group with
 while the streaming server (file store) and the NATS server are stopped and killed in turn. At the end every
 message is accounted for: what was acknowledged is stored once and was delivered to the durable and to the
 group; what is stored was published; a sequence always brings the same data.
+
+`again` counts messages that came again without the flag `redelivered`. The server sends them so: it writes
+that it has sent a message after it has sent it, and a kill in between loses the record (ioLoop in server.go:
+processMsg, then Subs.Flush). A second connection that listened to all inboxes saw the same flags.
 """
 
 from __future__ import annotations

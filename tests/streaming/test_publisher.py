@@ -63,6 +63,8 @@ def test_what_no_message_can_be(sc: streaming.StreamingConnection) -> None:
             publish("a.*", b"")
         with pytest.raises(TypeError):
             publish("a", "text")
+        with pytest.raises(TypeError, match="channel must be str, not NoneType"):
+            publish(None, b"")
 
 
 def test_futures_can_be_waited_for_together(sc: streaming.StreamingConnection) -> None:

@@ -6,11 +6,12 @@ import os
 import re
 import subprocess
 import sys
+from signal import SIGKILL
 
 import pytest
 
 from natsync import streaming
-from natsync.jetstream import JetStream
+from natsync.jetstream import JetStream, StreamConfig
 
 from tests.support.paths import ROOT
 from tests.support.servers import NatsServer
@@ -19,42 +20,68 @@ from tests.support.streaming_servers import CLUSTER, StreamingServer
 pytestmark = pytest.mark.server
 
 
-def test_a_channel_is_copied_and_the_copy_goes_on(
-    streaming_server: StreamingServer, js_server: NatsServer, js: JetStream, stream_name: str
-) -> None:
-    channel = f"{stream_name}.orders"
+class Copy:
+    """Runs the sample from a channel of the streaming server to a stream of `js_server`."""
 
-    def run(status: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, ROOT / "samples" / "stan_to_jetstream.py"]
-            + [CLUSTER, channel, stream_name],
-            env={
-                **os.environ,
-                "NATS_URL": js_server.url,
-                "STAN_URL": streaming_server.url,
-                "PYTHONPATH": str(ROOT),
-            },
-            capture_output=True,
-            text=True,
-            timeout=50,
+    def __init__(self, stan: StreamingServer, nats: NatsServer, stream: str) -> None:
+        self.channel = f"{stream}.orders"
+        self._stream = stream
+        self._command = [sys.executable, str(ROOT / "samples" / "stan_to_jetstream.py")]
+        self._command += [CLUSTER, self.channel, stream]
+        self._environ = {**os.environ, "NATS_URL": nats.url, "STAN_URL": stan.url}
+        self._environ["PYTHONPATH"] = str(ROOT)
+
+    def start(self) -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            self._command, env=self._environ, stdout=pipe, stderr=pipe, text=True
         )
-        assert (done.stderr, done.returncode) == ("", status)
-        found = re.fullmatch(
-            rf"(\d+) messages in {stream_name}, (\d+) in {channel}: (\w+) (\w+)\n", done.stdout
-        )
+
+    def run(self, status: int = 0) -> str:
+        """The number of messages on both sides, as it prints it."""
+        process = self.start()
+        out, err = process.communicate(timeout=50)
+        assert (err, process.returncode) == ("", status)
+        pattern = rf"(\d+) messages in {self._stream}, (\d+) in {self.channel}: (\w+) (\w+)\n"
+        found = re.fullmatch(pattern, out)
         assert found and (found[1] == found[2] and found[3] == found[4]) == (not status)
         return found[1]
 
+
+def test_a_channel_is_copied_and_the_copy_goes_on(
+    streaming_server: StreamingServer, js_server: NatsServer, js: JetStream, stream_name: str
+) -> None:
+    copy = Copy(streaming_server, js_server, stream_name)
     with streaming.connect(CLUSTER, "fills", servers=streaming_server.url) as sc:
-        assert run() == "0"
+        assert copy.run() == "0"
         for number in range(300):
-            sc.publish_async(channel, b"%d" % number)
-        sc.publish(channel, b"\0" * 1000)
-        assert run() == "301"
-        sc.publish(channel, b"more")
-        assert run() == "302"
+            sc.publish_async(copy.channel, b"%d" % number)
+        sc.publish(copy.channel, b"\0" * 1000)
+        assert copy.run() == "301"
+        sc.publish(copy.channel, b"more")
+        assert copy.run() == "302"
     stream = js.stream(stream_name)
     stored = stream.get_msg(302)
     assert (stored.data, stored.headers["Stan-Sequence"]) == (b"more", "302")
     stream.delete_msg(5)
-    assert run(1) == "301"
+    assert copy.run(1) == "301"
+
+
+def test_a_copy_that_was_killed_goes_on(
+    streaming_server: StreamingServer, js_server: NatsServer, js: JetStream, stream_name: str
+) -> None:
+    """Wherever it was: nothing is copied twice or left out."""
+    copy = Copy(streaming_server, js_server, stream_name)
+    with streaming.connect(CLUSTER, "fills", servers=streaming_server.url) as sc:
+        for number in range(2000):
+            sc.publish_async(copy.channel, b"%d" % number)
+        sc.publish(copy.channel, b"last")
+    stream = js.create_stream(StreamConfig(stream_name, subjects=[copy.channel]))
+    for stored in (1, 400):
+        process = copy.start()
+        while stream.info().state.messages < stored and process.poll() is None:
+            pass
+        process.kill()
+        process.communicate()
+        assert process.returncode in (-SIGKILL, 0)
+    assert copy.run() == "2001"
