@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.support.paths import ROOT
 
@@ -232,6 +235,15 @@ def test_import_natsync_loads_the_standard_library_alone() -> None:
     loaded = {module.partition(".")[0] for module in done.stdout.split()}
     assert "natsync" in loaded
     assert loaded - sys.stdlib_module_names == {"natsync"}
+
+
+PROGRAMS = sorted(set(re.findall(r"python -m (tests\.[\w.]+)", (ROOT / "Makefile").read_text())))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_make_runs_can_be_imported(program: str) -> None:
+    """No other test does so, and a renamed class would break `make soak` unnoticed."""
+    importlib.import_module(program)
 
 
 def test_no_file_is_big_or_names_a_folder_of_this_machine() -> None:

@@ -24,13 +24,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from statistics import linear_regression
 from time import monotonic
 
 import natsync
 from natsync import errors
 
 from tests.support.fake_server import Background
-from tests.support.faults import Channel
+from tests.support.faults import Link
 from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer, Which
 
@@ -93,6 +94,7 @@ class Soak:
         harm = Harm(proxy, server, self.dice)
         while (left := until - monotonic()) > 0 and not self.failure:
             self.count[harm.do(min(left, self.dice.uniform(0.0, 1.0)), self._rest.wait)] += 1
+            self._collect()
         self._working.clear()
         self._rest.set()
         harm.heal()
@@ -140,6 +142,9 @@ class Soak:
         """Everything that was accepted is on its way, or lost: brings it in."""
         self.nc.flush(PATIENCE)
         self._witness.flush(PATIENCE)
+        self._collect()
+
+    def _collect(self) -> None:
         for msg in self._sub.messages(timeout=0):
             _, name = msg.subject.split(".", 1)
             self.ledgers[name].delivered[int(msg.data.split(b" ", 1)[0])] += 1
@@ -181,7 +186,7 @@ class Soak:
         except errors.OutboundBufferLimitError:
             ledger.refused.add(number)
             self.count["refused"] += 1
-        if not number % 50:
+        if not number % 10:
             self._rest.wait(0.01)
 
     def _confirm(self, thread: int, number: int) -> None:
@@ -251,14 +256,15 @@ class Harm:
         """All is well again."""
         self._server.signal(signal.SIGCONT)
         self._proxy.admit(Admission.FORWARD)
-        for channel in self._links():
-            channel.to_server.resume()
-            channel.to_client.resume()
+        self._proxy.forget_closed()
+        for link in self._links():
+            link.to_server.resume()
+            link.to_client.resume()
 
-    def _links(self) -> list[Channel]:
-        return [channel for channel in self._proxy.channels if not channel.closed]
+    def _links(self) -> list[Link]:
+        return [link for link in self._proxy.links if not link.closed]
 
-    def _stream(self, channel: Channel) -> str:
+    def _stream(self, link: Link) -> str:
         return self._dice.choice(("to_server", "to_client"))
 
     def _nothing(self) -> str:
@@ -270,16 +276,16 @@ class Harm:
         return "reset" if reset else "cut"
 
     def _cut_inside(self) -> str:
-        for channel in self._links():
-            with channel.command():
-                stream = getattr(channel, self._stream(channel))
+        for link in self._links():
+            with link.command():
+                stream = getattr(link, self._stream(link))
                 at = stream.passed + self._dice.randrange(1, 100_000)
                 stream._cut_at = at, self._dice.random() < 0.5
         return "cut inside"
 
     def _slow(self) -> str:
-        for channel in self._links():
-            stream = getattr(channel, self._stream(channel))
+        for link in self._links():
+            stream = getattr(link, self._stream(link))
             if self._dice.random() < 0.5:
                 stream.trickle(self._dice.randrange(1, 2000), 0.001)
             else:
@@ -289,18 +295,18 @@ class Harm:
     def _hold(self) -> str:
         """Longer than the keep-alive allows, at times."""
         swallow = self._dice.random() < 0.3
-        for channel in self._links():
-            stream = getattr(channel, self._stream(channel))
+        for link in self._links():
+            stream = getattr(link, self._stream(link))
             if (
                 swallow
-            ):  # what is dropped inside a stream garbles it: so the channel must end with it
-                channel.to_server.swallow()
-                channel.to_client.swallow()
+            ):  # what is dropped inside a stream garbles it: so the connection must end with it
+                link.to_server.swallow()
+                link.to_client.swallow()
             else:
                 stream.stall(reading=self._dice.random() < 0.5)
         if swallow:
-            for channel in self._links():
-                channel.cut(reset=True)
+            for link in self._links():
+                link.cut(reset=True)
         return "black hole" if swallow else "stall"
 
     def _refuse(self) -> str:
@@ -316,11 +322,35 @@ class Harm:
         return "stopped server"
 
 
+class Memory:
+    """What this process has of the machine's memory, over time."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[float, float]] = []
+
+    def look(self) -> None:
+        """Notes what it has now."""
+        with open("/proc/self/statm", encoding="ascii") as file:
+            pages = int(file.read().split()[1])
+        self._seen.append((monotonic(), pages * os.sysconf("SC_PAGESIZE") / 1e6))
+
+    def __str__(self) -> str:
+        later = self._seen[
+            len(self._seen) // 3 :
+        ]  # when everything was imported and every buffer had its size
+        if len({at for at, _ in later}) < 2:
+            return "RSS: too short a run"
+        slope = linear_regression([at for at, _ in later], [size for _, size in later]).slope
+        told = f"RSS {self._seen[0][1]:.1f} MB at first, {later[0][1]:.1f} MB after a third of the time"
+        return f"{told}, {later[-1][1]:.1f} MB at the end: {3600 * slope:+.2f} MB/h"
+
+
 def run(seconds: float, seed: int, which: Which = "current") -> Counter[str]:
     """Works for so long; returns what happened how often, or raises what went wrong."""
     faulthandler.enable()
     logging.getLogger("natsync").setLevel(logging.CRITICAL)
     descriptors, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
+    memory = Memory()
     dice = random.Random(seed)
     with NatsServer(which=which) as server, Proxy(server.host, server.port) as proxy:
         with (
@@ -341,10 +371,12 @@ def run(seconds: float, seed: int, which: Which = "current") -> Counter[str]:
                 while (left := until - monotonic()) > 0:
                     faulthandler.dump_traceback_later(4 * PATIENCE, exit=True)
                     soak.episode(proxy, server, min(EPISODE, left))
+                    memory.look()
             finally:
                 soak.end()
                 faulthandler.cancel_dump_traceback_later()
             soak.count["reconnects"] = nc.stats.reconnects
+    print(memory)
     left_over = len(os.listdir("/proc/self/fd")), threading.active_count()
     assert left_over == (descriptors, threads), f"descriptors, threads: {left_over}"
     return soak.count

@@ -60,7 +60,7 @@ def test_keep_alive_pings_and_a_stale_connection() -> None:
         closed.append(error)
         ended.set()
 
-    connect = partial(once, ping_interval=0.03, max_pings_out=2, on_close=on_close)
+    connect = partial(once, ping_interval=0.05, max_pings_out=20, on_close=on_close)
     with FakeServer() as server, server.client(connect) as (nc, peer):
         for _ in range(5):
             peer.expect(Ping)

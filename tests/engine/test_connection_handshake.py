@@ -75,7 +75,7 @@ def test_a_server_that_hangs_up_on_connect() -> None:
 
 
 def test_a_server_that_never_answers_connect() -> None:
-    error = connect_to(lambda peer: peer.send(GREETING), timeout=0.05)
+    error = connect_to(lambda peer: peer.send(GREETING), timeout=0.5)
     assert isinstance(error, errors.ConnectTimeoutError) and error.step == "connect"
 
 
@@ -148,7 +148,7 @@ def test_a_signature_that_takes_too_long() -> None:
 
     with FakeServer() as server:
         call = server.connecting(
-            partial(natsync.connect, jwt="a.b.c", sign=sign, connect_timeout=0.5)
+            partial(natsync.connect, jwt="a.b.c", sign=sign, connect_timeout=1.0)
         )
         server.accept().send(Info(NONCE.to_json()), Ping())
         begun = process_time()
@@ -178,7 +178,7 @@ def test_closing_does_not_wait_for_a_signature(caplog: pytest.LogCaptureFixture)
             nc.request("a", timeout=0.01)
         begun = monotonic()
         nc.close(0)
-        assert monotonic() - begun < 1.0 and not caplog.records
+        assert monotonic() - begun < 5.0 and not caplog.records
     assert {name.rpartition("-")[2] for name in signing} == {"blocking"}
     release.set()
 
@@ -193,8 +193,8 @@ def test_servers_are_tried_in_order_within_one_deadline() -> None:
         call.result().close(0)
         start = monotonic()
         with pytest.raises(errors.NoServersError) as caught:
-            natsync.connect(",".join(urls), connect_timeout=0.3, randomize=False)
-        assert monotonic() - start < 2
+            natsync.connect(",".join(urls), connect_timeout=1.0, randomize=False)
+        assert monotonic() - start < 5
     assert [getattr(error, "step") for error in caught.value.errors] == ["tcp", "info", "info"]
 
 

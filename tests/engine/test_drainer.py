@@ -61,13 +61,19 @@ def test_draining_a_subscription_waits_for_its_handler() -> None:
 
 
 def test_draining_that_takes_too_long_says_what_was_left() -> None:
-    release = threading.Event()
+    entered, release = threading.Event(), threading.Event()
+
+    def handler(msg: natsync.Msg) -> None:
+        entered.set()
+        release.wait(TIMEOUT)
+
     with FakeServer() as server, server.client() as (nc, peer):
-        sub = nc.subscribe("a", handler=lambda msg: release.wait(TIMEOUT))
+        sub = nc.subscribe("a", handler=handler)
         sid = peer.subscribed()
         peer.send(Msg(b"a", sid), Msg(b"a", sid))
         seen_by(peer)
-        call = Background(lambda: sub.drain(0.2))
+        assert entered.wait(TIMEOUT)
+        call = Background(lambda: sub.drain(1.0))
         drained(peer, 1)
         with pytest.raises(errors.DrainTimeoutError) as caught:
             call.result()
@@ -83,7 +89,7 @@ def test_what_is_pending_when_its_reader_drains_stays_readable(whole: bool) -> N
         sid = peer.subscribed()
         peer.send(*[Msg(b"a", sid)] * 3)
         sub.next_msg(TIMEOUT)
-        call = Background(lambda: drained(peer, 1))
+        call = Background(lambda: (drained(peer, 1), peer.expect_end() if whole else None))
         (nc if whole else sub).drain(TIMEOUT)
         call.result()
         assert len(list(sub)) == 2

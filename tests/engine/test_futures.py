@@ -240,7 +240,7 @@ def test_a_callback_that_is_added_after_the_end_of_the_client_is_called() -> Non
     called: list[object] = []
     with FakeServer() as server, server.client() as (nc, _):
         future = nc.request_async("x", timeout=TIMEOUT)
-        nc.close()
+        nc.close(0)
         future.add_done_callback(called.append)
         assert called == [future]
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 
 import pytest
 
 from natsync._engine.dialer import Dialer
-from natsync._engine.loop import Guest, Loop
+from natsync._engine.loop import _LOOK, Guest, Loop
 from natsync._engine.poller import Poller
 from natsync._engine.transport import WakePair, resolve
 
 from tests.support.faults import abort_on_close
+from tests.support.waiting import eventually
 
 TIMEOUT = 10.0
 
@@ -199,18 +201,17 @@ def test_parking_ends_in_time_also_while_a_guest_drives() -> None:
     assert not claimed or ended[0] >= released
 
 
-def parking(much: bool = False) -> tuple[Loop, threading.Event]:
+def parking() -> tuple[Loop, threading.Event]:
     """A loop whose own thread is parked for long, and what says when it is no more."""
-    parked, ended = threading.Event(), threading.Event()
+    ended = threading.Event()
 
     def body(loop: Loop) -> None:
-        parked.set()
-        loop.wait_idle(monotonic() + TIMEOUT, False, True, much)
+        loop.wait_idle(monotonic() + TIMEOUT, False, True)
         ended.set()
 
     loop = Loop("loop-test", lambda: body(loop), threading.RLock())
     loop.start()
-    assert parked.wait(TIMEOUT)
+    eventually(lambda: not loop._seat)
     return loop, ended
 
 
@@ -229,31 +230,54 @@ def test_the_own_thread_shuts_its_gate_where_a_guest_has_not_yet() -> None:
     assert ended.wait(TIMEOUT) and loop.join(monotonic() + TIMEOUT)
 
 
-def test_the_own_thread_keeps_out_while_guests_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("natsync._engine.loop._LOOK", 0.2)
-    loop, ended = parking(much=True)
-    busy = monotonic() + 0.5
-    while monotonic() < busy:
-        guest = Guest()
-        if loop.take_seat(guest):
-            assert loop.aloof
-            loop.release(guest)
-    assert not ended.is_set()
-    assert ended.wait(TIMEOUT) and not loop.aloof
+class Visited:
+    """A gate: each `poll` is a visit of guests, on the same thread, so that nothing depends on who is
+    faster."""
+
+    def __init__(self, loop: Loop, *visits: Callable[[], object]) -> None:
+        assert loop._gate
+        self._visits = [*visits]
+        self._gate = loop._gate
+        self.modify, self.close = self._gate.modify, self._gate.close
+        self.register, self.unregister = self._gate.register, self._gate.unregister
+        self.waited: list[float] = []
+        loop._gate = self
+
+    def poll(self, timeout: float) -> list[tuple[int, int]]:
+        self.waited.append(timeout)
+        self._visits.pop(0)()
+        return []
+
+
+def park_here(*visits: Callable[[Loop], object]) -> tuple[Loop, list[float]]:
+    """Parks this thread as the I/O thread after it has sent much, with visits while it sleeps."""
+    loop = Loop("loop-test", nothing, threading.RLock())
+    gate = Visited(loop, *(partial(visit, loop) for visit in visits))
+    assert loop.wait_idle(monotonic() + TIMEOUT, False, True, True) == 0.0
+    loop.start()
     assert loop.join(monotonic() + TIMEOUT)
+    return loop, gate.waited
+
+
+def test_the_own_thread_keeps_out_while_guests_come() -> None:
+    def come_and_go(loop: Loop) -> None:
+        guest = Guest()
+        assert loop.aloof and loop.take_seat(guest)
+        loop.release(guest)
+
+    loop, waited = park_here(come_and_go, come_and_go, lambda _: None)
+    assert waited == [_LOOK] * 3 and not loop.aloof
 
 
 def test_a_guest_that_stays_is_told_to_look() -> None:
-    loop, ended = parking(much=True)
     guest = Guest()
-    until = monotonic() + TIMEOUT
-    while not loop.take_seat(guest):
-        assert monotonic() < until and not ended.is_set()
-    while not loop.awake and monotonic() < until:
-        pass
-    assert loop.awake and not loop.aloof
-    loop.release(guest)
-    assert ended.wait(TIMEOUT) and loop.join(monotonic() + TIMEOUT)
+
+    def leave(loop: Loop) -> None:
+        assert loop.awake and not loop.aloof
+        loop.release(guest)
+
+    _, waited = park_here(lambda loop: loop.take_seat(guest), lambda _: None, leave)
+    assert waited[:2] == [_LOOK] * 2 and waited[2] > _LOOK
 
 
 def test_what_is_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:

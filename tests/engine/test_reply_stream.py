@@ -93,7 +93,7 @@ def test_close_and_refusals_end_a_stream() -> None:
         with pytest.raises(errors.PermissionsViolationError):
             stream.next(TIMEOUT)
         call = Background(other.next)
-        nc.close()
+        nc.close(0)
         with pytest.raises(errors.ConnectionClosedError):
             call.result()
         with pytest.raises(TypeError, match="subject must be str"):

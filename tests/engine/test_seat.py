@@ -62,7 +62,7 @@ def test_who_waits_for_a_reply_asks_and_reads_it(movers: Movers) -> None:
     with FakeServer() as server, server.client() as (nc, peer):
         nc._connection.reply_mux()
         loop = nc._connection._supervisor.loop
-        eventually(lambda: not (loop._seat or loop.awake))  # the I/O thread is parked again
+        eventually(lambda: not (loop.awake or loop._seat))  # the I/O thread is parked again
         movers.read.clear()
         call = Background(lambda: answer(peer))
         assert nc.request("echo", b"ping", timeout=TIMEOUT).data == b"pong"
@@ -87,7 +87,7 @@ def test_who_asks_much_sends_half_of_it_while_the_rest_is_made(movers: Movers) -
         nc._connection.reply_mux()
         peer.expect(Sub)
         loop = nc._connection._supervisor.loop
-        eventually(lambda: not (loop._seat or loop.awake))  # the I/O thread is parked
+        eventually(lambda: not (loop.awake or loop._seat))  # the I/O thread is parked
         movers.wrote.clear()
         loop.aloof = True  # as if guests came and went
         futures = [nc.request_async("echo", b"x", timeout=TIMEOUT) for _ in range(12)]

@@ -313,6 +313,6 @@ def test_a_forked_child_that_exits_leaves_the_connection_alone(nats_servers: Nat
         "sub = nc.subscribe('a')\nstart = time.monotonic()\nchild = os.fork()\n"
         "if child:\n"
         "    os.waitpid(child, 0)\n    nc.publish('a', b'alive')\n"
-        "    print(sub.next_msg(10).data, time.monotonic() - start < 1)\n"
+        "    print(sub.next_msg(10).data, time.monotonic() - start < 4)\n"
     )
     assert (done.stdout, done.stderr) == ("b'alive' True\n", "")

@@ -174,8 +174,8 @@ def test_subjects_the_server_refuses_leave_the_connection_open(
 def test_a_blocked_handler_does_not_cost_the_connection(
     start_server: StartServer, which: Which
 ) -> None:
-    """The server asks every 0.1 s and hangs up after two unanswered PINGs."""
-    server = start_server('ping_interval: "100ms"\nping_max: 2', which=which)
+    """The server asks every 0.05 s and hangs up after twelve unanswered PINGs."""
+    server = start_server('ping_interval: "50ms"\nping_max: 12', which=which)
     release, entered = threading.Event(), threading.Event()
 
     def handler(msg: natsync.Msg) -> None:
@@ -188,7 +188,7 @@ def test_a_blocked_handler_does_not_cost_the_connection(
         assert entered.wait(TIMEOUT)
         quiet = nc.subscribe("quiet")
         with pytest.raises(errors.NextMsgTimeoutError):
-            quiet.next_msg(1.0)  # ten PINGs long
+            quiet.next_msg(1.0)  # twenty PINGs long
         nc.flush()
         assert nc.status is natsync.Status.CONNECTED
         release.set()
@@ -217,7 +217,7 @@ def test_a_server_that_is_killed(start_server: StartServer, which: Which) -> Non
 
 def test_a_server_that_hangs_is_found_stale(start_server: StartServer) -> None:
     server = start_server()
-    with natsync.connect(server.url, reconnect=False, ping_interval=0.05) as nc:
+    with natsync.connect(server.url, reconnect=False, ping_interval=0.05, max_pings_out=20) as nc:
         sub = nc.subscribe("a")
         nc.flush()
         server.signal(SIGSTOP)

@@ -18,6 +18,7 @@ from tests.support.fake_server import Background
 from tests.support.faults import Link
 from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer, StartServer, Which
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -121,7 +122,7 @@ def test_a_trickle_garbles_nothing(nats_servers: NatsServer, bite: int) -> None:
 
 def test_a_black_hole_is_found_by_the_keep_alive(proxy: Proxy) -> None:
     events = Events()
-    with events.connect(proxy.url, ping_interval=0.1, max_pings_out=2) as nc:
+    with events.connect(proxy.url, ping_interval=0.05, max_pings_out=20) as nc:
         sub = nc.subscribe("hole")
         waiting = Background(lambda: sub.next_msg(TIMEOUT))
         link = proxy.link()
@@ -293,7 +294,10 @@ def test_a_server_killed_under_load_is_accounted_for(
     """What the server has confirmed may die with it, before a listener has it. Nothing else is unknown."""
     server = start_server(which=which)
     events = Events()
-    with events.connect(server.url, reconnect_wait=0.02) as nc:
+    with (
+        Proxy(server.host, server.port) as proxy,
+        events.connect(proxy.url, reconnect_wait=0.02) as nc,
+    ):
         sub = nc.subscribe("load", pending_msgs_limit=-1, pending_bytes_limit=-1)
         nc.flush()
         sent = 0
@@ -308,6 +312,9 @@ def test_a_server_killed_under_load_is_accounted_for(
             publish(10_000)
             nc.flush(TIMEOUT)  # confirmed, on a fast machine as on a slow one
             publish(10_000)
+            proxy.link().to_server.swallow()
+            publish(1)  # which reaches no server
+            eventually(lambda: nc.stats.out_msgs == sent)
             server.terminate(signal.SIGKILL)
             publish(100)
             server.start()
@@ -315,12 +322,10 @@ def test_a_server_killed_under_load_is_accounted_for(
         publish(100)
         nc.flush(TIMEOUT)
         got = [int(msg.data) for msg in sub.messages(timeout=0)]
-        assert len(set(got)) == len(got), "a message came twice"
-        assert got == sorted(got)
+        assert (got == sorted(set(got)), nc.stats.out_msgs) == (True, sent)
         assert got[-100:] == list(range(sent - 100, sent)), "lost with no outage after it"
-        stats = nc.stats
-        assert stats.out_msgs == sent
-        assert 0 < stats.unconfirmed_msgs <= sent - 30_000
+        assert 3 <= nc.stats.unconfirmed_msgs <= sent - 30_000
+        assert 3 <= sent - len(got)
     assert events.seen == ["lost", "back"] * 3 + ["closed"]
 
 
@@ -338,6 +343,7 @@ def test_the_count_of_what_was_lost_is_exact(proxy: Proxy, witness: natsync.Clie
             nc.publish("exact", b"lost")
         with pytest.raises(errors.FlushTimeoutError):
             nc.flush(0.05)
+        eventually(lambda: nc.stats.out_msgs == 133)
         proxy.cut()
         events.wait_for("lost", "back")
         assert (nc.stats.out_msgs, nc.stats.unconfirmed_msgs) == (133, 123)
@@ -359,11 +365,11 @@ def test_closing_while_away_counts_what_was_never_sent(proxy: Proxy) -> None:
 
 
 def test_an_idle_program_answers_the_pings_of_the_server(start_server: StartServer) -> None:
-    server = start_server('ping_interval: "100ms"\nping_max: 2')
+    server = start_server('ping_interval: "50ms"\nping_max: 12')
     events = Events()
     with events.connect(server.url) as nc:
         waited = threading.Event()
-        assert not waited.wait(1.0)  # ten of them: the program does nothing at all
+        assert not waited.wait(1.0)  # twenty of them: the program does nothing at all
         assert nc.status is natsync.Status.CONNECTED and nc.stats.reconnects == 0
     assert events.seen == ["closed"]
 

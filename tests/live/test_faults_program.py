@@ -86,7 +86,7 @@ def test_payloads_that_look_like_the_protocol(recorded: tuple[natsync.Client, Pr
 
 
 def test_pings_while_messages_wait(start_server: StartServer) -> None:
-    server = start_server('ping_interval: "50ms"\nping_max: 2')
+    server = start_server('ping_interval: "50ms"\nping_max: 12')
     with natsync.connect(server.url, reconnect=False) as nc:
         waiting, entered = threading.Event(), threading.Event()
 
@@ -99,7 +99,7 @@ def test_pings_while_messages_wait(start_server: StartServer) -> None:
         for _ in range(100):
             nc.publish("w", bytes(1000))
         assert entered.wait(TIMEOUT)
-        assert not waiting.wait(0.6)  # twelve pings
+        assert not waiting.wait(1.0)  # twenty pings
         nc.flush(TIMEOUT)
         assert pending.pending_msgs == 100
         waiting.set()

@@ -169,7 +169,7 @@ def test_a_late_request_is_told_though_nobody_waits_for_it(server: NatsServer) -
         future = nc.request_async("silent", timeout=0.4)
         future.add_done_callback(lambda _: told.set())
         waiting.result()
-        assert told.wait(2.0)
+        assert told.wait(TIMEOUT)
         assert isinstance(future.exception(0), errors.RequestTimeoutError)
 
 
@@ -187,7 +187,7 @@ def test_a_subscription_with_room_again_is_read_though_its_reader_left(server: N
             assert full.next_msg(TIMEOUT).data == b"1"
             assert full.next_msg(TIMEOUT).data == b"2"
             full.unsubscribe()
-            nc.flush(2.0)
+            nc.flush(TIMEOUT)
             quiet.unsubscribe()
 
 

@@ -65,7 +65,7 @@ class Proxy:
         self._watched: dict[socket.socket, int] = {}
         self._waker, self._woken = socket.socketpair()
         self._woken.setblocking(False)
-        self._spares: list[socket.socket] = []
+        self._spares: dict[Link, socket.socket] = {}
         self._changed = threading.Condition()  # its lock may be taken twice by one thread
         self._turns = 0
         self._closing = False
@@ -94,6 +94,14 @@ class Proxy:
             for link in self.links:
                 if not link.closed:
                     link.cut_now(reset)
+
+    def forget_closed(self) -> None:
+        """Removes closed links from `links`, for a run of many hours."""
+        with self.command():
+            self.links[:] = [link for link in self.links if link.ends[0].fileno() >= 0]
+            for link in [*self._spares]:
+                if link not in self.links:
+                    self._spares.pop(link).close()
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float = TIMEOUT) -> None:
         """Returns when `predicate` is true; it is looked at when something has happened here."""
@@ -214,9 +222,9 @@ class Proxy:
         self.accepted += 1
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         server = self._connect() if self._admission is Admission.FORWARD else None
+        spare: socket.socket | None = None
         if self._admission is Admission.SWALLOW:
             spare, server = socket.socketpair()
-            self._spares.append(spare)
         if server is None:
             if self._admission is not Admission.HANG_UP:
                 abort_on_close(client)
@@ -224,7 +232,8 @@ class Proxy:
             return
         link = Link(self.command, client, server)
         self.links.append(link)
-        if self._admission is Admission.SWALLOW:
+        if spare:
+            self._spares[link] = spare
             link.to_server.swallow()
         if self._when_linked:
             self._when_linked(link)
@@ -239,7 +248,7 @@ class Proxy:
 
     def _close_all(self) -> None:
         ends = [end for link in self.links for end in link.ends]
-        for each in (self._listener, self._woken, *self._spares, *ends):
+        for each in (self._listener, self._woken, *self._spares.values(), *ends):
             if each:
                 each.close()
         for link in self.links:
