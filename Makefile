@@ -101,6 +101,7 @@ soak: ## clients on a bad network, with servers that restart, for SECONDS=60 eac
 	$(RUN) python -m tests.client.soak $(SECONDS)
 	$(RUN) python -m tests.support.streaming_programs
 	$(RUN) python -m tests.streaming.soak $(SECONDS)
+	$(RUN) python -m tests.jetstream.soak $(SECONDS)
 
 captures: NEEDS = .[bench,test]
 captures: ## record samples/captures again: needs root and more, see CONTRIBUTING.md

@@ -47,14 +47,21 @@ class StreamingServer:
     def start(self, ready: str = "Streaming Server is ready") -> None:
         """Starts the process, and returns when its log says `ready`."""
         self._starts += 1
-        store = Path(self._folder.name) / "store"
         where = ["-ns", self._nats_url] if self._nats_url else ["-a", "127.0.0.1"]
         if not self._nats_url:
             where += ["-p", str(self._port)]
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(
                 [
-                    *(self._program, "-cid", CLUSTER, "-st", self._store, "-dir", store),
+                    *(
+                        self._program,
+                        "-cid",
+                        CLUSTER,
+                        "-st",
+                        self._store,
+                        "-dir",
+                        self.store_folder,
+                    ),
                     *(*where, *self._options),
                 ],
                 cwd=self._folder.name,
@@ -93,6 +100,11 @@ class StreamingServer:
         """Ends what `stall` began."""
         assert self._process
         self._process.send_signal(SIGCONT)
+
+    @property
+    def store_folder(self) -> Path:
+        """Where a file store is."""
+        return Path(self._folder.name) / "store"
 
     @property
     def running(self) -> bool:
