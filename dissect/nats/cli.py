@@ -30,6 +30,7 @@ from .commands.run import Command, print_conversation, print_info, print_rows, p
 from .commands.slice import ids_and_captures, slice_captures, slice_options
 from .commands.split import split
 from .commands.sql import print_answer
+from .commands.top_options import top_options
 from .commands.topology import print_topology
 from .declaration import Table
 from .output.sink import INTERRUPTED, StandardOutput, unwritable
@@ -152,6 +153,19 @@ def _sql(query: str, **values: object) -> None:
     The tables are named like the commands that list them: SELECT kind, count(*) FROM sessions GROUP BY kind.
     """
     print_answer(query, command_options(values))
+
+
+@cli.command("top")
+@top_options
+def _top(once: bool, view: str | None, wanted: str, interval: float, **values: object) -> None:
+    """Show the traffic while it arrives, refreshed each second: connections, subjects, requests, problems.
+
+    A file is followed while it grows. Keys: c s r p or Tab choose the table, < and > the column that sorts, i
+    inverts, / filters, space pauses, q leaves.
+    """
+    from .commands.top import show_top
+
+    show_top(command_options(values), once, view, wanted, interval)
 
 
 @cli.command("split")

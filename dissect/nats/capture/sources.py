@@ -227,10 +227,15 @@ def read_part(
 
 
 @contextmanager
-def unpacked(path: str, report: FileReport, max_expanded: int | None = None) -> Iterator[Blocks]:
+def unpacked(
+    path: str,
+    report: FileReport,
+    max_expanded: int | None = None,
+    file: AbstractContextManager[Pieces] | None = None,
+) -> Iterator[Blocks]:
     """The contents of a capture from their start on, unpacked if they are compressed. `report` hears what the
-    format is."""
-    with closing(pieces_of(_opened(path), report)) as pieces:
+    format is. With `file`, the bytes come from there, and `path` only names them."""
+    with closing(pieces_of(file or _opened(path), report)) as pieces:
         blocks = Blocks(pieces)
         blocks.fill(pcap.HEADER)
         for magic, (name, opener) in unpack.FORMATS.items():

@@ -114,7 +114,7 @@ _PROGRESS = option(
     default=None,
     help="Show a progress bar on stderr; by default at a terminal, if the command takes long.",
 )
-_OUTPUT = (
+OUTPUT = (
     option(
         "-o",
         "--output",
@@ -134,7 +134,7 @@ _CSV_SAFE = option(
     is_flag=True,
     help="CSV: put an apostrophe before texts that spreadsheets take for formulas (= + - @).",
 )
-_LIMIT = option(
+LIMIT = option(
     "--limit",
     group="Output",
     type=click.IntRange(min=0),
@@ -190,7 +190,7 @@ _SEPARATE = option(
     is_flag=True,
     help="Take each capture as a timeline of its own: connections do not continue in the next file.",
 )
-_SORT = option(
+SORT = option(
     "--sort",
     group="Output",
     metavar="COLUMN[:desc]",
@@ -289,7 +289,8 @@ def _meaning(name: str) -> str:
     return FORMATS[name].meaning if name in FORMATS else "a graph for Graphviz"
 
 
-def _format(names: Sequence[str]) -> Decorator:
+def format_option(names: Sequence[str]) -> Decorator:
+    """`--format`, with these formats."""
     return option(
         "--format",
         group="Output",
@@ -318,7 +319,7 @@ def row_options(command: Command) -> Command:
 
 
 def _row_options(formats: Sequence[str], command: Command) -> Command:
-    options = (_format(formats), _COLUMNS, _WHERE, _SORT, _LIMIT, _CSV_SAFE, *_OUTPUT, _JOBS)
+    options = (format_option(formats), _COLUMNS, _WHERE, SORT, LIMIT, _CSV_SAFE, *OUTPUT, _JOBS)
     return with_captures((*options, *INPUT), command)
 
 
@@ -332,19 +333,19 @@ def server_options(command: Command) -> Command:
 
 def conversation_options(command: Command) -> Command:
     """Captures, and the options of a command that prints some rows of a table."""
-    options = (_format(tuple(FORMATS)), _COLUMNS, _LIMIT, _CSV_SAFE, *_OUTPUT)
+    options = (format_option(tuple(FORMATS)), _COLUMNS, LIMIT, _CSV_SAFE, *OUTPUT)
     return with_captures((*options, *INPUT), command)
 
 
 def query_options(command: Command) -> Command:
     """Captures, and the options of a command that prints rows of a query."""
-    options = (_format(tuple(FORMATS)), _LIMIT, _CSV_SAFE, *_OUTPUT)
+    options = (format_option(tuple(FORMATS)), LIMIT, _CSV_SAFE, *OUTPUT)
     return with_captures((*options, *INPUT), command)
 
 
 def fact_options(command: Command) -> Command:
     """Captures, and the options of a command that prints facts about captures."""
-    return with_captures((_format(("text", "jsonl")), *_OUTPUT, *INPUT), command)
+    return with_captures((format_option(("text", "jsonl")), *OUTPUT, *INPUT), command)
 
 
 def split_options(command: Command) -> Command:

@@ -173,6 +173,12 @@ def _other_protocols(run: Command) -> str:
     return f"; TCP connections: {counts} (`flows` lists them)"
 
 
+def leave(report: CaptureReport, interrupted: bool) -> None:
+    """Says what is wrong with the inputs, and exits unless everything was read."""
+    _say_what_is_wrong(report, interrupted)
+    _exit(report, interrupted)
+
+
 def _say_what_is_wrong(report: CaptureReport, interrupted: bool) -> None:
     """Prints a line for each input that was not read to its end."""
     for file in report.damaged:

@@ -1,0 +1,214 @@
+"""`nats-dissect top`: the traffic of a capture while it arrives, on a screen that is drawn again each second.
+
+One capture that is a file is followed while it grows; standard input is read while packets arrive; several
+captures are read once. `--once`, or standard output that is no terminal, prints the tables after the end of
+the input. Exit status: as of every command; `q` ends with 0.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import islice
+
+from ..capture import CaptureReport, read_runs
+from ..capture.files import capture_name, opened
+from ..capture.reader import Pieces
+from ..capture.report import FileReport
+from ..capture.sources import STDIN, read_records, unpacked
+from ..capture.time_range import packets_between
+from ..engine.connections import ConnectionTable, PacketEvents
+from ..engine.session_tables import TableBuilder
+from ..errors import DissectError
+from ..options import Options
+from ..output.sink import Fault, writing
+from ..output.terminal import Terminal, terminal_of
+from ..output.writer import LineWriter, OutputFormat
+from ..packet import PacketParser
+from ..pipeline import timelines
+from ..tables import needs_payloads
+from ..types import Packets
+from .command_options import CommandOptions
+from .run import Chunk, Command, leave, print_chunks
+from .top_page import summary
+from .top_screen import Keys, Quit, Screen
+from .top_traffic import Traffic
+from .top_views import VIEWS, Controls, View, json_lines, ordered, table_text
+
+_TABLES = ("frames", "requests", "anomalies")
+_POLL_SECONDS = 0.2
+"""How often a file is looked at again that had no more: soon for the eye, nothing for the processor."""
+
+
+def show_top(
+    options: CommandOptions, once: bool, view: str | None, wanted: str, interval: float
+) -> None:
+    """Shows the traffic of the captures until the user leaves, or prints it once."""
+    controls = _controls(options.sort, view, wanted)
+    run = Command("top", options)
+    terminal = terminal_of(sys.stdout) if options.path is None and sys.stdout else Terminal()
+    dumb = os.environ.get("TERM") in ("dumb", "unknown")
+    if once or options.format != "text" or terminal.width is None or dumb:
+        chosen = VIEWS if view is None else (controls.view,)
+        chunks = _once(run, controls, chosen, terminal)
+        print_chunks(run, OutputFormat(str, LineWriter), chunks, silent=True)
+        return
+    try:
+        _live(run, controls, terminal.colour, interval)
+    except Quit:
+        leave(run.report, interrupted=False)
+
+
+def _controls(sort: str | None, view: str | None, wanted: str) -> Controls:
+    """The view, order and filter that the command line asks for."""
+    controls = Controls(filter=wanted)
+    controls.view = next((each for each in VIEWS if each.name == view), VIEWS[0])
+    if sort is not None:
+        name, _, way = sort.partition(":")
+        if way not in ("", "asc", "desc"):
+            raise Fault(f"--sort: {sort!r} is no COLUMN or COLUMN:desc")
+        try:
+            controls.view.field(name)
+        except ValueError as error:
+            raise Fault(f"--sort: {error}") from None
+        controls.sorts[controls.view.name] = name, way == "desc"
+    return controls
+
+
+def _once(
+    run: Command, controls: Controls, views: Sequence[View], terminal: Terminal
+) -> Iterator[Chunk]:
+    """The tables after the end of the input. Rates are averages over the time of the capture."""
+    options, report, traffic = run.options, run.report, Traffic()
+    dissection = options.dissection
+    for timeline in timelines(options.captures, dissection, report):
+        with closing(read_runs(timeline, report, dissection.max_expanded)) as runs:
+            count(runs, traffic, dissection, report)
+    traffic.measure(max(_span_ns(report) / 1e9, 1e-9))
+    if options.format == "jsonl":
+        yield Chunk(list(islice(json_lines(traffic, controls, views), options.limit)))
+        return
+    yield Chunk([f"{line}\n" for line in summary(traffic, report)])
+    for view in views:
+        lines = ordered(traffic, controls, view)[: options.limit]
+        if lines:
+            yield Chunk([f"\n{view.name}\n", table_text(view, lines, terminal)])
+
+
+def _span_ns(report: CaptureReport) -> int:
+    """From the first packet to the last one."""
+    files = [file for file in report.files if file.first_ns is not None]
+    first_ns = min((file.first_ns or 0 for file in files), default=0)
+    return max((file.last_ns or 0 for file in files), default=0) - first_ns
+
+
+def _live(run: Command, controls: Controls, colour: bool, interval: float) -> None:
+    """Shows the traffic until the user leaves. Raises Quit then."""
+    traffic, dissection = Traffic(), run.options.dissection
+
+    def look() -> tuple[Terminal, int]:
+        size = shutil.get_terminal_size()
+        return Terminal(size.columns, colour), size.lines
+
+    with (
+        writing(run.sink),
+        Keys() as keys,
+        Screen(traffic, run.report, controls, keys, interval, look) as screen,
+    ):
+        for timeline in timelines(run.options.captures, dissection, run.report):
+            with closing(_arriving(timeline, dissection, run.report, screen)) as runs:
+                count(runs, traffic, dissection, run.report)
+        screen.note = "the input has ended"
+        while True:
+            screen.wait([])
+
+
+def _arriving(
+    paths: Sequence[str], options: Options, report: CaptureReport, screen: Screen
+) -> Generator[Packets, None, None]:
+    """The packets of the captures, with the screen between them."""
+    if len(paths) == 1 and (paths[0] == STDIN or os.path.isfile(paths[0])):
+        source = _followed(paths[0], report, options.max_expanded, screen)
+    else:
+        source = read_runs(paths, report, options.max_expanded)
+    with closing(source):
+        for run in source:
+            yield run
+            screen.poll()
+
+
+def _followed(
+    path: str, report: CaptureReport, max_expanded: int | None, screen: Screen
+) -> Generator[Packets, None, None]:
+    """The packets of standard input as they arrive, or of a file while it grows."""
+    file = FileReport(path, capture_name(path))
+    report.files.append(file)
+    with unpacked(path, file, max_expanded, _pieces(path, screen)) as blocks:
+        yield from read_records(file.format, blocks, file)
+
+
+@contextmanager
+def _pieces(path: str, screen: Screen) -> Iterator[Pieces]:
+    """A file or standard input, which waits with the screen for more bytes."""
+    if path == STDIN:
+        if sys.stdin is None:
+            raise DissectError("-: standard input is closed")
+        yield _Stream(sys.stdin.fileno(), screen)
+        return
+    with opened(path) as file:
+        yield _GrowingFile(file, screen)
+
+
+class _Stream:
+    """A pipe, which ends when its writer closes it."""
+
+    def __init__(self, descriptor: int, screen: Screen) -> None:
+        self._descriptor = descriptor
+        self._screen = screen
+
+    def read1(self, size: int, /) -> bytes:
+        """What is there; waits until there is something."""
+        while not self._screen.wait([self._descriptor]):
+            pass
+        return os.read(self._descriptor, size)
+
+
+class _GrowingFile:
+    """A file without an end: more may be written."""
+
+    def __init__(self, file: Pieces, screen: Screen) -> None:
+        self._file = file
+        self._screen = screen
+
+    def read1(self, size: int, /) -> bytes:
+        """What is there; waits until there is something."""
+        while not (data := self._file.read1(size)):
+            self._screen.wait([], _POLL_SECONDS)
+        return data
+
+
+def count(
+    runs: Iterable[Packets], traffic: Traffic, options: Options, report: CaptureReport
+) -> None:
+    """Counts the packets of one timeline, within the time range of the options."""
+    if options.from_time is not None or options.until_time is not None:
+        runs = packets_between(runs, options.from_time, options.until_time)
+    connections = ConnectionTable(options, needs_payloads(_TABLES))
+    builder = TableBuilder(_TABLES, options, protocols=report.protocols)
+
+    def met(groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:
+        for group in groups:
+            for connection, _ in group.connections:
+                traffic.meet(connection)
+            yield group  # its rows are counted before the next group is asked for
+            for connection, _ in group.connections:
+                if connection.over:
+                    traffic.part(connection)
+
+    segments = PacketParser().segments(runs)
+    for groups in (connections.feed(segments), connections.finish()):
+        for rows in builder.feed(met(groups)):
+            traffic.add(rows.records)

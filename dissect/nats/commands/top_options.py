@@ -1,0 +1,45 @@
+"""The options of `nats-dissect top`."""
+
+from __future__ import annotations
+
+import click
+
+from .arguments import INPUT, LIMIT, OUTPUT, SORT, Command, format_option, option, with_captures
+from .top_views import VIEWS
+
+
+def top_options(command: Command) -> Command:
+    """Captures, and the options of the live view."""
+    own = (
+        option(
+            "--once",
+            group="Output",
+            is_flag=True,
+            help="Print the tables once, after the end of the input, and exit.",
+        ),
+        option(
+            "--view",
+            group="Output",
+            type=click.Choice([view.name for view in VIEWS]),
+            help="The table to begin with; with --once the only one.",
+        ),
+        option(
+            "--filter",
+            "wanted",
+            group="Output",
+            metavar="TEXT",
+            default="",
+            help="Only lines in which a text contains this, in upper or lower case.",
+        ),
+        option(
+            "--interval",
+            group="Output",
+            type=click.FloatRange(min=0.1, max=3600),
+            metavar="S",
+            default=1.0,
+            show_default=True,
+            help="Seconds from one drawing to the next.",
+        ),
+    )
+    options = (*own, SORT, LIMIT, format_option(("text", "jsonl")), *OUTPUT)
+    return with_captures((*options, *INPUT), command)
