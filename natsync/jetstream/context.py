@@ -124,7 +124,7 @@ class JetStream:
         InvalidPubAckError where somebody else answers; and what `Client.request` raises. After
         RequestTimeoutError and ConnectionReconnectingError the message may be stored or not: publish it
         again, with the same `msg_id`. With one, it is published again until the timeout, while there is
-        no connection or no leader.
+        no connection, or the server lists a stream that takes it and the stream has no leader.
         """
         return publish(self._api, subject, data, headers, timeout, options)
 

@@ -2,7 +2,8 @@
 acknowledged.
 
 A message with an id is published again, until its timeout, when the connection is lost or the stream has
-no leader: the stream stores it once. A message without one may have been stored then, so that its future
+no leader: the stream stores it once. It fails earlier where the server lists no stream with its subject. A
+message without one may have been stored then, so that its future
 fails.
 """
 
@@ -24,10 +25,13 @@ from .errors import NoStreamResponseError, TooManyStalledMsgsError
 from .publishing import (
     ATTEMPT,
     RETRIED_WITH_ID,
+    RETRIES,
     RETRY_WAIT,
     PubAck,
     PublishOptions,
+    lists_none,
     message_headers,
+    names_request,
     read_ack,
 )
 
@@ -36,6 +40,10 @@ if TYPE_CHECKING:
     from .._engine.request_window import RequestWindow
 
 __all__ = ["PublishWindow"]
+
+_QUESTIONS = 64
+"""How many messages may at a time be waiting to hear whether there is a stream: the server drops requests to
+the API when too many are pending."""
 
 _RETRIED = (NoRespondersError, RequestTimeoutError, *RETRIED_WITH_ID)
 
@@ -61,6 +69,7 @@ class PublishWindow:
         """Those that failed before `publish` could say what they are; in single operations, which are
         atomic."""
         self._rescued: dict[Future[PubAck], None] = {}
+        self._asking: dict[Future[PubAck], None] = {}
         self._again = _Again()
 
     def publish(
@@ -139,9 +148,10 @@ class PublishWindow:
             return False
         if isinstance(error, RequestTimeoutError):
             message.patience *= 2
+        message.unheard = message.unheard + 1 if isinstance(error, NoRespondersError) else 0
         self._rescued[future] = None
         try:
-            self._again.add(partial(self._send_again, future, message))
+            self._again.add(partial(self._try_again, future, message))
         except RuntimeError:  # the system gives no more threads
             self._rescued.pop(future, None)
             return False
@@ -157,6 +167,32 @@ class PublishWindow:
         assert self._identified
         self._identified.finish(future, outcome)
         self._rescued.pop(future, None)
+
+    def _try_again(self, future: ReplyFuture[PubAck], message: _Identified) -> None:
+        if message.unheard > RETRIES and len(self._asking) < _QUESTIONS:
+            self._ask_for_stream(future, message)
+        else:
+            self._send_again(future, message)
+
+    def _ask_for_stream(self, future: ReplyFuture[PubAck], message: _Identified) -> None:
+        """Publishes the message again, unless the server says that no stream has its subject."""
+
+        def answered(answer: Future[Msg]) -> None:
+            self._asking.pop(future, None)
+            if not answer.exception() and lists_none(answer.result()):
+                self._finish(future, NoStreamResponseError(message.subject))
+            else:
+                self._send_again(future, message)
+
+        call, data = names_request(self._api, message.subject)
+        self._asking[future] = None
+        try:
+            answer = self._api.core.request_async(call, data, timeout=RETRY_WAIT)
+        except Error as error:
+            self._asking.pop(future, None)
+            self._finish(future, error)
+        else:
+            answer.add_done_callback(answered)
 
     def _send_again(self, future: ReplyFuture[PubAck], message: _Identified) -> None:
         def ended(attempt: Future[PubAck]) -> None:
@@ -188,7 +224,7 @@ def _read(subject: str, reply: Msg) -> PubAck:
 class _Identified:
     """A message with an id, to be published until it is acknowledged, refused, or too late."""
 
-    __slots__ = ("subject", "data", "headers", "seconds", "until", "patience")
+    __slots__ = ("subject", "data", "headers", "seconds", "until", "patience", "unheard")
 
     def __init__(
         self, subject: str, data: Data, headers: HeadersLike | None, seconds: float
@@ -199,6 +235,7 @@ class _Identified:
         self.seconds = seconds
         self.until = monotonic() + seconds
         self.patience = ATTEMPT
+        self.unheard = 0
 
 
 class _Again:

@@ -2,7 +2,8 @@
 
 A publish is a request on the message's subject; the stream that has the subject answers it. Nobody
 answers while the stream has no leader, so that a publish without responders is tried again, as nats.go
-does (nats.go: jetstream/publish.go).
+does (nats.go: jetstream/publish.go). A message with an id is tried until its timeout, unless the server
+lists no stream with the subject.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from typing import Literal, TypedDict, TypeVar
 from .._checks import check_count, check_text
 from ..errors import (
     ConnectionReconnectingError,
+    Error,
     NoRespondersError,
     OptionError,
     RequestTimeoutError,
 )
-from ..message import Data, Headers, HeadersLike
-from .api import API, Timeout
+from ..message import Data, Headers, HeadersLike, Msg
+from .api import API, Timeout, decode_object
 from .errors import (
     DuplicateMsgIdError,
     InvalidPubAckError,
+    InvalidResponseError,
     JetStreamUnavailableError,
     NoStreamResponseError,
     api_error,
@@ -37,8 +40,11 @@ __all__ = [
     "RETRY_WAIT",
     "PubAck",
     "PublishOptions",
+    "RETRIES",
     "Rollup",
+    "lists_none",
     "message_headers",
+    "names_request",
     "publish",
     "read_ack",
 ]
@@ -150,12 +156,37 @@ def publish(
             continue
         except NoRespondersError as error:
             attempts += 1
-            if attempts > RETRIES and not has_id or until < monotonic() + RETRY_WAIT:
+            if until < monotonic() + RETRY_WAIT or (
+                attempts > RETRIES and not (has_id and _may_have_stream(api, subject))
+            ):
                 raise NoStreamResponseError(subject) from error
         except RETRIED_WITH_ID:
             if not has_id or until < monotonic() + RETRY_WAIT:
                 raise
         api.pause(RETRY_WAIT)
+
+
+def _may_have_stream(api: API, subject: str) -> bool:
+    try:
+        call, data = names_request(api, subject)
+        return not lists_none(api.core.request(call, data, timeout=RETRY_WAIT))
+    except Error:  # nobody can tell at the moment
+        return True
+
+
+def names_request(api: API, subject: str) -> tuple[str, bytes]:
+    """Subject and payload of the question which streams have `subject`. The leader of the cluster answers
+    it, also for streams that have no leader themselves."""
+    return api.subject("STREAM.NAMES"), api.encode({"subject": subject})
+
+
+def lists_none(answer: Msg) -> bool:
+    """Whether the answer says that there is no such stream."""
+    try:
+        response = decode_object(answer.data, answer.subject)
+    except InvalidResponseError:
+        return False
+    return "error" not in response and response.get("total") == 0
 
 
 def message_headers(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 
+import natsync
 from natsync.errors import Error
 from natsync.jetstream import (
     Consumer,
@@ -46,6 +47,34 @@ def durable(stream: Stream, name: str = "c", **options: object) -> Consumer:
 def numbers(msgs: Iterable[JetStreamMsg], count: int | None = None) -> list[int]:
     """The numbers in `count` messages, or in all."""
     return [int(msg.data) for msg in islice(msgs, count)]
+
+
+class LeaderlessStream:
+    """A stream that the API lists, and that takes messages only after it was listed twice."""
+
+    def __init__(self, nc: natsync.Client) -> None:
+        self._nc = nc
+        token = nc.new_inbox().rpartition(".")[2]
+        self.js = nc.jetstream(prefix=f"leaderless.{token}")
+        self.subject = f"leaderless.{token}.messages"
+        self.listed = 0
+        self._subs = [nc.subscribe(f"leaderless.{token}.STREAM.NAMES", handler=self._list)]
+
+    def _list(self, msg: natsync.Msg) -> None:
+        self.listed += 1
+        if self.listed == 2:
+            self._subs.append(self._nc.subscribe(self.subject, handler=self._store))
+        msg.respond(b'{"total":1,"offset":0,"limit":1024,"streams":["S"]}')
+
+    def _store(self, msg: natsync.Msg) -> None:
+        msg.respond(b'{"stream":"S","seq":9}')
+
+    def __enter__(self) -> LeaderlessStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for sub in self._subs:
+            sub.unsubscribe()
 
 
 class Errors:

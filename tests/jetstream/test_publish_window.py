@@ -24,6 +24,7 @@ from natsync.jetstream import (
 )
 from natsync.message import Msg
 
+from tests.jetstream.streams import LeaderlessStream
 from tests.support.jetstream import JETSTREAM
 from tests.support.servers import NatsServer, StartServer
 
@@ -65,16 +66,27 @@ def test_a_refusal_is_the_futures_exception(js: JetStream, stream_name: str) -> 
     assert js.wait_all() and js.publish_async_pending == 0
 
 
-def test_without_a_stream_it_fails_with_an_id_only_later(js: JetStream, stream_name: str) -> None:
+def test_without_a_stream_it_fails_soon(js: JetStream, stream_name: str) -> None:
     with pytest.raises(NoStreamResponseError, match=stream_name):
-        js.publish_async(stream_name).result(5)
-    future = js.publish_async(stream_name, b"x", msg_id="1")
-    late = js.publish_async(stream_name + ".none", msg_id="1", timeout=0.3)
+        js.publish_async(stream_name).result(10)
+    futures = [
+        js.publish_async(subject, msg_id=str(number), timeout=1000)
+        for subject in (stream_name, f"{stream_name}.other")
+        for number in range(100)
+    ]
+    for future in futures:
+        with pytest.raises(NoStreamResponseError):
+            future.result(15)
+    assert js.publish_async_pending == 0
     with pytest.raises(NoStreamResponseError):
-        late.result(5)
-    assert not future.done() and js.publish_async_pending >= 1
-    js.create_stream(StreamConfig(stream_name))
-    assert future.result(5).seq == 1
+        js.publish_async(stream_name, msg_id="1", timeout=0.1).result(10)
+
+
+def test_without_a_leader_it_is_published_again_with_an_id(js_client: natsync.Client) -> None:
+    with LeaderlessStream(js_client) as stream:
+        future = stream.js.publish_async(stream.subject, msg_id="1", timeout=60)
+        assert future.result(20).seq == 9
+        assert stream.listed >= 2
 
 
 def test_a_full_window_stalls(js_client: natsync.Client, stream_name: str) -> None:

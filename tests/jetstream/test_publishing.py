@@ -28,6 +28,7 @@ from natsync.jetstream import (
 from natsync.jetstream.publishing import read_ack
 from natsync.message import Msg
 
+from tests.jetstream.streams import LeaderlessStream
 from tests.support.jetstream import JETSTREAM
 from tests.support.servers import StartServer
 
@@ -111,7 +112,17 @@ def test_a_publish_is_tried_again_while_there_is_no_leader(
     with pytest.raises(NoStreamResponseError):
         js.publish(stream_name)
     assert pauses == [0.25, 0.25]
-    assert js.publish(stream_name, msg_id="1").seq == 1  # with an id, until the timeout
+    assert js.publish(stream_name, msg_id="1").seq == 1
+
+
+def test_with_an_id_it_is_tried_until_the_server_says_that_there_is_no_stream(
+    js: JetStream, js_client: natsync.Client, stream_name: str
+) -> None:
+    with pytest.raises(NoStreamResponseError):
+        js.publish(stream_name, msg_id="1", timeout=1000)
+    with LeaderlessStream(js_client) as stream:
+        assert stream.js.publish(stream.subject, msg_id="1", timeout=60).seq == 9
+        assert stream.listed >= 2
 
 
 def test_a_full_stream_says_so(js: JetStream, stream_name: str) -> None:
