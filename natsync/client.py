@@ -41,6 +41,7 @@ from .subscription import Subscription, check_limits
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+    from threading import Thread
 
     from .errors import Error
     from .jetstream import JetStream
@@ -255,6 +256,13 @@ class Client(Requests):
         start = monotonic()
         self.flush(timeout)
         return monotonic() - start
+
+    def start_thread(self, name: str, body: Callable[[], None]) -> Thread:
+        """Runs `body` on a daemon thread of this client, which it returns: `close` joins it, as it does the
+        threads of handlers, and `drain` called by it does not wait for it. `body` ends when the calls of
+        this client raise that it is closed. Raises RuntimeError where the system gives no more threads.
+        """
+        return self._connection.dispatcher.start(name, body)
 
     def new_inbox(self) -> str:
         """Returns a unique subject for replies."""

@@ -17,6 +17,8 @@ from .protocol import ServerInfo
 from .subscription import Replies, Subscription
 
 if TYPE_CHECKING:
+    from threading import Thread
+
     from ._engine.futures import ReplyFuture
     from ._engine.reply_stream import ReplyStream
     from ._engine.request_window import RequestWindow
@@ -92,6 +94,8 @@ class Core(Protocol):
         read: Callable[[str, Msg], _T],
         rescue: Callable[[ReplyFuture[_T], Exception], bool] | None = ...,
     ) -> RequestWindow[_T]: ...
+
+    def start_thread(self, name: str, body: Callable[[], None]) -> Thread: ...
 
     def flush(self, timeout: float | None = ...) -> None: ...
 

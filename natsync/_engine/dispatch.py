@@ -171,11 +171,11 @@ class Dispatcher:
         here = threading.current_thread()
         return here in self._threads or here.ident in self._running
 
-    def start(self, what: str, body: Callable[[], None]) -> None:
-        """Runs `body` on a thread of its own."""
-        self._start(what, body)
+    def start(self, what: str, body: Callable[[], None]) -> threading.Thread:
+        """Runs `body` on a thread of its own, which it returns."""
+        return self._start(what, body)
 
-    def _start(self, what: str, body: Callable[[], None]) -> None:
+    def _start(self, what: str, body: Callable[[], None]) -> threading.Thread:
         def run() -> None:
             try:
                 body()
@@ -191,13 +191,14 @@ class Dispatcher:
                 self._threads.discard(thread)
             # The other one is an interrupt, which the wait in `start` makes an error of its lock.
             raise (error.__context__ or error) if isinstance(error, RuntimeError) else error
+        return thread
 
 
 class _Serial:
     """A thread that makes calls one after the other; it starts with the first one."""
 
     def __init__(
-        self, name: str, start: Callable[[str, Callable[[], None]], None], lock: threading.RLock
+        self, name: str, start: Callable[[str, Callable[[], None]], object], lock: threading.RLock
     ) -> None:
         self._name = name
         self._start = start

@@ -198,7 +198,7 @@ class Consumer:
         check_handler(handler, workers)
         messages = self.messages(on_error=on_error, **options)
         name = f"{self.stream_name}.{self.name}"
-        return ConsumeContext(messages, handler, workers, on_error, name)
+        return ConsumeContext(self._api.core, messages, handler, workers, on_error, name)
 
     def _grouped(self, options: _Options) -> _Options:
         """`options`, with the consumer's own group unless they name one."""

@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Protocol
 
 from .._checks import check_call, check_count
+from ..core import Core
 from ..errors import ConnectionClosedError, DrainTimeoutError, Error, HandlerError, OptionError
 from ..options import DRAIN_TIMEOUT, wait_time
 from .consume_errors import MessagesClosedError
@@ -47,11 +48,12 @@ class ConsumeContext:
     """Threads at work on messages, until `stop` or `drain`; a `with` block stops them.
 
     Made by `consume`. It ends by itself when the consumer is deleted, or the client closed; then
-    `error` says so.
+    `error` says so. `Client.close` waits for its handlers, as for those of subscriptions.
     """
 
     def __init__(
         self,
+        core: Core,
         reader: Reader,
         handler: JetStreamHandler,
         workers: int = 1,
@@ -66,13 +68,10 @@ class ConsumeContext:
         self._busy: dict[int, None] = (
             {}
         )  # threads that handle a message; single operations, which are atomic
-        self._threads = [
-            threading.Thread(target=self._run, name=f"natsync-consume-{name}", daemon=True)
-            for _ in range(workers)
-        ]
+        self._threads: list[threading.Thread] = []
         try:
-            for thread in self._threads:
-                thread.start()
+            for _ in range(workers):
+                self._threads.append(core.start_thread(f"consume-{name}", self._run))
         except BaseException:  # the system has no more threads, or an interrupt
             reader.stop()
             raise

@@ -109,7 +109,7 @@ class OrderedConsumer:
         """
         check_handler(handler)
         messages = self.messages(on_error=on_error, **options)
-        return ConsumeContext(messages, handler, 1, on_error, self.stream_name)
+        return ConsumeContext(self._api.core, messages, handler, 1, on_error, self.stream_name)
 
     def fetch(self, batch: int = 1, *, timeout: Timeout = TIMEOUT) -> MessageBatch:
         """Up to `batch` messages: returns when it has them, or with those that came in `timeout`

@@ -18,6 +18,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from .._checks import check_count
+from ..core import Core
 from ..errors import Error, NoRespondersError, OptionError, RequestTimeoutError
 from ..message import Data, HeadersLike, Msg, is_no_responders
 from .api import API, Timeout, wait_time
@@ -70,7 +71,7 @@ class PublishWindow:
         atomic."""
         self._rescued: dict[Future[PubAck], None] = {}
         self._asking: dict[Future[PubAck], None] = {}
-        self._again = _Again()
+        self._again = _Again(self._api.core)
 
     def publish(
         self,
@@ -241,20 +242,25 @@ class _Identified:
 class _Again:
     """What is to be done again a little later, on a thread that lives as long as there is something."""
 
-    def __init__(self) -> None:
+    def __init__(self, core: Core) -> None:
+        self._core = core
         self._lock = threading.RLock()  # a signal handler may publish, too
         self._calls: list[Callable[[], None]] = []
         self._runs = False
 
     def add(self, call: Callable[[], None]) -> None:
-        """Calls it in RETRY_WAIT seconds at the latest, but not at once."""
+        """Calls it in RETRY_WAIT seconds at the latest, but not at once. Raises RuntimeError where the
+        system gives no more threads."""
         with self._lock:
             self._calls.append(call)
             if not self._runs:
                 self._runs = True
-                threading.Thread(
-                    target=self._run, name="natsync-publish-again", daemon=True
-                ).start()
+                try:
+                    self._core.start_thread("publish-again", self._run)
+                except RuntimeError:
+                    self._runs = False
+                    self._calls.remove(call)
+                    raise
 
     def _run(self) -> None:
         pause = threading.Event()  # never set
@@ -262,8 +268,9 @@ class _Again:
             pause.wait(RETRY_WAIT)
             with self._lock:
                 calls, self._calls = self._calls, []
-                if not calls:
-                    self._runs = False
-                    return
             for call in calls:
                 call()
+            with self._lock:
+                if not self._calls:
+                    self._runs = False
+                    return

@@ -235,7 +235,8 @@ class PushConsumer:
         """Calls `handler` with each message, on `workers` threads; as `Consumer.consume`."""
         check_handler(handler, workers)
         name = f"{self._info.stream_name}.{self._info.name}"
-        return ConsumeContext(self.messages(on_error=on_error), handler, workers, on_error, name)
+        messages = self.messages(on_error=on_error)
+        return ConsumeContext(self._source.core, messages, handler, workers, on_error, name)
 
     def __repr__(self) -> str:
         return f"PushConsumer({self._info.stream_name!r}, {self._info.name!r})"

@@ -9,7 +9,13 @@ import pytest
 import natsync
 from natsync import Client
 from natsync.errors import DrainTimeoutError, HandlerError, OptionError
-from natsync.jetstream import ConsumerDeletedError, ConsumingError, JetStream, JetStreamMsg
+from natsync.jetstream import (
+    ConsumerConfig,
+    ConsumerDeletedError,
+    ConsumingError,
+    JetStream,
+    JetStreamMsg,
+)
 
 from tests.jetstream.streams import TIMEOUT, Errors, Gathered, durable, filled, later, publish
 from tests.support.proxy import Proxy
@@ -209,3 +215,33 @@ def test_arguments_that_make_no_sense(js: JetStream, stream_name: str) -> None:
 
 def test_errors_of_reading_have_a_base() -> None:
     assert issubclass(ConsumerDeletedError, ConsumingError)
+
+
+def test_a_closed_client_has_waited_for_the_handlers(
+    js_server: NatsServer, stream_name: str
+) -> None:
+    """And no thread is left, of whichever kind of consumer."""
+    before = set(threading.enumerate())
+    begun, go, done = threading.Event(), threading.Event(), threading.Event()
+
+    def handle(msg: JetStreamMsg) -> None:
+        begun.set()
+        assert go.wait(TIMEOUT)
+        done.set()
+
+    nc = natsync.connect(js_server.url)
+    stream = filled(nc.jetstream(), stream_name, 1)
+    push = ConsumerConfig(durable_name="p", deliver_subject=nc.new_inbox(), filter_subject="none")
+    stream.create_consumer(push)
+    contexts = [
+        durable(stream).consume(handle),
+        durable(stream, "other").consume(Gathered(), workers=3),
+        nc.jetstream().ordered_consumer(stream_name).consume(lambda msg: None),
+        nc.jetstream().push_consumer(stream_name, "p").consume(lambda msg: None),
+    ]
+    assert begun.wait(TIMEOUT)
+    with later(0.1, go.set):
+        nc.close(TIMEOUT)
+        assert done.is_set()
+    assert not any(context.running for context in contexts)
+    assert set(threading.enumerate()) <= before
