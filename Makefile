@@ -73,8 +73,8 @@ docs: ## build the pages of docs/ as a site in build/site; a dead link fails
 	$(RUN) mkdocs build --quiet --strict
 	@echo 'make docs: open build/site/index.html'
 
-MAN = from click_man.core import write_man_pages as write; from dissect.nats.cli import cli, _version; \
-	write("nats-dissect", cli, version=_version(), target_dir="build/man")
+MAN = from click_man.core import write_man_pages as write; from dissect.nats.cli import cli, version; \
+	write("nats-dissect", cli, version=version(), target_dir="build/man")
 
 man: NEEDS = .[dissect,docs]
 man: ## write the man pages of nats-dissect and its commands to build/man

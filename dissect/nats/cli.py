@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from importlib import metadata
 
 import click
 
@@ -41,15 +40,31 @@ from .tables import TABLES
 _TERMINATED = 128 + signal.SIGTERM
 
 
-def _version() -> str:
+def version() -> str:
+    """The version of the installed package."""
+    from importlib import metadata
+
     try:
         return metadata.version("natsync")
     except metadata.PackageNotFoundError:  # run from a checkout
         return "unknown"
 
 
+def _print_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(f"nats-dissect, version {version()}")
+        context.exit()
+
+
 @click.group(cls=FullHelpGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(_version(), prog_name="nats-dissect")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 def cli() -> None:
     """Show the NATS conversations in packet captures.
 

@@ -7,7 +7,7 @@ SQL, the Python functions and Spark read it. The declarations themselves are in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import NamedTuple, Protocol
 
 from .records import Column, FrameRecord, Record, columns_of
@@ -118,12 +118,14 @@ class Table:
     at_end: bool = False
     layer: Layer | None = None
     payloads: bool = False
-    columns: tuple[Column, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise ValueError(f"table {self.name!r}: a name is one word of letters, digits and _")
-        columns = columns_of(self.row, self.time)
-        if self.time not in {column.name for column in columns}:
+        if self.time not in {item.name for item in fields(self.row)}:  # type: ignore[arg-type]  # a dataclass
             raise ValueError(f"table {self.name!r}: its record has no column {self.time!r}")
-        object.__setattr__(self, "columns", columns)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of its records. Found when a table is first used, as a command uses few of all."""
+        return columns_of(self.row, self.time)

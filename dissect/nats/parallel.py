@@ -23,11 +23,8 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from heapq import merge
 from itertools import groupby
-from multiprocessing import get_context, resource_tracker
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 from operator import itemgetter
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from .capture import CaptureReport
 from .engine.connections import SortKey
@@ -39,6 +36,10 @@ from .output.duckdb import Where
 from .pipeline import RowFilter, narrow, released
 from .records import Record
 from .tables import TABLES
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
 
 _Row = TypeVar("_Row")
 
@@ -178,13 +179,14 @@ class _Pool(Generic[_Row]):
 
     def _receive(self) -> None:
         """Waits for any worker, so that none blocks because another one is slow."""
+        from multiprocessing.connection import wait
+
         able = {
-            worker.connection: worker
+            worker.connection.fileno(): worker
             for worker in self.workers
             if not worker.over and len(worker.batches) < _AHEAD
         }
         for connection in wait(list(able)):
-            assert isinstance(connection, Connection)
             able[connection].receive()
 
 
@@ -203,6 +205,9 @@ def _pool(job: TableJob[_Row], jobs: int, report: CaptureReport) -> Iterator[_Po
 def _start(job: TableJob[_Row], number: int, jobs: int) -> _Worker:
     """Starts a worker. Only the parent handles interrupts: SIGINT is blocked here, and a child inherits the
     mask before it runs its first line."""
+    # Here, because most commands start no process, and the import takes a twentieth of their start.
+    from multiprocessing import get_context, resource_tracker
+
     # Where it starts the tracker, `start` unblocks the interrupt (CPython: ResourceTracker.ensure_running).
     resource_tracker.ensure_running()
     context = get_context("spawn")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import Enum
+from functools import cache
 from typing import Annotated, NamedTuple, get_args, get_type_hints
 
 Counts = dict[str, int]
@@ -258,6 +259,7 @@ _TYPES = {
 }
 
 
+@cache
 def columns_of(record: type[Record], time: str) -> tuple[Column, ...]:
     """The columns of a class of records, with `time` beside the column of that name."""
     hints = get_type_hints(record, include_extras=True)

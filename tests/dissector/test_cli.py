@@ -372,6 +372,13 @@ def test_help_and_version() -> None:
         assert "CAPTURE..." in run(command, "--help").stdout
 
 
+def test_what_few_commands_need_is_not_loaded_at_the_start() -> None:
+    code = "import sys, dissect.nats.cli; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    late = "cryptography dpkt duckdb importlib.metadata multiprocessing pandas pyarrow pyspark"
+    assert not set(late.split()) & set(done.stdout.split())
+
+
 def test_a_file_in_a_folder_that_cannot_be_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
