@@ -128,4 +128,4 @@ class Table:
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of its records. Found when a table is first used, as a command uses few of all."""
-        return columns_of(self.row, self.time)
+        return columns_of(self.row, self.time)  # type: ignore[arg-type]  # a class can be hashed

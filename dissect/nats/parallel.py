@@ -179,14 +179,15 @@ class _Pool(Generic[_Row]):
 
     def _receive(self) -> None:
         """Waits for any worker, so that none blocks because another one is slow."""
-        from multiprocessing.connection import wait
+        from multiprocessing.connection import Connection, wait
 
         able = {
-            worker.connection.fileno(): worker
+            worker.connection: worker
             for worker in self.workers
             if not worker.over and len(worker.batches) < _AHEAD
         }
         for connection in wait(list(able)):
+            assert isinstance(connection, Connection)
             able[connection].receive()
 
 

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 from dissect.nats.capture import CaptureReport
 from dissect.nats.packet import PacketParser
 from dissect.nats.partition.partitions import Partition, read_partition
-from dissect.nats.spark.api import JobOptions, dissect
+from dissect.nats.spark.api import dissect
+from dissect.nats.spark.job_options import JobOptions
 from dissect.nats.spark.submit import session
 from dissect.nats.spark.task_runner import TaskRunner
 

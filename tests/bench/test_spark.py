@@ -25,7 +25,7 @@ from statistics import median
 
 import pytest
 
-from dissect.nats.spark.api import CHUNK_BYTES
+from dissect.nats.spark.job_options import CHUNK_BYTES
 
 from tests.bench.children import alternating
 from tests.bench.generate import Plan, Written, write_file

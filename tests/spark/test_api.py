@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from dataclasses import fields
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dissect.nats.capture.time_range import TimeRange
+from dissect.nats.capture.time_range import TimeBound, TimeRange
 from dissect.nats.errors import CaptureError, DissectError, SparkError
 from dissect.nats.options import Options, Payload
 from dissect.nats.records import Record
 from dissect.nats.spark import api
-from dissect.nats.spark.api import JobOptions, Summary, dissect, plan, read
+from dissect.nats.spark.api import Summary, dissect, plan, read
+from dissect.nats.spark.job_options import JobOptions
 
 from tests.support.arrow_rows import records_of
 from tests.support.damage import pcap_bytes, read_pcap
@@ -74,12 +76,44 @@ def test_a_span_of_time_is_as_if_there_were_no_other_packets(
     part = tmp_path / "core-2.15.1.pcap"
     inside = [record for record in pcap.records if window.holds(record.ts_ns)]
     part.write_bytes(pcap_bytes(pcap.with_records(inside)))
-    summary = dissect(
-        spark, [SAMPLE], TABLES, JobOptions(chunk_bytes=8192, window=window), str(tmp_path / "out")
-    )
+    assert window.from_ns and window.until_ns
+    options = Options(from_time=TimeBound(window.from_ns), until_time=TimeBound(window.until_ns))
+    summary = done(spark, [SAMPLE], tmp_path / "out", 8192, options)
     got, want = written(tmp_path / "out"), in_one([str(part)])
     assert [without_packets(row) for row in got] == [without_packets(row) for row in want]
     assert 0 < summary.chunks < 7
+
+
+def test_captures_apart_are_timelines_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    data = read_pcap(Path(SAMPLE).read_bytes())
+    half = len(data.records) // 2
+    for name, records in (("a", data.records[:half]), ("b", data.records[half:])):
+        (folder / f"{name}.pcap").write_bytes(pcap_bytes(data.with_records(records)))
+    (folder / "notes.txt").write_text("no capture")
+    tables = (*TABLES, "servers")
+    options = Options(separate=True, from_time="0.01")
+    out = str(tmp_path / "out")
+    job = JobOptions(options=options, chunk_bytes=8192)
+    summary = dissect(spark, [str(folder)], tables, job, out)
+    want = in_one([str(folder)], tables, options)
+    assert written(tmp_path / "out", tables) == want != in_one([str(folder)], tables)
+    assert (summary.files, len(summary.passed_over)) == (2, 1)
+    read_rows = read(spark, str(folder), "sessions", separate=True, from_time="0.01")
+    assert read_rows.count() == summary.rows["sessions"]
+
+
+def test_a_compressed_capture_is_read_up_to_a_limit(spark: SparkSession, tmp_path: Path) -> None:
+    packed = tmp_path / "packed.pcap.gz"
+    content = (CAPTURES / "bulk-2.15.1.pcap").read_bytes()
+    packed.write_bytes(gzip.compress(content))
+    limit = len(content) - 1
+    summary = done(spark, [str(packed)], tmp_path / "out", 65536, Options(max_expanded=limit))
+    assert f"expands to more than {limit} bytes" in summary.damaged[0]
+    rows = in_one([str(packed)], options=Options(max_expanded=limit))
+    assert written(tmp_path / "out") == rows != in_one([str(packed)])
+    assert read(spark, str(packed), max_expanded=limit).count() == summary.rows["frames"]
 
 
 def without_packets(row: Record) -> list[object]:
@@ -166,23 +200,11 @@ def test_read_gives_a_table(spark: SparkSession, table: str) -> None:
     assert {row.session for row in frame.collect()} == {getattr(row, "session") for row in want}
 
 
-@pytest.mark.parametrize(
-    "options, said",
-    [
-        ({"table": "frame"}, "there is no table 'frame'"),
-        ({"payload": "hex"}, "there is no payload 'hex'"),
-        ({"port": {4222: "server"}}, "no mapping of ports to kinds"),
-        ({"chunk_size": 10}, "no number of bytes"),
-        ({"kind": "router"}, "no kind of connection"),
-        ({"chunksize": 10}, "read has no option 'chunksize'"),
-    ],
-)
-def test_wrong_options_are_named(
-    spark: SparkSession, options: dict[str, object], said: str
-) -> None:
-    table = str(options.pop("table", "frames"))
-    with pytest.raises(DissectError, match=said):
-        read(spark, SAMPLE, table, **options)
+def test_wrong_options_are_named(spark: SparkSession) -> None:
+    with pytest.raises(DissectError, match="there is no table 'frame'"):
+        read(spark, SAMPLE, "frame")
+    with pytest.raises(DissectError, match="read has no option 'sort'"):
+        read(spark, SAMPLE, sort="ts_ns")
 
 
 def test_a_plan_gives_several_tables_and_surveys_once(spark: SparkSession) -> None:

@@ -20,7 +20,8 @@ import sys
 from pyspark.sql import SparkSession
 from dissect.nats import records
 from dissect.nats.spark import read
-from dissect.nats.spark.api import JobOptions, dissect
+from dissect.nats.spark.api import dissect
+from dissect.nats.spark.job_options import JobOptions
 from dissect.nats.tables import TABLES
 
 out, *paths = sys.argv[1:]

@@ -53,6 +53,8 @@ def test_what_is_said_is_heard() -> None:
         "--port=4222=client",
         "--payload=sha256",
         "--no-redact",
+        "--separate",
+        "--max-expanded=8G",
         "--summary=-",
     )
     assert made.tables == tuple(TABLES) and made.chunk_bytes == 1 << 16
@@ -89,3 +91,14 @@ def test_it_must_be_said_where_to() -> None:
 def test_help_shows_groups() -> None:
     text = run("--help").output
     assert text.index("\nOutput:") < text.index("\nSpark:") < text.index("\nDissection:")
+
+
+def test_separate_and_max_expanded_are_options_of_the_dissection() -> None:
+    options = asked("a.pcap", "--separate", "--max-expanded", "8G").dissection
+    assert options.separate and options.max_expanded == 8 << 30
+
+
+def test_the_order_of_rows_is_not_for_the_job() -> None:
+    done = run("a.pcap", "--out", "tables", "--sort", "ts_ns")
+    assert done.exit_code == 2 and "sort where you read them" in done.stderr
+    assert "--sort" not in run("--help").output

@@ -156,7 +156,7 @@ _JOBS = option(
     show_default=True,
     help="Share the work among N processes, 0 for all cores; the rows are the same.",
 )
-SELECTION = (
+_SELECTION = (
     option(
         "--from",
         "from_time",
@@ -196,7 +196,7 @@ SORT = option(
     metavar="COLUMN[:desc]",
     help="Order the rows by this column; absent values come last.",
 )
-DISSECTION = (
+_DISSECTION = (
     option(
         "--port",
         "hints",
@@ -223,7 +223,7 @@ DISSECTION = (
     ),
 )
 _BOUNDS = "Limits of time and memory: what they drop is counted"
-LIMITS = (
+_LIMITS = (
     option(
         "--hole-seconds",
         group=_BOUNDS,
@@ -270,8 +270,8 @@ LIMITS = (
         help="Silence after which a connection is over.",
     ),
 )
-READING = (
-    *LIMITS,
+_READING = (
+    *_LIMITS,
     option(
         "--max-expanded",
         group=_BOUNDS,
@@ -282,7 +282,7 @@ READING = (
         f"[default: {LARGEST_RATIO} times its size, at least {ALWAYS_EXPANDED >> 20} MiB]",
     ),
 )
-INPUT = (*SELECTION, _SEPARATE, *DISSECTION, *READING)
+INPUT = (*_SELECTION, _SEPARATE, *_DISSECTION, *_READING)
 
 
 def _meaning(name: str) -> str:

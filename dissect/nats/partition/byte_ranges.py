@@ -36,7 +36,7 @@ class ByteRange:
     `before_ns` the largest time before it, and `context` the bytes that turn the range into a capture if
     they are put before it. While `guessed`, no record need begin at `start`, and these three are unknown.
     `size` and `changed_ns` are those of the file when it was cut. `packed`: the file is compressed, and
-    this range is all of it.
+    this range is all of it; `max_expanded` bounds its contents.
     """
 
     path: str
@@ -51,6 +51,7 @@ class ByteRange:
     before_ns: int | None = None
     guessed: bool = False
     packed: bool = False
+    max_expanded: int | None = None
 
     @property
     def bytes(self) -> int:
@@ -70,7 +71,7 @@ def captures(paths: Sequence[str], report: CaptureReport) -> list[str]:
     return files_of(paths, report)
 
 
-def cut(path: str, size_bytes: int) -> list[ByteRange]:
+def cut(path: str, size_bytes: int, max_expanded: int | None = None) -> list[ByteRange]:
     """Cuts a capture file into byte ranges of about this size; all but the first are guesses. Raises
     CaptureError if the file cannot be read or is no capture."""
     size, changed_ns = size_and_mtime(path)
@@ -78,9 +79,12 @@ def cut(path: str, size_bytes: int) -> list[ByteRange]:
     with opened(path) as file:
         packed = is_packed(_read(file, 8))
     if packed:
-        with closing(read_file(path, FileReport(path, name))) as packets:
+        whole = ByteRange(
+            path, name, 0, None, b"", size, changed_ns, packed=True, max_expanded=max_expanded
+        )
+        with closing(records(whole, whole.report())) as packets:
             next(packets, None)
-        return [ByteRange(path, name, 0, None, b"", size, changed_ns, packed=True)]
+        return [whole]
     step = max(size_bytes, SMALLEST) & ~3  # pcapng's blocks are aligned
     context = _context(path, min(step, _HEAD))
     starts = range(0, max(size, 1), step)
@@ -118,7 +122,7 @@ def records(byte_range: ByteRange, report: FileReport) -> Reading:
     if byte_range.start:
         reading = read_part(byte_range.path, report, byte_range.context, byte_range.start, stop)
     else:
-        reading = read_file(byte_range.path, report, stop)
+        reading = read_file(byte_range.path, report, stop, byte_range.max_expanded)
     with closing(reading):
         ended = yield from reading
     check_unchanged(byte_range)

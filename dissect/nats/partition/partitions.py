@@ -58,12 +58,17 @@ class _Piece:
 
 
 def index_captures(
-    paths: Sequence[str], size_bytes: int, report: CaptureReport, walk_all: WalkAll
+    paths: Sequence[str],
+    size_bytes: int,
+    report: CaptureReport,
+    walk_all: WalkAll,
+    max_expanded: int | None = None,
 ) -> tuple[list[list[RecordIndex]], int]:
     """The captures that the inputs name, each cut into proven byte ranges of about this size, and the
-    number of byte ranges whose beginning was guessed wrong. For `walk_all` see `record_index.settle`.
-    """
-    return settle([cut(path, size_bytes) for path in captures(paths, report)], walk_all)
+    number of byte ranges whose beginning was guessed wrong. For `walk_all` see `record_index.settle`, for
+    `max_expanded` `decompress.bounded`."""
+    files = [cut(path, size_bytes, max_expanded) for path in captures(paths, report)]
+    return settle(files, walk_all)
 
 
 def partitions_of(files: Sequence[Sequence[RecordIndex]]) -> list[Partition]:

@@ -6,32 +6,32 @@ byte ranges form partitions of one timeline, which `plan.Job` dissects.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from natsync.protocol import Kind
-
 from ..capture import CaptureReport
 from ..capture.files import size_and_mtime
+from ..capture.sources import time_range
 from ..capture.time_range import TimeRange
 from ..declaration import Layer
 from ..errors import SparkError
-from ..options import Options
 from ..partition.byte_ranges import captures
 from ..partition.partitions import Partition, index_captures, partitions_of
 from ..partition.record_index import Chain, RecordIndex, joined, walk_chain
+from ..pipeline import timelines
 from ..tables import FROM_ENGINE, TABLES, frames_for
 from . import application
 from . import arrow_tasks as tasks
+from .job_options import JobOptions, read_options
 from .output import Folder
 from .plan import Job
 from .progress import Stages, wants_progress
-from .settings import KINDS, PAYLOADS
-from .sink import TableSink
+from .sink import NewWriter, TableSink, TableWriter
 from .spark_errors import fault_of
 from .stages import ChunkContext, JobSpec
 from .task_runner import RESULTS, TaskRunner
@@ -39,19 +39,7 @@ from .worker_python import set_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-CHUNK_BYTES = 128 << 20
-SMALLEST_CHUNK = 4096
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobOptions:
-    """Options of a job. `chunk_bytes` is the approximate size of a partition. With `window`, only
-    packets in this time range are read, as if the captures had no others."""
-
-    options: Options = field(default_factory=Options)
-    chunk_bytes: int = CHUNK_BYTES
-    window: TimeRange = TimeRange()
+    from pyspark.sql.types import StructType
 
 
 @dataclass(slots=True)
@@ -111,32 +99,64 @@ def dissect(
     set_worker_python(spark)
     summary = Summary()
     stages = Stages(progress, summary.seconds)
-    with closing(TaskRunner(spark)) as runner:
-        layers = {table: layer for table in tables if (layer := application.layer_of(table))}
-        direct = tuple(table for table in tables if table not in layers)
-        job = _planned(runner, paths, {*direct, "sessions"}, options, summary, stages)
-        run = sink.begin(uuid4().hex)
-        decoded = tasks.Decoded()
-        if job:
-            spec, writer = job.spec, sink.writer(run)
-
-            def function(contexts: Sequence[ChunkContext]) -> tasks.Function:
-                return tasks.writing(spec, contexts, direct, writer)
-
-            frame = job.decoded(function)
-            with stages.running("decode", spark):
-                for row in frame.collect():
-                    decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
-            for table, layer in layers.items():
-                with stages.running(table, spark):
-                    files = application.layer_files(table, writer)
-                    frames = _frames(_layer_job(job, table), layer)
-                    for row in frames.mapInArrow(files, RESULTS).collect():
-                        decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
-        _fill(summary, job, decoded, tables)
-        with stages.running("publish", spark):
-            sink.publish(run, tables, decoded.written, summary.values())
+    decoded = tasks.Decoded()
+    run = ""
+    groups = _timelines(paths, options, summary)
+    for number, group in enumerate(groups):
+        with closing(TaskRunner(spark)) as runner:
+            from_engine = {table for table in tables if not application.layer_of(table)}
+            job = _planned(runner, group, {*from_engine, "sessions"}, options, summary, stages)
+            run = run or sink.begin(uuid4().hex)
+            if job:
+                _write(job, tables, _numbered(sink.writer(run), number, len(groups)), decoded)
+                _add_counts(summary, job)
+    summary.rows = {table: decoded.rows[table] for table in tables}
+    summary.no_tcp = dict(sorted(decoded.passed_over.items()))
+    summary.missing_bytes, summary.skipped_bytes = decoded.missing_bytes, decoded.skipped_bytes
+    with stages.running("publish", spark):
+        sink.publish(run, tables, decoded.written, summary.values())
     return summary
+
+
+def _timelines(
+    paths: Sequence[str], options: JobOptions, summary: Summary
+) -> Sequence[Sequence[str]]:
+    """The captures of each timeline, see `pipeline.timelines`."""
+    report = CaptureReport()
+    found = [list(group) for group in timelines(paths, options.options, report)]
+    summary.unreadable += report.unreadable
+    summary.passed_over += report.passed_over
+    return found
+
+
+def _numbered(writer: NewWriter, position: int, count: int) -> NewWriter:
+    """Makes writers whose numbers no other of `count` timelines uses."""
+
+    def new(number: int, tables: Iterable[str]) -> TableWriter:
+        return writer(number * count + position, tables)
+
+    return new
+
+
+def _write(job: Job, tables: Sequence[str], writer: NewWriter, decoded: tasks.Decoded) -> None:
+    """Writes the tables of one timeline."""
+    spec, spark = job.spec, job.runner.spark
+    layers = {table: layer for table in tables if (layer := application.layer_of(table))}
+    direct = tuple(table for table in tables if table not in layers)
+
+    def function(contexts: Sequence[ChunkContext]) -> tasks.Function:
+        return tasks.writing(spec, contexts, direct, writer)
+
+    frame = job.decoded(function)
+    with job.stages.running("decode", spark):
+        for row in frame.collect():
+            decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
+    for table, layer in layers.items():
+        with job.stages.running(table, spark):
+            files = application.layer_files(table, writer)
+            frames = _frames(_layer_job(job, table), layer)
+            for row in frames.mapInArrow(files, RESULTS).collect():
+                decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
 
 
 class Plan:
@@ -145,11 +165,11 @@ class Plan:
     `summary` has the counts of files and packets; rows, losses and damage inside packets are not known yet.
     """
 
-    def __init__(self, runner: TaskRunner, job: Job | None, summary: Summary) -> None:
+    def __init__(self, runner: TaskRunner, jobs: Sequence[Job], summary: Summary) -> None:
         self.summary = summary
         self._runner = runner
-        self._job = job
-        self._layer_jobs: dict[str, Job] = {}
+        self._jobs = jobs
+        self._layer_jobs: dict[tuple[int, str], Job] = {}
 
     def table(self, name: str) -> DataFrame:
         """A table as a DataFrame, unordered. The first call surveys the captures, which takes a while.
@@ -158,17 +178,20 @@ class Plan:
         from .types import spark_schema
 
         _check_table(name)
-        schema, job = spark_schema(name), self._job
-        if job is None:
-            return self._runner.spark.createDataFrame([], schema)
-        layer = application.layer_of(name)
+        schema = spark_schema(name)
         with one_line_errors():
-            if layer:
-                if name not in self._layer_jobs:
-                    self._layer_jobs[name] = _layer_job(job, name)
-                frames = _frames(self._layer_jobs[name], layer)
-                return frames.mapInArrow(application.layer_rows(name), schema)
-            return job.decoded(lambda contexts: tasks.reading(job.spec, contexts, name), schema)
+            found = [self._rows(number, name, schema) for number in range(len(self._jobs))]
+        if not found:
+            return self._runner.spark.createDataFrame([], schema)
+        return reduce(lambda whole, part: whole.unionAll(part), found)
+
+    def _rows(self, number: int, name: str, schema: StructType) -> DataFrame:
+        """The rows of one timeline."""
+        job, layer = self._jobs[number], application.layer_of(name)
+        if layer:
+            layer_job = self._layer_jobs.setdefault((number, name), _layer_job(job, name))
+            return _frames(layer_job, layer).mapInArrow(application.layer_rows(name), schema)
+        return job.decoded(lambda contexts: tasks.reading(job.spec, contexts, name), schema)
 
     def close(self) -> None:
         """Frees the plan's data on Spark's local disks. Its DataFrames cannot be used afterwards."""
@@ -177,18 +200,23 @@ class Plan:
 
 def plan(spark: SparkSession, paths: str | Sequence[str], **options: object) -> Plan:
     """Indexes captures for `Plan.table`. Options are `payload` ("none", "sha256", "text", "base64"),
-    `redact` (True), `port` ({4222: "client"}), `kind` ("route", or several), `chunk_size` in bytes, and
-    `progress`: whether stderr shows the progress of each stage (by default at a terminal and in a
-    notebook). Raises DissectError."""
-    wanted = _job_options(options)
+    `redact` (True), `port` ({4222: "client"}), `kind` ("route", or several), `from_time` and `until_time`
+    ("2026-11-21T02:01", or seconds after the first packet, "1.5"), `separate` (True: each capture is a
+    timeline of its own), `keylog` (a path, or several), `max_expanded` (bytes of a decompressed capture),
+    `chunk_size` in bytes, and `progress`: whether stderr shows the progress of each stage (by default at a
+    terminal and in a notebook). Raises DissectError."""
+    wanted = read_options(options)
     set_worker_python(spark)
     runner, summary = TaskRunner(spark), Summary()
     progress = options.get("progress")
     stages = Stages(wants_progress(None if progress is None else bool(progress)), summary.seconds)
     names = [paths] if isinstance(paths, str) else paths
     with one_line_errors():
-        job = _planned(runner, names, FROM_ENGINE, wanted, summary, stages)
-    return Plan(runner, job, summary)
+        found = [
+            _planned(runner, group, FROM_ENGINE, wanted, summary, stages)
+            for group in _timelines(names, wanted, summary)
+        ]
+    return Plan(runner, [job for job in found if job], summary)
 
 
 # The latest plan of each session, with the arguments that it was made from.
@@ -205,7 +233,7 @@ def read(
     _check_table(table)
     names = [paths] if isinstance(paths, str) else paths
     files = [(path, *size_and_mtime(path)) for path in captures(names, CaptureReport())]
-    key = files, _job_options(options)
+    key = files, read_options(options)
     known, made = _latest.get(spark, (None, None))
     if made is None or known != key:
         made = plan(spark, names, **options)
@@ -255,30 +283,40 @@ def _planned(
 ) -> Job | None:
     """The job; None if the captures have no packets."""
     report = CaptureReport()
+    wanted = options.options
     with stages.running("walk", runner.spark):
         size = options.chunk_bytes
 
         def walk_all(chains: Sequence[Chain]) -> list[list[RecordIndex]]:
             return cast(list[list[RecordIndex]], runner.call(walk_chain, chains, size))
 
-        walked, summary.wrong_starts = index_captures(paths, size, report, walk_all)
-    summary.files = len(walked)
-    summary.bytes = sum(file[0].byte_range.size for file in walked)
+        walked, wrong = index_captures(paths, size, report, walk_all, wanted.max_expanded)
     report.files = [joined(each) for each in walked]
-    summary.packets = sum(file.packets for file in report.files)
-    summary.damaged = [f"{file.path}: {file.damage}" for file in report.files if file.damage]
-    summary.unreadable, summary.passed_over = report.unreadable, report.passed_over
-    summary.warnings = [
+    _add_captures(summary, walked, report)
+    summary.wrong_starts += wrong
+    window = time_range(paths, wanted.from_time, wanted.until_time)
+    found = _inside(partitions_of(walked), walked, window)
+    summary.chunks += len(found)
+    if not found:
+        return None
+    spec = JobSpec(frozenset(tables), replace(wanted, from_time=None, until_time=None), window)
+    return Job(runner, spec, found, sum(each.bytes for each in found), stages)
+
+
+def _add_captures(
+    summary: Summary, walked: Sequence[Sequence[RecordIndex]], report: CaptureReport
+) -> None:
+    summary.files += len(walked)
+    summary.bytes += sum(file[0].byte_range.size for file in walked)
+    summary.packets += sum(file.packets for file in report.files)
+    summary.damaged += [f"{file.path}: {file.damage}" for file in report.files if file.damage]
+    summary.unreadable += report.unreadable
+    summary.passed_over += report.passed_over
+    summary.warnings += [
         f"{file[0].byte_range.path} is compressed: one task reads all of it; see nats-dissect split"
         for file in walked
         if file[0].byte_range.packed
     ]
-    found = _inside(partitions_of(walked), walked, options.window)
-    summary.chunks = len(found)
-    if not found:
-        return None
-    spec = JobSpec(frozenset(tables), options.options, options.window)
-    return Job(runner, spec, found, sum(each.bytes for each in found), stages)
 
 
 def _inside(
@@ -298,56 +336,6 @@ def _inside(
     ]
 
 
-def _fill(summary: Summary, job: Job | None, decoded: tasks.Decoded, tables: Sequence[str]) -> None:
-    summary.rows = {table: decoded.rows[table] for table in tables}
-    summary.no_tcp = dict(sorted(decoded.passed_over.items()))
-    summary.missing_bytes, summary.skipped_bytes = decoded.missing_bytes, decoded.skipped_bytes
-    if job:
-        for name in ("surveyed_again", "continued", "read_again", "moved_bytes"):
-            setattr(summary, name, getattr(job, name))
-
-
-def _job_options(values: Mapping[str, object]) -> JobOptions:
-    """The options of `plan` and `read` as values."""
-    known = {"payload", "redact", "port", "chunk_size", "kind", "progress", "keylog"}
-    for name in values.keys() - known:
-        raise SparkError(f"read has no option {name!r}", f"there are {', '.join(sorted(known))}")
-    payload, port = values.get("payload", "none"), values.get("port", {})
-    if payload not in PAYLOADS:
-        raise SparkError(f"there is no payload {payload!r}", f"there are {', '.join(PAYLOADS)}")
-    if not isinstance(port, Mapping) or not set(port.values()) <= KINDS.keys():
-        raise SparkError(
-            f"port={port!r} is no mapping of ports to kinds", 'say port={4222: "client"}'
-        )
-    size = values.get("chunk_size", CHUNK_BYTES)
-    if not isinstance(size, int) or size < SMALLEST_CHUNK:
-        raise SparkError(f"chunk_size={size!r} is no number of bytes from {SMALLEST_CHUNK} on")
-    hints = {int(number): KINDS[kind] for number, kind in port.items()}
-    options = Options(
-        hints,
-        PAYLOADS[str(payload)],
-        bool(values.get("redact", True)),
-        kinds=_kinds(values.get("kind")),
-        key_logs=_names(values.get("keylog", ())),
-    )
-    return JobOptions(options=options, chunk_bytes=size)
-
-
-def _names(value: object) -> tuple[str, ...]:
-    """One path or several."""
-    names = (value,) if isinstance(value, str) else value
-    if not isinstance(names, Collection) or not all(isinstance(name, str) for name in names):
-        raise SparkError(f"keylog={value!r} is no path", "say keylog='keys.log'")
-    return tuple(names)
-
-
-def _kinds(values: object) -> frozenset[Kind] | None:
-    """The requested kinds of connections; None: all."""
-    if values is None:
-        return None
-    names = [values] if isinstance(values, str) else values
-    if not isinstance(names, Collection) or not KINDS.keys() >= set(names):
-        raise SparkError(
-            f"kind={values!r} is no kind of connection", f"there are {', '.join(KINDS)}"
-        )
-    return frozenset(KINDS[name] for name in names)
+def _add_counts(summary: Summary, job: Job) -> None:
+    for name in ("surveyed_again", "continued", "read_again", "moved_bytes"):
+        setattr(summary, name, getattr(summary, name) + getattr(job, name))

@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ..capture import CaptureReport
 from ..capture.files import is_uri, size_and_mtime
-from ..capture.sources import time_range
 from ..number_formats import count_text, duration_text, size_text
 from ..output.sink import say, sink_of, writing
 from ..partition.byte_ranges import captures
 from ..tables import TABLES
-from .api import JobOptions, Summary, dissect
+from .api import Summary, dissect
 from .arguments import JobArguments
+from .job_options import JobOptions
 from .output import Folder
 from .progress import wants_progress
 from .settings import absolute
@@ -35,11 +34,7 @@ def run_job(arguments: JobArguments) -> None:
     with writing(sink):
         _check(paths, out)
         with session(arguments.master, arguments.conf) as spark:
-            options = JobOptions(
-                options=replace(arguments.dissection, from_time=None, until_time=None),
-                chunk_bytes=arguments.chunk_bytes,
-                window=time_range(paths, arguments.from_time, arguments.until_time),
-            )
+            options = JobOptions(options=arguments.dissection, chunk_bytes=arguments.chunk_bytes)
             progress = wants_progress(arguments.progress)
             summary = dissect(spark, paths, arguments.tables, options, out, progress)
         if arguments.summary is not None:

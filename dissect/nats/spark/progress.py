@@ -32,7 +32,8 @@ def wants_progress(chosen: bool | None) -> bool:
 
 @dataclass(slots=True)
 class Stages:
-    """Measures stages. `seconds` has the time of each finished stage, by name. With `shown`, stderr
+    """Measures stages. `seconds` has the time of each finished stage, by name; of a stage that ran
+    several times, the sum. With `shown`, stderr
     shows progress."""
 
     shown: bool = False
@@ -52,7 +53,8 @@ class Stages:
             over.set()
             if self.shown:
                 watcher.join()
-        took = self.seconds[name] = monotonic() - began
+        took = monotonic() - began
+        self.seconds[name] = self.seconds.get(name, 0.0) + took
         if self.shown:
             _Line(sys.stderr).end(f"{name} {duration_text(round(took * 1e9))}")
 
