@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,3 +66,7 @@ def test_it_is_shown_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wants_progress(None) and not wants_progress(False)
     monkeypatch.setattr("sys.stderr", io.StringIO())
     assert wants_progress(True) and not wants_progress(None)
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))  # as PySpark does
+    assert not wants_progress(None)
+    monkeypatch.setitem(sys.modules, "ipykernel.kernelapp", ModuleType("kernelapp"))
+    assert wants_progress(None)

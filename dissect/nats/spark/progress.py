@@ -27,7 +27,8 @@ def wants_progress(chosen: bool | None) -> bool:
     """Whether progress is shown: as chosen, otherwise at a terminal and in a notebook."""
     if chosen is not None:
         return chosen
-    return "ipykernel" in sys.modules or sys.stderr.isatty()
+    # PySpark itself imports ipykernel where it is installed; kernelapp is loaded by kernels alone.
+    return "ipykernel.kernelapp" in sys.modules or sys.stderr.isatty()
 
 
 @dataclass(slots=True)
