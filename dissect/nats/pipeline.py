@@ -150,10 +150,17 @@ def _records(
     lines = {table.row: TimeOrder[Record](0 if live else table.window) for table in wanted}
     alone = len(lines) == 1
     for _, together in source:
-        for kind, line in lines.items():
-            rows = together if alone else [row for row in together if row.__class__ is kind]
-            due = line.put(placed(rows), payload_bytes(rows))
+        for kind, rows in [(wanted[0].row, together)] if alone else _by_kind(together):
+            due = lines[kind].put(placed(rows), payload_bytes(rows))
             if due:
                 yield from due
     for line in lines.values():
         yield from line.flush()
+
+
+def _by_kind(records: Iterable[Record]) -> Iterable[tuple[type[Record], list[Record]]]:
+    """The records of each table, in order."""
+    found: dict[type[Record], list[Record]] = {}
+    for record in records:
+        found.setdefault(record.__class__, []).append(record)
+    return found.items()

@@ -7,7 +7,8 @@ acknowledge each delivery; clients that leave and return from another port.
 
 Nearly every subject, reply and payload size is new, as in requests and JetStream: a cache
 of control lines finds nothing. `--repeating` writes the other extreme: telemetry on a few subjects with a few
-sizes, in which most control lines have been seen before.
+sizes, in which most control lines have been seen before. `--jetstream` writes nothing but JetStream,
+key-value buckets, object stores and services (see `jetstream_traffic`).
 
 A million packets (about 600 MB) take some ten seconds. The same arguments give the same bytes. What is known
 about the capture comes back as `Written`.
@@ -18,10 +19,12 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from tests.bench.jetstream_traffic import EXCHANGES
 from tests.bench.recorder import Connection, Plan, Recorder, Written
 
 OTHER_SERVER = b"\x0a\x00\x00\x02"
@@ -36,10 +39,10 @@ SUBJECTS = [
 ]
 
 
-class _Client:
+class Client:
     """A client: its connection, its role, and the subjects it listens to."""
 
-    def __init__(self, traffic: _Traffic, role: str, number: int) -> None:
+    def __init__(self, traffic: Traffic, role: str, number: int) -> None:
         self.role, self.number = role, number
         self.repeating = traffic.plan.repeating
         self.inbox = b"_INBOX.%022d" % number
@@ -49,7 +52,7 @@ class _Client:
         self.service_sid, self.inbox_sid = first + 1, first + 1 + (role == "all")
         self.connect(traffic)
 
-    def connect(self, traffic: _Traffic) -> None:
+    def connect(self, traffic: Traffic) -> None:
         """Opens a connection, greets and subscribes."""
         port = 20_000 + (self.number * 997 + traffic.recorder.written.connections * 13) % 40_000
         address = b"\x0a\x00\x01" + bytes([self.number % 250 + 1])
@@ -81,7 +84,7 @@ class _Client:
             yield b"SUB %b.* %d\r\n" % (self.inbox, self.inbox_sid)
 
 
-class _Traffic:
+class Traffic:
     """Clients that talk to each other until there are enough packets."""
 
     def __init__(self, file: BinaryIO, plan: Plan) -> None:
@@ -95,16 +98,20 @@ class _Traffic:
         self._stored = 0
         roles = ("sender", "reader", "caller", "service")
         clients = [
-            _Client(self, roles[number % 4], number) for number in range(max(4, plan.clients))
+            Client(self, roles[number % 4], number) for number in range(max(4, plan.clients))
         ]
         self._of = {role: [each for each in clients if each.role == role] for role in roles}
         self._clients = clients
         self._route = self._open_route()
         self._carriers = [
-            _Client(self, "all", len(clients) + number)
+            Client(self, "all", len(clients) + number)
             for number in range(plan.equal if plan.heavy else 0)
         ]
-        self._carrier: _Client | None = None  # plays every role of the next exchange
+        self._carrier: Client | None = None  # plays every role of the next exchange
+
+    def tell(self, **rows: int) -> None:
+        """Adds rows, by table, to those that the tables above the frames should have."""
+        self.recorder.written.rows.update(rows)
 
     def count(self, **frames: int) -> None:
         """Adds frames, by operation, to those that were sent."""
@@ -113,11 +120,13 @@ class _Traffic:
     def run(self) -> Written:
         """Writes the whole capture."""
         written, rng = self.recorder.written, self._rng
-        exchanges = (
+        exchanges: Sequence[Callable[[], None]] = (
             (*[self._publish] * 6, self._request, self._relay)
             if self.plan.repeating
             else (*[self._publish] * 3, *[self._request] * 2, *[self._store] * 2, self._relay)
         )
+        if self.plan.jetstream:
+            exchanges = [partial(exchange, self) for exchange in EXCHANGES]
         while written.packets < self.plan.packets:
             self._carrier = self._next_carrier()
             rng.choice(exchanges[:-1] if self._carrier else exchanges)()
@@ -128,51 +137,64 @@ class _Traffic:
         self.recorder.close()
         return written
 
-    def _next_carrier(self) -> _Client | None:
+    def _next_carrier(self) -> Client | None:
         """The heavy connection with the fewest bytes, while all of them have less than their share."""
         carried = sum(client.connection.sent_bytes for client in self._carriers)
         if carried >= self.plan.heavy * self.recorder.sent_bytes:
             return None
         return min(self._carriers, key=lambda client: client.connection.sent_bytes)
 
-    def _clients_for(self, *roles: str) -> list[_Client]:
+    def clients_for(self, *roles: str) -> list[Client]:
         """One client for each role."""
         if self._carrier:
             return [self._carrier] * len(roles)
         return [self._rng.choice(self._of[role]) for role in roles]
 
-    def _token(self) -> bytes:
+    def token(self) -> bytes:
         """A subject token or reply suffix that was not used before."""
         self._tokens += 1
         return b"%08x" % (self._tokens * 2654435761 & 0xFFFFFFFF)
 
     def _subject(self, number: int) -> bytes:
-        return SUBJECTS[number] if self.plan.repeating else SUBJECTS[number] + b"." + self._token()
+        return SUBJECTS[number] if self.plan.repeating else SUBJECTS[number] + b"." + self.token()
 
-    def _body(self) -> bytes:
+    def body(self) -> bytes:
         size = self._rng.choice(SIZES)
         if not self.plan.repeating:
             size = self._rng.randrange(size // 2, size * 3 // 2)
         at = self._rng.randrange(len(self._pool) - size)
         return self._pool[at : at + size]
 
-    def _messages(self) -> list[tuple[int, bytes, bytes]]:
+    def one_in(self, count: int) -> bool:
+        """True once in so many calls, at random."""
+        return not self._rng.randrange(count)
+
+    def next_seq(self) -> int:
+        """The next sequence of a stream."""
+        self._stored += 1
+        return self._stored
+
+    def new_reply(self, client: Client) -> bytes:
+        """A reply subject of the client's inbox."""
+        return b"%b.%b" % (client.inbox, self.token())
+
+    def messages(self) -> list[tuple[int, bytes, bytes]]:
         """Messages for one write: the sid of their subscription, their subject and their payload."""
         rng, found = self._rng, []
         for _ in range(rng.choice((1, 1, 2, 3, 4, 5, 8))):
             number = rng.randrange(len(SUBJECTS))
-            found.append((number + 1, self._subject(number), self._body()))
+            found.append((number + 1, self._subject(number), self.body()))
         return found
 
     def _publish(self) -> None:
-        messages = self._messages()
+        messages = self.messages()
         with_headers = not self._rng.randrange(10)
-        sender, reader = self._clients_for("sender", "reader")
+        sender, reader = self.clients_for("sender", "reader")
         published, delivered = [], []
         for sid, subject, body in messages:
             size = len(body)
             if with_headers:
-                trace = b"%016x" % size if self.plan.repeating else self._token()
+                trace = b"%016x" % size if self.plan.repeating else self.token()
                 block = b"NATS/1.0\r\nTrace-Id: %b\r\nContent-Type: json\r\n\r\n" % trace
                 rest = b"%d %d\r\n%b%b\r\n" % (len(block), len(block) + size, block, body)
                 published.append(b"HPUB %b %b" % (subject, rest))
@@ -186,13 +208,13 @@ class _Traffic:
         self.count(**{f"{h}PUB": len(messages), f"{h}MSG": len(messages)})
 
     def _request(self) -> None:
-        caller, service = self._clients_for("caller", "service")
+        caller, service = self.clients_for("caller", "service")
         caller.asked += 1
         subject, suffix = b"svc.get.%d" % service.number, b"%x" % caller.asked
         if not self.plan.repeating:
-            subject, suffix = subject + b"." + self._token(), self._token()
+            subject, suffix = subject + b"." + self.token(), self.token()
         reply = caller.inbox + b"." + suffix
-        request, response = self._body(), self._body()
+        request, response = self.body(), self.body()
         _publish_to(caller, subject, request, reply)
         _deliver(service, service.service_sid, subject, request, reply, answered=True)
         service.connection.send(0, b"PUB %b %d\r\n%b\r\n" % (reply, len(response), response))
@@ -201,11 +223,11 @@ class _Traffic:
 
     def _store(self) -> None:
         """JetStream: a publisher waits for each PubAck, and a push consumer acknowledges each delivery."""
-        sender, reader = self._clients_for("sender", "reader")
+        sender, reader = self.clients_for("sender", "reader")
         acks = []
-        for sid, subject, body in self._messages()[:4]:
+        for sid, subject, body in self.messages()[:4]:
             self._stored += 1
-            reply = b"%b.%b" % (sender.inbox, self._token())
+            reply = b"%b.%b" % (sender.inbox, self.token())
             _publish_to(sender, subject, body, reply)
             stored = b'{"stream":"EVENTS","seq":%d}' % self._stored
             _deliver(sender, sender.inbox_sid, reply, stored)
@@ -220,7 +242,7 @@ class _Traffic:
         self.count(PUB=2 * len(acks), MSG=2 * len(acks))
 
     def _relay(self) -> None:
-        messages = self._messages()
+        messages = self.messages()
         relayed = (
             b"RMSG $G %b %d\r\n%b\r\n" % (subject, len(body), body) for _, subject, body in messages
         )
@@ -258,14 +280,14 @@ def _info(client: int) -> bytes:
     )
 
 
-def _publish_to(client: _Client, subject: bytes, body: bytes, reply: bytes) -> None:
+def _publish_to(client: Client, subject: bytes, body: bytes, reply: bytes) -> None:
     """A PUB with a reply subject, which the server's answer acknowledges."""
     line = b"PUB %b %b %d\r\n" % (subject, reply, len(body))
     client.connection.send(0, line + body + b"\r\n", answered=True)
 
 
 def _deliver(
-    client: _Client,
+    client: Client,
     sid: int,
     subject: bytes,
     body: bytes,
@@ -279,7 +301,7 @@ def _deliver(
 
 def write(file: BinaryIO, plan: Plan) -> Written:
     """Writes a capture of that many packets, or a few more: the last exchange is completed."""
-    return _Traffic(file, plan).run()
+    return Traffic(file, plan).run()
 
 
 def write_file(path: Path, plan: Plan) -> Written:
@@ -294,6 +316,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("file", type=Path)
     parser.add_argument("packets", nargs="?", type=int, default=Plan().packets)
     parser.add_argument("--repeating", action="store_true")
+    parser.add_argument("--jetstream", action="store_true")
     for name in ("seed", "clients", "loss", "reordered", "duplicated", "heavy", "equal"):
         default = getattr(Plan(), name)
         parser.add_argument(f"--{name}", type=type(default), default=default)

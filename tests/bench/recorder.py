@@ -35,6 +35,7 @@ class Plan:
 
     By default subjects, replies and payload sizes hardly ever repeat; `repeating` draws them from small
     fixed sets instead, so that most control lines occur again and again.
+    `jetstream` has nothing but JetStream traffic.
 
     `loss`, `reordered` and `duplicated` are shares of the packets with payload, and happen in the capture
     only: the endpoints received everything. `heavy` is the share of all bytes that `equal` connections carry
@@ -45,6 +46,7 @@ class Plan:
     seed: int = 1
     clients: int = 24
     repeating: bool = False
+    jetstream: bool = False
     loss: float = 0.0
     reordered: float = 0.0
     duplicated: float = 0.0
@@ -54,13 +56,15 @@ class Plan:
 
 @dataclass(slots=True)
 class Written:
-    """The contents of a capture. `frames` counts operations as they were sent, including lost ones."""
+    """The contents of a capture. `frames` counts operations as they were sent, including lost ones, and
+    `rows` the rows that tables above the frames should have of them."""
 
     packets: int = 0
     file_bytes: int = len(_FILE_HEADER)
     lost: int = 0
     connections: int = 0
     frames: Counter[str] = field(default_factory=Counter)
+    rows: Counter[str] = field(default_factory=Counter)
 
     @property
     def messages(self) -> int:

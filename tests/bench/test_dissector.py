@@ -2,11 +2,13 @@
 
 The captures are of two kinds (see `tests.bench.generate`): `unique`, in which hardly a subject, reply or size
 occurs twice, as in requests and JetStream; and `repeating`, in which few control lines occur again and again.
+A third one, `jetstream`, has nothing but JetStream, buckets, object stores and services.
 
 Asserted, each in one run: on repeating traffic `sessions` needs less time than `tshark -q -z conv,tcp`, which
 knows no NATS; two processes are at least 1.6 times as fast as one; `frames` as JSON lines is at least five
 times as fast as the TCP layer in tshark's JSON; memory stays below 200 MB whatever the size; four times the
-packets take at most 4.4 times the time.
+packets take at most 4.4 times the time; all ten tables above the frames take, together and on `jetstream`, at
+most 1.6 times the time of `frames`.
 
 Wanted, and only printed: on either kind `sessions` at least as fast as `tshark -q -z conv,tcp`, and
 `frames --format parquet` at least 0.8 times as fast. DISSECTOR_PACKETS=100000 makes it a short run,
@@ -43,6 +45,20 @@ PEAK_BYTES = 200 * MB
 DISSECT = (sys.executable, "-m", "dissect.nats")
 
 
+FRAMES = ("frames",)
+TEN = tuple(
+    "api publishes deliveries pulls streams consumers kv objects services streaming".split()
+)
+# The rows of some tables in one pass, thrown away.
+_READ = """
+import sys
+from dissect.nats.parallel import tune_garbage_collector
+from dissect.nats.pipeline import records
+tune_garbage_collector()
+for row in records(sys.argv[1:2], sys.argv[2:]):
+    pass
+"""
+
 KINDS = pytest.mark.parametrize("kind", ["unique", "repeating"])
 
 
@@ -58,10 +74,14 @@ def capture(folder: Path, packets: int, kind: str) -> str:
     """The path of a capture, which is made when it is first needed."""
     path = folder / f"{kind}-{packets}.pcap"
     if not path.exists():
-        written = write_file(path, Plan(packets, repeating=kind == "repeating"))
+        written = write_file(path, _plan(packets, kind))
         size = written.file_bytes / MB
         print(f"\n{kind}: {written.packets} packets, {size:.0f} MB, {written.messages} messages")
     return str(path)
+
+
+def _plan(packets: int, kind: str) -> Plan:
+    return Plan(packets, repeating=kind == "repeating", jetstream=kind == "jetstream")
 
 
 def tshark() -> str:
@@ -100,6 +120,14 @@ def test_sessions_and_frames_beside_conversations_of_tshark(folder: Path, kind: 
     rows = {"tshark -q -z conv,tcp": peer, "nats-dissect sessions": sessions}
     show({**rows, "nats-dissect frames --format parquet": frames}, PACKETS)
     assert kind == "unique" or sessions.wall < peer.wall
+
+
+def test_ten_tables_above_the_frames_beside_frames(folder: Path) -> None:
+    path = capture(folder, PACKETS, "jetstream")
+    one, ten = compared([[sys.executable, "-c", _READ, path, *names] for names in (FRAMES, TEN)])
+    print(f"\n\nten tables: {ten.cpu / one.cpu:.2f} x the time of frames, {machine()}")
+    show({"frames": one, "ten tables": ten}, PACKETS)
+    assert ten.cpu / one.cpu <= 1.6 and ten.peak_bytes < PEAK_BYTES
 
 
 @KINDS

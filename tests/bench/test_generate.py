@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import flows, frames, sessions
+from dissect.nats.application.services import ServiceRecord
+from dissect.nats.pipeline import records
+from dissect.nats.tables import TABLE_OF
 
 from tests.bench.generate import Plan, main, write, write_file
 from tests.support.damage import read_pcap
@@ -77,6 +80,30 @@ def test_stored_messages_are_acknowledged_once(tmp_path: Path) -> None:
     acknowledged = [row.subject for row in rows if row.op == "PUB" and row.subject in delivered]
     assert len(delivered) > 300
     assert acknowledged == delivered
+
+
+ABOVE_FRAMES = ("api", "publishes", "deliveries", "pulls", "kv", "objects")
+
+
+def made(path: Path) -> Counter[str]:
+    """How many rows the tables above the frames have."""
+    return Counter(TABLE_OF[row.__class__].name for row in records([str(path)], ABOVE_FRAMES))
+
+
+def test_jetstream_has_the_rows_that_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "t.pcap"
+    told = write_file(path, Plan(PACKETS, jetstream=True))
+    assert counted(path) == told.frames
+    assert made(path) == told.rows and told.rows.keys() == set(ABOVE_FRAMES)
+    services = [row for row in records([str(path)], ["services"]) if isinstance(row, ServiceRecord)]
+    assert {row.subject for row in services} == {"prices.get"}
+    assert sum(row.errors for row in services) > 5
+
+
+def test_jetstream_with_losses_has_no_row_too_many(tmp_path: Path) -> None:
+    path = tmp_path / "t.pcap"
+    told = write_file(path, Plan(PACKETS, jetstream=True, loss=0.05))
+    assert made(path) < told.rows and told.lost > 10
 
 
 def test_the_same_plan_makes_the_same_capture() -> None:

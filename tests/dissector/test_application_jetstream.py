@@ -8,7 +8,7 @@ from dataclasses import fields
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissect.nats.application.jetstream import JETSTREAM, JetStream, wants
+from dissect.nats.application.jetstream import JETSTREAM, JetStream
 from dissect.nats.declaration import LayerFrame
 from dissect.nats.pipeline import released
 from dissect.nats.tables import TABLES, frames_for
@@ -96,9 +96,9 @@ def test_any_conversation_gives_rows(said: list[Said], kind: str) -> None:
 def test_only_messages_and_subscriptions_are_wanted() -> None:
     talk = Talk(JetStream())
     frame = talk.pub("orders")
-    assert wants(frame)
+    assert JETSTREAM.wants(frame)
     frame.op = "PING"
-    assert not wants(frame)
+    assert not JETSTREAM.wants(frame)
 
 
 def test_one_pass_makes_all_tables() -> None:

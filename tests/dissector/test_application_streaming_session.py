@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from dissect.nats.anomalies import Anomaly
 from dissect.nats.application import streaming_session
+from dissect.nats.application.messages import is_message
 from dissect.nats.application.streaming_records import StreamingRecord
-from dissect.nats.application.streaming_session import Streaming, wants
+from dissect.nats.application.streaming_session import Streaming
 from dissect.nats.records import Record
 from natsync.protocol.streaming import (
     Ack,
@@ -203,5 +204,5 @@ def test_any_conversation_gives_rows(said: list[tuple[bool, str, bytes, str | No
     talk = Talk(Streaming())
     for from_client, subject, body, reply in said:
         frame = (talk.pub if from_client else talk.msg)(subject, body, reply)
-        assert wants(frame)
+        assert is_message(frame)
     talk.close()

@@ -132,15 +132,18 @@ class Consumers:
             row.redeliveries += 1
         else:
             found.ages.add(max(0, made.ts_ns - made.stored_ns))
-        row.max_deliveries = max(row.max_deliveries or 0, made.delivered_count)
+        if row.max_deliveries is None or made.delivered_count > row.max_deliveries:
+            row.max_deliveries = made.delivered_count
         if found.last_seq is not None and made.consumer_seq > found.last_seq:
             row.missing += made.consumer_seq - found.last_seq - 1
         found.last_seq = made.consumer_seq
-        row.last_stream_seq = max(row.last_stream_seq or 0, made.stream_seq)
+        if row.last_stream_seq is None or made.stream_seq > row.last_stream_seq:
+            row.last_stream_seq = made.stream_seq
         if row.first_pending is None:
             row.first_pending = made.pending
         row.last_pending = made.pending
-        row.max_pending = max(row.max_pending or 0, made.pending)
+        if row.max_pending is None or made.pending > row.max_pending:
+            row.max_pending = made.pending
 
     def acknowledge(self, made: DeliveryRecord, ack: str, ts_ns: int) -> None:
         """Counts an ack."""
@@ -205,7 +208,8 @@ class Consumers:
         row = found.row
         if made.number < row.number:
             row.number, row.ts_ns = made.number, made.ts_ns
-        row.last_ns = max(row.last_ns, ts_ns)
+        if ts_ns > row.last_ns:
+            row.last_ns = ts_ns
         row.domain = row.domain or made.domain
         return found
 

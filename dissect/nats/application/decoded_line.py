@@ -5,16 +5,16 @@ from __future__ import annotations
 from ..records import FrameRecord
 from .deliveries import ack_of
 from .jetstream_subjects import ACK, NEXT, ack_subject, api_subject, purpose
+from .messages import MESSAGES
 
 _PUBLISHED = frozenset({"PUB", "HPUB", "RMSG", "LMSG", "HMSG"})
-_MESSAGES = _PUBLISHED | {"MSG"}
 
 
 def decoded(frame: FrameRecord) -> str:
     """What the frame says above NATS; empty where its subject and reply say nothing. The kind of an ack is
     in its payload: without it, an ack with a payload is just an ack."""
     subject = frame.subject or ""
-    if frame.op not in _MESSAGES:
+    if frame.op not in MESSAGES:
         return ""
     if frame.reply and (said := ack_subject(frame.reply)):
         again = f", attempt {said.delivered}" if said.delivered > 1 else ""

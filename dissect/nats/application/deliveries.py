@@ -22,7 +22,7 @@ from typing import Annotated
 from ..anomalies import Anomaly
 from ..declaration import LayerFrame
 from ..records import Record, text_of
-from .jetstream_subjects import AckSubject
+from .jetstream_subjects import AckSubject, ack_subject
 
 # Servers let a consumer have 1000 deliveries without an ack by default (max_ack_pending).
 _UNACKED = 16_384
@@ -30,6 +30,7 @@ _SETTLED = 1024  # acked ones that wait for a confirmation
 _REPEATED = 16  # acked ones that wait for nothing but another ack
 _EMITTED = 4096  # keys of rows that are out: a late repetition of an ack is no new delivery
 _REASON = 256  # characters
+_NOT_SEEN = Anomaly.DELIVERY_NOT_SEEN.value
 
 # The server compares these by their beginning, the others whole (server/consumer.go: processAck).
 _PREFIXES = ((b"-NAK", "nak"), (b"+TERM", "term"), (b"+NXT", "next"))
@@ -98,43 +99,63 @@ class Deliveries:
         self._unacked: dict[str, DeliveryRecord] = {}
         self._settled: dict[str, DeliveryRecord] = {}
         self._confirming: set[str] = set()
-        self._emitted: dict[str, None] = {}
+        self._emitted: dict[str, bool] = {}  # whether the delivery was seen
 
     def deliver(self, frame: LayerFrame, said: AckSubject) -> tuple[DeliveryRecord, list[Record]]:
-        """A message comes: its row, and the rows that are given up for it."""
-        row = _row(frame, said)
+        """A message comes: its row, and the rows that are given up for it.
+
+        Its ack may have come before it: a delivery that a loss has cut is complete only when the loss is
+        certain. Then it completes the row of the ack, unless that is out already.
+        """
+        row, given_up = self._waiting(said.key), list[Record]()
+        if row is None or row.subject is not None:
+            row = _row(frame, said)
+            if self._emitted.get(said.key, True):
+                given_up = self._put(said.key, row)
+        else:
+            row.number, row.ts_ns = frame.number, frame.ts_ns
+            others = [each for each in row.anomalies or () if each != _NOT_SEEN]
+            row.anomalies = others or None
         row.subject = said.subject or frame.subject
         row.payload_bytes = frame.payload_bytes
-        unacked, given_up = self._unacked, []
-        if said.key in unacked:
-            given_up.append(unacked.pop(said.key))
-        elif len(unacked) >= _UNACKED:
-            oldest = unacked.pop(next(iter(unacked)))
-            oldest.anomalies = [*(oldest.anomalies or ()), Anomaly.FORGOTTEN.value]
-            given_up.append(oldest)
-        unacked[said.key] = row
-        return row, list(given_up)
+        return row, given_up
 
-    def acknowledge(
-        self, frame: LayerFrame, said: AckSubject
-    ) -> tuple[DeliveryRecord | None, list[Record]]:
-        """An ack goes out: the row of its delivery, None if that is out already, and rows that are done."""
-        row = self._unacked.get(said.key)
+    def _put(self, key: str, row: DeliveryRecord) -> list[Record]:
+        """Waits for the acks of a row; returns the one that is given up for it."""
+        unacked = self._unacked
+        before = unacked.pop(key, None)
+        if before is None and len(unacked) >= _UNACKED:
+            before = unacked.pop(next(iter(unacked)))
+            before.anomalies = [*(before.anomalies or ()), Anomaly.FORGOTTEN.value]
+        unacked[key] = row
+        return [] if before is None else [before]
+
+    def acknowledge(self, frame: LayerFrame) -> tuple[DeliveryRecord | None, list[Record]]:
+        """An ack goes out: the row of its delivery, None if that is out already or this is no ack, and rows
+        that are done."""
+        key = frame.subject or ""
+        row = self._waiting(key)
         if row is None:
-            row = self._settled.get(said.key)
-        if row is None:
-            if said.key in self._emitted:
+            said = ack_subject(key)
+            if said is None:
                 return None, []
-            row = _row(frame, said)
-            row.anomalies = [Anomaly.DELIVERY_NOT_SEEN.value]
-            self._unacked[said.key] = row
+            key = said.key
+            row = self._waiting(key)
+            if row is None:
+                if key in self._emitted:
+                    return None, []
+                row = self._unacked[key] = _row(frame, said)
+                row.anomalies = [_NOT_SEEN]
         row.acks += 1
         _read_ack(row, frame)
         if frame.reply and row.ack != "next":
-            self._confirming.add(said.key)
-        if row.ack != "progress" and said.key in self._unacked:
-            self._settled[said.key] = self._unacked.pop(said.key)
+            self._confirming.add(key)
+        if row.ack != "progress" and key in self._unacked:
+            self._settled[key] = self._unacked.pop(key)
         return row, list(self._done())
+
+    def _waiting(self, key: str) -> DeliveryRecord | None:
+        return self._unacked.get(key) or self._settled.get(key)
 
     def finish(self) -> Iterator[Record]:
         """The session is over; yields all rows that are left."""
@@ -152,7 +173,7 @@ class Deliveries:
                 return
             del settled[key]
             confirming.discard(key)
-            self._emitted[key] = None
+            self._emitted[key] = row.subject is not None
             if len(self._emitted) > _EMITTED:
                 del self._emitted[next(iter(self._emitted))]
             yield row

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ..declaration import Layer, LayerFrame
-from ..records import FrameRecord, Record
+from ..records import Record
 from .api import Call, advisory
 from .consumers import Consumers
 from .deliveries import Confirmation, Deliveries, ack_of
@@ -25,20 +25,15 @@ from .jetstream_subjects import (
     api_subject,
 )
 from .kv import KeyValue, KvRecord, kv_write
+from .messages import LINKS, is_message_or_interest
 from .objects import ObjectRecord, Objects
 from .publishes import Publication
 from .pulls import Pulls
 from .streams import Streams
 
-_OPS = frozenset("PUB HPUB MSG HMSG RMSG LMSG SUB UNSUB".split())
-_LINKS = frozenset({"route", "gateway", "leafnode"})
 _FLOW_CONTROL = "$JS.FC."
 _HEARTBEAT = 100
-
-
-def wants(frame: FrameRecord) -> bool:
-    """Whether the frame is a message, or says where messages go."""
-    return frame.op in _OPS
+_STORES = ("KV_", "OBJ_")  # streams of buckets and object stores
 
 
 class JetStream:
@@ -58,7 +53,7 @@ class JetStream:
         op = frame.op
         if op == "PUB" or op == "HPUB":
             return self._published(frame)
-        if op == "MSG" or (op == "HMSG" and frame.kind not in _LINKS):
+        if op == "MSG" or (op == "HMSG" and frame.kind not in LINKS):
             return self._delivered(frame) or ()
         if op == "SUB":
             self._pulls.subscribe(frame)
@@ -91,9 +86,11 @@ class JetStream:
                 row, done = self._deliveries.deliver(frame, said)
                 self._streams.deliver(row)
                 self._consumers.deliver(row)
-                self._buckets.deliver(row.stream, row.consumer)
-                objects = self._objects.deliver(frame, row)
-                return [*done, *self._pulls.deliver(frame, said), *objects]
+                done += self._pulls.deliver(frame, said)
+                if row.stream.startswith(_STORES):
+                    self._buckets.deliver(row.stream, row.consumer)
+                    done += self._objects.deliver(frame, row)
+                return done
         answered = self._exchanges.answered(frame)
         if answered:
             return self._close(answered, frame.ts_ns)
@@ -136,17 +133,14 @@ class JetStream:
 
     def _acknowledged(self, frame: LayerFrame) -> Iterable[Record]:
         """An ack of a client."""
-        said = ack_subject(frame.subject or "")
-        if said is None:
-            return ()
-        row, found = self._deliveries.acknowledge(frame, said)
-        ack = ack_of(frame.content)
+        row, found = self._deliveries.acknowledge(frame)
         if row is None:
             return found
+        ack = ack_of(frame.content)
         self._streams.acknowledge(row, ack, frame.ts_ns)
         self._consumers.acknowledge(row, ack, frame.ts_ns)
         if ack == "next":
-            asked = ApiSubject(NEXT, said.domain, said.stream, said.consumer, "", True)
+            asked = ApiSubject(NEXT, row.domain or "", row.stream, row.consumer, "", True)
             pull, ended = self._pulls.pull(frame, asked)
             self._consumers.pull(pull)
             return [*found, *ended]
@@ -170,4 +164,4 @@ class JetStream:
         return question.close(None)
 
 
-JETSTREAM = Layer(wants, JetStream)
+JETSTREAM = Layer(is_message_or_interest, JetStream)

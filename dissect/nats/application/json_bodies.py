@@ -29,7 +29,7 @@ def read_object(content: bytes) -> Object | None:
     if content[:1] != b"{" and content.lstrip()[:1] != b"{":
         return None
     try:
-        value = json.loads(content.decode("utf-8", "replace"), parse_constant=_refuse)
+        value = _DECODER.decode(content.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -70,8 +70,7 @@ def _audited(value: Object) -> Object:
 
 
 def _line(value: object) -> str:
-    line: str = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return line
+    return _ENCODER.encode(value)
 
 
 def _shortened(value: Object) -> Object:
@@ -143,3 +142,8 @@ def decimal(value: str | None) -> int | None:
 
 def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
+
+
+# Made once: `json.loads` and `json.dumps` make a new one in each call that has options.
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

@@ -20,13 +20,12 @@ from ..declaration import Layer, LayerFrame, Table, TextColumn
 from ..number_formats import duration_text, moment_text
 from ..records import FrameRecord, Record
 from .json_bodies import number, read_object, text
+from .messages import LINKS, MESSAGES
 from .path_hops import Hop, hop_of
 from .path_matching import Match, Way, ways
 
-_MESSAGES = frozenset("PUB HPUB MSG HMSG RMSG LMSG".split())
 _GREETINGS = frozenset({"INFO", "CONNECT"})
 _INTERNAL = ("$SYS.", "$NRG.", "$JSC.", "$JS.", "$LDS.", "_R_.")
-_LINKS = frozenset({"route", "gateway", "leafnode"})
 # Frames of messages that are held until the end: each takes about 500 bytes. Those that come later are left
 # out, and every row says so.
 _FRAMES = 1 << 20
@@ -66,7 +65,7 @@ class PathRecord(Record):
 
 def wants(frame: FrameRecord) -> bool:
     """Whether the frame carries a message of somebody's, or says who is at the end of a connection."""
-    if frame.op in _MESSAGES:
+    if frame.op in MESSAGES:
         return not (frame.subject or "").startswith(_INTERNAL)
     return frame.op in _GREETINGS and frame.json is not None
 
@@ -107,7 +106,7 @@ class Paths:
     def _meet(self, frame: LayerFrame) -> None:
         """A server, or on links both, say who they are; what was said first on a connection counts."""
         read = read_object((frame.json or "").encode("utf-8", "replace"))
-        if read is None or (frame.op == "CONNECT" and frame.kind not in _LINKS):
+        if read is None or (frame.op == "CONNECT" and frame.kind not in LINKS):
             return
         name = text(read, "server_name") or text(read, "name")
         key = text(read, "server_id") or name

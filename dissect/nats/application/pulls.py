@@ -85,6 +85,7 @@ class Pulls:
         self._inboxes: dict[_Key, dict[str, deque[PullRecord]]] = {}
         self._consumers: dict[str, _Key] = {}  # inbox -> whose pulls it serves
         self._open: dict[int, tuple[_Key, str, PullRecord]] = {}
+        self._matched = ("", "")  # the last subscription and inbox: a batch has many messages
 
     def subscribe(self, frame: LayerFrame) -> None:
         """Notes a SUB."""
@@ -181,9 +182,13 @@ class Pulls:
             return subject
         if not subject:
             return next(iter(inboxes))  # the SUB was not captured
+        first = next(iter(inboxes))
+        if self._matched == (subject, first):
+            return first
         pattern = subject.encode()
         for inbox in (list(inboxes)[:_INBOXES] if "*" in subject or ">" in subject else ()):
             if matches(pattern, inbox.encode()):
+                self._matched = subject, inbox
                 return inbox
         return None
 

@@ -17,10 +17,10 @@ from typing import Annotated
 from ..declaration import Layer, LayerFrame, Table, TextColumn
 from ..number_formats import moment_text
 from ..records import FrameRecord, Record
+from .messages import LINKS
 
 _GREETINGS = frozenset({"INFO", "CONNECT"})
 _GOSSIP = "nats-route://"
-_LINKS = frozenset({"route", "gateway", "leafnode"})
 # Connections that are remembered by who was at their ends. Beyond that, the ones that came first are
 # forgotten: a later CONNECT of theirs counts as that of another connection.
 _CONNECTIONS = 1 << 16
@@ -96,7 +96,7 @@ class Servers:
         connection = self._connection(frame.session)
         if frame.op == "INFO":
             self._learn_info(connection, frame, said)
-        elif frame.kind in _LINKS:
+        elif frame.kind in LINKS:
             self._learn_link(connection, frame, said)
         elif frame.kind == "client" and not connection.has_client:
             connection.has_client = True
@@ -184,7 +184,7 @@ class Servers:
 
     def _link(self, connection: _Connection, kind: str) -> None:
         """Notes the link between the two ends, once both are known."""
-        if kind in _LINKS and len(connection.ends) == 2:
+        if kind in LINKS and len(connection.ends) == 2:
             for sender, other in (("originator", "responder"), ("responder", "originator")):
                 server = self._servers[connection.ends[sender]]
                 server.links.add((kind, connection.ends[other]))

@@ -19,13 +19,12 @@ from natsync.protocol import matches
 from ..anomalies import Anomaly
 from ..declaration import Layer, LayerFrame, Table, TextColumn
 from ..number_formats import duration_text, moment_text, size_text
-from ..records import FrameRecord, Record
+from ..records import Record
 from ..redact import masked_text
 from .durations import Durations
 from .json_bodies import Object, header, read_object, text
+from .messages import LINKS, is_message_or_interest
 
-_OPS = frozenset("PUB HPUB MSG HMSG RMSG LMSG SUB UNSUB".split())
-_LINKS = frozenset({"route", "gateway", "leafnode"})
 _DISCOVERY = "$SRV."
 _TYPE = "io.nats.micro.v1."
 _NO_RESPONDERS = 503
@@ -64,11 +63,6 @@ class ServiceRecord(Record):
     last_error_code: Annotated[str | None, "Nats-Service-Error-Code of the last error"] = None
     last_ns: Annotated[int, "time of the last request or answer"]
     anomalies: Annotated[list[str] | None, "what is odd about it"] = None
-
-
-def wants(frame: FrameRecord) -> bool:
-    """Whether the frame is a message, or says where messages go."""
-    return frame.op in _OPS
 
 
 @dataclass(slots=True)
@@ -126,7 +120,7 @@ class Services:
             if not frame.max_msgs:
                 self._sids.pop(frame.sid or "", None)
         elif not self._answer(frame) and frame.reply:
-            to_client = op == "MSG" or (op == "HMSG" and frame.kind not in _LINKS)
+            to_client = op == "MSG" or (op == "HMSG" and frame.kind not in LINKS)
             self._request(frame, to_client)
         return ()
 
@@ -319,7 +313,7 @@ SERVICES = Table(
         _latency("max"),
         TextColumn("last error", 20, _error, gives=True, rank=2),
     ),
-    layer=Layer(wants, Services),
+    layer=Layer(is_message_or_interest, Services),
     payloads=True,
     at_end=True,
 )

@@ -7,8 +7,9 @@ from operator import attrgetter
 
 from ..declaration import Layer, Table, TextColumn
 from ..number_formats import duration_text, moment_text, size_text
+from .messages import is_message
 from .streaming_records import StreamingRecord
-from .streaming_session import Streaming, wants
+from .streaming_session import Streaming
 
 
 def _text(name: str) -> Callable[..., str]:
@@ -60,6 +61,6 @@ STREAMING = Table(
             alarm=True,
         ),
     ),
-    layer=Layer(wants, Streaming),
+    layer=Layer(is_message, Streaming),
     payloads=True,
 )

@@ -29,13 +29,12 @@ from natsync.protocol.streaming import (
 
 from ..anomalies import Anomaly
 from ..declaration import LayerFrame
-from ..records import FrameRecord, Record, printable
+from ..records import Record, printable
 from .exchanges import Exchanges
 from .streaming_messages import is_plausible, parsed, start_text
 from .streaming_records import StreamingRecord, mark, new_row
 from .streaming_subjects import Purpose, StreamingSubjects
 
-_OPS = frozenset("PUB HPUB MSG HMSG RMSG LMSG".split())
 _NO_RESPONDERS = 503
 _PUBLICATIONS = 16_384  # stan.go lets as many wait for their acks
 _SUBSCRIPTIONS = 8192
@@ -43,11 +42,9 @@ _DELIVERIES = 16_384
 _CANDIDATES = 1024
 _CLIENTS = 4096
 _SECOND_NS = 10**9
-
-
-def wants(frame: FrameRecord) -> bool:
-    """Whether the frame is a message."""
-    return frame.op in _OPS
+# First bytes of requests, deliveries and acks where no subject shows what they are: their field 1 (protobuf),
+# a number or a text.
+_BEGINNINGS = (b"\x08", b"\x0a")
 
 
 class _Request:
@@ -95,10 +92,16 @@ class Streaming:
         self._candidates: dict[str, tuple[StreamingRecord, MsgProto]] = {}
         self._clients: dict[bytes, str] = {}  # connection id -> client id
         self._heartbeats: dict[str, StreamingRecord] = {}  # heartbeat inbox -> its connection
+        self._has_begun = False
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
         """The rows that the frame completes."""
         subject = frame.subject or ""
+        if not self._has_begun:
+            # Most sessions have none of this: until the first frame that may be, no other one is looked at.
+            if frame.content[:1] not in _BEGINNINGS and not subject.startswith("_STAN."):
+                return ()
+            self._has_begun = True
         purpose = self._subjects.purpose(subject)
         if purpose:
             return self._asked(frame, purpose)
@@ -115,7 +118,7 @@ class Streaming:
         subscription = self._acks.get(subject)
         if subscription:
             return self._ack(frame, subscription, "inbox")
-        return self._shaped(frame, subject) if frame.content[:1] in (b"\x08", b"\x0a") else ()
+        return self._shaped(frame, subject) if frame.content[:1] in _BEGINNINGS else ()
 
     def finish(self) -> Iterator[Record]:
         """The session is over; yields what waits for an answer."""

@@ -113,7 +113,8 @@ class Streams:
         row.deliveries += 1
         row.delivery_bytes += made.payload_bytes or 0
         row.redeliveries += made.delivered_count > 1
-        row.max_pending = max(row.max_pending or 0, made.pending)
+        if row.max_pending is None or made.pending > row.max_pending:
+            row.max_pending = made.pending
         _raise_last(row, made.stream_seq)
 
     def acknowledge(self, made: DeliveryRecord, ack: str, ts_ns: int) -> None:
@@ -154,7 +155,8 @@ class Streams:
             )
         if made.number < row.number:
             row.number, row.ts_ns = made.number, made.ts_ns
-        row.last_ns = max(row.last_ns, ts_ns)
+        if ts_ns > row.last_ns:
+            row.last_ns = ts_ns
         row.domain = row.domain or made.domain
         return row
 
@@ -180,5 +182,5 @@ def _describe(row: StreamRecord, said: Object) -> None:
 
 
 def _raise_last(row: StreamRecord, seq: int | None) -> None:
-    if seq is not None:
-        row.last_seq = max(row.last_seq or 0, seq)
+    if seq is not None and seq > (-1 if row.last_seq is None else row.last_seq):
+        row.last_seq = seq

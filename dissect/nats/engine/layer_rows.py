@@ -5,7 +5,7 @@ The number of a frame counts every frame of its session, so frames that no layer
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from natsync.protocol import Kind
@@ -13,7 +13,7 @@ from natsync.protocol import Kind
 from ..declaration import Layer, LayerFrame, LayerState
 from ..framing.events import Batch, Event, Note
 from ..options import Options, Payload
-from ..records import Record
+from ..records import FrameRecord, Record
 from ..tables import TABLES, layers_of
 from .connections import Connection
 from .frame_rows import FrameRows
@@ -49,12 +49,14 @@ class LayerRows:
         bare = replace(options, payload=Payload.NONE)
         self._frames = FrameRows(connection, bare, LayerFrame)
         self._layers = layers
-        self._running = [
-            (layer.wants, state or layer.start()) for layer, state in layers.states.items()
-        ]
-        self._own = [
-            state for (_, state), shared in zip(self._running, layers.states.values()) if not shared
-        ]
+        self._own: list[LayerState] = []
+        # Layers that want the same frames share the question.
+        self._running: dict[Callable[[FrameRecord], bool], list[LayerState]] = {}
+        for layer, shared in layers.states.items():
+            state = shared or layer.start()
+            self._running.setdefault(layer.wants, []).append(state)
+            if not shared:
+                self._own.append(state)
 
     def rows(
         self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
@@ -62,11 +64,12 @@ class LayerRows:
         """The rows that these frames complete. `notes` are the anomalies that the session found in them."""
         found: list[Record] = []
         frames = self._frames.rows(events, kind, account, notes)
-        for wants, state in self._running:
+        for wants, states in self._running.items():
             for frame in frames:
                 if wants(frame):
                     assert isinstance(frame, LayerFrame)
-                    found += state.add(frame)
+                    for state in states:
+                        found += state.add(frame)
         return self._layers.chosen(found) if found else found
 
     def finish(self) -> list[Record]:
