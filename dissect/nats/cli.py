@@ -11,6 +11,8 @@ import sys
 
 import click
 
+from .audit.arguments import audit_arguments, audit_options
+from .audit.libraries import check_libraries
 from .commands.arguments import (
     DOT,
     FullHelpGroup,
@@ -32,7 +34,8 @@ from .commands.sql import print_answer
 from .commands.top_options import top_options
 from .commands.topology import print_topology
 from .declaration import Table
-from .output.sink import INTERRUPTED, StandardOutput, unwritable
+from .errors import DissectError
+from .output.sink import INTERRUPTED, Fault, StandardOutput, unwritable
 from .parallel import tune_garbage_collector
 from .spark.arguments import job_arguments, job_options
 from .tables import TABLES
@@ -199,6 +202,19 @@ def _slice(arguments: tuple[str, ...], sessions: tuple[str, ...], **values: obje
     """
     ids, captures = ids_and_captures(arguments)
     slice_captures([*ids, *sessions], command_options({"captures": tuple(captures), **values}))
+
+
+@cli.command("audit")
+@audit_options
+def _audit(**values: object) -> None:
+    """Check captures against rules in Sigma's format, and print findings."""
+    try:
+        check_libraries()
+    except DissectError as error:
+        raise Fault(str(error)) from None
+    from .audit.command import audit
+
+    audit(audit_arguments(values))
 
 
 @cli.command("spark")

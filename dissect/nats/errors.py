@@ -53,6 +53,21 @@ class QueryError(DissectError):
         return " ".join(f"SQL: {self.reason}".split())
 
 
+class RuleError(DissectError):
+    """A file of rules or suppressions that cannot be used. `path` and `line` are the place (line 0 is the
+    file as a whole), `reason` is what is wrong and what to write instead."""
+
+    def __init__(self, path: str, line: int, reason: str) -> None:
+        self.path = path
+        self.line = line
+        self.reason = reason
+        super().__init__(path, line, reason)
+
+    def __str__(self) -> str:
+        place = f"{self.path}:{self.line}" if self.line else self.path
+        return " ".join(f"{place}: {self.reason}".split())
+
+
 class FormatError(DissectError):
     """A value that the output format cannot hold. `reason` is a sentence without a full stop."""
 

@@ -125,10 +125,10 @@ OUTPUT = (
     ),
     _PROGRESS,
 )
-_COLUMNS = option(
+COLUMNS = option(
     "--columns", group="Output", metavar="A,B", help="Only these columns, in this order."
 )
-_CSV_SAFE = option(
+CSV_SAFE = option(
     "--csv-safe",
     group="Output",
     is_flag=True,
@@ -147,7 +147,7 @@ _WHERE = option(
     metavar="EXPR",
     help="Only rows for which this is true: a condition in SQL on the table's columns.",
 )
-_JOBS = option(
+JOBS = option(
     "--jobs",
     group="Output",
     type=click.IntRange(min=0),
@@ -319,7 +319,7 @@ def row_options(command: Command) -> Command:
 
 
 def _row_options(formats: Sequence[str], command: Command) -> Command:
-    options = (format_option(formats), _COLUMNS, _WHERE, SORT, LIMIT, _CSV_SAFE, *OUTPUT, _JOBS)
+    options = (format_option(formats), COLUMNS, _WHERE, SORT, LIMIT, CSV_SAFE, *OUTPUT, JOBS)
     return with_captures((*options, *INPUT), command)
 
 
@@ -333,13 +333,13 @@ def server_options(command: Command) -> Command:
 
 def conversation_options(command: Command) -> Command:
     """Captures, and the options of a command that prints some rows of a table."""
-    options = (format_option(tuple(FORMATS)), _COLUMNS, LIMIT, _CSV_SAFE, *OUTPUT)
+    options = (format_option(tuple(FORMATS)), COLUMNS, LIMIT, CSV_SAFE, *OUTPUT)
     return with_captures((*options, *INPUT), command)
 
 
 def query_options(command: Command) -> Command:
     """Captures, and the options of a command that prints rows of a query."""
-    options = (format_option(tuple(FORMATS)), LIMIT, _CSV_SAFE, *OUTPUT)
+    options = (format_option(tuple(FORMATS)), LIMIT, CSV_SAFE, *OUTPUT)
     return with_captures((*options, *INPUT), command)
 
 

@@ -65,13 +65,13 @@ class Where:
     """A condition on the rows of one table. Raises QueryError where it is none."""
 
     def __init__(self, table: str, condition: str) -> None:
-        duck = _duckdb()
+        duck = library()
         self._table = table
         self._condition = condition
         # On lines of their own, lest a comment in the condition ends the query.
         self._query = f"SELECT (\n{condition}\n) FROM {table}"
         self._columns = _columns_named(table, condition)
-        self._connection = _connect(duck, ":memory:", _SMALL | _LOCKED)
+        self._connection = connect(duck, ":memory:", _SMALL | _LOCKED)
         try:
             with self._explained():
                 self._check()
@@ -109,11 +109,11 @@ class Where:
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
-            with _bounded():
+            with bounded():
                 yield
         except MemoryError:
             raise QueryError(self._condition, _TOO_MUCH) from None
-        except _duckdb().Error as error:
+        except library().Error as error:
             raise _query_error(self._condition, error, [self._table]) from None
 
 
@@ -134,27 +134,20 @@ def answer(
     The tables are in a database on disk while the block lasts, in a folder of its own, which is gone
     afterwards in any case.
     """
-    duck = _duckdb()
+    duck = library()
     with TemporaryDirectory(prefix="nats-dissect-") as folder:
         path = os.path.join(folder, "tables.duckdb")
-        limits = {
-            "memory_limit": _MEMORY,
-            "threads": str(min(_THREADS, os.cpu_count() or 1)),
-            "temp_directory": os.path.join(folder, "spilled"),
-        }
+        limits = limits_of(folder)
         try:
-            with closing(_connect(duck, path, limits)) as connection:
-                for table in TABLES:
-                    connection.register("rows", _nothing(table))
-                    connection.execute(f"CREATE TABLE {table} AS FROM rows")
-                    connection.unregister("rows")
-                with _bounded():  # what is constant is worked out now
+            with closing(connect(duck, path, limits)) as connection:
+                create_tables(connection, TABLES)
+                with bounded():  # what is constant is worked out now
                     named = _tables_named(duck, connection, query)
                 with closing(source(named)) as records:
-                    _load(connection, records)
+                    load(connection, records)
             with (
-                closing(_connect(duck, path, limits | _LOCKED, read_only=True)) as connection,
-                _bounded(),
+                closing(connect(duck, path, limits | _LOCKED, read_only=True)) as connection,
+                bounded(),
             ):
                 reader = pyarrow().RecordBatchReader.from_stream(connection.sql(query))
                 yield Answer(reader.schema, _batches(query, reader))
@@ -164,8 +157,25 @@ def answer(
             raise _query_error(query, error, sorted(_words(query) & TABLES.keys())) from None
 
 
+def limits_of(folder: str) -> dict[str, str]:
+    """Settings for a database whose temporary files are in `folder`: memory and threads."""
+    return {
+        "memory_limit": _MEMORY,
+        "threads": str(min(_THREADS, os.cpu_count() or 1)),
+        "temp_directory": os.path.join(folder, "spilled"),
+    }
+
+
+def create_tables(connection: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> None:
+    """Creates tables without rows."""
+    for table in tables:
+        connection.register("rows", _nothing(table))
+        connection.execute(f"CREATE TABLE {table} AS FROM rows")
+        connection.unregister("rows")
+
+
 @contextmanager
-def _bounded() -> Iterator[None]:
+def bounded() -> Iterator[None]:
     """The process may take `_MOST_BYTES` more while this lasts. Where the system does not say what it takes
     (all but Linux), there is no such limit."""
     try:
@@ -193,7 +203,8 @@ def _batches(query: str, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatc
         raise _query_error(query, error, []) from None
 
 
-def _duckdb() -> ModuleType:
+def library() -> ModuleType:
+    """DuckDB; MissingLibrary where it is not installed."""
     try:
         import duckdb
     except ImportError:
@@ -202,9 +213,10 @@ def _duckdb() -> ModuleType:
     return module
 
 
-def _connect(
+def connect(
     duck: ModuleType, path: str, limits: dict[str, str], read_only: bool = False
 ) -> duckdb.DuckDBPyConnection:
+    """A connection that reaches nothing but the database, with these settings."""
     connection: duckdb.DuckDBPyConnection = duck.connect(
         path, read_only=read_only, config=_FENCED | limits
     )
@@ -239,7 +251,7 @@ def _tables_named(duck: ModuleType, connection: duckdb.DuckDBPyConnection, query
     return sorted(named & TABLES.keys())
 
 
-def _load(connection: duckdb.DuckDBPyConnection, records: Iterable[Record]) -> None:
+def load(connection: duckdb.DuckDBPyConnection, records: Iterable[Record]) -> None:
     """Puts records of several tables into the database."""
     waiting: dict[type[Record], list[Record]] = {row: [] for row in TABLE_OF}
 

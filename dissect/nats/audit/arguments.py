@@ -1,0 +1,96 @@
+"""The options and arguments of `nats-dissect audit`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from ..commands.arguments import (
+    COLUMNS,
+    CSV_SAFE,
+    INPUT,
+    JOBS,
+    LIMIT,
+    OUTPUT,
+    Command,
+    Decorator,
+    option,
+)
+from ..commands.command_options import CommandOptions
+from .levels import Level
+from .outputs import OUTPUTS
+
+NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditOptions(CommandOptions):
+    """Captures or tables, rules, and how to show findings."""
+
+    rules: tuple[str, ...] = ()
+    listed: bool = False
+    explain: str | None = None
+    fail_on: str = Level.high.name
+    tables: str | None = None
+
+
+_RULES = (
+    option(
+        "--rules",
+        group="Rules",
+        metavar="PATH",
+        multiple=True,
+        help="Add the rules in this folder or file, in Sigma's format; a rule replaces one with its id or"
+        " name. Repeatable.",
+    ),
+    option("--list", "listed", group="Rules", is_flag=True, help="List the rules."),
+    option(
+        "--explain", group="Rules", metavar="NAME", help="Show a rule, and the SQL that it becomes."
+    ),
+    option(
+        "--fail-on",
+        group="Rules",
+        type=click.Choice([*Level.__members__, NEVER]),
+        default=Level.high.name,
+        show_default=True,
+        help="Exit with status 1 if there is a finding of this level or a worse one.",
+    ),
+)
+_TABLES = (
+    option(
+        "--tables",
+        group="Selection",
+        metavar="DIR",
+        help="Read the Parquet tables in this folder, as `nats-dissect spark` writes them, instead of"
+        " captures.",
+    ),
+)
+_OUTPUTS = (
+    option(
+        "--format",
+        group="Output",
+        type=click.Choice(tuple(OUTPUTS)),
+        default="text",
+        show_default=True,
+        help="; ".join(f"{name}: {form.meaning}" for name, form in OUTPUTS.items()) + ".",
+    ),
+    COLUMNS,
+    LIMIT,
+    CSV_SAFE,
+    *OUTPUT,
+    JOBS,
+)
+
+
+def audit_options(command: Command) -> Command:
+    """Captures, and the options of an audit."""
+    captures: Decorator = click.argument("captures", nargs=-1, metavar="[CAPTURE...]")
+    for each in (captures, *reversed((*_RULES, *_OUTPUTS, *_TABLES, *INPUT))):
+        command = each(command)
+    return command
+
+
+def audit_arguments(values: dict[str, object]) -> AuditOptions:
+    """The command line, parsed by click, as one value."""
+    return AuditOptions(**values)  # type: ignore[arg-type]  # the options above declare the same types

@@ -1,0 +1,138 @@
+"""`nats-dissect audit`: runs rules over captures or tables, and prints findings.
+
+Exit status: 0 done; 1 a finding of `--fail-on` or worse; 2 wrong usage, a rule or an input that cannot be
+used; 3 done without such a finding, but a capture was cut short or damaged; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+
+from ..commands.run import Command
+from ..number_formats import count_text
+from ..output.sink import Fault, say, sink_of, writing
+from ..output.terminal import PLAIN, terminal_of
+from ..output.writer import Layout
+from ..pipeline import records
+from ..records import Record, printable
+from .arguments import NEVER, AuditOptions
+from .compiler import compiled
+from .duckdb_engine import over_folder, over_records
+from .levels import Level
+from .outputs import OUTPUTS, Report, column_names
+from .query import Query
+from .rule_files import load_rules
+from .rules import Correlation, Detection
+from .run import Engine, Outcome, queries_of, run, tables_of
+from .sql_text import Dialect
+from .store import Store, store
+
+_FOUND, _DAMAGED = 1, 3
+
+
+def audit(options: AuditOptions) -> None:
+    """Runs the command."""
+    reading = Command("audit", replace(options, format="text"))
+    sink = sink_of(options.path, options.captures, OUTPUTS[options.format].binary)
+    layout = _layout(options)
+    with writing(sink), reading.bar() as clear:
+        rules = load_rules(options.rules)
+        if options.listed or options.explain is not None:
+            lines = _listed(rules) if options.listed else _explained(rules, options.explain or "")
+            sink.writer(lambda output: output.writelines(lines))
+            return
+        _check(options)
+        queries = queries_of(rules, Dialect.DUCKDB)
+        with _engine(options, reading, queries) as engine, store() as kept:
+            outcome = run(queries, engine, kept)
+            clear()
+            findings = islice(kept.findings(), options.limit)
+            shown = [query.rule for query in queries if query.rule.name not in outcome.not_run]
+            report = Report(findings, dict(kept.by_rule), shown, layout)
+            sink.writer(lambda output: OUTPUTS[options.format].write(output, report))
+    _summarize(kept, outcome, reading)
+    _exit(options, kept, reading)
+
+
+def _check(options: AuditOptions) -> None:
+    if bool(options.captures) == bool(options.tables):
+        raise Fault("audit takes captures, or --tables with a folder of Parquet tables")
+
+
+def _layout(options: AuditOptions) -> Layout:
+    columns = None
+    if options.columns is not None:
+        columns = tuple(name.strip() for name in options.columns.split(","))
+        for name in columns:
+            if name not in column_names():
+                known = ", ".join(column_names())
+                raise Fault(f"--columns: findings have no column {name!r}; they have {known}")
+    terminal = terminal_of(sys.stdout) if options.path is None and sys.stdout else PLAIN
+    return Layout(columns, terminal, csv_safe=options.csv_safe)
+
+
+@contextmanager
+def _engine(options: AuditOptions, reading: Command, queries: list[Query]) -> Iterator[Engine]:
+    tables = tables_of(queries)
+    if options.tables is not None:
+        with over_folder(tables, options.tables) as engine:
+            yield engine
+        return
+
+    def source(names: Collection[str]) -> Generator[Record, None, None]:
+        return records(options.captures, names, options.dissection, reading.report)
+
+    with over_records(tables, source) as engine:
+        yield engine
+
+
+def _listed(rules: dict[str, Detection | Correlation]) -> Iterator[str]:
+    width = max(map(len, rules), default=0)
+    for rule in sorted(rules.values(), key=lambda one: (-one.level, one.name)):
+        yield f"{rule.level.name:<13} {rule.name:<{width}} {printable(rule.title)}\n"
+
+
+def _explained(rules: dict[str, Detection | Correlation], name: str) -> Iterator[str]:
+    rule = rules.get(name) or next((one for one in rules.values() if one.id == name.lower()), None)
+    if rule is None:
+        raise Fault(f"--explain: there is no rule {name!r}; --list prints them")
+    (query,) = compiled(rules, [rule.name], Dialect.DUCKDB)
+    yield f"-- {rule.name}: {printable(rule.title)} ({rule.level.name})\n"
+    for text in (rule.description, rule.remedy, *rule.false_positives, *rule.references):
+        if text:
+            yield f"-- {printable(text)}\n"
+    yield f"{query.sql};\n"
+
+
+def _summarize(kept: Store, outcome: Outcome, reading: Command) -> None:
+    """Says on stderr what was found, what did not run, and what could not be read."""
+    for file in reading.report.damaged:
+        say(f"{file.path}: {file.damage}")
+    for reason in reading.report.unreadable:
+        say(reason)
+    for rule, lacking in outcome.not_run.items():
+        say(f"rule {rule} did not run: there is no table {', '.join(lacking)}")
+    levels = ", ".join(
+        f"{kept.counts[level]} {level.name}"
+        for level in sorted(Level, reverse=True)
+        if kept.counts[level]
+    )
+    parts = [count_text(kept.counts.total(), "finding") + (f" ({levels})" if levels else "")]
+    if kept.suppressed:
+        parts.append(f"{kept.suppressed} suppressed")
+    parts.append(f"{count_text(outcome.ran, 'rule')} ran")
+    if outcome.not_run:
+        parts.append(f"{len(outcome.not_run)} did not")
+    say("; ".join(parts))
+
+
+def _exit(options: AuditOptions, kept: Store, reading: Command) -> None:
+    if options.fail_on != NEVER:
+        if any(level >= Level[options.fail_on] for level in kept.counts):
+            sys.exit(_FOUND)
+    if reading.report.damaged or reading.report.unreadable:
+        sys.exit(_DAMAGED)

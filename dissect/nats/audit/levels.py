@@ -1,0 +1,15 @@
+"""How bad a finding is."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Level(IntEnum):
+    """The levels of Sigma, from the least to the worst."""
+
+    informational = 0
+    low = 1
+    medium = 2
+    high = 3
+    critical = 4

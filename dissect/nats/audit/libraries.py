@@ -1,0 +1,18 @@
+"""The libraries that audits need, the extra `audit`: pySigma, DuckDB, pyarrow."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from ..errors import MissingLibrary
+
+_LIBRARIES = {"sigma.rule": "pysigma", "duckdb": "duckdb", "pyarrow": "pyarrow"}
+
+
+def check_libraries() -> None:
+    """Raises MissingLibrary if one of them is not installed."""
+    for module, library in _LIBRARIES.items():
+        try:
+            import_module(module)
+        except ImportError:
+            raise MissingLibrary(library, "audit") from None

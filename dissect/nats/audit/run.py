@@ -1,0 +1,58 @@
+"""Runs an audit: compiles rules, runs their queries on an engine, and collects the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from .compiler import compiled, reporting
+from .findings import found
+from .query import Query
+from .rules import Correlation, Detection
+from .sql_text import Dialect
+from .store import Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Engine(Protocol):
+    """What runs SQL over tables."""
+
+    dialect: Dialect
+    tables: frozenset[str]
+
+    def rows(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a query."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an audit did: how many rules ran, and which did not, each with the tables that it lacked."""
+
+    ran: int = 0
+    not_run: dict[str, list[str]] = field(default_factory=dict)
+
+
+def queries_of(rules: Mapping[str, Detection | Correlation], dialect: Dialect) -> list[Query]:
+    """The queries of all rules that make findings."""
+    return compiled(rules, reporting(rules), dialect)
+
+
+def tables_of(queries: Sequence[Query]) -> frozenset[str]:
+    """The tables that the queries read."""
+    return frozenset().union(*(query.tables for query in queries))
+
+
+def run(queries: Sequence[Query], engine: Engine, store: Store) -> Outcome:
+    """Runs the queries and puts their findings into the store."""
+    outcome = Outcome()
+    for query in queries:
+        if lacking := sorted(query.tables - engine.tables):
+            outcome.not_run[query.rule.name] = lacking
+            continue
+        outcome.ran += 1
+        for batch in engine.rows(query.sql):
+            store.add(found(query, batch))
+    return outcome

@@ -1,0 +1,108 @@
+"""Pieces of SQL that DuckDB and Spark SQL read in the same way, and the few that each spells its own way.
+
+A text literal has no quote and no backslash in it, because only Spark takes a backslash for an escape: such
+characters are written `chr(39)` and `chr(92)`. Columns are written `r.name`, which makes quoted names
+unnecessary: after a dot both engines take every word for a name.
+
+Letters of A to Z are compared without their case by `translate`, which both engines define in the same way;
+`lower` differs beyond ASCII, and so do case-insensitive regular expressions.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from enum import Enum
+
+_SPELLED = {"'": "chr(39)", "\\": "chr(92)"}
+_LIKE_ESCAPE = "!"
+ANY_TEXT = "%"
+ANY_CHARACTER = "_"
+
+
+class Dialect(Enum):
+    """The engine that runs the SQL."""
+
+    DUCKDB = "DuckDB"
+    SPARK = "Spark SQL"
+
+    def any_of(self, items: str, name: str, condition: str) -> str:
+        """Whether the condition on `name` is true for one of the items of a list."""
+        if self is Dialect.SPARK:
+            return f"exists({items}, {name} -> {condition})"
+        return f"len(list_filter({items}, lambda {name}: {condition})) > 0"
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Whether a regular expression matches a part of the text."""
+        function = "regexp_like" if self is Dialect.SPARK else "regexp_matches"
+        return f"{function}({text}, {literal(pattern)})"
+
+    def json_text(self, text: str, keys: Sequence[str]) -> str:
+        """A value in a JSON object as text; NULL where there is none, or no JSON. Keys are words."""
+        path = literal(".".join(["$", *keys]))
+        if self is Dialect.SPARK:
+            return f"get_json_object({text}, {path})"
+        return f"CASE WHEN json_valid({text}) THEN json_extract_string({text}, {path}) END"
+
+
+def literal(text: str) -> str:
+    """A text. Raises ValueError for one that no engine can read."""
+    if "\0" in text:
+        raise ValueError("a text cannot contain the character NUL")
+    if text.encode("utf-8", "replace").decode("utf-8") != text:
+        raise ValueError("a text cannot contain half a surrogate pair")
+    parts: list[str] = []
+    plain = ""
+    for character in text:
+        if character in _SPELLED:
+            parts += [f"'{plain}'", _SPELLED[character]] if plain else [_SPELLED[character]]
+            plain = ""
+        else:
+            plain += character
+    if plain or not parts:
+        parts.append(f"'{plain}'")
+    return parts[0] if len(parts) == 1 else f"concat({', '.join(parts)})"
+
+
+def folded(text: str) -> str:
+    """A text with the letters A to Z as small ones."""
+    return f"translate({text}, '{string.ascii_uppercase}', '{string.ascii_lowercase}')"
+
+
+def fold(text: str) -> str:
+    """The same for a Python text."""
+    return text.translate(str.maketrans(string.ascii_uppercase, string.ascii_lowercase))
+
+
+def like(text: str, pattern: str) -> str:
+    """Whether a pattern made of `like_escaped` texts, `%` and `_` matches the whole text."""
+    return f"{text} LIKE {literal(pattern)} ESCAPE '{_LIKE_ESCAPE}'"
+
+
+def like_field(text: str, other: str, starts: bool, ends: bool) -> str:
+    """Whether a text begins with another one, ends with it, or, with both, contains it."""
+    for character in (_LIKE_ESCAPE, ANY_TEXT, ANY_CHARACTER):
+        other = f"replace({other}, '{character}', '{_LIKE_ESCAPE}{character}')"
+    parts = [*(["'%'"] if ends else []), other, *(["'%'"] if starts else [])]
+    return f"{text} LIKE concat({', '.join(parts)}) ESCAPE '{_LIKE_ESCAPE}'"
+
+
+def like_escaped(text: str) -> str:
+    """A text as a part of a pattern of `like`."""
+    for character in (_LIKE_ESCAPE, ANY_TEXT, ANY_CHARACTER):
+        text = text.replace(character, _LIKE_ESCAPE + character)
+    return text
+
+
+def both(conditions: Sequence[str]) -> str:
+    """All conditions are true."""
+    return _joined(conditions, "AND")
+
+
+def either(conditions: Sequence[str]) -> str:
+    """One of the conditions is true."""
+    return _joined(conditions, "OR")
+
+
+def _joined(conditions: Sequence[str], word: str) -> str:
+    return conditions[0] if len(conditions) == 1 else f"({f' {word} '.join(conditions)})"

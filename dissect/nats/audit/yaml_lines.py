@@ -1,0 +1,93 @@
+"""YAML documents whose parts know their lines, so that an error can name the line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import yaml
+
+
+class Document(NamedTuple):
+    """One document of a file: its value, and where its parts are."""
+
+    value: object
+    node: yaml.Node
+
+    def line(self, *path: str | int) -> int:
+        """The line, from 1, of a part: keys of maps and numbers of list items, as deep as they exist."""
+        node = self.node
+        line = node.start_mark.line
+        for step in path:
+            if isinstance(node, yaml.MappingNode):
+                pairs = [pair for pair in node.value if getattr(pair[0], "value", None) == step]
+                if not pairs:
+                    break
+                key, node = pairs[0]
+                line = key.start_mark.line
+            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+                if step >= len(node.value):
+                    break
+                node = node.value[step]
+                line = node.start_mark.line
+            else:
+                break
+        return line + 1
+
+
+class YamlFault(Exception):
+    """A text that is no YAML, or has a key twice. `line` counts from 1."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(line, reason)
+        self.line = line
+        self.reason = reason
+
+
+def documents(text: str) -> Iterator[Document]:
+    """The documents of a file that are not empty. Raises YamlFault."""
+    loader: yaml.SafeLoader | None = None
+    try:
+        loader = yaml.SafeLoader(text)
+        while loader.check_node():
+            node = loader.get_node()
+            if (
+                node is None
+                or isinstance(node, yaml.ScalarNode)
+                and node.value in ("", "null", "~")
+            ):
+                continue
+            _refuse_twice(node)
+            yield Document(loader.construct_document(node), node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise YamlFault(mark.line + 1 if mark else 1, error.problem or "no YAML") from None
+    except yaml.YAMLError as error:
+        raise YamlFault(1, str(error)) from None
+    except (ValueError, OverflowError) as error:  # of a date or a number that there is not
+        raise YamlFault(1, str(error)) from None
+    except RecursionError:
+        raise YamlFault(1, "it is nested too deeply") from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+def _refuse_twice(node: yaml.Node) -> None:
+    """YAML forbids a key that stands twice in a map; the library takes the last one."""
+    waiting, seen = [node], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:  # an alias
+            continue
+        seen.add(id(one))
+        if isinstance(one, yaml.SequenceNode):
+            waiting += one.value
+        elif isinstance(one, yaml.MappingNode):
+            keys = set()
+            for key, value in one.value:
+                if isinstance(key, yaml.ScalarNode):
+                    if key.value in keys:
+                        raise YamlFault(key.start_mark.line + 1, f"{key.value!r} stands here twice")
+                    keys.add(key.value)
+                waiting.append(value)

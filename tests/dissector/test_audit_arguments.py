@@ -1,0 +1,32 @@
+"""The options of the command."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from dissect.nats.cli import cli
+
+
+def test_the_help_shows_options_in_groups() -> None:
+    result = CliRunner().invoke(cli, ["audit", "--help"])
+    assert result.exit_code == 0
+    for group in ("Rules:", "Output:", "Selection:", "Dissection:"):
+        assert group in result.stdout
+    assert "--fail-on" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        ([], "audit takes captures, or --tables"),
+        (["x.pcap", "--tables", "d"], "audit takes captures, or --tables"),
+        (["x.pcap", "--columns", "nobody"], "findings have no column 'nobody'"),
+        (["--explain", "nobody"], "there is no rule 'nobody'"),
+        (["x.pcap", "--rules", "nowhere"], "nowhere: cannot be read"),
+    ],
+)
+def test_wrong_usage_is_one_line(args: list[str], reason: str) -> None:
+    result = CliRunner().invoke(cli, ["audit", *args])
+    assert result.exit_code == 2
+    assert reason in result.stderr and result.stderr.count("\n") == 1

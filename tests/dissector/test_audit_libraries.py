@@ -1,0 +1,26 @@
+"""The libraries of audits, and their lack."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from dissect.nats.audit.libraries import check_libraries
+from dissect.nats.cli import cli
+from dissect.nats.errors import MissingLibrary
+
+
+@pytest.mark.parametrize(
+    ("module", "library"), [("sigma.rule", "pysigma"), ("duckdb", "duckdb"), ("pyarrow", "pyarrow")]
+)
+def test_a_missing_library_is_named(
+    monkeypatch: pytest.MonkeyPatch, module: str, library: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingLibrary, match=rf"{library} is not .* 'natsync\[audit\]'"):
+        check_libraries()
+    result = CliRunner().invoke(cli, ["audit", "--list"])
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1 and library in result.stderr

@@ -1,0 +1,27 @@
+"""An audit: rules that run, and rules that cannot."""
+
+from __future__ import annotations
+
+from dissect.nats.audit.duckdb_engine import over_records
+from dissect.nats.audit.run import queries_of, run, tables_of
+from dissect.nats.audit.sql_text import Dialect
+from dissect.nats.audit.store import store
+
+from tests.support.audit import detection_text, frame, rules
+
+
+def test_a_rule_whose_tables_are_absent_is_named() -> None:
+    text = "---\n".join(
+        [
+            detection_text("  selection: {op: PUB}", number=1),
+            detection_text("  selection: {op: put}", "kv", number=2),
+            detection_text("  selection: {session.user: x}", number=3),
+        ]
+    )
+    queries = queries_of(rules(text), Dialect.DUCKDB)
+    assert tables_of(queries) == {"frames", "kv", "sessions"}
+    with over_records({"frames"}, lambda tables: (frame(n) for n in (1, 2))) as engine:
+        with store() as kept:
+            outcome = run(queries, engine, kept)
+            assert [finding.number for finding in kept.findings()] == [1, 2]
+    assert (outcome.ran, outcome.not_run) == (1, {"rule-2": ["kv"], "rule-3": ["sessions"]})

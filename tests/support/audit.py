@@ -1,0 +1,91 @@
+"""Rules and rows of tests, and the findings that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable
+
+from dissect.nats.audit.duckdb_engine import over_records
+from dissect.nats.audit.findings import Finding
+from dissect.nats.audit.rules import Correlation, Detection, parsed
+from dissect.nats.audit.run import queries_of, run, tables_of
+from dissect.nats.audit.sql_text import Dialect
+from dissect.nats.audit.store import store
+from dissect.nats.audit.yaml_lines import documents
+from dissect.nats.records import FrameRecord, Record, SessionRecord
+
+SESSION = "00000000000000aa"
+_HEAD = """title: A title
+id: 00000000-0000-4000-8000-{number:012}
+name: rule-{number}
+"""
+
+
+def frame(number: int = 1, **columns: object) -> FrameRecord:
+    """A row of `frames`: a PUB, but for what the caller says."""
+    values: dict[str, object] = {
+        "session": SESSION,
+        "number": number,
+        "ts_ns": number * 10**9,
+        "packet": number,
+        "capture": "a.pcap",
+        "sender": "originator",
+        "kind": "client",
+        "op": "PUB",
+        "total_bytes": 10,
+        "offset": 0,
+    }
+    return FrameRecord(**(values | columns))  # type: ignore[arg-type]  # columns of any type
+
+
+def session(**columns: object) -> SessionRecord:
+    """A row of `sessions`: that of `frame`, but for what the caller says."""
+    values: dict[str, object] = {
+        "session": SESSION,
+        "capture": "a.pcap",
+        "kind": "client",
+        "transport": "tcp",
+        "originator": "10.0.0.7:50000",
+        "responder": "10.0.0.1:4222",
+        "first_ns": 10**9,
+        "last_ns": 2 * 10**9,
+        "start": "handshake",
+        "end": "fin",
+    }
+    return SessionRecord(**(values | columns))  # type: ignore[arg-type]  # columns of any type
+
+
+def rule_text(body: str, number: int = 1) -> str:
+    """A document with a rule: the keys that every rule has, then `body`."""
+    return _HEAD.format(number=number) + body
+
+
+def detection_text(detection: str, table: str = "frames", more: str = "", number: int = 1) -> str:
+    """A rule with a detection, indented by two; without a condition it is `selection`."""
+    source = f"logsource: {{product: nats, category: {table}}}\n"
+    condition = "" if "condition:" in detection else "  condition: selection\n"
+    return rule_text(f"{more}{source}detection:\n{detection.rstrip()}\n{condition}", number)
+
+
+def rules(text: str) -> dict[str, Detection | Correlation]:
+    """The rules in a text, by name."""
+    made = [parsed(document, "test.yml") for document in documents(text)]
+    return {rule.name: rule for rule in made}
+
+
+def findings(text: str, rows: Iterable[Record]) -> list[Finding]:
+    """What the rules in a text find in some rows, with DuckDB."""
+
+    def source(tables: Collection[str]) -> Generator[Record, None, None]:
+        yield from rows
+
+    queries = queries_of(rules(text), Dialect.DUCKDB)
+    with over_records(tables_of(queries) | {"frames", "sessions"}, source) as engine:
+        with store() as kept:
+            run(queries, engine, kept)
+            return list(kept.findings())
+
+
+def matched(detection: str, *rows: Record, table: str = "frames") -> list[int]:
+    """The numbers of the frames that match a detection (`selection: {...}`, indented by two)."""
+    found = findings(detection_text(f"  {detection}", table), rows)
+    return [finding.number or 0 for finding in found]
