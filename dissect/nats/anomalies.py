@@ -51,8 +51,20 @@ class Anomaly(Enum):
     """A WebSocket that was closed with a status other than 1000 and 1001 (the end of client or server); the
     text is the status and the reason."""
 
+    WEBSOCKET_REFUSED = "websocket_refused"
+    """An HTTP response that refuses to begin a WebSocket: a redirect, an error, plain HTTP on a port with
+    TLS. The text is its status and the beginning of its body. Also of connections without a session."""
+
     TLS_ALERT = "tls_alert"
-    """A TLS alert other than the end of the connection; the text names it."""
+    """A TLS alert other than the end of the connection; the text names it. Like the next two also of
+    connections without a session."""
+    TLS_CERTIFICATE = "tls_certificate"
+    """A certificate that had expired at the time of the handshake, or was not valid yet."""
+    TLS_OLD_VERSION = "tls_old_version"
+    """A version of TLS before 1.2, or SSL."""
+    TLS_EARLY_DATA = "tls_early_data"
+    """Data that the client sent before the handshake (0-RTT), and that is not decrypted; a third party may
+    have repeated it."""
     TLS_ERROR = "tls_error"
     """A TLS record that cannot be decrypted although the key log has the secrets of its connection."""
 

@@ -95,6 +95,7 @@ def key_log(path: str) -> KeyLog:
     return KeyLog(path)
 
 
+@cache
 def can_decrypt() -> bool:
     """Whether the library that decrypts is installed."""
     return find_spec("cryptography") is not None
@@ -113,6 +114,11 @@ def open_key_logs(paths: Iterable[str]) -> tuple[str, ...]:
 
 EMBEDDED = KeyLog()
 """The secrets that the captures read by this process brought along."""
+
+
+def may_have_secrets(paths: tuple[str, ...]) -> bool:
+    """Whether there is any place where secrets may be found, and what it takes to use them."""
+    return bool(paths) or bool(EMBEDDED) and can_decrypt()
 
 
 def find_secrets(paths: tuple[str, ...], client_random: bytes) -> Secrets:

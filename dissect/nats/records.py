@@ -70,7 +70,9 @@ class SessionRecord(Record):
     capture: Annotated[str, "name of the file with its first byte"]
     kind: Annotated[str, "client, route, gateway, leafnode or unknown"]
     transport: Annotated[str, "tcp, tls, websocket or websocket+tls"]
-    compression: Annotated[str | None, "s2, where the stream is compressed"] = None
+    compression: Annotated[str | None, "s2 or deflate, where the stream is compressed"] = None
+    tls_version: Annotated[str | None, "version of TLS: 1.2, 1.3"] = None
+    tls_cipher: Annotated[str | None, "cipher suite of TLS, by its IANA name"] = None
     originator: Annotated[str, "ip:port of who opened the TCP connection"]
     responder: Annotated[str, "ip:port of who accepted it"]
     first_ns: Annotated[int, "time of the first packet"]
@@ -78,7 +80,9 @@ class SessionRecord(Record):
     start: Annotated[str, "handshake, or midstream where its beginning was not captured"]
     end: Annotated[str, "fin, rst, error (closed after an -ERR), open, idle or evicted"]
     ended_by: Annotated[str | None, "originator or responder"] = None
-    proxied_for: Annotated[str | None, "ip:port for which a proxy opened it"] = None
+    proxied_for: Annotated[
+        str | None, "ip:port for which a proxy opened it, or the ip of X-Forwarded-For"
+    ] = None
     client_name: Annotated[str | None, "what the client calls itself"] = None
     client_lang: Annotated[str | None, "its language"] = None
     client_version: Annotated[str | None, "version of the originator's software"] = None
@@ -210,6 +214,24 @@ class FlowRecord(Record):
         int, "packets of the responder that filled the originator's receive window"
     ] = 0
     protocol: Annotated[str, "nats, tls, websocket or other"]
+    tls_version: Annotated[str | None, "version of TLS that the server chose: 1.2, 1.3"] = None
+    tls_cipher: Annotated[str | None, "cipher suite that it chose, by its IANA name"] = None
+    tls_server_name: Annotated[str | None, "server that the client asks for (SNI)"] = None
+    tls_alpn: Annotated[list[str] | None, "application protocols that the client offers"] = None
+    tls_subject: Annotated[
+        str | None,
+        "subject of the server's certificate; certificates show in TLS 1.2, or with the secrets of the"
+        " connection, and need the extra `tls`",
+    ] = None
+    tls_issuer: Annotated[str | None, "its issuer"] = None
+    tls_not_before_ns: Annotated[int | None, "when it begins to be valid"] = None
+    tls_not_after_ns: Annotated[int | None, "when it expires, in the year 2262 at the latest"] = (
+        None
+    )
+    tls_client_subject: Annotated[str | None, "subject of the client's certificate"] = None
+    tls_alerts: Annotated[list[str] | None, "alerts of both sides, but for the end"] = None
+    ja3: Annotated[str | None, "JA3 fingerprint of the client's TLS"] = None
+    ja4: Annotated[str | None, "JA4 fingerprint of the client's TLS"] = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from tests.support.paths import CAPTURES
 EMPTY = {
     "frames": {"payload", "payload_sha256"},
     "sessions": {"proxied_for", "lame_duck_ns", "user_name"},
+    "flows": {"tls_alpn", "tls_client_subject", "tls_alerts"},
     "pulls": {"priority"},
     "consumers": {"paused"},
     "streaming": {"error"},

@@ -118,7 +118,7 @@ def test_the_bytes_of_every_layer_add_up(
             for way in Direction:
                 sent = connection.flow.side(way).stream.offset
                 assert framing.byte_counts(way).span == sent
-                for counts in framing.layer_bytes(way).values():
+                for counts in framing.stack.byte_counts(way).values():
                     layered += 1
                     assert counts.span == sent
                     head = len(GREETING) if way is Direction.RESPONDER else 0

@@ -76,7 +76,7 @@ def test_the_client_after_it(header: bytes, source: str | None, info_first: bool
     if not info_first:
         said.say(RESPONDER, INFO)
     said.say(ORIGINATOR, CONNECT, b"PUB a 0\r\n\r\n").over()
-    assert said.framing.proxied_for == source
+    assert said.framing.stack.facts.get("proxied_for") == source
     assert said.framing.kind is Kind.CLIENT
     assert said.ops(ORIGINATOR) == ["CONNECT", "PUB"]
     assert said.frames(ORIGINATOR)[0].offset == len(header)
@@ -92,7 +92,7 @@ def test_in_pieces_of_one_byte_and_in_one_packet_with_what_follows(
     data = header + CONNECT + b"PING\r\n"
     for pieces in ([data], [data[at : at + 1] for at in range(len(data))]):
         said = Said().say(RESPONDER, INFO).say(ORIGINATOR, *pieces).over()
-        assert said.framing.proxied_for == source
+        assert said.framing.stack.facts.get("proxied_for") == source
         assert said.ops(ORIGINATOR) == ["CONNECT", "PING"]
         assert said.notes == []
 
@@ -105,14 +105,14 @@ def test_in_front_of_a_route() -> None:
         Said().say(ORIGINATOR, TEXT + connect + info + b"RS+ A b\r\n").say(RESPONDER, info).over()
     )
     assert said.framing.kind is Kind.ROUTE
-    assert said.framing.proxied_for == "203.0.113.7:51000"
+    assert said.framing.stack.facts["proxied_for"] == "203.0.113.7:51000"
     assert said.ops(ORIGINATOR) == ["CONNECT", "INFO", "RS+"]
 
 
 @pytest.mark.parametrize("data", BAD[:5])
 def test_a_wrong_header_is_an_error_where_a_frame_should_be(data: bytes) -> None:
     said = Said().say(RESPONDER, INFO).say(ORIGINATOR, data + CONNECT, b"PING\r\n").over()
-    assert said.framing.proxied_for is None
+    assert "proxied_for" not in said.framing.stack.facts
     assert said.ops(ORIGINATOR) == ["CONNECT", "PING"]
     assert [name for name, *_ in said.notes] == ["protocol_error", "skipped"]
     assert said.framing.byte_counts(ORIGINATOR).opaque == 0
@@ -130,5 +130,5 @@ def test_tls_after_it() -> None:
     said = Said().say(ORIGINATOR, TEXT).say(RESPONDER, info)
     said.say(ORIGINATOR, b"\x16\x03\x01" + b"x" * 50).say(RESPONDER, b"\x16\x03\x03xx").over()
     assert said.framing.transport == "tls"
-    assert said.framing.proxied_for == "203.0.113.7:51000"
+    assert said.framing.stack.facts["proxied_for"] == "203.0.113.7:51000"
     assert said.notes == []

@@ -76,7 +76,7 @@ def test_the_sums_of_every_layer_close() -> None:
     for connection, _ in (pair for group in groups for pair in group.connections):
         if connection.over:
             for way in Direction:
-                layers = connection.framing.layer_bytes(way)
+                layers = connection.framing.stack.byte_counts(way)
                 before = connection.flow.side(way).stream.offset - layers["tls"].span
                 assert 0 <= before < 600
                 assert layers["tls"].skipped == layers["tls"].missing == 0

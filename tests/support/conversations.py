@@ -83,14 +83,15 @@ class Said:
 
     def _counts(self, way: Direction, end: int) -> ByteCounts:
         """The sums of one direction: of all of it, or of the plaintext of its highest layer."""
-        layers = self.framing.layer_bytes(way)
-        if not OWN_SUMS.intersection(layers):
+        layers = self.framing.stack.byte_counts(way)
+        decoded = OWN_SUMS.intersection(layers) - {"tls"}  # there are no secrets here
+        if not decoded:
             counts = self.framing.byte_counts(way)
             assert counts.span == end, (way, counts)
             return counts
         stream = self.framing.stream(way)
         assert stream.counts.span == stream.end, (way, stream.counts)
-        skipped = sum(layers[name].skipped for name in OWN_SUMS.intersection(layers))
+        skipped = sum(layers[name].skipped for name in decoded)
         return replace(stream.counts, skipped=stream.counts.skipped + skipped)
 
     def _feed(self, sender: Direction, item: Chunk | Gap) -> None:

@@ -7,14 +7,14 @@ from dissect.nats.framing.byte_counts import ByteCounts
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Direction
 
-# Layers whose plaintext has offsets, and so sums, of its own.
+# Layers whose plaintext has offsets, and so sums, of its own. Where they become opaque, offsets are TCP's.
 OWN_SUMS = {"s2", "websocket", "tls"}
 
 
 def closed(framing: ConnectionFraming, way: Direction, stream: Stream) -> ByteCounts:
     """The counts of NATS, after a look at those of every layer: what a layer was sent went somewhere."""
-    layers = framing.layer_bytes(way)
-    if not OWN_SUMS.intersection(layers):
+    layers = framing.stack.byte_counts(way)
+    if not OWN_SUMS.intersection(layers) or framing.stream(way).layer:
         counts = framing.byte_counts(way)
         assert counts.span == stream.offset, f"sums do not close: {counts}"
         assert counts.missing == stream.missing_bytes, "losses are counted twice"

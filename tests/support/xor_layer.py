@@ -45,6 +45,7 @@ class XorTransform:
     """One direction. The first `head_bytes` are the greeting; offsets of the plaintext count on after it."""
 
     done = False
+    opaque = False
 
     def __init__(self, secret: Secret, head_bytes: int) -> None:
         self.counts = LayerBytes()

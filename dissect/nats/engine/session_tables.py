@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from ..records import (
     Record,
     SessionRecord,
     SubscriptionRecord,
+    Value,
 )
 from ..sessions import EntryQuota, Session, SessionDelta
 from ..tables import TABLES
@@ -248,6 +249,8 @@ class SessionTables:
     def close(self, records: list[Record]) -> None:
         """Appends the last records of a connection that is over."""
         connection, session = self._connection, self._session
+        if session is None and self._wants_anomalies:
+            records += (_anomaly_row(connection, note) for note in connection.framing.layer_notes)
         if session:
             row = session_row(connection, session)
             if self._layers:
@@ -298,7 +301,6 @@ def session_row(connection: Connection, session: Session) -> SessionRecord:
         compression=framing.compression,
         originator=flow.originator,
         responder=flow.responder,
-        proxied_for=framing.proxied_for,
         first_ns=flow.first_ns,
         last_ns=flow.last_ns,
         start="handshake" if framing.handshake else "midstream",
@@ -310,9 +312,17 @@ def session_row(connection: Connection, session: Session) -> SessionRecord:
         opaque_bytes=sum(count.opaque for count in counts) or None,
         retransmitted_bytes=sum(side.stream.retransmitted_bytes for side in flow.sides),
     )
+    _fill(record, framing.stack.facts)
     session.fill(record, framing.kind)
     record.slow_consumer = _slow_consumer(record, flow)
     return record
+
+
+def _fill(record: Record, facts: Mapping[str, Value]) -> None:
+    """Sets the columns of a record that layers know."""
+    names = record.__slots__
+    for name in facts.keys() & set(names):
+        setattr(record, name, facts[name])
 
 
 def _slow_consumer(record: SessionRecord, flow: Flow) -> str | None:
@@ -343,7 +353,7 @@ def _anomaly_row(connection: Connection, note: Note) -> AnomalyRecord:
 def _flow_row(connection: Connection) -> FlowRecord:
     flow = connection.flow
     originator, responder = (flow.side(direction) for direction in Direction)
-    return FlowRecord(
+    record = FlowRecord(
         session=flow.id,
         community_id=flow.community_id,
         originator=flow.originator,
@@ -371,3 +381,5 @@ def _flow_row(connection: Connection) -> FlowRecord:
         missing_responder=responder.stream.missing_bytes,
         protocol=connection.framing.protocol,
     )
+    _fill(record, connection.framing.stack.facts)
+    return record

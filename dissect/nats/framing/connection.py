@@ -14,8 +14,7 @@ from heapq import merge
 from natsync.protocol import Kind
 
 from ..transport.detect import Detection, FirstBytes, Verdict, greets, is_http, may_begin_nats
-from ..transport.layer import Column, Found, Layer, LayerBytes, LayerOptions, Undecided
-from ..transport.proxy import ProxyTransform
+from ..transport.layer import Column, Found, Layer, LayerOptions, Undecided
 from ..transport.registry import layer_of
 from ..transport.stack import Stack
 from ..types import Chunk, Direction, Item
@@ -23,7 +22,7 @@ from .byte_counts import ByteCounts
 from .connection_kind import ConnectionKind
 from .contexts import mirrored
 from .discoveries import Discovery, Handshake, LayerBegins, Proven
-from .events import Event, RolesSwapped, is_gap_of
+from .events import OF_LAYERS, Event, Note, RolesSwapped, is_gap_of
 from .frame_stream import FrameStream
 from .resync import Chain, Quota, answer_each_other
 from .state import VERDICT, Proof, StreamState, next_state
@@ -86,16 +85,15 @@ class ConnectionFraming:
     @property
     def protocol(self) -> str:
         """The first layer above TCP: nats, tls, websocket or other."""
-        if self.verdict is _NATS:
-            return next(iter(self._layers(Column.TRANSPORT)), "nats")
-        return next(iter(self.stack.names(Column.TRANSPORT)), self._other)
+        bare = "nats" if self.verdict is _NATS else self._other
+        return next(iter(self._layers(Column.TRANSPORT)), bare)
 
     @property
-    def proxied_for(self) -> str | None:
-        """The `ip:port` for which a proxy opened the connection, by its PROXY header."""
-        found = (each for way in Direction for each in self.stack.transforms(way))
-        sources = (each.source for each in found if isinstance(each, ProxyTransform))
-        return next((source for source in sources if source), None)
+    def layer_notes(self) -> list[Note]:
+        """What layers have noted of a connection without proof of NATS."""
+        return [
+            each for each in self._early if isinstance(each, Note) and each.anomaly in OF_LAYERS
+        ]
 
     @property
     def waiting(self) -> bool:
@@ -128,13 +126,9 @@ class ConnectionFraming:
         """The byte counts of one direction: those of NATS, with the bytes of other layers that are no
         plaintext (headers, and bytes that were not decoded) as opaque."""
         counts = self.stream(direction).counts
-        layers = self.layer_bytes(direction).values()
+        layers = self.stack.byte_counts(direction).values()
         other = sum(each.overhead + each.skipped for each in layers)
         return replace(counts, skipped=counts.skipped + other, opaque=counts.opaque + other)
-
-    def layer_bytes(self, direction: Direction) -> dict[str, LayerBytes]:
-        """The byte counts of one direction in each layer below NATS, the lowest first."""
-        return self.stack.byte_counts(direction)
 
     def adds_no_evidence(self, stream: FrameStream, ops: Set[str]) -> bool:
         """Whether these operations add nothing to what is known about the kind."""
@@ -183,11 +177,20 @@ class ConnectionFraming:
         """As `feed`, while the kind is not settled or layers lie below NATS."""
         for item in items:
             if self._layered:
-                self._take_placed(self.stack.feed(stream.direction, item))
-                self._layered = bool(self.stack)
+                self._take_layered(stream.direction, item)
             else:
                 self._take_plain(stream, item)
         return self._deliver()
+
+    def _take_layered(self, direction: Direction, item: Item, height: int = 0) -> None:
+        """Takes an item from the layer below `height`."""
+        self._take_placed(self.stack.feed(direction, item, height))
+        self._layered = bool(self.stack)
+        for way, layer in self.stack.take_opaque():
+            if self.verdict is not _OTHER:
+                self.stream(way).become_opaque(layer, self._out)
+        if self.verdict is _UNDECIDED and all(stream.is_opaque for stream in self._streams):
+            self._reject()
 
     def _take_placed(self, placed: Sequence[tuple[Direction, Item]]) -> None:
         for direction, item in placed:
@@ -197,7 +200,7 @@ class ConnectionFraming:
     def _take_plain(self, stream: FrameStream, item: Item) -> None:
         """Takes an item above all layers of the stack."""
         if self.verdict is _UNDECIDED:
-            if self._detect(stream, item):
+            if not stream.is_opaque and self._detect(stream, item):
                 return
         elif self.verdict is _NATS and isinstance(item, Chunk):
             if not stream.end and self._begins_late(stream, item):
@@ -332,17 +335,15 @@ class ConnectionFraming:
             items: list[Item] = []
             if way in changed:
                 items = each.withdraw(self._out, joins)
-                for events in (
-                    () if joins else (self._early, self._out)
-                ):  # the layer reports its gaps
+                for events in () if joins else (self._early, self._out):
+                    # The layer reports its gaps itself.
                     events[:] = [event for event in events if not is_gap_of(event, way)]
                 self._first_bytes.restart(way, layer)
             if item is not None and each is stream:
                 items.append(item)
             held.append([(way, held_item) for held_item in items])
         for way, held_item in merge(*held, key=lambda placed: placed[1].ts_ns):
-            self._take_placed(self.stack.feed(way, held_item, height))
-        self._layered = bool(self.stack)
+            self._take_layered(way, held_item, height)
 
     def _greeted(self, swapped: bool) -> None:
         """Handles the first bytes of a NATS connection."""
@@ -356,29 +357,27 @@ class ConnectionFraming:
                 stream.start()
                 self._proceed(stream, stream.proceed(self._out))
 
-    def _move(self, proof: Proof) -> None:
-        self.verdict = next_state(VERDICT, self.verdict, proof)
-
     def _decide(self) -> None:
-        self._move(Proof.NATS)
+        self.verdict = next_state(VERDICT, self.verdict, Proof.NATS)
         self._first_bytes.clear()
         for stream in self._streams:
             again = stream.resync is not None and not stream.resync.is_nats
             stream.expect(self._kind.contexts(stream), True, again)
 
     def _expect(self, changes: int) -> None:
-        """Sets how the streams may be parsed. If the kind was confirmed after `changes`, held bytes are
-        searched again."""
+        """Sets how streams are parsed. If `changes` confirmed the kind, held bytes are searched again."""
         again = self._kind.changes > changes and self._kind.is_confirmed
         for stream in self._streams:
             stream.expect(self._kind.contexts(stream), self.verdict is _NATS, again)
 
     def _reject(self) -> None:
-        self._move(Proof.OTHER)
+        self.verdict = next_state(VERDICT, self.verdict, Proof.OTHER)
         self._other = self._first_bytes.protocol()
         self.release_quota()
         self._kind = ConnectionKind([], self._midstream, None)  # frees its streams
-        for kept in (self._streams, self._early, self._first_bytes):
+        self._early += self._out
+        self._early[:] = self.layer_notes
+        for kept in (self._out, self._streams, self._first_bytes):
             kept.clear()
 
     def _swap_roles(self) -> None:
@@ -396,5 +395,6 @@ class ConnectionFraming:
     def _layers(self, column: Column) -> list[str]:
         """The names of layers, the lowest first."""
         opaque = {stream.layer for stream in self._streams}
-        names = [layer.name for layer in opaque if layer and layer.column is column]
-        return self.stack.names(column) + sorted(names)
+        names = {layer.name for layer in opaque if layer and layer.column is column}
+        known = self.stack.names(column)
+        return known + sorted(names.difference(known))

@@ -57,6 +57,18 @@ class Note:
 Event = Batch | Note
 
 
+OF_LAYERS = frozenset(
+    {
+        Anomaly.WEBSOCKET_REFUSED,
+        Anomaly.TLS_ALERT,
+        Anomaly.TLS_CERTIFICATE,
+        Anomaly.TLS_OLD_VERSION,
+        Anomaly.TLS_EARLY_DATA,
+    }
+)
+"""What layers report although no NATS was seen: it may be the reason for that."""
+
+
 def note_of(
     direction: Direction, item: Item, anomaly: Anomaly, offset: int, length: int, text: str = ""
 ) -> Note:

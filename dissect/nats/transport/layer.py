@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from natsync.protocol import Kind
 
+from ..records import Value
 from ..types import Chunk, Direction, Item
 
 
@@ -65,6 +66,20 @@ class Transform(Protocol):
     def done(self) -> bool:
         """Whether the layer is over and hands on everything as it is, at the same offsets: the stack drops
         a transform that is done."""
+
+    @property
+    def opaque(self) -> bool:
+        """Whether neither the rest of the direction can be decoded nor anything be learned from it: the stack
+        drops the transform, and the rest is counted as opaque."""
+
+
+@runtime_checkable
+class Learns(Protocol):
+    """A transform that learns facts about the connection, which rows show."""
+
+    @property
+    def facts(self) -> Mapping[str, Value]:
+        """Values by columns of `sessions` and `flows`; None: not known."""
 
 
 @runtime_checkable
@@ -129,10 +144,6 @@ def _never(data: bytes, frames: int = 0) -> bool:
     return False
 
 
-def _always(options: LayerOptions) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Layer:
     """How to detect a layer, and how to decode it.
@@ -143,8 +154,7 @@ class Layer:
     - `resumes(packet)`: whether a packet in the middle of the stream surely begins in the layer. If the layer
       `implies_nats`, that proves NATS as well;
     - `transforms(options)`: a new transform for each direction that the layer changes. None: the layer is
-      known, but cannot be decoded, and its bytes are counted as opaque;
-    - `can_decode(options)`: whether transforms would be of use, such as with a key.
+      known, but cannot be decoded, and its bytes are counted as opaque.
     """
 
     name: str
@@ -154,4 +164,3 @@ class Layer:
     resumes: Callable[[bytes], bool] = _never
     implies_nats: bool = False
     transforms: Callable[[LayerOptions], Mapping[Direction, Transform]] | None = None
-    can_decode: Callable[[LayerOptions], bool] = _always

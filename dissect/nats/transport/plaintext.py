@@ -79,6 +79,16 @@ class Plaintext:
         self.counts.skipped += size
         self._skipped += size
 
+    def hide(self, size: int) -> None:
+        """`size` captured bytes are encrypted, and nobody expects to read them: no note says so."""
+        self.counts.skipped += size
+
+    @property
+    def ts_ns(self) -> int:
+        """The time of the item that was taken last."""
+        assert self._latest
+        return self._latest.ts_ns
+
     def note(self, anomaly: Anomaly, text: str) -> None:
         """Reports an oddity at the item that was taken last."""
         self._out.append(self._oddity(anomaly, 0, text))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
+from ..records import Value
 from ..types import Chunk, Direction, Item
 from .layer import Column, Found, Heads, Layer, LayerBytes, LayerOptions, Transform, rest_of
 
@@ -57,12 +58,16 @@ def is_partial(data: bytes | bytearray) -> bool:
 
 class ProxyTransform:
     """Takes the header off the originator's stream. What follows keeps its offsets, so that the transform is
-    done after the header. `source` is the `ip:port` of the client that the proxy speaks for.
+    done after the header.
     """
+
+    opaque = False
 
     def __init__(self) -> None:
         self.counts = LayerBytes()
-        self.source: str | None = None
+        self.facts: dict[str, Value] = {}
+        """`proxied_for`: the `ip:port` of the client that the proxy speaks for."""
+
         self.done = False
         self._head = bytearray()
         self._held: list[Chunk] = []
@@ -77,7 +82,7 @@ class ProxyTransform:
             return []
         header = proxy_header(bytes(self._head))
         if header:
-            self.source = header.source
+            self.facts = {"proxied_for": header.source}
             self.counts.overhead = header.size
             end = self._held[0].offset + header.size
             later = [chunk for chunk in self._held if chunk.offset + len(chunk.data) > end]

@@ -37,6 +37,7 @@ class S2Transform:
     """
 
     done = False
+    opaque = False
 
     def __init__(self) -> None:
         self._plain = Plaintext()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..records import Value
 from ..types import Direction, Item
-from .layer import Column, Compresses, Layer, LayerBytes, LayerOptions, Transform
+from .layer import Column, Compresses, Layer, LayerBytes, LayerOptions, Learns, Transform
 
 _Placed = tuple[Direction, Item]
 
@@ -21,10 +22,12 @@ class _Level:
     """A layer of this connection. `running` transforms still change something, `transforms` has
     all; `begun` are the directions whose bytes have come so far as to the layer."""
 
-    def __init__(self, layer: Layer, options: LayerOptions) -> None:
+    def __init__(
+        self, layer: Layer, options: LayerOptions, opaque: list[tuple[Direction, Layer]]
+    ) -> None:
         assert layer.transforms
-        self.name = layer.name
-        self.column = layer.column
+        self._opaque = opaque
+        self.layer = layer
         self.transforms = dict(layer.transforms(options))
         self.running: dict[Direction, Transform] = {}
         self.begun: set[Direction] = set()
@@ -35,11 +38,18 @@ class _Level:
             yield direction, item
             return
         yield from ((direction, each) for each in transform.feed(item))
-        if transform.done:
-            del self.running[direction]
+        if transform.done or transform.opaque:
+            self._drop(direction, transform)
         other = self.running.get(direction.other)
         if other:
             yield from ((direction.other, each) for each in other.resume())
+            if other.opaque:
+                self._drop(direction.other, other)
+
+    def _drop(self, direction: Direction, transform: Transform) -> None:
+        del self.running[direction]
+        if transform.opaque:
+            self._opaque.append((direction, self.layer))
 
     def swap(self) -> None:
         self.transforms = {way.other: each for way, each in self.transforms.items()}
@@ -56,6 +66,7 @@ class Stack:
     def __init__(self, options: LayerOptions = LayerOptions()) -> None:
         self._options = options
         self._levels: list[_Level] = []
+        self._opaque: list[tuple[Direction, Layer]] = []  # since they were asked for
 
     def __bool__(self) -> bool:
         return any(level.running for level in self._levels)
@@ -67,16 +78,16 @@ class Stack:
 
     def decodes(self, layer: Layer) -> bool:
         """Whether a layer that begins can be decoded."""
-        return bool(layer.transforms and layer.can_decode(self._options) and not self.is_full)
+        return bool(layer.transforms and not self.is_full)
 
     def push(self, layer: Layer, directions: Sequence[Direction]) -> tuple[int, set[Direction]]:
         """Adds a layer for these directions: a new one on top, or the one that the other direction has pushed
         before. Returns its height, and the directions that it changes."""
         for height, level in enumerate(self._levels):
-            if level.name == layer.name and not level.begun.intersection(directions):
+            if level.layer.name == layer.name and not level.begun.intersection(directions):
                 break
         else:
-            height, level = len(self._levels), _Level(layer, self._options)
+            height, level = len(self._levels), _Level(layer, self._options, self._opaque)
             self._levels.append(level)
         level.begun.update(directions)
         changed = level.transforms.keys() & set(directions)
@@ -87,6 +98,12 @@ class Stack:
         """The plaintext that `item` completes, of either direction, in order. The item comes from the layer
         below `height`."""
         return self._climb([(direction, item)], height)
+
+    def take_opaque(self) -> list[tuple[Direction, Layer]]:
+        """Returns the directions whose rest has become opaque since the last call, each with its layer."""
+        found = list(self._opaque)
+        self._opaque.clear()
+        return found
 
     def finish(self) -> list[_Placed]:
         """Returns the remaining items when the connection is over."""
@@ -102,9 +119,20 @@ class Stack:
         for level in self._levels:
             level.swap()
 
+    @property
+    def facts(self) -> dict[str, Value]:
+        """What the layers have learned about the connection, by columns of `sessions` and `flows`."""
+        found: dict[str, Value] = {}
+        for level in self._levels:
+            for transform in level.transforms.values():
+                if isinstance(transform, Learns):
+                    found |= {name: value for name, value in transform.facts.items() if value}
+        return found
+
     def names(self, column: Column) -> list[str]:
         """The layers that a column names, the lowest first."""
-        names = [level.name for level in self._levels if level.column is column]
+        layers = (level.layer for level in self._levels)
+        names = [layer.name for layer in layers if layer.column is column]
         if column is Column.COMPRESSION:
             every = (each for level in self._levels for each in level.transforms.values())
             found = (each.compression for each in every if isinstance(each, Compresses))
@@ -124,7 +152,7 @@ class Stack:
             if isinstance(transform, Compresses):
                 found |= transform.below
             if transform:
-                found[level.name] = transform.counts
+                found[level.layer.name] = transform.counts
         return found
 
     def _climb(self, placed: list[_Placed], height: int) -> list[_Placed]:

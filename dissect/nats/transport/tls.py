@@ -10,17 +10,20 @@ import re
 from collections.abc import Mapping
 
 from ..anomalies import Anomaly
-from ..key_log import EMBEDDED, Secrets, can_decrypt, find_secrets
+from ..key_log import Secrets, find_secrets, may_have_secrets
+from ..records import Value
 from ..types import Direction, Gap, Item, Oddity
 from .layer import Column, Found, Heads, Layer, LayerOptions, Transform
 from .plaintext import Plaintext
 from .tls_crypto import Opener, next_secret, opener_12, opener_13
 from .tls_handshake import (
+    CERTIFICATE,
     CLIENT_HELLO,
     END_OF_EARLY_DATA,
     FINISHED,
     KEY_UPDATE,
     SERVER_HELLO,
+    VERSION_12,
     Handshake,
 )
 
@@ -30,6 +33,7 @@ _CHANGE_CIPHER_SPEC, _ALERT, _HANDSHAKE, _APPLICATION_DATA = range(20, 24)
 _CONTENT_TYPES = frozenset(range(20, 24))
 _HEAD_BYTES = 5
 _SHORTEST_RECORD = 22  # an encrypted one: head, one byte, tag
+_ALERT_BYTES = 19  # of an encrypted alert of TLS 1.3: alert, content type, tag
 _MOST_HANDSHAKE_BYTES = 1 << 18
 
 # What is tried after a gap, where the number of the next record is not known, and in all of a connection.
@@ -40,40 +44,24 @@ _MOST_TRIALS = 20_000
 _MOST_WAITING_BYTES = 1 << 20
 
 _CLOSE_NOTIFY = 0
-_ALERTS = {
-    10: "unexpected message",
-    20: "bad record MAC",
-    40: "handshake failure",
-    42: "bad certificate",
-    43: "unsupported certificate",
-    44: "certificate revoked",
-    45: "certificate expired",
-    46: "certificate unknown",
-    47: "illegal parameter",
-    48: "unknown certificate authority",
-    49: "access denied",
-    50: "decode error",
-    51: "decrypt error",
-    70: "protocol version",
-    71: "insufficient security",
-    80: "internal error",
-    86: "inappropriate fallback",
-    90: "user canceled",
-    112: "unrecognized name",
-    116: "certificate required",
-    120: "no application protocol",
+_EPOCHS = {
+    "EARLY": "EARLY_TRAFFIC_SECRET",
+    "HANDSHAKE": "HANDSHAKE_TRAFFIC_SECRET",
+    "TRAFFIC": "TRAFFIC_SECRET_0",
 }
-_EPOCHS = {"HANDSHAKE": "HANDSHAKE_TRAFFIC_SECRET", "TRAFFIC": "TRAFFIC_SECRET_0"}
+"""The generations of keys of TLS 1.3 in their order, and the labels of their secrets in a key log."""
 
 
 class TlsTransform:
     """Decrypts one direction. A record that cannot be opened is skipped; after a gap, reading goes on at the
     next record whose tag proves it.
 
+    Where no secrets can come, it reads the handshake as far as that is in the clear, and then is `opaque`.
     The state holds no secret: it can be pickled, and another process finds the secrets in the same key log.
     """
 
     done = False
+    opaque = False
 
     def __init__(
         self, direction: Direction, handshake: Handshake, key_logs: tuple[str, ...]
@@ -95,8 +83,14 @@ class TlsTransform:
             0  # since the last record that was opened, where more than one may be gone
         )
         self._trials = 0
+        self._has_opened = False  # any record
         self._has_secrets = True
         self._opener: Opener | None = None
+
+    @property
+    def facts(self) -> Mapping[str, Value]:
+        """What the handshake shows."""
+        return self.handshake.facts
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_opener": None}
@@ -123,12 +117,17 @@ class TlsTransform:
 
     def finish(self) -> list[Item]:
         """Counts what never became a whole record as skipped."""
-        self._skip(len(self._held))
+        self._skip(len(self._held) - self._gap_bytes, self._gap_bytes)
         return self._plain.finish()
 
     def _take_records(self) -> None:
         held = self._held
         while len(held) >= _HEAD_BYTES:
+            if self._lost_bytes and not may_have_secrets(self._key_logs):
+                self.opaque = True
+            if self.opaque:
+                self._skip(len(held))
+                return
             if self._lost_bytes and not self._find():
                 return
             if not _RECORD.match(held):
@@ -148,6 +147,8 @@ class TlsTransform:
         """Whether the record depends on a hello of the other side that may still come."""
         if self.handshake.is_known or len(self._held) > _MOST_WAITING_BYTES:
             return False
+        if not may_have_secrets(self._key_logs):
+            return False
         return self._is_encrypted or self._held[0] == _APPLICATION_DATA
 
     def _take_record(self, head: bytes, payload: bytes) -> None:
@@ -157,21 +158,28 @@ class TlsTransform:
             if not self.handshake.is_13 and not self._is_encrypted:
                 self._is_encrypted, self._sequence = True, 0
         elif self._is_encrypted or kind == _APPLICATION_DATA:
-            self._take_encrypted(head, payload)
+            self._is_encrypted = True
+            if may_have_secrets(self._key_logs):
+                self._take_encrypted(head, payload)
+            else:
+                self._take_hidden(kind, len(payload))
         else:
             self._consume(len(head) + len(payload))
             self._take_content(kind, payload)
 
     def _take_encrypted(self, head: bytes, payload: bytes) -> None:
-        self._is_encrypted = True
+        if self.handshake.offers_early_data and self._of_client and not self._has_opened:
+            self._epoch = "EARLY"
         opened = self._open(self._sequence, head, payload)
-        if opened is None and self.handshake.is_13 and self._epoch == "HANDSHAKE":
+        if opened is None and self.handshake.is_13:
             opened = self._open_later(head, payload)
         size = len(head) + len(payload)
         self._sequence += 1
         if opened is None:
             self._skip(size)
-            if self._has_secrets and self.handshake.is_known:
+            if self._epoch == "EARLY":
+                self._note_early_data()
+            elif self._has_secrets and self.handshake.is_known:
                 self._plain.note(Anomaly.TLS_ERROR, "a record cannot be decrypted")
             return
         kind, content = opened
@@ -185,8 +193,7 @@ class TlsTransform:
 
     def _take_content(self, kind: int, content: bytes) -> None:
         if kind == _ALERT and len(content) >= 2 and content[1] != _CLOSE_NOTIFY:
-            text = _ALERTS.get(content[1], f"alert {content[1]}")
-            self._plain.note(Anomaly.TLS_ALERT, text)
+            self._plain.note(Anomaly.TLS_ALERT, self.handshake.add_alert(content[1]))
         elif kind == _HANDSHAKE:
             self._messages += content
             while len(self._messages) >= 4:
@@ -198,33 +205,65 @@ class TlsTransform:
             if len(self._messages) > _MOST_HANDSHAKE_BYTES:
                 self._messages.clear()
 
+    def _take_hidden(self, kind: int, size: int) -> None:
+        """Takes a record that stays encrypted. An alert in place of a Finished, or right after it, shows by
+        its type or size."""
+        handshake, plain = self.handshake, self._plain
+        self._skip(_HEAD_BYTES + size)
+        if self._of_client is not handshake.client_encrypts:
+            if kind == _ALERT or handshake.is_13 and size == _ALERT_BYTES:
+                plain.note(Anomaly.TLS_ALERT, handshake.note_alert("encrypted alert"))
+            elif self._of_client:
+                self._note_early_data()
+        handshake.client_encrypts = handshake.client_encrypts or self._of_client
+        self.opaque = handshake.client_encrypts or not handshake.is_known
+
+    def _note_early_data(self) -> None:
+        if self.handshake.offers_early_data:
+            self._plain.note(Anomaly.TLS_EARLY_DATA, "")
+        self.handshake.offers_early_data = False  # said once
+
     def _take_message(self, kind: int, body: bytes) -> None:
+        handshake, plain = self.handshake, self._plain
         if kind == (CLIENT_HELLO if self._of_client else SERVER_HELLO):
-            self.handshake.read(kind, body)
-        elif not self.handshake.is_13:
+            handshake.read(kind, body)
+            if kind == SERVER_HELLO and 0 < handshake.version < VERSION_12:
+                plain.note(Anomaly.TLS_OLD_VERSION, handshake.version_text)
+        elif kind == CERTIFICATE:
+            certificate = handshake.read_certificate(self._of_client, body)
+            flaw = certificate.flaw(plain.ts_ns) if certificate else ""
+            if flaw:
+                plain.note(Anomaly.TLS_CERTIFICATE, flaw)
+        elif not handshake.is_13:
             return
+        elif kind == END_OF_EARLY_DATA and self._epoch == "EARLY":
+            self._epoch, self._opener, self._sequence = "HANDSHAKE", None, 0
         elif kind == FINISHED and self._epoch == "HANDSHAKE":
             self._epoch, self._opener, self._sequence = "TRAFFIC", None, 0
         elif kind == KEY_UPDATE:
             self._generation += 1
             self._opener, self._sequence = None, 0
-        elif kind == END_OF_EARLY_DATA:
-            self._sequence = 0
 
     def _open(self, sequence: int, head: bytes, payload: bytes) -> tuple[int, bytes] | None:
         if self._opener is None:
             self._opener = self._make_opener()
             self._has_secrets = self._opener is not None
-        return self._opener.open(sequence, head, payload) if self._opener else None
+        opened = self._opener.open(sequence, head, payload) if self._opener else None
+        self._has_opened = self._has_opened or opened is not None
+        return opened
 
     def _open_later(self, head: bytes, payload: bytes) -> tuple[int, bytes] | None:
-        """The same if the handshake's secrets or end are not known, and this is the first record after it."""
-        before = self._opener, self._sequence
-        self._epoch, self._opener, self._sequence = "TRAFFIC", None, 0
-        opened = self._open(0, head, payload)
-        if opened is None:
-            self._epoch, (self._opener, self._sequence) = "HANDSHAKE", before
-        return opened
+        """The same if this is the first record of a later epoch: the secrets or the end of the one before are
+        not known."""
+        before = self._epoch, self._opener, self._sequence
+        epochs = list(_EPOCHS)
+        for epoch in epochs[epochs.index(self._epoch) + 1 :]:
+            self._epoch, self._opener, self._sequence = epoch, None, 0
+            opened = self._open(0, head, payload)
+            if opened:
+                return opened
+        self._epoch, self._opener, self._sequence = before
+        return None
 
     def _make_opener(self) -> Opener | None:
         handshake = self.handshake
@@ -313,9 +352,12 @@ class TlsTransform:
         self._plain.count_overhead(size)
 
     def _skip(self, size: int, missing: int = 0) -> None:
-        """Drops bytes that are skipped, and zeros that stand for missing ones."""
+        """Drops bytes that are not read, and zeros that stand for missing ones."""
         del self._held[: size + missing]
-        self._plain.skip(size)
+        if may_have_secrets(self._key_logs):
+            self._plain.skip(size)
+        else:
+            self._plain.hide(size)
 
 
 def _begins(heads: Heads) -> Found | None:
@@ -345,10 +387,6 @@ def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
     return {way: TlsTransform(way, handshake, options.key_logs) for way in Direction}
 
 
-def _can_decode(options: LayerOptions) -> bool:
-    return bool(options.key_logs) or bool(EMBEDDED) and can_decrypt()
-
-
 LAYER = Layer(
     "tls",
     Column.TRANSPORT,
@@ -356,5 +394,4 @@ LAYER = Layer(
     _replaces,
     _resumes,
     transforms=_transforms,
-    can_decode=_can_decode,
 )

@@ -1,4 +1,4 @@
-"""What the clear messages of a TLS handshake say: randoms, version, cipher suite, extensions.
+"""What the messages of a TLS handshake say: randoms, version, cipher suite, certificates, alerts.
 
 RFC 8446 (4) and RFC 5246 (7.4). Hostile messages are cut short in silence: a field that is not there is not
 known.
@@ -6,32 +6,90 @@ known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ..errors import MissingLibrary
+from ..records import Value
+from .client_hello import EARLY_DATA, SUPPORTED_VERSIONS, extensions, read_client_hello
+from .tls_certificate import Certificate, first_certificate, read_certificate
 from .tls_crypto import SUITES, VERSION_13, Suite
 
-CLIENT_HELLO, SERVER_HELLO, END_OF_EARLY_DATA, FINISHED, KEY_UPDATE = 1, 2, 5, 20, 24
+CLIENT_HELLO, SERVER_HELLO, END_OF_EARLY_DATA, CERTIFICATE, FINISHED, KEY_UPDATE = (
+    1,
+    2,
+    5,
+    11,
+    20,
+    24,
+)
 
-_ENCRYPT_THEN_MAC, _SUPPORTED_VERSIONS = 22, 43
+_ENCRYPT_THEN_MAC = 22
+_MOST_ALERTS = 16
 
 # A ServerHello with this random is a HelloRetryRequest (RFC 8446, 4.1.3).
 _RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 
+VERSION_12 = 0x0303
+_VERSIONS = {0x0300: "SSL 3.0", 0x0301: "1.0", 0x0302: "1.1", VERSION_12: "1.2", VERSION_13: "1.3"}
+
+_ALERTS = {
+    10: "unexpected message",
+    20: "bad record MAC",
+    40: "handshake failure",
+    42: "bad certificate",
+    43: "unsupported certificate",
+    44: "certificate revoked",
+    45: "certificate expired",
+    46: "certificate unknown",
+    47: "illegal parameter",
+    48: "unknown certificate authority",
+    49: "access denied",
+    50: "decode error",
+    51: "decrypt error",
+    70: "protocol version",
+    71: "insufficient security",
+    80: "internal error",
+    86: "inappropriate fallback",
+    90: "user canceled",
+    112: "unrecognized name",
+    116: "certificate required",
+    120: "no application protocol",
+}
+
 
 @dataclass(slots=True)
 class Handshake:
-    """What both directions know."""
+    """What both directions know. `client_encrypts`: the client has sent a record that stays encrypted."""
 
     client_random: bytes = b""
     server_random: bytes = b""
     version: int = 0
     suite_code: int = -1
     encrypts_then_macs: bool = False
+    offers_early_data: bool = False
+    client_encrypts: bool = False
+    server_name: str = ""
+    protocols: list[str] = field(default_factory=list)
+    ja3: str = ""
+    ja4: str = ""
+    server_certificate: Certificate | None = None
+    client_certificate: Certificate | None = None
+    alerts: list[str] = field(default_factory=list)
 
     @property
     def is_known(self) -> bool:
         """Whether both sides have said what keys depend on."""
         return bool(self.client_random and self.server_random)
+
+    @property
+    def is_13(self) -> bool:
+        """Whether the version is TLS 1.3."""
+        return self.version == VERSION_13
+
+    @property
+    def version_text(self) -> str:
+        """The version that the server chose; empty: not known."""
+        return _VERSIONS.get(self.version, f"{self.version:#06x}") if self.version else ""
 
     @property
     def suite(self) -> Suite | None:
@@ -43,9 +101,56 @@ class Handshake:
         if len(body) < 34:
             return
         if kind == CLIENT_HELLO:
-            self.client_random = body[2:34]
+            self._read_client_hello(body)
         elif kind == SERVER_HELLO and body[2:34] != _RETRY:
             self._read_server_hello(body)
+
+    def read_certificate(self, of_client: bool, body: bytes) -> Certificate | None:
+        """Takes a Certificate message; returns the certificate of its sender."""
+        found = read_certificate(first_certificate(body, self.is_13))
+        if of_client:
+            self.client_certificate = found
+        else:
+            self.server_certificate = found
+        return found
+
+    def add_alert(self, code: int) -> str:
+        """Takes the code of an alert; returns its text."""
+        return self.note_alert(_ALERTS.get(code, f"alert {code}"))
+
+    def note_alert(self, text: str) -> str:
+        """Takes an alert, and returns its text."""
+        if len(self.alerts) < _MOST_ALERTS:
+            self.alerts.append(text)
+        return text
+
+    @property
+    def facts(self) -> dict[str, Value]:
+        """What is known, by columns of `flows` and `sessions`."""
+        server, client = self.server_certificate, self.client_certificate
+        return {
+            "tls_version": self.version_text or None,
+            "tls_cipher": suite_name(self.suite_code) if self.suite_code >= 0 else None,
+            "tls_server_name": self.server_name or None,
+            "tls_alpn": self.protocols or None,
+            "tls_subject": server and server.subject,
+            "tls_issuer": server and server.issuer,
+            "tls_not_before_ns": server and server.not_before_ns,
+            "tls_not_after_ns": server and server.not_after_ns,
+            "tls_client_subject": client and client.subject,
+            "tls_alerts": self.alerts or None,
+            "ja3": self.ja3 or None,
+            "ja4": self.ja4 or None,
+        }
+
+    def _read_client_hello(self, body: bytes) -> None:
+        hello = read_client_hello(body)
+        if hello is None:
+            return
+        self.client_random = hello.random
+        self.server_name, self.protocols = hello.server_name, hello.protocols
+        self.ja3, self.ja4 = hello.ja3, hello.ja4
+        self.offers_early_data = EARLY_DATA in hello.extensions
 
     def _read_server_hello(self, body: bytes) -> None:
         self.server_random = body[2:34]
@@ -54,23 +159,17 @@ class Handshake:
         self.suite_code = int.from_bytes(body[at : at + 2], "big")
         found = extensions(body[at + 3 :])
         self.encrypts_then_macs = _ENCRYPT_THEN_MAC in found
-        if _SUPPORTED_VERSIONS in found:
-            self.version = int.from_bytes(found[_SUPPORTED_VERSIONS][:2], "big")
-
-    @property
-    def is_13(self) -> bool:
-        """Whether the version is TLS 1.3."""
-        return self.version == VERSION_13
+        if SUPPORTED_VERSIONS in found:
+            self.version = int.from_bytes(found[SUPPORTED_VERSIONS][:2], "big")
 
 
-def extensions(data: bytes) -> dict[int, bytes]:
-    """The extensions of a hello, from the two bytes of their size on."""
-    found: dict[int, bytes] = {}
-    at, end = 2, 2 + int.from_bytes(data[:2], "big")
-    while at + 4 <= min(end, len(data)):
-        kind, size = int.from_bytes(data[at : at + 2], "big"), int.from_bytes(
-            data[at + 2 : at + 4], "big"
-        )
-        found[kind] = data[at + 4 : at + 4 + size]
-        at += 4 + size
-    return found
+def suite_name(code: int) -> str:
+    """The name of a cipher suite (IANA); its code in hexadecimal, if it has none."""
+    known = SUITES.get(code)
+    if known:
+        return known.name
+    try:
+        from dpkt.ssl_ciphersuites import BY_CODE  # a fifth of a second: only for rare suites
+    except ImportError:
+        raise MissingLibrary("dpkt", "dissect") from None
+    return BY_CODE[code].name if code in BY_CODE else f"{code:#06x}"

@@ -76,6 +76,7 @@ class WebSocketTransform:
     surely begins with a frame, bytes are skipped."""
 
     done = False
+    opaque = False
 
     def __init__(self, direction: Direction, upgrade: Upgrade) -> None:
         self.upgrade = upgrade
