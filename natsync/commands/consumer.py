@@ -17,9 +17,9 @@ from .config_options import (
     stream_name,
     time,
 )
+from .jetstream_options import DONE, add_force, add_jetstream, jetstream, need_force
 from .jetstream_output import print_fields, print_json, print_object, print_table
 from .reporting import Reporter
-from .stream import DONE, add_force, add_jetstream, jetstream, need_force
 
 __all__ = ["add_commands"]
 
@@ -37,6 +37,7 @@ def add_commands(command: Commands) -> None:
         ("rm", rm, "delete a consumer"),
         ("pause", pause, "stop the deliveries of a consumer for a time"),
         ("resume", resume, "end the pause of a consumer"),
+        ("step-down", step_down, "make the leader of a consumer hand over"),
     ):
         added = add_jetstream(command(name, run, text))
         added.add_argument("stream", type=stream_name)
@@ -47,6 +48,8 @@ def add_commands(command: Commands) -> None:
             add_config_options(added, ConsumerConfig)
         elif name == "pause":
             added.add_argument("until", type=_until, help="a time, or for how long: 90s, 1h30m")
+        elif name == "step-down":
+            added.add_argument("--preferred", metavar="SERVER", default="", help="to this one")
         elif name == "rm":
             add_force(added)
 
@@ -128,6 +131,15 @@ def resume(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     state = jetstream(nc, args).stream(args.stream).resume_consumer(args.consumer)
     if args.json:
         print_json(state)
+    return DONE
+
+
+def step_down(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Makes the leader of a consumer hand over."""
+    stream = jetstream(nc, args).stream(args.stream)
+    stream.step_down_consumer(args.consumer, args.preferred)
+    if args.json:
+        print_fields(stream=args.stream, consumer=args.consumer)
     return DONE
 
 

@@ -16,9 +16,9 @@ from ..kv.naming import check_bucket, check_filter, check_key
 from .arguments import Commands, add_form, add_json, with_count
 from .bucket_options import add_bucket_options, checked, read_bucket_options
 from .config_options import duration
+from .jetstream_options import DONE, add_force, jetstream, need_force
 from .jetstream_output import print_fields, print_table
 from .reporting import Reporter
-from .stream import DONE, add_force, jetstream, need_force
 
 __all__ = ["add_commands"]
 

@@ -22,9 +22,9 @@ from ..object_store import (
 from ..object_store.naming import check_object_name, check_store_name
 from .arguments import Commands, add_json, count, header, with_count
 from .bucket_options import add_bucket_options, checked, read_bucket_options
+from .jetstream_options import DONE, add_force, add_jetstream, jetstream, need_force
 from .jetstream_output import print_fields, print_table
 from .reporting import Reporter
-from .stream import DONE, add_force, add_jetstream, jetstream, need_force
 
 __all__ = ["add_commands"]
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from ..client import Client
 from ..errors import OptionError
-from ..jetstream import JetStream, Stream, StreamConfig
-from .arguments import Commands, add_form, add_json
+from ..jetstream import Stream, StreamConfig
+from . import stream_backup
+from .arguments import Commands, add_form
 from .config_options import add_config_options, read_config, stream_name
+from .jetstream_options import DONE, add_force, add_jetstream, jetstream, need_force
 from .jetstream_output import print_fields, print_json, print_object, print_table, show_stored
 from .reporting import Reporter
 
-__all__ = ["DONE", "add_commands", "add_force", "add_jetstream", "jetstream", "need_force"]
-
-DONE = 0
+__all__ = ["add_commands"]
 
 
 def add_commands(command: Commands) -> None:
@@ -31,6 +31,8 @@ def add_commands(command: Commands) -> None:
         ("rm", rm, "delete a stream with its messages and consumers"),
         ("purge", purge, "delete messages of a stream"),
         ("get", get, "print a message of a stream"),
+        ("step-down", step_down, "make the leader of a stream hand over"),
+        ("remove-peer", remove_peer, "take a copy of a stream from a server"),
     ):
         added = add_jetstream(command(name, run, text))
         added.add_argument("stream", type=stream_name)
@@ -47,8 +49,14 @@ def add_commands(command: Commands) -> None:
             _add_get(added)
         elif name == "purge":
             _add_purge(added)
-        else:
+        elif name == "step-down":
+            added.add_argument("--preferred", metavar="SERVER", default="", help="to this one")
+        elif name == "remove-peer":
+            added.add_argument("peer", help="the name of the server")
             add_force(added)
+        elif name == "rm":
+            add_force(added)
+    stream_backup.add_commands(command)
 
 
 def _add_purge(added: argparse.ArgumentParser) -> None:
@@ -64,32 +72,6 @@ def _add_get(added: argparse.ArgumentParser) -> None:
     added.add_argument("--last", metavar="SUBJECT", default="", help="the last one on a subject")
     added.add_argument("--direct", action="store_true", help="from any server that has a copy")
     add_form(added)
-
-
-def add_jetstream(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Adds the options that say which JetStream is meant, and `--json` for all but messages."""
-    which = added.add_mutually_exclusive_group()
-    which.add_argument("--domain", metavar="NAME", help="the JetStream domain")
-    which.add_argument("--api-prefix", metavar="SUBJECT", help="the prefix of an imported API")
-    if not added.prog.endswith(" get"):
-        add_json(added)
-    return added
-
-
-def add_force(added: argparse.ArgumentParser) -> None:
-    """Adds `--force`."""
-    added.add_argument("-f", "--force", action="store_true", help="needed: it cannot be undone")
-
-
-def need_force(args: argparse.Namespace, doing: str) -> None:
-    """Raises OptionError without `--force`."""
-    if not args.force:
-        raise OptionError("force", f"{doing} cannot be undone: repeat it with --force")
-
-
-def jetstream(nc: Client, args: argparse.Namespace) -> JetStream:
-    """The context that the options ask for."""
-    return nc.jetstream(args.domain, args.api_prefix, args.timeout)
 
 
 def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
@@ -170,6 +152,23 @@ def get(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     else:
         msg = stream.get_msg(args.seq, direct=args.direct)
     show_stored(msg, args.form)
+    return DONE
+
+
+def step_down(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Makes the leader of a stream hand over."""
+    jetstream(nc, args).stream(args.stream).step_down(args.preferred)
+    if args.json:
+        print_fields(stream=args.stream)
+    return DONE
+
+
+def remove_peer(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Takes a copy of a stream from a server."""
+    need_force(args, "removing a copy")
+    jetstream(nc, args).stream(args.stream).remove_peer(args.peer)
+    if args.json:
+        print_fields(stream=args.stream, removed=args.peer)
     return DONE
 
 

@@ -133,6 +133,15 @@ class API:
             if not page or not isinstance(total, int) or offset >= total:
                 return
 
+    def step_down(self, call: str, preferred: str) -> None:
+        """Makes the leader of a stream or consumer hand over: to the server `preferred`, or to any."""
+        check_text(preferred=preferred)
+        body: dict[str, object] = {}
+        if preferred:
+            self.need("a preferred leader", "2.11")
+            body = {"placement": {"preferred": preferred}}
+        self.request(call, body)
+
     def check_supported(self, config: JSONObject) -> None:
         """Raises UnsupportedError where the server is known to be too old for a field that is set.
 

@@ -7,7 +7,7 @@ any thread.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from ..core import Core
 from ..message import Data, HeadersLike
@@ -24,6 +24,7 @@ from .ordered_consumer import OrderedConsumer
 from .publish_window import PublishWindow
 from .publishing import PubAck, PublishOptions, publish
 from .push import PushConsumer
+from .snapshots import restore_stream
 from .stream import Stream, read_name, stream_info
 
 if TYPE_CHECKING:
@@ -95,6 +96,18 @@ class JetStream:
     def delete_stream(self, name: str) -> None:
         """Deletes a stream with its messages and consumers. Raises StreamNotFoundError."""
         self._api.request(f"STREAM.DELETE.{check_stream_name(name)}")
+
+    def restore_stream(
+        self, info: StreamInfo, file: BinaryIO, *, timeout: Timeout = TIMEOUT
+    ) -> Stream:
+        """A new stream from a snapshot: from its binary file, and the `info` that `Stream.snapshot`
+        returned, of which configuration and state count.
+
+        `timeout` is the longest wait for each answer; the last one comes when all is stored. Raises
+        APIError where the stream exists, or the file is damaged or cut short; in that case servers may
+        keep the part of the stream that they have read.
+        """
+        return Stream(self._api, restore_stream(self._api, info, file, timeout))
 
     def streams(self, subject: str = "") -> Iterator[StreamInfo]:
         """Every stream, or every one with a subject that overlaps with `subject`; asked for in pages, as

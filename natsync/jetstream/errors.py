@@ -37,6 +37,7 @@ __all__ = [
     "NoStreamResponseError",
     "RequiredAPILevelError",
     "ScheduleError",
+    "SnapshotError",
     "StoreFailedError",
     "StreamNameInUseError",
     "StreamNotFoundError",
@@ -233,6 +234,16 @@ class InvalidResponseError(JetStreamError):
 class InvalidPubAckError(InvalidResponseError):
     """The response to a published message is no acknowledgement of JetStream: somebody else listens on its
     subject."""
+
+
+class SnapshotError(JetStreamError):
+    """The server did not send the whole snapshot of `stream`, for this `reason`."""
+
+    stream: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"snapshot of {self.stream} failed: {self.reason}"
 
 
 class InvalidNameError(JetStreamError, ValueError):

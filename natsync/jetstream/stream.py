@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import BinaryIO
 
 from .._checks import check_count, check_text
 from ..errors import OptionError
 from ..message import to_wire
 from ..protocol import check_publish
-from .api import API
+from .api import API, TIMEOUT, Timeout
 from .configs import ConsumerConfig
 from .consumer import Consumer
 from .consumers import (
@@ -24,7 +25,8 @@ from .consumers import (
 )
 from .errors import InvalidResponseError
 from .infos import ConsumerInfo, PauseInfo, StreamInfo, StreamState
-from .names import check_stream_name
+from .names import check_consumer_name, check_stream_name
+from .snapshots import take_snapshot
 from .stored import (
     StoredMsg,
     batch_request,
@@ -185,6 +187,35 @@ class Stream:
         check_count(seq=seq)
         delete_msg(self._api, self.name, seq, erase)
 
+    def snapshot(
+        self,
+        file: BinaryIO,
+        *,
+        consumers: bool = True,
+        check: bool = False,
+        timeout: Timeout = TIMEOUT,
+    ) -> StreamInfo:
+        """Writes the stream, with its messages and its `consumers`, to a binary file, and returns its
+        configuration and state: `JetStream.restore_stream` takes both. With `check`, the server first
+        verifies every message.
+
+        `timeout` is the longest wait for each part. Raises SnapshotError where the server gives up,
+        RequestTimeoutError, and ConnectionReconnectingError where the connection is lost; the file is not
+        whole then.
+        """
+        return take_snapshot(self._api, self.name, file, consumers, check, timeout)
+
+    def step_down(self, preferred: str = "") -> None:
+        """Makes the leader of a replicated stream hand over to another server: to the one named
+        `preferred` (server 2.11), or to any. Raises APIError."""
+        self._api.step_down(f"STREAM.LEADER.STEPDOWN.{self.name}", preferred)
+
+    def remove_peer(self, peer: str) -> None:
+        """Takes its copy of a replicated stream from the server named `peer`; the cluster makes one on
+        another server. Raises APIError."""
+        check_text(peer=peer)
+        self._api.request(f"STREAM.PEER.REMOVE.{self.name}", {"peer": peer})
+
     def create_consumer(self, config: ConsumerConfig) -> Consumer:
         """A new consumer, or the one that is there with the same configuration; ConsumerExistsError where
         it has another one (servers before 2.10 change that, as far as they can)."""
@@ -224,6 +255,11 @@ class Stream:
         """Moves a consumer to the sequence `seq` of the stream, or back to the first message that is not
         acknowledged (server 2.14)."""
         return reset_consumer(self._api, self.name, name, seq)
+
+    def step_down_consumer(self, name: str, preferred: str = "") -> None:
+        """Makes the leader of a replicated consumer hand over, as `step_down`. Raises APIError."""
+        call = f"CONSUMER.LEADER.STEPDOWN.{self.name}.{check_consumer_name(name)}"
+        self._api.step_down(call, preferred)
 
     def consumers(self) -> Iterator[ConsumerInfo]:
         """Every consumer; asked for in pages, as the iteration goes on."""

@@ -40,6 +40,7 @@ def test_a_consumer_lives_and_dies(
     consumer(f"copy {stream_name} c d --ack-wait 6s")
     assert stream.consumer("d").cached_info.config.description == "mine"
     assert json.loads(consumer(f"ls {stream_name} --json").splitlines()[0])["stream_name"]
+    assert "clustering support required" in consumer(f"step-down {stream_name} c", 1)
     assert "--force" in consumer(f"rm {stream_name} c", 2)
     deleted = json.loads(consumer(f"rm {stream_name} c -f --json"))
     assert deleted == {"stream": stream_name, "deleted": "c"}

@@ -77,6 +77,14 @@ def test_messages_are_read_counted_and_purged(
     assert stream.json(f"purge {stream_name} -f --keep 1")["purged"] == 1
 
 
+def test_leaders_and_copies(stream: Command, stream_name: str) -> None:
+    """Without a cluster, the server says that there are none."""
+    stream(f"add {stream_name}")
+    for line in ("step-down {0}", "step-down {0} --preferred a", "remove-peer {0} a -f"):
+        assert "clustering support required" in stream(line.format(stream_name), 1)
+    assert "--force" in stream(f"remove-peer {stream_name} a", 2)
+
+
 def test_a_bad_name_is_wrong_usage(capsys: Output) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["stream", "info", "a.b"])

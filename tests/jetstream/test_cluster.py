@@ -4,13 +4,22 @@ acknowledged is lost, nothing is stored twice."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from signal import SIGKILL
 
 import pytest
 
 import natsync
-from natsync.jetstream import APIError, JetStream, PubAck, StreamConfig
+from natsync.jetstream import (
+    APIError,
+    ConsumerConfig,
+    ConsumerInfo,
+    JetStream,
+    PubAck,
+    StreamConfig,
+    StreamInfo,
+)
 
 from tests.support.jetstream import JETSTREAM
 from tests.support.meshes import mesh
@@ -85,3 +94,64 @@ def test_what_was_acknowledged_outlives_its_leader(servers: list[NatsServer]) ->
     expected |= {f"{name}.sync.{number}": 1 for number in range(AFTER)}
     assert stored.subjects == expected
     assert stored.messages == len(expected) == len(acks) + len(futures)
+
+
+def leader(ask: Callable[[], StreamInfo | ConsumerInfo]) -> str:
+    """Its name; empty while there is none, when nobody answers."""
+    try:
+        cluster = ask().cluster
+    except (APIError, natsync.RequestTimeoutError, natsync.NoRespondersError):
+        return ""
+    return cluster.leader if cluster else ""
+
+
+def peers(ask: Callable[[], StreamInfo]) -> set[str]:
+    """The servers that hold a copy."""
+    cluster = ask().cluster
+    assert cluster
+    return {cluster.leader, *(peer.name for peer in cluster.replicas)}
+
+
+def done(call: Callable[[], object]) -> bool:
+    """Whether the cluster does it now."""
+    try:
+        call()
+    except (APIError, natsync.RequestTimeoutError):
+        return False
+    return True
+
+
+def test_leaders_hand_over(servers: list[NatsServer]) -> None:
+    with natsync.connect([server.url for server in servers]) as nc:
+        name, js, brief = "handed", nc.jetstream(timeout=TIMEOUT), nc.jetstream(timeout=0.5)
+        replicated(brief, StreamConfig(name, num_replicas=3, storage="memory"))
+        stream = js.stream(name)
+        stream.create_consumer(ConsumerConfig(durable_name="c"))
+        for info, step_down in (
+            (lambda: brief.stream(name).cached_info, stream.step_down),
+            (
+                lambda: brief.consumer(name, "c").cached_info,
+                partial(stream.step_down_consumer, "c"),
+            ),
+        ):
+            eventually(lambda: leader(info))
+            before = leader(info)
+            step_down()
+            eventually(lambda: leader(info) not in ("", before))
+            eventually(lambda: done(partial(step_down, before)))
+            eventually(lambda: leader(info) == before)
+        with pytest.raises(APIError):
+            stream.step_down("nobody")
+
+
+def test_a_copy_moves_to_another_server(servers: list[NatsServer]) -> None:
+    with natsync.connect([server.url for server in servers]) as nc:
+        name, js, brief = "moved", nc.jetstream(timeout=TIMEOUT), nc.jetstream(timeout=0.5)
+        replicated(brief, StreamConfig(name, num_replicas=2, storage="memory"))
+        stream = js.stream(name)
+        eventually(lambda: leader(stream.info) and len(peers(stream.info)) == 2)
+        gone = min(peers(stream.info) - {leader(stream.info)})
+        stream.remove_peer(gone)
+        eventually(lambda: len(peers(stream.info) - {gone}) == 2)
+        with pytest.raises(APIError, match="peer not a member"):
+            stream.remove_peer("nobody")

@@ -1,0 +1,40 @@
+"""Options of every command that talks to JetStream: which JetStream, and `--force`."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..client import Client
+from ..errors import OptionError
+from ..jetstream import JetStream
+from .arguments import add_json
+
+__all__ = ["DONE", "add_force", "add_jetstream", "jetstream", "need_force"]
+
+DONE = 0
+
+
+def add_jetstream(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Adds the options that say which JetStream is meant, and `--json` for all but messages."""
+    which = added.add_mutually_exclusive_group()
+    which.add_argument("--domain", metavar="NAME", help="the JetStream domain")
+    which.add_argument("--api-prefix", metavar="SUBJECT", help="the prefix of an imported API")
+    if not added.prog.endswith(" get"):
+        add_json(added)
+    return added
+
+
+def add_force(added: argparse.ArgumentParser) -> None:
+    """Adds `--force`."""
+    added.add_argument("-f", "--force", action="store_true", help="needed: it cannot be undone")
+
+
+def need_force(args: argparse.Namespace, doing: str) -> None:
+    """Raises OptionError without `--force`."""
+    if not args.force:
+        raise OptionError("force", f"{doing} cannot be undone: repeat it with --force")
+
+
+def jetstream(nc: Client, args: argparse.Namespace) -> JetStream:
+    """The context that the options ask for."""
+    return nc.jetstream(args.domain, args.api_prefix, args.timeout)

@@ -1,0 +1,91 @@
+"""`natsync stream backup` and `restore`: a stream as a folder, in the format of `nats stream backup`.
+
+The folder has the server's answer in backup.json, and the snapshot in stream.tar.s2. backup.json is written
+last: a folder without it is not whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from ..client import Client
+from ..errors import OptionError
+from ..jetstream import InvalidResponseError, StreamInfo
+from ..jetstream.api import decode_object
+from .arguments import Commands
+from .config_options import stream_name
+from .jetstream_options import DONE, add_jetstream, jetstream
+from .jetstream_output import print_fields
+from .reporting import Reporter
+
+__all__ = ["add_commands"]
+
+INFO, ARCHIVE = "backup.json", "stream.tar.s2"
+_TYPE = "io.nats.jetstream.api.v1.stream_snapshot_response"
+
+
+def add_commands(command: Commands) -> None:
+    """Adds the commands to the group."""
+    added = add_jetstream(command("backup", backup, "write a stream to a new folder"))
+    added.add_argument("stream", type=stream_name)
+    added.add_argument("folder", type=Path)
+    added.add_argument("--no-consumers", action="store_true", help="messages alone")
+    added.add_argument("--check", action="store_true", help="verify every message first")
+    added = add_jetstream(command("restore", restore, "make a stream from such a folder"))
+    added.add_argument("folder", type=Path)
+    added.add_argument("--replicas", type=int, metavar="N", help="other than it had")
+
+
+def backup(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Writes a stream to a folder."""
+    stream = jetstream(nc, args).stream(args.stream)
+    try:
+        args.folder.mkdir(parents=True)
+    except OSError as error:
+        raise _unusable(args.folder, error) from error
+    archive = args.folder / ARCHIVE
+    with archive.open("wb") as file:
+        info = stream.snapshot(file, consumers=not args.no_consumers, check=args.check)
+    said = {"type": _TYPE, "config": info.config.to_json(), "state": info.state.to_json()}
+    (args.folder / INFO).write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
+    return _show(args, info, archive)
+
+
+def restore(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Makes a stream from a folder."""
+    info = _read(args.folder / INFO)
+    if args.replicas is not None:
+        info = replace(info, config=replace(info.config, num_replicas=args.replicas))
+    archive = args.folder / ARCHIVE
+    try:
+        file = archive.open("rb")
+    except OSError as error:
+        raise _unusable(archive, error) from error
+    with file:
+        restored = jetstream(nc, args).restore_stream(info, file)
+    return _show(args, restored.cached_info, archive)
+
+
+def _read(path: Path) -> StreamInfo:
+    try:
+        return StreamInfo.from_json(decode_object(path.read_bytes(), str(path)), str(path))
+    except OSError as error:
+        raise _unusable(path, error) from error
+    except InvalidResponseError as error:
+        raise OptionError("folder", f"file {str(path)!r}: {error.reason}") from error
+
+
+def _unusable(path: Path, error: OSError) -> OptionError:
+    return OptionError("folder", f"{str(path)!r}: {error.strerror}")
+
+
+def _show(args: argparse.Namespace, info: StreamInfo, archive: Path) -> int:
+    name, messages, size = info.config.name, info.state.messages, archive.stat().st_size
+    if args.json:
+        print_fields(stream=name, messages=messages, bytes=size)
+    else:
+        print(f"{name}: {messages} messages, {size} bytes in {archive}")
+    return DONE
