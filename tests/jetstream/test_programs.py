@@ -27,8 +27,8 @@ consumer = js.consumer(sys.argv[2], "c")
 """
 
 
-def program(server: NatsServer, stream: str, code: str) -> list[str]:
-    """The lines that a program prints, which must end well and say nothing else."""
+def program(server: NatsServer, stream: str, code: str, said: str = "") -> list[str]:
+    """The lines that a program prints, which must end well and say nothing else than `said`."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore::ResourceWarning", "-c", BEGIN + dedent(code)]
         + [server.url, stream],
@@ -37,7 +37,7 @@ def program(server: NatsServer, stream: str, code: str) -> list[str]:
         text=True,
         timeout=30,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, said)
     return done.stdout.splitlines()
 
 
@@ -60,6 +60,7 @@ def test_exit_while_messages_are_handled(js_server: NatsServer, stream: str) -> 
         begun.wait(10)
         print("ends")
         """,
+        "a handler or callback still runs after close\n",
     )
     assert lines == ["ends"]
     assert monotonic() - begun < 10
@@ -77,7 +78,8 @@ def test_a_forked_child_fetches_on_a_connection_of_its_own(
         messages.next(10)
         ordered = js.ordered_consumer(sys.argv[2])
         ordered.next(10)
-        consuming = consumer.consume(lambda msg: threading.Event().wait(9), max_msgs=1)
+        over = threading.Event()
+        consuming = consumer.consume(lambda msg: over.wait(20), max_msgs=1)
         child = os.fork()
         if not child:
             try:
@@ -97,6 +99,7 @@ def test_a_forked_child_fetches_on_a_connection_of_its_own(
         assert os.waitpid(child, 0)[1] == 0
         print(messages.next(10).metadata.stream_seq)
         print(ordered.next(10).metadata.stream_seq)
+        over.set()
         nc.close()
         """,
     )
@@ -130,3 +133,48 @@ def test_a_signal_handler_ends_it(js_server: NatsServer, stream: str, what: str)
         """,
     )
     assert lines == ([] if what == "fetch" else ["10"])
+
+
+def test_stores_and_services_after_a_fork_and_at_exit(js_server: NatsServer, stream: str) -> None:
+    """What the child makes is its own; watches and services of the parent go on in the parent alone."""
+    lines = program(
+        js_server,
+        stream,
+        """
+        from natsync import micro
+        bucket = js.create_key_value(sys.argv[2])
+        store = js.create_object_store(sys.argv[2])
+        service = micro.add_service(nc, name=sys.argv[2], version="1.0.0")
+        service.add_endpoint(sys.argv[2] + "-echo", lambda request: request.respond(request.data))
+        watch = bucket.watch()
+        print(watch.next(10), flush=True)
+        bucket.put("k", b"parent")
+        print(watch.next(10).value, flush=True)
+        child = os.fork()
+        if not child:
+            try:
+                watch.next(10)
+            except natsync.ForkedError:
+                print("the parent's", flush=True)
+            print(bucket.get("k").value, flush=True)
+            bucket.put("k", b"child")
+            store.put("x", b"child")
+            with bucket.watch() as own:
+                print(own.next(10).value, flush=True)
+            print(nc.request(sys.argv[2] + "-echo", b"to the parent", timeout=10).data, flush=True)
+            nc.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        print(watch.next(10).value, store.get_bytes("x"))
+        # Nothing is closed: the exit of the interpreter must do.
+        """,
+    )
+    assert lines == [
+        "None",
+        "b'parent'",
+        "the parent's",
+        "b'parent'",
+        "b'child'",
+        "b'to the parent'",
+        "b'child' b'child'",
+    ]

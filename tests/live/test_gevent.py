@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.support.jetstream import JETSTREAM
 from tests.support.requirements import missing
 from tests.support.servers import StartServer
 
@@ -37,13 +38,65 @@ assert {future.result(10).data for future in futures} == {b"re x"}
 nc.drain(10)
 """
 
+JETSTREAM_PROGRAM = """
+from gevent import monkey
+monkey.patch_all()
+import sys, gevent, natsync
+from natsync import micro
+from natsync.jetstream import ConsumerConfig, StreamConfig
 
-def test_greenlets_share_a_connection(start_server: StartServer) -> None:
+nc = natsync.connect(sys.argv[1])
+js = nc.jetstream(timeout=10)
+stream = js.create_stream(StreamConfig("S", storage="memory"))
+consumer = stream.create_consumer(ConsumerConfig(durable_name="c"))
+
+came = gevent.queue.Queue()
+consuming = consumer.consume(lambda msg: (came.put(msg.data), msg.ack_sync(10)), workers=3)
+ordered = js.ordered_consumer("S").messages()
+gevent.joinall([gevent.spawn(js.publish, "S", b"%d" % n) for n in range(20)], raise_error=True)
+futures = [js.publish_async("S", b"%d" % n, msg_id=str(n)) for n in range(20, 40)]
+assert js.wait_all(10) and len({future.result().seq for future in futures}) == 20
+assert sorted(int(came.get(timeout=10)) for _ in range(40)) == [*range(40)]
+assert [ordered.next(10).metadata.stream_seq for _ in range(40)] == [*range(1, 41)]
+consuming.drain(10)
+assert consumer.info().num_ack_pending == 0
+
+later = gevent.spawn(lambda: consumer.next(20).data)
+gevent.spawn_later(0.01, js.publish, "S", b"later")
+assert later.get(timeout=20) == b"later"
+
+bucket = js.create_key_value("b")
+with bucket.watch("k") as watch:
+    assert watch.next(10) is None
+    gevent.spawn_later(0.01, bucket.put, "k", b"v")
+    assert watch.next(10).value == b"v"
+store = js.create_object_store("o")
+data = bytes(300_000)
+store.put("x", data)
+reads = [gevent.spawn(lambda: store.get_bytes("x")) for _ in range(5)]
+gevent.joinall(reads, timeout=10, raise_error=True)
+assert {read.value == data for read in reads} == {True}
+
+with micro.add_service(nc, name="echo", version="1.0.0") as service:
+    service.add_endpoint("say", lambda request: request.respond(request.data))
+    assert nc.request("say", b"hi", timeout=10).data == b"hi"
+running = consumer.consume(print)
+nc.close(10)
+assert not running.running
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "config"),
+    [(PROGRAM, ""), (JETSTREAM_PROGRAM, JETSTREAM)],
+    ids=["core", "jetstream"],
+)
+def test_greenlets_share_a_connection(start_server: StartServer, program: str, config: str) -> None:
     if importlib.util.find_spec("gevent") is None:
         missing("gevent", "pip install gevent")
-    server = start_server()
+    server = start_server(config)
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, server.url],
+        [sys.executable, "-W", "ignore", "-c", program, server.url],
         capture_output=True,
         text=True,
         timeout=50,
