@@ -12,11 +12,18 @@ import os
 from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
+from time import monotonic
 
 from .errors import CaptureError, MissingLibrary
 
 MOST_SECRETS = 1_000_000
 """Of one file: 200 MB of memory. Five belong to a TLS 1.3 connection."""
+
+_REFRESH_SECONDS = 0.1
+"""How long a secret that was not in a file is not looked for again: a connection without secrets asks for
+each record. The first times always look, because a file that grows may be a moment late."""
+_FIRST_TIMES = 8
+_MOST_MISSING = 10_000  # secrets; more of them are looked for as if they had never been
 
 _RANDOM_BYTES = 32
 _MOST_LINE_BYTES = 1024
@@ -34,6 +41,7 @@ class KeyLog:
         self._count = 0
         self._read_bytes = 0
         self._rest = b""
+        self._missing: dict[tuple[bytes, str], tuple[int, float]] = {}  # times, when to look again
 
     def __bool__(self) -> bool:
         return bool(self._secrets)
@@ -41,11 +49,20 @@ class KeyLog:
     def __repr__(self) -> str:
         return f"KeyLog({self.path!r}, {self._count} secrets)"
 
-    def find(self, client_random: bytes) -> Secrets:
-        """The secrets of the connection whose ClientHello has this random; none if they are not known yet."""
-        if client_random not in self._secrets and self.path:
-            self.refresh()
-        return self._secrets.get(client_random, {})
+    def find(self, client_random: bytes, label: str) -> bytes | None:
+        """A secret of the connection whose ClientHello has this random; None: it is not known yet."""
+        found = self._secrets.get(client_random, {}).get(label)
+        if found or not self.path:
+            return found
+        now, wanted = monotonic(), (client_random, label)
+        times, next_time = self._missing.get(wanted, (0, 0.0))
+        if times >= _FIRST_TIMES and now < next_time:
+            return None
+        if len(self._missing) >= _MOST_MISSING:
+            self._missing.clear()
+        self._missing[wanted] = times + 1, now + _REFRESH_SECONDS
+        self.refresh()
+        return self._secrets.get(client_random, {}).get(label)
 
     def refresh(self) -> None:
         """Reads what was added to the file. Raises CaptureError if it cannot be read."""
@@ -95,7 +112,6 @@ def key_log(path: str) -> KeyLog:
     return KeyLog(path)
 
 
-@cache
 def can_decrypt() -> bool:
     """Whether the library that decrypts is installed."""
     return find_spec("cryptography") is not None
@@ -116,15 +132,18 @@ EMBEDDED = KeyLog()
 """The secrets that the captures read by this process brought along."""
 
 
+_can_decrypt = cache(can_decrypt)  # asked for each record
+
+
 def may_have_secrets(paths: tuple[str, ...]) -> bool:
     """Whether there is any place where secrets may be found, and what it takes to use them."""
-    return bool(paths) or bool(EMBEDDED) and can_decrypt()
+    return bool(paths) or bool(EMBEDDED) and _can_decrypt()
 
 
-def find_secrets(paths: tuple[str, ...], client_random: bytes) -> Secrets:
-    """The secrets of a connection, from any of these files or embedded in a capture."""
+def find_secret(paths: tuple[str, ...], client_random: bytes, label: str) -> bytes | None:
+    """A secret of a connection, from any of these files or embedded in a capture."""
     for log in (*map(key_log, paths), EMBEDDED):
-        found = log.find(client_random)
+        found = log.find(client_random, label)
         if found:
             return found
-    return {}
+    return None

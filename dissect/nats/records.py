@@ -230,6 +230,16 @@ class FlowRecord(Record):
     )
     tls_client_subject: Annotated[str | None, "subject of the client's certificate"] = None
     tls_alerts: Annotated[list[str] | None, "alerts of both sides, but for the end"] = None
+    websocket_path: Annotated[
+        str | None, "path of the WebSocket request, values of its query masked"
+    ] = None
+    websocket_host: Annotated[str | None, "host that it names"] = None
+    websocket_origin: Annotated[str | None, "origin, as browsers send it"] = None
+    websocket_cookies: Annotated[str | None, "names of the cookies, values masked"] = None
+    websocket_protocol: Annotated[str | None, "subprotocol that the server chose"] = None
+    websocket_extensions: Annotated[
+        str | None, "extensions that both agreed on, such as permessage-deflate"
+    ] = None
     ja3: Annotated[str | None, "JA3 fingerprint of the client's TLS"] = None
     ja4: Annotated[str | None, "JA4 fingerprint of the client's TLS"] = None
 

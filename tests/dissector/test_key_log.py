@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dissect.nats import Options, key_log
 from dissect.nats.errors import CaptureError, MissingLibrary
-from dissect.nats.key_log import KeyLog, find_secrets, open_key_logs
+from dissect.nats.key_log import KeyLog, find_secret, open_key_logs
 
 RANDOM = bytes(range(32))
 SECRET = bytes(range(48))
@@ -22,8 +22,8 @@ def test_lines_are_found_by_their_client_random() -> None:
     assert not log
     log.add(b"# a comment\n\n" + LINE + LINE.replace(b"CLIENT_RANDOM", b"EXPORTER_SECRET"))
     assert log
-    assert log.find(RANDOM) == {"CLIENT_RANDOM": SECRET, "EXPORTER_SECRET": SECRET}
-    assert log.find(SECRET[:32][::-1]) == {}
+    assert log.find(RANDOM, "CLIENT_RANDOM") == log.find(RANDOM, "EXPORTER_SECRET") == SECRET
+    assert log.find(RANDOM, "OTHER") is log.find(SECRET[:32][::-1], "CLIENT_RANDOM") is None
 
 
 @pytest.mark.parametrize(
@@ -52,17 +52,38 @@ def test_a_log_may_come_in_pieces(sizes: list[int]) -> None:
     for size in [*sizes, len(wire)]:
         log.add(wire[at : at + size])
         at += size
-    assert log.find(RANDOM) == {"CLIENT_RANDOM": SECRET}
+    assert log.find(RANDOM, "CLIENT_RANDOM") == SECRET
 
 
 def test_a_file_may_grow(tmp_path: Path) -> None:
     path = tmp_path / "keys.log"
     path.write_bytes(LINE[:50])
     assert open_key_logs([str(path)]) == (str(path),)
-    assert find_secrets((str(path),), RANDOM) == {}
+    assert find_secret((str(path),), RANDOM, "CLIENT_RANDOM") is None
     with path.open("ab") as file:
         file.write(LINE[50:])
-    assert find_secrets((str(path),), RANDOM) == {"CLIENT_RANDOM": SECRET}
+    assert find_secret((str(path),), RANDOM, "CLIENT_RANDOM") == SECRET
+    assert find_secret((str(path),), RANDOM, "CLIENT_TRAFFIC_SECRET_0") is None
+    with path.open("ab") as file:  # the secrets of one connection need not come at once
+        file.write(LINE.replace(b"CLIENT_RANDOM", b"CLIENT_TRAFFIC_SECRET_0"))
+    assert find_secret((str(path),), RANDOM, "CLIENT_TRAFFIC_SECRET_0") == SECRET
+
+
+def test_a_secret_that_never_comes_costs_few_looks_at_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, now, looks = tmp_path / "keys.log", [100.0], [0]
+    path.write_bytes(LINE)
+    log = KeyLog(str(path))
+    monkeypatch.setattr(key_log, "monotonic", lambda: now[0])
+    monkeypatch.setattr(log, "refresh", lambda: looks.__setitem__(0, looks[0] + 1))
+    for _ in range(1_000):
+        assert log.find(RANDOM[::-1], "CLIENT_RANDOM") is None
+    assert looks == [8]
+    now[0] += 0.11
+    for _ in range(1_000):
+        log.find(RANDOM[::-1], "CLIENT_RANDOM")
+    assert looks == [9]
 
 
 def test_a_secret_is_never_shown(tmp_path: Path) -> None:

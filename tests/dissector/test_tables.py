@@ -18,7 +18,8 @@ from tests.support.paths import CAPTURES
 EMPTY = {
     "frames": {"payload", "payload_sha256"},
     "sessions": {"proxied_for", "lame_duck_ns", "user_name"},
-    "flows": {"tls_alpn", "tls_client_subject", "tls_alerts"},
+    "flows": {"tls_alpn", "tls_client_subject", "tls_alerts"}
+    | {"websocket_origin", "websocket_cookies", "websocket_protocol"},
     "pulls": {"priority"},
     "consumers": {"paused"},
     "streaming": {"error"},

@@ -151,6 +151,22 @@ def test_a_gap_takes_the_context_away() -> None:
     assert made.counts.skipped == len(wires[2])
 
 
+def test_a_gap_in_a_message_that_is_not_compressed_leaves_the_context() -> None:
+    """Such a message is in no window (RFC 7692, 7.2.3.2)."""
+    compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
+    text = b"PUB orders.created 5\r\nhello\r\n"
+    wires = []
+    for _ in range(2):
+        data = compressor.compress(text) + compressor.flush(zlib.Z_SYNC_FLUSH)
+        wires.append(build_frame(Opcode.BINARY, data[:-4], b"", True))
+    made = transform(extended(b""))
+    found = made.feed(chunk(500, wires[0]))
+    found += made.feed(chunk(600, build_frame(Opcode.BINARY, b"x" * 50)[:2]))
+    found += made.feed(Gap(9, 9, "t.pcap", 602, 50))
+    found += made.feed(chunk(652, wires[1]))
+    assert plain(found) == text * 2
+
+
 def test_a_gap_inside_a_payload_is_a_gap_of_that_length() -> None:
     wire = build_frame(Opcode.BINARY, b"PUB a 20\r\n" + b"x" * 20 + b"\r\n", MASK)
     made = transform()

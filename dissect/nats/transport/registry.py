@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from . import proxy, s2, tls, websocket
+from . import http_refusal, proxy, s2, tls, websocket
 from .layer import Found, Heads, Layer, Undecided
 
-LAYERS: list[Layer] = [proxy.LAYER, websocket.LAYER, s2.LAYER, tls.LAYER]
+LAYERS: list[Layer] = [proxy.LAYER, http_refusal.LAYER, websocket.LAYER, s2.LAYER, tls.LAYER]
 
 
 def first_layer(heads: Heads, begun: Collection[str] = ()) -> Found | Undecided | None:

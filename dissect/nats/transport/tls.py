@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from ..anomalies import Anomaly
-from ..key_log import Secrets, find_secrets, may_have_secrets
+from ..key_log import find_secret, may_have_secrets
 from ..records import Value
 from ..types import Direction, Gap, Item, Oddity
 from .layer import Column, Found, Heads, Layer, LayerOptions, Transform
@@ -268,16 +268,16 @@ class TlsTransform:
     def _make_opener(self) -> Opener | None:
         handshake = self.handshake
         suite = handshake.suite
-        secrets: Secrets = find_secrets(self._key_logs, handshake.client_random)
-        if suite is None or not secrets:
+        if suite is None:
             return None
         if not handshake.is_13:
-            master = secrets.get("CLIENT_RANDOM")
+            master = find_secret(self._key_logs, handshake.client_random, "CLIENT_RANDOM")
             randoms = handshake.client_random, handshake.server_random
             mac_first = not handshake.encrypts_then_macs
             return opener_12(suite, master, randoms, self._of_client, mac_first) if master else None
         side = "CLIENT" if self._of_client else "SERVER"
-        secret = secrets.get(f"{side}_{_EPOCHS[self._epoch]}")
+        label = f"{side}_{_EPOCHS[self._epoch]}"
+        secret = find_secret(self._key_logs, handshake.client_random, label)
         for _ in range(self._generation if secret else 0):
             secret = next_secret(secret or b"", suite)
         return opener_13(suite, secret) if secret else None

@@ -23,21 +23,26 @@ from natsync.protocol.websocket import (
 )
 
 from ..anomalies import Anomaly
+from ..records import Value
 from ..types import Direction, Gap, Item, Oddity
 from .expansion import Expansion
+from .http_upgrade import (
+    HEAD_BYTES,
+    HEAD_END,
+    SWITCHING,
+    UPGRADE,
+    request_facts,
+    response_facts,
+)
 from .layer import Column, Found, Heads, Layer, LayerBytes, LayerOptions, Transform, Undecided
 from .plaintext import Plaintext
 from .s2 import IDENTIFIER, S2Transform
 
-HEAD_BYTES = 16 << 10  # of a request or a response, at most
-UPGRADE = re.compile(rb"\r\nUpgrade:[ \t]*websocket", re.IGNORECASE)
 _EXTENSIONS = re.compile(rb"\r\nSec-WebSocket-Extensions:([^\r]*)", re.IGNORECASE)
-_SWITCHING = b"HTTP/1.1 101"
 _NATS = re.compile(rb"(?:H?MSG|H?PUB|SUB|UNSUB|INFO|LMSG|LS[+-]|-ERR) |(?:PING|PONG|\+OK)\r\n")
-_HEAD_END = b"\r\n\r\n"
 _MOST_HEAD_BYTES = 14  # of a frame
 _MOST_MESSAGE_BYTES = 64 << 20  # server/const.go: MAX_PAYLOAD_MAX_SIZE
-_BEGINNINGS = (b"GET ", _SWITCHING)
+_BEGINNINGS = (b"GET ", SWITCHING)
 _NO_STATUS = 1005
 _NORMAL_CLOSE = frozenset((1000, 1001, _NO_STATUS))
 
@@ -54,6 +59,7 @@ class Upgrade:
     messages refer to the ones before."""
 
     request: bytes = b""
+    response: bytes = b""
     deflates: bool = False
     keeps_context: frozenset[Direction] = frozenset()
 
@@ -62,6 +68,7 @@ class Upgrade:
         if direction is Direction.ORIGINATOR:
             self.request = head
             return
+        self.response = head
         found = _EXTENSIONS.search(head)
         extension = found[1].lower() if found else b""
         self.deflates = b"permessage-deflate" in extension
@@ -94,6 +101,11 @@ class WebSocketTransform:
         self._window: bytes | None = b""  # None: lost
         self._expansion = Expansion()
         self._is_exhausted = False  # whether it has expanded too much
+
+    @property
+    def facts(self) -> Mapping[str, Value]:
+        """What the upgrade says."""
+        return {**request_facts(self.upgrade.request), **response_facts(self.upgrade.response)}
 
     @property
     def compression(self) -> str | None:
@@ -147,13 +159,13 @@ class WebSocketTransform:
     def _take_http(self, data: bytes) -> bytes:
         """Reads the head of the request or response; returns what follows it."""
         held = self._held + data
-        end = held.find(_HEAD_END) + len(_HEAD_END)
+        end = held.find(HEAD_END) + len(HEAD_END)
         begins = any(held[: len(start)] == start[: len(held)] for start in _BEGINNINGS)
-        if not begins or end < len(_HEAD_END) and len(held) > HEAD_BYTES:
+        if not begins or end < len(HEAD_END) and len(held) > HEAD_BYTES:
             self._plain.skip(len(self._held))  # joined in the middle
             self._held, self._state = b"", _State.SEEKING
             return data
-        if end < len(_HEAD_END):
+        if end < len(HEAD_END):
             self._held = held
             return b""
         self.upgrade.read(self._direction, held[:end])
@@ -277,7 +289,8 @@ class WebSocketTransform:
         if self._frame and inside:
             self._left -= inside
             if not self._frame.opcode.is_control:
-                self._drop_message()
+                if self._message is not None:  # what is not compressed is in no context
+                    self._drop_message()
                 self._plain.lose(inside)
             if not self._left:
                 self._end_frame(self._frame)
@@ -291,15 +304,15 @@ class WebSocketTransform:
 
 def _begins(heads: Heads) -> Found | Undecided | None:
     request, response = heads.originator, heads.responder
-    if not request and _HEAD_END in response:  # the request was not captured
-        known = response.startswith(_SWITCHING) and UPGRADE.search(response)
+    if not request and HEAD_END in response:  # the request was not captured
+        known = response.startswith(SWITCHING) and UPGRADE.search(response)
         return Found(LAYER) if known else None
     if not request.startswith(b"GET "):
         return None
-    incomplete = _HEAD_END not in request and len(request) < HEAD_BYTES
-    if (incomplete or len(response) < len(_SWITCHING)) and not heads.final:
+    incomplete = HEAD_END not in request and len(request) < HEAD_BYTES
+    if (incomplete or len(response) < len(SWITCHING)) and not heads.final:
         return Undecided.WAIT
-    if UPGRADE.search(request) and response.startswith(_SWITCHING):
+    if UPGRADE.search(request) and response.startswith(SWITCHING):
         return Found(LAYER)
     return None
 
