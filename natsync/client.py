@@ -14,7 +14,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from ._checks import check_call, check_count, check_text
+from ._checks import check_call, check_count, check_data, check_text
 from ._engine.connection import Connection, Stats, Status
 from ._engine.forks import Inherited
 from ._engine.nuid import nuid
@@ -22,9 +22,9 @@ from ._engine.outbound_buffer import LARGE, Chunks
 from ._engine.pending_queue import Overflow, read_overflow
 from ._engine.sink import SubscriptionHost, SubscriptionSink
 from ._requests import Requests
-from .errors import HandlerError, OptionError
+from .errors import HandlerError, MaxPayloadError, OptionError
 from .headers import HeadersLike
-from .message import Data, Handler, Msg, message_parts
+from .message import Data, Handler, Msg, message_parts, wire_reply
 from .options import (
     CLOSE_TIMEOUT,
     DRAIN_TIMEOUT,
@@ -124,6 +124,23 @@ class Client(Requests):
         if isinstance(subject, Msg):
             subject, data, reply, headers = message_parts(subject, data, reply, headers)
         wire = encoder.message(subject, data, reply, headers)
+        self._put(wire, len(wire))
+
+    def respond(self, msg: Msg, data: Data = b"") -> None:
+        """Publishes `data` to the reply subject of a message that was received: as `msg.respond`, but on
+        this client, and in half the time, since a subject that a server sent needs no check.
+
+        Raises MsgNoReplyError, MsgNotBoundError for a message that the program has made, and the errors of
+        `publish`.
+        """
+        reply = wire_reply(msg)
+        if data.__class__ is not bytes:
+            check_data(data)
+            data = bytes(data)
+        size = len(data)
+        if size > self._router.encoder.max_payload:
+            raise MaxPayloadError(size, self._router.encoder.max_payload)
+        wire = b"PUB %b %d\r\n%b\r\n" % (reply, size, data)
         self._put(wire, len(wire))
 
     def publish_confirmed(

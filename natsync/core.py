@@ -41,6 +41,8 @@ class Core(Protocol):
         headers: HeadersLike | None = ...,
     ) -> None: ...
 
+    def respond(self, msg: Msg, data: Data = ...) -> None: ...
+
     def subscribe(
         self,
         subject: str,

@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Protocol
 
-from .headers import HeadersLike
-from .message import Data, Handler, Msg, message_parts
+from .headers import HeadersLike, to_text
+from .message import Data, Handler, Msg, message_parts, wire_reply
 from .subscription import Replies
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def instrument(client: Client, hook: Instrumentation) -> None:
         "request_many",
     ):
         calls[operation] = instrumented(client, hook, operation, getattr(client, operation))
+    calls["respond"] = lambda msg, data=b"": client.publish(to_text(wire_reply(msg)), data)
     subscribe = client.subscribe
 
     @wraps(subscribe)

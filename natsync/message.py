@@ -186,6 +186,17 @@ def is_no_responders(msg: Msg) -> bool:
         return False
 
 
+def wire_reply(msg: Msg) -> bytes:
+    """Returns the reply subject of a received message as it came, which needs no check. Raises
+    MsgNoReplyError, and MsgNotBoundError for a message that the program has made."""
+    reply = msg._frame.reply
+    if not reply:
+        raise MsgNoReplyError(msg.subject)
+    if msg._publish is _unbound:
+        raise MsgNotBoundError(msg.reply)
+    return reply
+
+
 def message_parts(
     msg: Msg, data: Data, reply: str | None, headers: HeadersLike | None
 ) -> tuple[str, Data, str | None, HeadersLike | None]:

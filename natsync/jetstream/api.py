@@ -59,7 +59,7 @@ class API:
         self.is_local = domain is None and prefix is None
         """Whether the server that the client is connected to also answers the requests, as far as one can
         know."""
-        self.timeout = wait_time(timeout)
+        self.timeout = float(wait_time(timeout))  # an int takes longer in each call
 
     def subject(self, call: str) -> str:
         """The subject of a call: `STREAM.INFO.orders`."""

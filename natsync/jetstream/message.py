@@ -11,7 +11,6 @@ or eleven and more, with `<domain>.<account hash>` after `$JS.ACK`; `_` stands f
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import NoReturn
@@ -32,6 +31,7 @@ __all__ = [
 ]
 
 _PREFIX = "$JS.ACK."
+_WIRE_PREFIX = _PREFIX.encode()
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _DIGITS = 20  # of the largest uint64
 
@@ -163,10 +163,15 @@ class JetStreamMsg(Msg):
         given), NoRespondersError where the consumer is gone. The server confirms what it receives,
         also for a message whose acknowledgement came too late, so that it was delivered again.
         """
-        if timeout is DEFAULT:
-            self._settle(lambda reply: self._core.request(reply, b"+ACK"))
-        else:
-            self._settle(lambda reply: self._core.request(reply, b"+ACK", timeout=timeout))
+        self._settle()
+        try:
+            if timeout is DEFAULT:
+                self._core.request(self.reply, b"+ACK")
+            else:
+                self._core.request(self.reply, b"+ACK", timeout=timeout)
+        except BaseException:
+            self._unsettled = True
+            raise
 
     def nak(self, delay: float | None = None) -> None:
         """Asks for another delivery, at once or after `delay` seconds."""
@@ -185,31 +190,30 @@ class JetStreamMsg(Msg):
     def in_progress(self) -> None:
         """Tells the server that the message is still being handled: `ack_wait` begins again. May be
         called any number of times before the message is settled."""
-        reply = self._ack_subject()
+        self._check_ack()
         if self.settled:
-            raise MsgAlreadyAckdError(reply)
-        self._core.publish(reply, b"+WPI")
+            raise MsgAlreadyAckdError(self.reply)
+        self._core.respond(self, b"+WPI")
 
     def _send(self, payload: bytes) -> None:
-        self._settle(lambda reply: self._core.publish(reply, payload))
-
-    def _settle(self, send: Callable[[str], object]) -> None:
-        reply = self._ack_subject()
+        self._settle()
         try:
-            del self._unsettled
-        except AttributeError:
-            raise MsgAlreadyAckdError(reply) from None
-        try:
-            send(reply)
+            self._core.respond(self, payload)
         except BaseException:
             self._unsettled = True
             raise
 
-    def _ack_subject(self) -> str:
-        reply = self.reply
-        if _PREFIX not in reply:
-            raise NotJSMessageError(reply)
-        return reply
+    def _settle(self) -> None:
+        """Marks the message as settled; the caller takes that back where it cannot send."""
+        self._check_ack()
+        try:
+            del self._unsettled
+        except AttributeError:
+            raise MsgAlreadyAckdError(self.reply) from None
+
+    def _check_ack(self) -> None:
+        if _WIRE_PREFIX not in self._frame.reply:
+            raise NotJSMessageError(self.reply)
 
     def __repr__(self) -> str:
         return (
@@ -223,5 +227,5 @@ class AckNoneMsg(JetStreamMsg):
 
     __slots__ = ()
 
-    def _ack_subject(self) -> NoReturn:
+    def _check_ack(self) -> NoReturn:
         raise CantAckIfConsumerAckNoneError(self.subject)

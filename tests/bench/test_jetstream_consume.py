@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import count
-from statistics import median
-from time import monotonic, process_time
 from typing import Any
 
 import pytest
@@ -20,27 +17,17 @@ import pytest
 import natsync
 from natsync.jetstream import ConsumerConfig, JetStream, JetStreamMsg, StreamConfig
 
+from tests.bench.beside_nats_py import Ours, Theirs, beside
 from tests.bench.rounds import machine
 from tests.support.jetstream import JETSTREAM
 from tests.support.servers import NatsServer, require_server
 
-nats = pytest.importorskip("nats")
-
 pytestmark = [pytest.mark.bench, pytest.mark.server, pytest.mark.timeout(600)]
 
-ROUNDS = 5
 STORED = 200_000
 SOME = 20_000
 PAYLOAD = b"x" * 64
 names = count(1)
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Microseconds for a message, of wall and of CPU."""
-
-    wall: float
-    cpu: float
 
 
 @pytest.fixture(scope="module")
@@ -55,16 +42,17 @@ def server() -> Iterator[NatsServer]:
         yield running
 
 
-def fetch(js: JetStream, most: int) -> None:
+def fetch(js: JetStream) -> int:
     consumer = pull(js)
-    for _ in range(most // 100):
+    for _ in range(SOME // 100):
         for msg in consumer.fetch(100):
             msg.ack()
+    return SOME
 
 
-def consume(js: JetStream, most: int) -> None:
+def consume(js: JetStream) -> int:
     done = threading.Event()
-    left = iter(range(most - 1))
+    left = iter(range(SOME - 1))
 
     def handle(msg: JetStreamMsg) -> None:
         msg.ack()
@@ -73,12 +61,18 @@ def consume(js: JetStream, most: int) -> None:
 
     with pull(js).consume(handle):
         assert done.wait(60)
+    return SOME
 
 
-def ordered(js: JetStream, most: int) -> None:
+def ordered(js: JetStream, most: int = SOME) -> int:
     with js.ordered_consumer("S").messages() as messages:
         for _ in range(most):
             messages.next()
+    return most
+
+
+def ordered_many(js: JetStream) -> int:
+    return ordered(js, STORED)
 
 
 def pull(js: JetStream) -> natsync.jetstream.Consumer:
@@ -86,30 +80,32 @@ def pull(js: JetStream) -> natsync.jetstream.Consumer:
     return js.stream("S").create_consumer(config)
 
 
-async def py_fetch(js: Any, most: int) -> None:
+async def py_fetch(js: Any) -> int:
     sub = await js.pull_subscribe("s.*", durable=f"theirs{next(names)}", stream="S")
-    for _ in range(most // 100):
+    for _ in range(SOME // 100):
         for msg in await sub.fetch(100):
             await msg.ack()
     await sub.unsubscribe()
+    return SOME
 
 
-async def py_push(js: Any, most: int) -> None:
-    await py_callback(js, most, ack=True, durable=f"theirs{next(names)}", manual_ack=True)
+async def py_push(js: Any) -> int:
+    return await py_callback(js, SOME, ack=True, durable=f"theirs{next(names)}", manual_ack=True)
 
 
-async def py_next(js: Any, most: int) -> None:
+async def py_next(js: Any) -> int:
     sub = await js.subscribe("s.*", ordered_consumer=True)
-    for _ in range(most):
+    for _ in range(SOME):
         await sub.next_msg()
     await sub.unsubscribe()
+    return SOME
 
 
-async def py_ordered_callback(js: Any, most: int) -> None:
-    await py_callback(js, most, ack=False, ordered_consumer=True)
+async def py_ordered_callback(js: Any) -> int:
+    return await py_callback(js, STORED, ack=False, ordered_consumer=True)
 
 
-async def py_callback(js: Any, most: int, ack: bool, **options: object) -> None:
+async def py_callback(js: Any, most: int, ack: bool, **options: object) -> int:
     done = asyncio.Event()
     seen = 0
 
@@ -124,54 +120,18 @@ async def py_callback(js: Any, most: int, ack: bool, **options: object) -> None:
     sub = await js.subscribe("s.*", cb=handle, **options)
     await asyncio.wait_for(done.wait(), 60)
     await sub.unsubscribe()
-
-
-Ours = Callable[[JetStream, int], None]
-Theirs = Callable[[Any, int], Awaitable[None]]
+    return most
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "most", "wanted"),
+    ("ours", "theirs", "wanted"),
     [
-        (fetch, py_fetch, SOME, 2.0),
-        (consume, py_fetch, SOME, 2.0),
-        (consume, py_push, SOME, None),
-        (ordered, py_next, SOME, 3.0),
-        (ordered, py_ordered_callback, STORED, None),
+        (fetch, py_fetch, 2.0),
+        (consume, py_fetch, 2.0),
+        (consume, py_push, None),
+        (ordered, py_next, 3.0),
+        (ordered_many, py_ordered_callback, None),
     ],
 )
-def test_speed(
-    server: NatsServer, ours: Ours, theirs: Theirs, most: int, wanted: float | None
-) -> None:
-    loop = asyncio.new_event_loop()
-    other = loop.run_until_complete(nats.connect(server.url))
-    with natsync.connect(server.url) as nc:
-        js = nc.jetstream()
-        theirs_js = other.jetstream()
-        runs = [
-            (
-                taken(lambda: ours(js, most), most),
-                taken(lambda: loop.run_until_complete(theirs(theirs_js, most)), most),
-            )
-            for _ in range(ROUNDS)
-        ]
-    loop.run_until_complete(other.close())
-    loop.close()
-    mine, its = (
-        Taken(median(run[at].wall for run in runs), median(run[at].cpu for run in runs))
-        for at in (0, 1)
-    )
-    wall, cpu = its.wall / mine.wall, its.cpu / mine.cpu
-    print(
-        f"\n{ours.__name__}: {mine.wall:.1f} us, CPU {mine.cpu:.1f}; {theirs.__name__}: "
-        f"{its.wall:.1f} us, CPU {its.cpu:.1f}: x {wall:.2f}, CPU x {cpu:.2f}"
-    )
-    if wanted:
-        # Wall time says nothing while others use the machine; CPU time says enough then.
-        assert max(wall, cpu) >= wanted
-
-
-def taken(action: Callable[[], object], most: int) -> Taken:
-    wall, cpu = monotonic(), process_time()
-    action()
-    return Taken((monotonic() - wall) / most * 1e6, (process_time() - cpu) / most * 1e6)
+def test_speed(server: NatsServer, ours: Ours, theirs: Theirs, wanted: float | None) -> None:
+    beside(server, ours, theirs, wanted)

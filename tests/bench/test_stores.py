@@ -3,13 +3,10 @@ in alternating rounds."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
-from time import monotonic, process_time
 from typing import Any
 
 import pytest
@@ -19,11 +16,10 @@ from natsync.jetstream import JetStream
 from natsync.kv import KeyValueConfig
 from natsync.object_store import ObjectStoreConfig
 
+from tests.bench.beside_nats_py import Ours, Theirs, beside
 from tests.bench.rounds import machine
 from tests.support.jetstream import JETSTREAM
 from tests.support.servers import NatsServer, require_server
-
-nats = pytest.importorskip("nats")
 
 pytestmark = [pytest.mark.bench, pytest.mark.server, pytest.mark.timeout(600)]
 
@@ -111,10 +107,6 @@ async def py_get_object(js: Any) -> int:
     return len(found.data) // MIB
 
 
-Ours = Callable[[JetStream], int]
-Theirs = Callable[[Any], Awaitable[int]]
-
-
 @pytest.mark.parametrize(
     ("ours", "theirs", "wanted"),
     [
@@ -126,32 +118,18 @@ Theirs = Callable[[Any], Awaitable[int]]
     ],
 )
 def test_speed(server: NatsServer, ours: Ours, theirs: Theirs, wanted: float | None) -> None:
-    loop = asyncio.new_event_loop()
-    other = loop.run_until_complete(nats.connect(server.url))
+    beside(server, ours, theirs, wanted, ROUNDS)
+
+
+@pytest.mark.parametrize("work", [put_object, get_object])
+def test_an_object_takes_little_memory(server: NatsServer, work: Ours) -> None:
     with natsync.connect(server.url) as nc:
-        js, its = nc.jetstream(timeout=30), other.jetstream(timeout=30)
+        js = nc.jetstream(timeout=30)
         before = peak(reset=True)
-        first = taken(lambda: ours(js))
+        assert work(js) == OBJECT // MIB
         grown = peak() - before
-        runs = [(first, taken(lambda: loop.run_until_complete(theirs(its))))]
-        for _ in range(ROUNDS - 1):
-            runs.append(
-                (taken(lambda: ours(js)), taken(lambda: loop.run_until_complete(theirs(its))))
-            )
-    loop.run_until_complete(other.close())
-    loop.close()
-    mine, others = ([median(run[who][clock] for run in runs) for clock in (0, 1)] for who in (0, 1))
-    wall, cpu = others[0] / mine[0], others[1] / mine[1]
-    print(
-        f"\n{ours.__name__}: {1e6 / mine[0]:,.0f} a second, CPU {mine[1]:.1f} us; {theirs.__name__}: "
-        f"{1e6 / others[0]:,.0f}, CPU {others[1]:.1f}: x {wall:.2f}, CPU x {cpu:.2f}; "
-        f"memory + {grown / MIB:.0f} MiB"
-    )
-    if wanted:
-        # Wall time says nothing while others use the machine; CPU time says enough then.
-        assert max(wall, cpu) >= wanted
-    else:
-        assert grown < FLAT
+    print(f"\n{work.__name__}: memory + {grown / MIB:.0f} MiB")
+    assert grown < FLAT
 
 
 def peak(reset: bool = False) -> int:
@@ -161,10 +139,3 @@ def peak(reset: bool = False) -> int:
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found
     return int(found[1]) * 1024
-
-
-def taken(action: Callable[[], int]) -> tuple[float, float]:
-    """Microseconds for each of those that `action` counts, of wall and of CPU."""
-    wall, cpu = monotonic(), process_time()
-    count = action()
-    return (monotonic() - wall) / count * 1e6, (process_time() - cpu) / count * 1e6

@@ -99,6 +99,17 @@ def test_handlers_and_their_answers() -> None:
         assert notes.begun == [("publish", "back")]
 
 
+def test_an_answer_of_the_client_is_published() -> None:
+    notes = Notes()
+    connect = partial(natsync.connect, instrumentation=notes)
+    with FakeServer() as server, server.client(connect) as (nc, peer):
+        sub = nc.subscribe("svc")
+        peer.send(Msg(b"svc", peer.subscribed(), b"back", b"?"))
+        nc.respond(sub.next_msg(5), b"!")
+        assert peer.until(HPub).subject == b"back"
+        assert notes.begun == [("publish", "back")]
+
+
 def test_the_base_class_changes_nothing_and_other_things_are_refused() -> None:
     connect = partial(natsync.connect, instrumentation=Instrumentation())
     with FakeServer() as server, server.client(connect) as (nc, peer):

@@ -6,11 +6,14 @@ import pickle
 
 import pytest
 
-from natsync.errors import MsgNoReplyError, MsgNotBoundError, ProtocolError
+from natsync.errors import MaxPayloadError, MsgNoReplyError, MsgNotBoundError, ProtocolError
 from natsync.headers import HeadersLike
 from natsync.message import Msg, ReceivedMsg
 from natsync.protocol import HMsg
 from natsync.protocol import Msg as MsgFrame
+from natsync.protocol import Pub
+
+from tests.support.fake_server import FakeServer
 
 Sent = list[tuple[str, bytes, HeadersLike | None]]
 BLOCK = b"NATS/1.0 503 No Responders\r\nA: 1\r\nb: x\r\nA:  2 \r\na: 3\r\n\r\n"
@@ -123,3 +126,29 @@ def test_a_message_made_by_the_program_has_nobody_to_respond_through() -> None:
 def test_parts_of_the_wrong_type(arguments: tuple[str, bytes]) -> None:
     with pytest.raises(TypeError, match="^(subject|data) must be"):
         Msg(*arguments)
+
+
+@pytest.mark.parametrize("data", [b"", b"!", bytearray(b"xy"), memoryview(b"abcd").cast("H")])
+def test_responding(data: bytes | bytearray | memoryview) -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        sub = nc.subscribe("a")
+        peer.send(MsgFrame(b"a", peer.subscribed(), "zurück".encode(), b"?"))
+        nc.respond(sub.next_msg(5), data)
+        sent = peer.expect(Pub)
+        assert (sent.subject, sent.reply, sent.payload) == ("zurück".encode(), b"", bytes(data))
+
+
+def test_responding_to_nobody() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        sub = nc.subscribe("a")
+        sid = peer.subscribed()
+        peer.send(MsgFrame(b"a", sid, b"", b"?"), MsgFrame(b"a", sid, b"back", b"?"))
+        with pytest.raises(MsgNoReplyError):
+            nc.respond(sub.next_msg(5))
+        with pytest.raises(MsgNotBoundError):
+            nc.respond(Msg("a", reply="b c"))
+        msg = sub.next_msg(5)
+        with pytest.raises(MaxPayloadError):
+            nc.respond(msg, bytes(nc.server_info.max_payload + 1))
+        with pytest.raises(TypeError, match="data must be bytes, not str"):
+            nc.respond(msg, "text")  # type: ignore[arg-type]  # on purpose

@@ -24,6 +24,9 @@ class Sent:
             raise self.error
         self.sent.append((subject, bytes(data)))
 
+    def respond(self, msg: Msg, data: Data) -> None:
+        self.publish(msg.reply, data)
+
     def request(self, subject: str, data: bytes, *, timeout: float | None = 1.0) -> None:
         self.publish(subject, data)
 
