@@ -94,7 +94,7 @@ class Anomaly(Enum):
     for them count as for a SUB that was not captured. In the tables above the frames: a row that was
     dropped for the same reason, before its answer or ack came."""
 
-    # Above NATS; marks of rows
+    # Above NATS: marks of rows, but for the last one, which is also in this table
     BAD_ACK = "bad_ack"
     """An ack of a JetStream message that is none of those that servers know."""
     BAD_PROTOBUF = "bad_protobuf"
@@ -102,5 +102,5 @@ class Anomaly(Enum):
     DELIVERY_NOT_SEEN = "delivery_not_seen"
     """An ack whose delivery is not in this session of the capture; its row is made from the ack."""
     JETSTREAM_TROUBLE = "jetstream_trouble"
-    """An advisory that reports trouble: a message delivered too often or terminated, a quorum lost, an atomic
-    batch abandoned, storage full, API calls dropped."""
+    """An advisory that reports trouble: a message delivered as often as allowed or terminated, a quorum lost, an
+    atomic batch abandoned, storage full, API calls dropped. The text says which, and of whom."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.application.api import ApiRecord, is_trouble
+from dissect.nats.application.api import ApiRecord
 from dissect.nats.application.jetstream import JetStream
 from dissect.nats.records import Record
 
@@ -116,5 +116,3 @@ def test_advisories() -> None:
         ("EVENT.ADVISORY.STREAM.DELETED", "S", None, [Anomaly.BAD_JSON.value]),
         ("EVENT.METRIC.CONSUMER.ACK", "S", "C", None),
     ]
-    assert is_trouble("$JS.EVENT.ADVISORY.STREAM.QUORUM_LOST.S")
-    assert not is_trouble("$JS.EVENT.ADVISORY.STREAM.CREATED.S")

@@ -106,6 +106,7 @@ def test_what_servers_carry() -> None:
         (_RESPONDER, b"MSG asked 1 1\r\nx\r\n"),
         (_RESPONDER, b"MSG a 1 $JS.ACK.s.c 1\r\nx\r\n"),
         (_RESPONDER, b"HMSG a 1 4 4\r\nNATS\r\n"),
+        (_RESPONDER, b"MSG $JS.EVENT.ADVISORY.API.LIMIT_REACHED 1 0\r\n\r\n"),
         (_RESPONDER, b"-ERR 'x'\r\n"),
     ],
 )

@@ -308,6 +308,14 @@ def test_the_place_of_what_is_odd_is_that_of_its_frame() -> None:
     ]
 
 
+def test_advisories_that_report_trouble() -> None:
+    subject = b"$JS.EVENT.ADVISORY.STREAM.QUORUM_LOST.S"
+    assert told((RESPONDER, Msg(subject, b"1"))).anomalies == {"jetstream_trouble": 1}
+    assert told((RESPONDER, Msg(b"$JS.EVENT.ADVISORY.API", b"1"))).anomalies is None
+    between = (ORIGINATOR, RMsg(subject, b"A")), (ORIGINATOR, LMsg(subject, b"A", b"leaf"))
+    assert told(*between, kind=Kind.ROUTE).anomalies == {"jetstream_trouble": 2}
+
+
 def test_addresses_do_not_show_passwords() -> None:
     info = Info(b'{"server_id":"S","connect_urls":["bob:hush@h:1","t0ken@h","h:2"]}')
     assert told((RESPONDER, info)).connect_urls == ["bob:***@h:1", "***@h", "h:2"]

@@ -14,7 +14,8 @@ from typing import Annotated
 from ..anomalies import Anomaly
 from ..declaration import LayerFrame
 from ..records import Record
-from .jetstream_subjects import ADVISORY, ApiSubject
+from ..sessions.advisories import trouble
+from .jetstream_subjects import ApiSubject
 from .json_bodies import (
     Object,
     decimal,
@@ -196,23 +197,6 @@ def advisory(frame: LayerFrame) -> tuple[ApiRecord, Object]:
     row.consumer = text(read, "consumer") or (
         named[1] if len(named) > 1 and api.startswith(_OF_CONSUMER) else None
     )
-    if is_trouble(subject):
+    if trouble(subject.encode()):
         row.anomalies = [*(row.anomalies or ()), Anomaly.JETSTREAM_TROUBLE.value]
     return row, read
-
-
-_TROUBLES = (
-    "CONSUMER.MAX_DELIVERIES.",
-    "CONSUMER.MSG_TERMINATED.",
-    "CONSUMER.QUORUM_LOST.",
-    "STREAM.QUORUM_LOST.",
-    "STREAM.BATCH_ABANDONED.",
-    "SERVER.OUT_OF_STORAGE",
-    "API.LIMIT_REACHED",
-)
-_TROUBLE = tuple(f"{ADVISORY}ADVISORY.{name}" for name in _TROUBLES)
-
-
-def is_trouble(subject: str) -> bool:
-    """Whether an advisory on this subject reports trouble."""
-    return subject.startswith(_TROUBLE)

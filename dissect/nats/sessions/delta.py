@@ -14,6 +14,7 @@ from typing import TypeVar
 from natsync.protocol import Frame, HMsg, HPub, LMsg, Msg, Ok, Pub, RHMsg, RMsg, is_literal
 
 from ..framing.events import Batch, FramePosition, place_of
+from .advisories import ADVISORY
 from .headers import header_error
 from .requests import ACK
 
@@ -111,13 +112,14 @@ def _is_plain_delivery(frame: Msg | HMsg, reply_subjects: Container[bytes]) -> b
         frame.reply.startswith(ACK)
         or frame.subject.startswith(_INBOX)
         or frame.subject in reply_subjects
+        or frame.subject.startswith(ADVISORY)
     ):
         return False
     return _has_good_headers(frame)
 
 
 def _is_plain_message(frame: RMsg | RHMsg | LMsg, _: Container[bytes]) -> bool:
-    return _has_good_headers(frame)
+    return not frame.subject.startswith(ADVISORY) and _has_good_headers(frame)
 
 
 def _has_good_headers(frame: Pub | HPub | Msg | HMsg | RMsg | RHMsg | LMsg) -> bool:

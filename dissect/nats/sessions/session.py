@@ -49,6 +49,7 @@ from ..framing.events import Batch, FramePosition, Note, place_of
 from ..records import Record, RequestRecord, SessionRecord, text_of
 from ..redact import Secrets
 from ..types import Direction
+from .advisories import ADVISORY, trouble
 from .delta import SessionDelta, is_sound
 from .endpoint import Endpoint
 from .headers import header_error
@@ -310,12 +311,19 @@ class Session:
         if flaw:
             self._add_frame_note(frame, Anomaly.BAD_HEADERS, flaw)
 
+    def _note_trouble(self, frame: Msg | HMsg | RMsg | RHMsg | LMsg) -> None:
+        text = trouble(frame.subject)
+        if text:
+            self._add_frame_note(frame, Anomaly.JETSTREAM_TROUBLE, text)
+
     def _on_delivery(self, side: Endpoint, frame: Msg | HMsg, ts_ns: int) -> None:
         size = frame.payload_bytes
         if frame.__class__ is HMsg:
             size += frame.header_bytes
             self._check_headers(frame)
         side.bytes += size
+        if frame.subject.startswith(ADVISORY):
+            self._note_trouble(frame)
         subs = side.other.subscriptions
         sub = subs.by_sid.get(frame.sid) or subs.unknown(frame.sid)
         sub.delivered += 1
@@ -330,6 +338,8 @@ class Session:
         side.bytes += size
         if frame.header_bytes and not isinstance(frame, RMsg):
             self._check_headers(frame)
+        if frame.subject.startswith(ADVISORY):
+            self._note_trouble(frame)
         if self._wants_subscriptions:
             side.other.interest.deliver(frame, size)
 
