@@ -102,5 +102,5 @@ class Anomaly(Enum):
     DELIVERY_NOT_SEEN = "delivery_not_seen"
     """An ack whose delivery is not in this session of the capture; its row is made from the ack."""
     JETSTREAM_TROUBLE = "jetstream_trouble"
-    """An advisory that reports trouble: a message delivered as often as allowed or terminated, a quorum lost, an
-    atomic batch abandoned, storage full, API calls dropped. The text says which, and of whom."""
+    """An advisory that reports trouble: a message delivered as often as allowed or terminated, a quorum lost,
+    an atomic batch abandoned, storage full, API calls dropped. The text says which, and of whom."""

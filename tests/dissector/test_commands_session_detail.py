@@ -58,12 +58,12 @@ def test_what_is_missing_is_told_once_and_in_its_place(name: str) -> None:
 
 def test_a_story_tells_what_matters() -> None:
     row = max(sessions([CORE]), key=lambda row: row.subscriptions)
-    story, timeline = session_story([CORE], row.session, Options())
-    assert story == row
+    story, timeline, summary = session_story([CORE], row.session, Options())
+    assert story == row and not summary
     ops = {entry.op for entry in timeline if isinstance(entry, FrameRecord)}
     assert {"INFO", "CONNECT", "SUB"} <= ops and "MSG" not in ops
     (snapped,) = (row for row in sessions([SNAP]) if row.session.startswith("cb76"))
-    _, timeline = session_story([SNAP], snapped.session, Options())
+    _, timeline, _ = session_story([SNAP], snapped.session, Options())
     assert {entry.anomaly for entry in timeline if isinstance(entry, AnomalyRecord)}
 
 

@@ -58,6 +58,11 @@ def test_one_session_in_full() -> None:
         "  1970-01-01T00:00:00.000000002Z < !lost 9 bytes\n"
     )
     assert "timeline" not in story_text(row, [])
+    assert "above NATS" not in text
+    lines = story_text(row, [], [("kv", "1: 1 put"), ("subjects", "Raft 1 message (\x1b B)")])
+    assert lines.partition("\nabove NATS\n")[2].split() == [
+        *("kv", "1:", "1", "put", "subjects", "Raft", "1", "message", "(\\x1b", "B)"),
+    ]
 
 
 def test_totals() -> None:

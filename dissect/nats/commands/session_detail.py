@@ -16,6 +16,8 @@ from ..errors import DissectError
 from ..options import Options
 from ..pipeline import segments, timelines
 from ..records import AnomalyRecord, FrameRecord, Record, SessionRecord
+from ..tables import needs_payloads
+from .session_summary import SUMMARIZED, SessionSummary, SummaryLine
 
 # The key frames of a session: its beginning, subscriptions and errors.
 _STORY_OPS = frozenset(
@@ -57,25 +59,45 @@ TimelineEntry = Heading | FrameRecord | AnomalyRecord | SessionRecord
 """An entry in the timeline of a session; the first one is its heading, the last one its row."""
 
 
+class SessionStory(NamedTuple):
+    """The row of a session, at most 500 of its key frames and anomalies (handshake, subscriptions, errors,
+    losses), and what it does above NATS."""
+
+    row: SessionRecord
+    timeline: list[FrameRecord | AnomalyRecord]
+    summary: list[SummaryLine]
+
+
 def is_whole(start: str) -> bool:
     """Whether this is a complete session id and not only its beginning."""
     return len(start) == _WHOLE_ID
 
 
 def timeline_entries(
-    paths: Sequence[str], start: str, options: Options, report: CaptureReport | None = None
+    paths: Sequence[str],
+    start: str,
+    options: Options,
+    report: CaptureReport | None = None,
+    summary: SessionSummary | None = None,
 ) -> Generator[TimelineEntry, None, None]:
     """The session whose id begins with `start`. Raises Unclear, after the last packet, if there is none;
-    or if there are several, and then entries already returned are void."""
+    or if there are several, and then entries already returned are void. `summary` learns the session's frames
+    and its rows above NATS."""
+    tables = ("frames", "anomalies", "sessions", *(SUMMARIZED if summary else ()))
     chosen = _Chosen(start)
     report = CaptureReport() if report is None else report
     groups = chosen.of(
         group
         for timeline in timelines(paths, options, report)
-        for group in packet_events(segments(timeline, report, options=options), options)
+        for group in packet_events(
+            segments(timeline, report, options=options), options, needs_payloads(tables)
+        )
     )
     place = _Place()
-    for _, records in build_tables(groups, ("frames", "anomalies", "sessions"), options):
+    for _, records in build_tables(groups, tables, options):
+        if summary:
+            for record in records:
+                summary.add(record)
         if chosen.heading:
             yield chosen.heading
             chosen.heading = None
@@ -87,11 +109,11 @@ def timeline_entries(
 
 def session_story(
     paths: Sequence[str], start: str, options: Options, report: CaptureReport | None = None
-) -> tuple[SessionRecord, list[FrameRecord | AnomalyRecord]]:
-    """The row of the session whose id begins with `start`, and at most 500 of its key frames and
-    anomalies: handshake, subscriptions, errors, losses. Raises Unclear as `timeline_entries`."""
+) -> SessionStory:
+    """The session whose id begins with `start`. Raises Unclear as `timeline_entries`."""
+    summary = SessionSummary()
     story: list[FrameRecord | AnomalyRecord] = []
-    for entry in timeline_entries(paths, start, options, report):
+    for entry in timeline_entries(paths, start, options, report, summary):
         if isinstance(entry, SessionRecord):
             row = entry
         elif isinstance(entry, AnomalyRecord) or (
@@ -99,7 +121,7 @@ def session_story(
         ):
             story.append(entry)
             del story[_STORY_ROWS:]
-    return row, story
+    return SessionStory(row, story, list(summary.lines()))
 
 
 def only(rows: Iterable[SessionRecord], start: str) -> Iterator[SessionRecord]:

@@ -95,8 +95,13 @@ def anomaly_line(record: AnomalyRecord) -> str:
     return f"{time_text(record.ts_ns)} {ARROWS[record.sender]} !{record.anomaly}{size}{text}"
 
 
-def story_text(row: SessionRecord, timeline: Sequence[FrameRecord | AnomalyRecord]) -> str:
-    """One session in full: every column that says something, then what happened when."""
+def story_text(
+    row: SessionRecord,
+    timeline: Sequence[FrameRecord | AnomalyRecord],
+    summary: Sequence[tuple[str, str]] = (),
+) -> str:
+    """One session in full: every column that says something, the lines of `summary` (a table and a text),
+    then what happened when."""
     names = [item.name for item in fields(row)]
     width = max(map(len, names))
     lines = []
@@ -111,6 +116,9 @@ def story_text(row: SessionRecord, timeline: Sequence[FrameRecord | AnomalyRecor
         elif isinstance(value, (list, dict)):
             value = json.dumps(value, ensure_ascii=False)
         lines.append(f"{name:<{width}}  {printable(str(value))}")
+    if summary:
+        lines += ["", "above NATS"]
+        lines += [f"  {table:<{width - 2}}  {printable(text)}" for table, text in summary]
     if timeline:
         lines += ["", "timeline"]
         lines += [f"  {_timeline_line(moment)}" for moment in timeline]
