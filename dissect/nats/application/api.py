@@ -14,7 +14,6 @@ from typing import Annotated
 from ..anomalies import Anomaly
 from ..declaration import LayerFrame
 from ..records import Record
-from ..sessions.advisories import trouble
 from .jetstream_subjects import ApiSubject
 from .json_bodies import (
     Object,
@@ -197,6 +196,6 @@ def advisory(frame: LayerFrame) -> tuple[ApiRecord, Object]:
     row.consumer = text(read, "consumer") or (
         named[1] if len(named) > 1 and api.startswith(_OF_CONSUMER) else None
     )
-    if trouble(subject.encode()):
+    if Anomaly.JETSTREAM_TROUBLE.value in (frame.anomalies or ()):
         row.anomalies = [*(row.anomalies or ()), Anomaly.JETSTREAM_TROUBLE.value]
     return row, read
