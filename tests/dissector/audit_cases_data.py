@@ -1,0 +1,195 @@
+"""The same for the rules about JetStream, buckets, object stores, requests and services."""
+
+from __future__ import annotations
+
+import json
+
+from dissect.nats.application.consumers import ConsumerRecord
+from dissect.nats.application.deliveries import DeliveryRecord
+from dissect.nats.application.objects import ObjectRecord
+from dissect.nats.application.servers import ServerRecord
+from dissect.nats.application.streaming_records import StreamingRecord
+from dissect.nats.records import Record
+
+from tests.dissector.audit_cases import Case, unserved
+from tests.support.audit import SESSION
+from tests.support.audit import session as row
+from tests.support.nats_talk import Step, call, msg, pub, session
+from tests.support.pcapwriter import Talk
+
+OK = {"type": "io.nats.jetstream.api.v1.answer", "success": True}
+
+
+def failed(code: int, err_code: int, text: str = "no") -> dict[str, object]:
+    """An error of the JetStream API."""
+    return {"type": OK["type"], "error": {"code": code, "err_code": err_code, "description": text}}
+
+
+def advisory(name: str, event: str) -> list[Talk]:
+    """A client that hears an advisory."""
+    content = {"type": f"io.nats.jetstream.advisory.v1.{event}", "stream": "ORDERS"}
+    subject = f"$JS.EVENT.ADVISORY.{name}"
+    return [
+        session(">SUB $JS.EVENT.ADVISORY.> 2", msg(subject, json.dumps(content).encode(), sid="2"))
+    ]
+
+
+def calls(api: str, number: int, apart: float = 0.1) -> list[Talk]:
+    """A connection with several calls that succeed."""
+    steps: list[Step] = []
+    for each in range(number):
+        steps += [apart, *call(f"{api}.S{each}", OK)]
+    return [session(*steps)]
+
+
+def published(answer: dict[str, object]) -> list[Talk]:
+    """A message for JetStream, and its ack."""
+    ack = msg("_INBOX.app.1", json.dumps(answer).encode())
+    return [session(pub("orders.new", b"x", "_INBOX.app.1", {"Nats-Msg-Id": "1"}), ack)]
+
+
+def consumer(**columns: object) -> list[Record]:
+    values = {"session": SESSION, "number": 1, "ts_ns": 1, "last_ns": 2, "kind": "client"}
+    more = {"stream": "ORDERS", "consumer": "worker", **columns}
+    return [ConsumerRecord(**values, **more)]  # type: ignore[arg-type]  # columns of any type
+
+
+def deliveries(number: int, apart_ns: int, count: int = 2) -> list[Record]:
+    return [
+        DeliveryRecord(
+            session=SESSION,
+            number=each + 1,
+            ts_ns=each * apart_ns,
+            kind="client",
+            stream="ORDERS",
+            consumer="worker",
+            stream_seq=each,
+            consumer_seq=each,
+            delivered_count=count,
+            pending=0,
+            stored_ns=0,
+        )
+        for each in range(number)
+    ]
+
+
+def stored(key: str, bucket: str = "config", op: str = "put") -> list[Step]:
+    """A write to a key-value bucket, with its ack."""
+    ack = json.dumps({"stream": f"KV_{bucket}", "seq": 1}).encode()
+    headers = {"delete": {"KV-Operation": "DEL"}}.get(op)
+    return [pub(f"$KV.{bucket}.{key}", b"x", "_INBOX.app.1", headers), msg("_INBOX.app.1", ack)]
+
+
+def deleted(number: int, apart: float) -> list[Talk]:
+    steps: list[Step] = []
+    for each in range(number):
+        steps += [apart, *stored(f"key{each}", op="delete")]
+    return [session(*steps)]
+
+
+def an_object(**columns: object) -> list[Record]:
+    values: dict[str, object] = {"session": SESSION, "number": 1, "ts_ns": 1, "kind": "client"}
+    values |= {"bucket": "plans", "name": "roof", "op": "get", "first_ns": 1, "last_ns": 2}
+    return [row(), ObjectRecord(**(values | columns))]  # type: ignore[arg-type]  # columns of any type
+
+
+def asked(number: int, answer: bool, error: bool = False, apart: float = 0.1) -> list[Talk]:
+    """Requests that are answered or not, perhaps with an error of the service."""
+    steps: list[Step] = []
+    headers = {"Nats-Service-Error-Code": "500", "Nats-Service-Error": "no"} if error else None
+    for each in range(number):
+        steps += [apart, pub("divide", b"", f"_INBOX.app.{each}")]
+        if answer:
+            steps.append(msg(f"_INBOX.app.{each}", b"x", headers=headers))
+    return [session(*steps)]
+
+
+def streaming(**columns: object) -> list[Record]:
+    values: dict[str, object] = {"session": SESSION, "number": 1, "ts_ns": 1, "kind": "client"}
+    values |= {"cluster_id": "test", "client_id": "me", "op": "connect", "evidence": "subject"}
+    return [StreamingRecord(**(values | columns))]  # type: ignore[arg-type]  # columns of any type
+
+
+def server(cluster: str) -> list[Record]:
+    return [ServerRecord(server_id="NA", server_name="a", cluster=cluster, first_ns=1, last_ns=1)]
+
+
+CASES: dict[str, tuple[Case, Case]] = {
+    "stream-deleted": (
+        "orders-2.15.1",
+        [session(call("STREAM.DELETE.ORDERS", failed(404, 10059)))],
+    ),
+    "stream-purged": (
+        "orders-2.15.1",
+        [session(call("STREAM.PURGE.KV_config", OK, filter="$KV.config.a"))],
+    ),
+    "message-deleted": (
+        calls("STREAM.MSG.DELETE", 1),
+        [session(call("STREAM.MSG.DELETE.ORDERS", failed(400, 10057)))],
+    ),
+    "consumer-deleted": ("orders-2.15.1", calls("CONSUMER.INFO", 1)),
+    "mass-destruction": (
+        calls("STREAM.DELETE", 5) + calls("STREAM.DELETE", 10),
+        calls("STREAM.DELETE", 9) + calls("STREAM.PURGE", 12, 60),
+    ),
+    "snapshot-taken": (calls("STREAM.SNAPSHOT", 1), calls("STREAM.INFO", 1)),
+    "stream-restored": (calls("STREAM.RESTORE", 1), calls("STREAM.CREATE", 1)),
+    "api-errors": (
+        [session(call("STREAM.CREATE.ORDERS", failed(500, 10049)))],
+        [session(call("STREAM.INFO.ORDERS", failed(404, 10059)))],
+    ),
+    "resources-exhausted": (
+        [session(call("STREAM.CREATE.ORDERS", failed(500, 10047)))],
+        [session(call("STREAM.CREATE.ORDERS", failed(400, 10058)))],
+    ),
+    "publish-refused": (
+        published(failed(503, 10077, "maximum messages exceeded")),
+        published(failed(400, 10071, "wrong last sequence: 5")),
+    ),
+    "publish-unserved": ("orders-2.15.1", published({"stream": "ORDERS", "seq": 1})),
+    "consumer-backlog": (consumer(max_pending=10_000), consumer(max_pending=9_999)),
+    "unacknowledged": (consumer(num_ack_pending=1000), consumer(num_ack_pending=999)),
+    "redelivery-storm": (
+        deliveries(50, 10**9),
+        deliveries(60, 2 * 10**9) + deliveries(60, 10**8, count=1),
+    ),
+    "max-deliveries-reached": ("orders-2.15.1", "jetstream-2.15.1"),
+    "message-terminated": ("orders-2.15.1", "jetstream-2.15.1"),
+    "quorum-lost": (
+        advisory("STREAM.QUORUM_LOST.ORDERS", "stream_quorum_lost"),
+        advisory("STREAM.LEADER_ELECTED.ORDERS", "stream_leader_elected"),
+    ),
+    "api-calls-dropped": (
+        advisory("API.LIMIT_REACHED", "api_limit_reached"),
+        advisory("STREAM.CREATED.ORDERS", "stream_action"),
+    ),
+    "secret-in-clear": (
+        [session(stored("db.password"))],
+        [session(stored("db.host"))],
+    ),
+    "secret-by-name": ([session(stored("API_KEY"))], [session(stored("tokens-per-second"))]),
+    "mass-deletion-of-keys": (deleted(20, 1), deleted(19, 1) + deleted(40, 4)),
+    "object-digest-wrong": (an_object(digest_ok=False), an_object(digest_ok=True)),
+    "large-object-read": (
+        an_object(bytes=100_000_000),
+        an_object(bytes=99_999_999) + an_object(bytes=100_000_000, op="put"),
+    ),
+    "large-transfer": (
+        [row(bytes_responder=10**9)],
+        [row(bytes_responder=10**9 - 1), row(bytes_responder=10**9, kind="route")],
+    ),
+    "no-responders": (unserved(["absent"] * 10), unserved(["absent"] * 9)),
+    "unanswered-requests": (
+        asked(10, answer=False),
+        asked(9, answer=False) + asked(20, answer=True),
+    ),
+    "service-errors": (
+        asked(10, answer=True, error=True),
+        asked(9, answer=True, error=True) + asked(20, answer=True),
+    ),
+    "cluster-without-name": (server("b0nDXyYhPZFpHjtTz9qXqQ"), server("east")),
+    "duplicate-client-id": (
+        streaming(error="stan: clientID already registered"),
+        streaming(error="stan: invalid publish request") + streaming(),
+    ),
+}
