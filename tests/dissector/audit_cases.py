@@ -5,7 +5,7 @@ A case is a sample capture by its name, made-up connections, or rows. What is no
 
 from __future__ import annotations
 
-from dissect.nats.records import AnomalyRecord, Record
+from dissect.nats.records import AnomalyRecord, FlowRecord, Record
 
 from tests.support.audit import SESSION
 from tests.support.audit import session as row
@@ -27,19 +27,35 @@ def refusals(users: list[str], apart: float) -> list[Talk]:
     ]
 
 
-def alert(text: str) -> list[Record]:
-    """A TLS alert on a connection."""
+def alert(text: str, anomaly: str = "tls_alert") -> list[Record]:
+    """A TLS alert on a connection, or another oddity of it."""
     odd = AnomalyRecord(
         session=SESSION,
         ts_ns=1,
         packet=1,
         sender="originator",
-        anomaly="tls_alert",
+        anomaly=anomaly,
         offset=0,
         bytes=2,
         text=text,
     )
     return [row(transport="tls"), odd]
+
+
+def flows(**columns: object) -> list[Record]:
+    """A connection with TLS."""
+    values: dict[str, object] = {
+        "session": SESSION,
+        "community_id": "1:a",
+        "originator": "10.0.0.7:50000",
+        "responder": "10.0.0.1:4222",
+        "first_ns": 1,
+        "last_ns": 2,
+        "start": "handshake",
+        "end": "fin",
+        "protocol": "tls",
+    }
+    return [FlowRecord(**(values | columns))]  # type: ignore[arg-type]  # columns of any type
 
 
 def clients(number: int, apart: float, client: str = "10.0.0.1", **connect: object) -> list[Talk]:
@@ -102,6 +118,18 @@ CASES: dict[str, tuple[Case, Case]] = {
     "websocket-without-tls": ("websocket-2.15.1", [row(transport="websocket+tls")]),
     "tls-certificate-refused": (alert("certificate expired"), alert("handshake failure")),
     "tls-handshake-failed": (alert("protocol version"), alert("certificate expired")),
+    "tls-certificate-expired": (alert("expired", "tls_certificate"), alert("certificate expired")),
+    "tls-old-version": (alert("TLS 1.0", "tls_old_version"), alert("protocol version")),
+    "tls-weak-cipher": (
+        flows(tls_cipher="TLS_RSA_WITH_AES_128_CBC_SHA")
+        + flows(tls_cipher="TLS_ECDHE_RSA_WITH_RC4_128_SHA"),
+        flows(tls_cipher="TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
+        + flows(tls_cipher="TLS_AES_128_GCM_SHA256"),
+    ),
+    "tls-self-signed-certificate": (
+        flows(tls_subject="CN=demo", tls_issuer="CN=demo"),
+        flows(tls_subject="CN=demo", tls_issuer="CN=authority") + flows(),
+    ),
     "uncompressed-slow-link": (
         [row(kind="leafnode", rtt_ns=25_000_000, bytes_responder=2_000_000)],
         [

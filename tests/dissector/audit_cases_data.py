@@ -20,9 +20,14 @@ from tests.support.pcapwriter import Talk
 OK = {"type": "io.nats.jetstream.api.v1.answer", "success": True}
 
 
-def failed(code: int, err_code: int, text: str = "no") -> dict[str, object]:
-    """An error of the JetStream API."""
-    return {"type": OK["type"], "error": {"code": code, "err_code": err_code, "description": text}}
+def fault(code: int, err_code: int, text: str) -> dict[str, object]:
+    """An error as JetStream says it."""
+    return {"code": code, "err_code": err_code, "description": text}
+
+
+def failed(code: int, err_code: int) -> dict[str, object]:
+    """An answer of the JetStream API that is an error."""
+    return {"type": OK["type"], "error": fault(code, err_code, "no")}
 
 
 def advisory(name: str, event: str) -> list[Talk]:
@@ -42,9 +47,9 @@ def calls(api: str, number: int, apart: float = 0.1) -> list[Talk]:
     return [session(*steps)]
 
 
-def published(answer: dict[str, object]) -> list[Talk]:
+def published(**answer: object) -> list[Talk]:
     """A message for JetStream, and its ack."""
-    ack = msg("_INBOX.app.1", json.dumps(answer).encode())
+    ack = msg("_INBOX.app.1", json.dumps({"stream": "ORDERS", "seq": 0, **answer}).encode())
     return [session(pub("orders.new", b"x", "_INBOX.app.1", {"Nats-Msg-Id": "1"}), ack)]
 
 
@@ -143,10 +148,10 @@ CASES: dict[str, tuple[Case, Case]] = {
         [session(call("STREAM.CREATE.ORDERS", failed(400, 10058)))],
     ),
     "publish-refused": (
-        published(failed(503, 10077, "maximum messages exceeded")),
-        published(failed(400, 10071, "wrong last sequence: 5")),
+        published(error=fault(503, 10077, "maximum messages exceeded")),
+        published(error=fault(400, 10071, "wrong last sequence: 5")),
     ),
-    "publish-unserved": ("orders-2.15.1", published({"stream": "ORDERS", "seq": 1})),
+    "publish-unserved": ("orders-2.15.1", published(seq=1)),
     "consumer-backlog": (consumer(max_pending=10_000), consumer(max_pending=9_999)),
     "unacknowledged": (consumer(num_ack_pending=1000), consumer(num_ack_pending=999)),
     "redelivery-storm": (

@@ -85,8 +85,8 @@ def session(
     client: str = "10.0.0.1",
     at: float = 0.0,
 ) -> Talk:
-    """A connection from its handshake to its end: INFO, CONNECT, a subscription to `_INBOX.app.*` as 1, then the
-    steps. It begins after `at` seconds."""
+    """A connection from its handshake to its end: INFO, CONNECT, a subscription to `_INBOX.app.*` as 1, then
+    the steps. It begins after `at` seconds."""
     talk = Talk((client, next(_PORTS)), ("10.9.9.9", 4222), now_ns=START_NS + round(at * 1e9))
     talk.handshake()
     talk.from_server(b"INFO %s\r\n" % json.dumps({**INFO, **(info or {})}).encode())
