@@ -16,7 +16,7 @@ PYTEST = python -m pytest --numprocesses auto --maxprocesses 4 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test stan lint format docs man bench fuzz soak captures pictures clean
+.PHONY: help demo test stan lint format docs man bench fuzz soak chaos captures pictures clean
 
 # A new environment named after the target, with what the target NEEDS.
 define fresh
@@ -102,6 +102,11 @@ soak: ## clients on a bad network, with servers that restart, for SECONDS=60 eac
 	$(RUN) python -m tests.support.streaming_programs
 	$(RUN) python -m tests.streaming.soak $(SECONDS)
 	$(RUN) python -m tests.jetstream.soak $(SECONDS)
+
+chaos: NEEDS = .[test]
+chaos: ## a client among forks, signals, finalizers, executors and outages, for SECONDS=60, all accounted for
+	$(fresh)
+	$(RUN) python -m tests.client.chaos $(SECONDS)
 
 captures: NEEDS = .[bench,test]
 captures: ## record samples/captures again: needs root and more, see CONTRIBUTING.md

@@ -233,6 +233,12 @@ class Harm:
         self._proxy = proxy
         self._server = server
         self._dice = dice
+        self.refusals = [
+            Admission.REFUSE,
+            Admission.HANG_UP,
+            Admission.RESET,
+            Admission.SWALLOW,
+        ]
 
     def do(self, seconds: float, wait: Callable[[float], object]) -> str:
         """Something, for up to so many seconds; returns what. In the end all is well again."""
@@ -310,9 +316,7 @@ class Harm:
         return "black hole" if swallow else "stall"
 
     def _refuse(self) -> str:
-        admission = self._dice.choice(
-            (Admission.REFUSE, Admission.HANG_UP, Admission.RESET, Admission.SWALLOW)
-        )
+        admission = self._dice.choice(self.refusals)
         self._proxy.admit(admission)
         self._proxy.cut(reset=self._dice.random() < 0.5)
         return admission.name.lower()
