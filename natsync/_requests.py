@@ -19,6 +19,7 @@ from .subscription import Replies
 
 if TYPE_CHECKING:
     from ._engine.futures import ReplyFuture
+    from ._engine.reply_mux import ReplyMux
     from ._engine.router import Router
     from ._engine.sink import SubscriptionHost
 
@@ -34,6 +35,7 @@ class Requests:
     _router: Router
     _put: Callable[..., None]
     _host: SubscriptionHost
+    _mux: ReplyMux | None = None
 
     def request(
         self,
@@ -50,8 +52,10 @@ class Requests:
         answers, PermissionsViolationError if this client may not publish there,
         ConnectionReconnectingError if the connection is lost meanwhile, and the errors of `publish`.
         """
-        seconds = self._seconds(timeout)
-        mux = self._connection.reply_mux()
+        seconds = (
+            timeout if timeout.__class__ is float and timeout > 0.0 else self._seconds(timeout)
+        )
+        mux = self._mux or self._open_mux()
         token, waiter = mux.open(subject)
         try:
             ask = RequestBytes(
@@ -211,6 +215,10 @@ class Requests:
     def _observe(self, ask: Ask[_T]) -> Ask[_T]:
         """`ask`, of which the instrumentation is told, if there is one."""
         return ask
+
+    def _open_mux(self) -> ReplyMux:
+        mux = self._mux = self._connection.reply_mux()
+        return mux
 
     def _seconds(self, timeout: float | None | Default) -> float:
         if timeout is DEFAULT:

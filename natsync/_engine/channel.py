@@ -7,13 +7,14 @@ confirmed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from itertools import chain
 from time import monotonic
 from typing import Protocol
 
 from ..errors import ConnectionClosedError, Error
-from .engine import Engine, EngineEvent
+from ..protocol import HMsg, Msg
+from .engine import Delivery, Engine, EngineEvent, Phase
 from .loop import Guest, Loop
 from .outbound_buffer import (
     Chunks,
@@ -33,14 +34,16 @@ _NOTHING = memoryview(b"")
 _ROOM, _MOST_ROOM = 64 << 10, 1 << 20
 
 
-class Schedule(Protocol):
-    """Says when reading has to pause, and at which time there is something else to do."""
+class Receiver(Protocol):
+    """Takes the messages. Nothing is read while `full` holds anything; at the time `deadline` it has
+    something to do."""
 
     @property
-    def paused(self) -> bool: ...
+    def full(self) -> Sized: ...
     @property
     def deadline(self) -> float: ...
     def expire(self, now: float) -> None: ...
+    def deliver(self, sid: bytes, frames: list[Msg | HMsg]) -> None: ...
 
 
 class Channel:
@@ -53,8 +56,8 @@ class Channel:
         loop: Loop,
         outbound: OutboundBuffer,
         engine: Engine,
-        act: Callable[[list[EngineEvent]], None],
-        router: Schedule,
+        act: Callable[[EngineEvent], None],
+        router: Receiver,
     ) -> None:
         self.engine = engine
         self.busy = False
@@ -73,12 +76,21 @@ class Channel:
         self._flushes: list[Item] = []  # that were not sent at the end
         self._room = _ROOM  # for the next read
         self._more = False  # whether the last read certainly left bytes
+        # The functions of the system for an open connection without TLS.
+        self._sender: Callable[[memoryview], int] | None = None
+        self._receiver: Callable[[int], bytes] | None = None
 
     def begin(self, data: bytes) -> None:
         """Acts on what came with the making of the transport."""
         if data:
             self.in_bytes += len(data)
-            self._act(self.engine.receive(data, monotonic()))
+            self._pass_on(self.engine.receive(data, monotonic()))
+
+    def open(self) -> None:
+        """Notes that the handshake is done, so that the transport stays as it is."""
+        transport = self._loop.transport
+        if transport:
+            self._sender, self._receiver = transport.sender, transport.receiver
 
     def push(self) -> None:
         """Sends as much as the network takes now."""
@@ -90,7 +102,7 @@ class Channel:
 
     def turn(self, until: float, guest: Guest | None = None) -> None:
         """One round after a `push`: waits for something to do, reads, acts on it, and sends."""
-        paused = self._router.paused
+        paused = bool(self._router.full)
         # A deadline that is set later wakes the driver itself.
         due = self.deadline
         until = 0.0 if self._more and not paused else min(until, due)
@@ -105,8 +117,7 @@ class Channel:
         now = monotonic()
         if now >= due:
             events = self.engine.tick(now)
-            if events:
-                self._act(events)
+            self._pass_on(events)
             self._router.expire(now)
         if self._has_work:
             self._write()
@@ -153,7 +164,7 @@ class Channel:
 
     @property
     def _has_work(self) -> bool:
-        return bool(self._unsent or self._taken or self.engine.has_output or self._outbound.waiting)
+        return bool(self._unsent or self._taken or self.engine.out or self._outbound.items)
 
     @property
     def deadline(self) -> float:
@@ -169,7 +180,7 @@ class Channel:
     def look_out(self) -> None:
         """Registers the socket for the events that the parked I/O thread must wake up for."""
         # A thread that looks soon anyway need not hear that the network has room.
-        self._loop.watch(bool(self._unsent) and not self._loop.aloof, not self._router.paused)
+        self._loop.watch(bool(self._unsent) and not self._loop.aloof, not self._router.full)
 
     @property
     def unconfirmed(self) -> int:
@@ -205,11 +216,11 @@ class Channel:
         if not self._taken:  # else an interrupt has cut the last call short
             self._sent_before = engine.sent
         parts: list[Item] = []
-        own = engine.take()
+        own = engine.take() if engine.out else b""
         if own:
             parts.append(SubscriptionOps(own))
         kinds: set[type] = set()
-        if engine.is_open:
+        if engine.phase is Phase.OPEN:
             items = self._outbound.take_all(self._taken)
             kinds = set(map(type, items))
             if kinds <= _MESSAGES and not (own or engine.wants_checkpoint(len(items))):
@@ -259,7 +270,7 @@ class Channel:
 
     def _send(self) -> bool:
         """Sends the rest of the last write; returns whether the network has taken everything."""
-        sender = self._loop.sender
+        sender = self._sender
         while self._unsent:
             if not (self._send_exactly(sender) if sender else self._send_some()):
                 return False
@@ -293,7 +304,9 @@ class Channel:
     def _read(self) -> bool:
         """Reads once and returns whether anything was there. Raises at the end of the stream."""
         try:
-            data = self._loop.read(self._room)
+            data = self._receiver(self._room) if self._receiver else self._loop.read(self._room)
+        except (BlockingIOError, InterruptedError):
+            data = None
         except OSError as error:
             if error.errno is None:
                 raise  # as above
@@ -310,8 +323,15 @@ class Channel:
         elif size < self._room // 4:
             self._room = _ROOM
         self.in_bytes += size
-        self._act(self.engine.receive(data, monotonic()))
+        self._pass_on(self.engine.receive(data, monotonic()))
         return True
+
+    def _pass_on(self, events: list[EngineEvent]) -> None:
+        for event in events:
+            if event.__class__ is Delivery:  # nearly always
+                self._router.deliver(event.sid, event.frames)
+            else:
+                self._act(event)
 
     def _hung_up(self, error: OSError | None) -> Error:
         """Returns why the server is gone: its last -ERR, or else the system's reason."""

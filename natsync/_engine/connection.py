@@ -243,7 +243,7 @@ class Connection:
     def resume(self) -> None:
         """Goes on reading if a full subscription had stopped it and has room again."""
         router = self._supervisor.router
-        if router.paused and router.has_room():
+        if router.full and router.has_room():
             self._supervisor.loop.wake()
 
     def reply_mux(self) -> ReplyMux:
@@ -273,7 +273,7 @@ class Connection:
         """Called after a request whose caller does not wait: while the I/O thread stands aside, sends
         half of the gathered requests, so that the server works on them while the other half is made.
         """
-        gathered = self.outbound.count
+        gathered = len(self.outbound.items)
         if gathered >= _HALF and self._supervisor.loop.aloof and gathered * 2 >= mux.count:
             self.drive(None, 0.0)
 

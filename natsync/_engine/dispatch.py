@@ -1,7 +1,7 @@
 """The threads that run code of the program: one or more for each handler, and one for all callbacks.
 
 An exception of a handler or callback is reported or logged, and ends neither the thread nor the
-connection. Callbacks run one after the other in the order of events; `on_close` is the last.
+connection. Callbacks, and the handlers of the program's `logging`, run one after the other in the order of events; `on_close` is the last.
 """
 
 from __future__ import annotations
@@ -106,15 +106,23 @@ class Dispatcher:
         """Passes `error` to the error callback; without one it is a warning in the log."""
         on_error = self._callbacks.on_error
         passed = on_error is not None and self.post(partial(on_error, error))
-        log = logger().debug if passed else logger().warning
-        log("%s", error, exc_info=error if isinstance(error, HandlerError) else None)
+        cause = error if isinstance(error, HandlerError) else None
+        self.log("debug" if passed else "warning", "%s", error, cause=cause)
+
+    def log(self, level: str, text: str, *args: object, cause: BaseException | None = None) -> None:
+        """Writes to the log on the callback thread. The thread that drives must not do so itself: a
+        handler of the program, or a lock of `logging` whose holder waits for this connection, would stop
+        it."""
+        write = partial(_log, level, text, args, cause)
+        if not self.post(write):
+            write()
 
     def attempt_failed(self, error: Error) -> None:
         """Passes the reason of a failed attempt to connect to the error callback and the log."""
         on_error = self._callbacks.on_error
         if on_error:
             self.post(partial(on_error, error))
-        logger().info("not connected: %s", error)
+        self.log("info", "not connected: %s", error)
 
     def disconnected(self, error: Error | None) -> None:
         """Calls back that the connection was lost."""
@@ -136,9 +144,9 @@ class Dispatcher:
         if self._callbacks.on_lame_duck:
             self.post(self._callbacks.on_lame_duck)
 
-    def end(self, error: Error | None) -> None:
-        """Passes `error` to the close callback; no callback runs after it."""
-        if self._callbacks.on_close:
+    def end(self, error: Error | None, *, quiet: bool = False) -> None:
+        """Passes `error` to the close callback, unless `quiet`; no callback runs after it."""
+        if self._callbacks.on_close and not quiet:
             self.post(partial(self._callbacks.on_close, error))
         self._callback_thread.end()
         self._feeder.end()
@@ -192,6 +200,10 @@ class Dispatcher:
             # The other one is an interrupt, which the wait in `start` makes an error of its lock.
             raise (error.__context__ or error) if isinstance(error, RuntimeError) else error
         return thread
+
+
+def _log(level: str, text: str, args: tuple[object, ...], cause: BaseException | None) -> None:
+    getattr(logger(), level)(text, *args, exc_info=cause)
 
 
 class _Serial:

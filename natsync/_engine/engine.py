@@ -162,11 +162,13 @@ class Engine:
         self._ping_interval = ping_interval
         self._max_pings_out = max_pings_out
         self._decoder = Decoder(Role.SERVER)
-        self._out: list[bytes] = []
+        self.out: list[bytes] = []
+        """The bytes to send, for `take`."""
+
         # Of every PING that has no PONG yet: the token, and how many messages were before it.
         self._pings: deque[tuple[object, int]] = deque()
         self._unanswered = 0  # keep-alive PINGs since the last PONG
-        self._pongs = 0  # in `_out`
+        self._pongs = 0  # in `out`
         self.phase = Phase.GREETING
         self.deadline = _NEVER
         self.reason: Error | None = None
@@ -189,10 +191,10 @@ class Engine:
 
     def take(self) -> bytes:
         """Returns the bytes to send now."""
-        if not self._out:
+        if not self.out:
             return b""
-        data = b"".join(self._out)
-        self._out.clear()
+        data = b"".join(self.out)
+        self.out.clear()
         self._pongs = 0
         return data
 
@@ -212,7 +214,7 @@ class Engine:
     def ping(self, token: object) -> None:
         """Sends a PING, whose PONG is reported with `token`."""
         self._pings.append((token, self.sent))
-        self._out.append(_PING)
+        self.out.append(_PING)
 
     def wants_checkpoint(self, more: int = 0) -> bool:
         """Returns whether many messages were sent, `more` included, and no PING for them is unanswered."""
@@ -224,22 +226,12 @@ class Engine:
 
     def send(self, data: bytes) -> None:
         """Adds `data` to the bytes to send."""
-        self._out.append(data)
+        self.out.append(data)
 
     def secured(self, info: ServerInfo) -> None:
         """Goes on after TLS has begun, with the INFO of `Secure`."""
         self._secured = True
         self._join(info)
-
-    @property
-    def has_output(self) -> bool:
-        """Whether `take` has bytes."""
-        return bool(self._out)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether messages may be sent."""
-        return self.phase is Phase.OPEN
 
     def abandon(self) -> list[object]:
         """Ends the conversation; returns the tokens of the PINGs that will have no answer."""
@@ -326,7 +318,7 @@ class Engine:
     def _join(self, info: ServerInfo) -> None:
         self._info = info
         self.phase = Phase.JOINING
-        self._out.append(encode(Connect(self._connect(info).to_json())))
+        self.out.append(encode(Connect(self._connect(info).to_json())))
         self.ping(_KEEP_ALIVE)
 
     def _answer(self, events: list[EngineEvent]) -> None:
@@ -335,7 +327,7 @@ class Engine:
         if self._pongs > _MAX_PONGS:
             self._lose(StaleConnectionError("the server sends PINGs and takes no PONG"), events)
             return
-        self._out.append(_PONG)
+        self.out.append(_PONG)
 
     def _lose(self, error: Error, events: list[EngineEvent]) -> None:
         self.phase = Phase.OVER

@@ -256,11 +256,6 @@ class Loop:
         """As `Transport.read`."""
         return self.transport.read(size) if self.transport else None
 
-    @property
-    def sender(self) -> Callable[[memoryview], int] | None:
-        """As `Transport.sender`."""
-        return self.transport.sender if self.transport else None
-
     def write(self, data: memoryview) -> int:
         """As `Transport.write`."""
         return self.transport.write(data) if self.transport else 0

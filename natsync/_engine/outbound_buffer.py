@@ -125,8 +125,10 @@ class OutboundBuffer:
         self._lock = lock
         # One lock per waiting thread. No Condition: an interrupt inside its wait loses its lock.
         self._waiting: list[threading.Lock] = []
-        self._items: list[Item] = []
-        self._append = self._items.append
+        self.items: list[Item] = []
+        """What waits to be sent: one list for ever."""
+
+        self._append = self.items.append
         self._size = 0
         self._away = True  # until there is a connection
         self._brim = away_limit  # `put` waits from this size on
@@ -175,7 +177,7 @@ class OutboundBuffer:
             refusal, away = self._refusal, self._away
             if not (refusal or away):
                 # In one step: after a loss in between, the next server would answer without the message.
-                self._items += (message, Flush(token)) if message else (Flush(token),)
+                self.items += (message, Flush(token)) if message else (Flush(token),)
                 self._size += len(message or b"")
         if refusal:
             raise refusal()
@@ -186,11 +188,11 @@ class OutboundBuffer:
         """Takes all items. If an interrupt comes, each item is either in the list `into` or still here."""
         items = [] if into is None else into
         with self._lock:
-            taken = self._items[:]
+            taken = self.items[:]
             full, self._size = self._size >= self._brim, 0
             count = len(taken)
             items += taken  # no call, so that no interrupt can come in between
-            del self._items[:count]
+            del self.items[:count]
             if self._mark != _CLOSED:
                 self._mark = MUCH
             if full:
@@ -203,11 +205,11 @@ class OutboundBuffer:
         with self._lock:
             self._away = True
             self._set_limits()
-            count = len(self._items)
-            items = [*unsent, *self._items[:count]]
+            count = len(self.items)
+            items = [*unsent, *self.items[:count]]
             dropped = (RequestBytes, SubscriptionOps, Flush)
-            self._items[:count] = [item for item in items if not isinstance(item, dropped)]
-            self._size = sum(map(length, self._items[:]))
+            self.items[:count] = [item for item in items if not isinstance(item, dropped)]
+            self._size = sum(map(length, self.items[:]))
             self._wake_all()
         return [item for item in items if isinstance(item, Flush)]
 
@@ -232,20 +234,10 @@ class OutboundBuffer:
         self._wakeup.wake()
 
     @property
-    def waiting(self) -> bool:
-        """Whether there are items."""
-        return bool(self._items)
-
-    @property
-    def count(self) -> int:
-        """The number of items."""
-        return len(self._items)
-
-    @property
     def is_full(self) -> bool:
         """Whether a caller of `put` has to wait."""
         # The size may be above 0 without items: they were taken before their size was added.
-        return self._size >= self._brim and bool(self._items)
+        return self._size >= self._brim and bool(self.items)
 
     def _set_limits(self) -> None:
         if self._refusal:
@@ -272,9 +264,9 @@ class OutboundBuffer:
     def _withdraw(self, item: Item, size: int, error: Error) -> Error | None:
         """Takes `item` out again and returns `error`; None if it was taken already: then it is sent, or
         counted as not sent."""
-        for at in range(len(self._items) - 1, -1, -1):
-            if self._items[at] is item:
-                del self._items[at]
+        for at in range(len(self.items) - 1, -1, -1):
+            if self.items[at] is item:
+                del self.items[at]
                 self._size -= size
                 return error
         return None
@@ -304,7 +296,7 @@ class OutboundBuffer:
         self._waiting.append(turn)  # first: a signal handler may interrupt this and make room
         if self._refusal:
             return self._refusal()
-        if not self._items:
+        if not self.items:
             self._size = 0  # as above; the driver would have nothing to take
         if self._size < self._brim:
             return None

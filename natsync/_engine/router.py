@@ -18,7 +18,6 @@ from ..protocol import HMsg, Msg, ServerInfo
 from .dispatch import Dispatcher
 from .encoding import MessageEncoder
 from .engine import Delivery, EngineEvent, InfoChanged, Lost, Ponged, Reported
-from .log import logger
 from .outbound_buffer import Flush
 from .reply_mux import ReplyMux
 from .servers import ServerPool
@@ -53,7 +52,8 @@ class Router:
         self._discovers = discover
         self._server: Server | None = None
         self._confirming: dict[Waiter[bool], str] = {}
-        self._full: dict[bytes, Sink] = {}
+        self.full: dict[bytes, Sink] = {}
+        """Subscriptions that make the connection wait until they have room."""
 
     def deliver(self, sid: bytes, frames: list[Msg | HMsg]) -> None:
         """Passes messages to their subscription."""
@@ -66,9 +66,9 @@ class Router:
         if sub.max_msgs is not None and sub.received >= sub.max_msgs:
             self.limit_reached(sid)
         if sub.is_full:  # false for one that has ended
-            self._full[sid] = sub
+            self.full[sid] = sub
             if not sub.is_full:  # the thread that made room did not see the entry
-                self._full.pop(sid, None)
+                self.full.pop(sid, None)
 
     def act(self, event: EngineEvent) -> None:
         """Handles one event. Raises the error that ends the connection."""
@@ -85,15 +85,10 @@ class Router:
                 before, self.info, self.encoder = self.info, info, MessageEncoder(info)
                 self._discover(info)
                 if info.ldm and not before.ldm:
-                    logger().info("server %s is in lame duck mode", self._server)
+                    self._dispatcher.log("info", "server %s is in lame duck mode", self._server)
                     self._dispatcher.lame_duck()
             case Lost(error):
                 raise error
-
-    @property
-    def paused(self) -> bool:
-        """Whether a full subscription makes the connection wait."""
-        return bool(self._full)
 
     @property
     def deadline(self) -> float:
@@ -108,10 +103,10 @@ class Router:
 
     def has_room(self) -> bool:
         """Returns whether no subscription is full any more, so that reading may go on. For any thread."""
-        for sid, sub in list(self._full.copy().items()):
+        for sid, sub in list(self.full.copy().items()):
             if not sub.is_full:
-                self._full.pop(sid, None)
-        return not self._full
+                self.full.pop(sid, None)
+        return not self.full
 
     def confirm(self, subject: str, waiter: Waiter[bool]) -> None:
         """Registers `waiter` for a refusal of a message on `subject`."""

@@ -70,7 +70,7 @@ class Seat:
         try:
             if loop.take_seat(guest):
                 self._turns(guest, done, until)
-            elif self.outbound.waiting:
+            elif self.outbound.items:
                 loop.wake()
         except Error as error:
             self._broken = error
@@ -103,7 +103,7 @@ class Seat:
         elif self.loop.aloof:
             channel.turn(0.0)  # also read: no other thread does
         channel.look_out()
-        left = self.outbound.waiting and not channel.is_behind  # else the network has no room
+        left = self.outbound.items and not channel.is_behind  # else the network has no room
         if left or self._is_disturbed or channel.deadline < self.loop.until:
             self.loop.wake()  # the byte for that may have been read already
 
@@ -136,10 +136,10 @@ class Seat:
             if much:
                 self.loop.calm()
             # Items that arrived during the last turn have woken no thread.
-            waiting = self.outbound.is_full if much else self.outbound.waiting
+            waiting = self.outbound.is_full if much else self.outbound.items
             due = waiting and not channel.is_behind or self.forced or self._broken
             until = 0.0 if due else min(channel.deadline, self.close_by)
-            until = self.loop.wait_idle(until, channel.is_behind, not self._router.paused, much)
+            until = self.loop.wait_idle(until, channel.is_behind, not self._router.full, much)
             if self._broken:
                 raise self._broken
             if channel.busy:

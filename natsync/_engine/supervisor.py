@@ -29,8 +29,7 @@ from .auth import connect_options, resolve
 from .channel import Channel
 from .dialer import Dialer
 from .dispatch import Dispatcher
-from .engine import Delivery, Engine, EngineEvent, Opened, Phase, Secure
-from .log import logger
+from .engine import Engine, EngineEvent, Opened, Phase, Secure
 from .outbound_buffer import length
 from .reconnect_policy import ReconnectPolicy
 from .router import Router
@@ -157,7 +156,7 @@ class Supervisor:
         except Error as error:
             failure = None if self.seat.closing else error
         except Exception as error:  # the rim: waiting callers get every error
-            logger().exception("the I/O thread failed")
+            self._dispatcher.log("error", "the I/O thread failed", cause=error)
             failure = ConnectionClosedError(f"internal error: {error}")
             failure.__cause__ = error
         finally:
@@ -292,7 +291,9 @@ class Supervisor:
     def _note_loss(self, error: Error) -> None:
         assert self.seat.channel
         left = self.seat.channel.unconfirmed
-        logger().info("disconnected from %s: %s; %d not confirmed", self.server, error, left)
+        self._dispatcher.log(
+            "info", "disconnected from %s: %s; %d not confirmed", self.server, error, left
+        )
         self._add_up(self.seat.channel)
 
     def _lose(self, error: Error) -> None:
@@ -339,21 +340,19 @@ class Supervisor:
         self._past[1] += channel.in_bytes
         self._past[2] += channel.out_bytes
 
-    def _act(self, events: list[EngineEvent]) -> None:
-        for event in events:
-            if event.__class__ is Delivery:  # nearly always
-                self.router.deliver(event.sid, event.frames)
-            elif isinstance(event, Opened):
-                self._opened(event.info)
-            elif isinstance(event, Secure):
-                self._greeting = event.info
-            else:
-                self.router.act(event)
+    def _act(self, event: EngineEvent) -> None:
+        if isinstance(event, Opened):
+            self._opened(event.info)
+        elif isinstance(event, Secure):
+            self._greeting = event.info
+        else:
+            self.router.act(event)
 
     def _opened(self, info: ServerInfo) -> None:
         """Handles a new connection: subscriptions are sent first, then messages published meanwhile."""
         assert self.seat.channel
         self.router.outage = ""
+        self.seat.channel.open()
         self.outbound.attach()
         # After `attach`: a subscription made in between is sent twice, never left out.
         self.seat.channel.engine.send(self._table.wire())
@@ -364,7 +363,7 @@ class Supervisor:
         self.router.connected(info, self.server, again)
         if again:
             self.reconnects += 1
-            logger().info("reconnected to %s", self.server)
+            self._dispatcher.log("info", "reconnected to %s", self.server)
             self._dispatcher.reconnected()
         self.connected.set()
         self.settled.set()
@@ -382,7 +381,7 @@ class Supervisor:
         self.unconfirmed += len(left)
         if left and self._connected:
             told = "connection closed with %d messages, %d bytes not sent"
-            logger().warning(told, len(left), sum(left))
+            self._dispatcher.log("warning", told, len(left), sum(left))
         if channel:
             tokens += channel.engine.abandon()
             self._add_up(channel)
@@ -395,5 +394,5 @@ class Supervisor:
         self.ended.set()
         self.connected.set()
         self.settled.set()
-        if self._connected or self._options.retry_on_failed_connect:
-            self._dispatcher.end(failure)
+        known = self._connected or self._options.retry_on_failed_connect
+        self._dispatcher.end(failure, quiet=not known)

@@ -172,6 +172,12 @@ class Transport:
         system, in which no Python code runs. None with TLS."""
         return None if self._secured else self._socket.send
 
+    @property
+    def receiver(self) -> Callable[[int], bytes] | None:
+        """As `read`, but raises BlockingIOError if nothing has arrived: the function of the system. None
+        with TLS."""
+        return None if self._secured else self._socket.recv
+
     def write(self, data: memoryview) -> int:
         """Sends what fits now of `data`; returns how many bytes that is.
 

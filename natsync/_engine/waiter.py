@@ -120,41 +120,43 @@ class Waiter(Generic[_T]):
     """The wait of one thread for one result, which the driver sets once. It uses a bare lock, and only
     if it sleeps: an Event costs 4 times as much, and mostly the waiting thread is the driver."""
 
-    __slots__ = ("_turn", "_drive", "_value", "_error")
+    __slots__ = ("_turn", "_drive", "_outcome")
 
     def __init__(self, drive: Drive) -> None:
         self._turn: threading.Lock | None = None  # of the thread, once it sleeps
         self._drive = drive
-        self._value: list[_T] = []
-        self._error: Error | None = None
+        # Empty, then a value or an error: always the same list, whose length the driver looks at.
+        self._outcome: list[tuple[_T | None, Error | None]] = []
 
     def settle(self, value: _T) -> None:
         """Ends the wait with `value`. Only the first end counts. For the driver."""
-        if not self._is_settled():
-            self._value = [value]
+        outcome = self._outcome
+        if not outcome:
+            outcome += ((value, None),)
             if self._turn:  # no call up to that of `release`: an interrupt cannot come in between
                 self._turn.release()
 
     def fail(self, error: Error) -> None:
         """Ends the wait with `error`."""
-        if not self._is_settled():
-            self._error = error
+        outcome = self._outcome
+        if not outcome:
+            outcome += ((None, error),)
             if self._turn:
                 self._turn.release()
 
     def wait(self, timeout: float) -> _T | None:
         """Returns the value, or None if there is none within `timeout` seconds. For one thread, once."""
         until = monotonic() + timeout
-        self._drive(self._is_settled, until)
-        if not self._is_settled():
+        outcome = self._outcome
+        self._drive(outcome.__len__, until)
+        if not outcome:
             turn = threading.Lock()
             turn.acquire()
             self._turn = turn
-            if not self._is_settled():  # only now: who settles it behind this look finds the lock
+            if not outcome:  # only now: who settles it after this look finds the lock
                 turn.acquire(timeout=min(max(0.0, until - monotonic()), MAX_WAIT))
-        if self._error:
-            raise fresh(self._error)
-        return self._value[0] if self._value else None
-
-    def _is_settled(self) -> bool:
-        return bool(self._value) or self._error is not None
+        for value, error in outcome:
+            if error:
+                raise fresh(error)
+            return value
+        return None

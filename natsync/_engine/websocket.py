@@ -112,6 +112,10 @@ class WebSocketTransport(Transport):
         return b"" if self._ended and not found else found
 
     @property
+    def receiver(self) -> Callable[[int], bytes] | None:
+        return None
+
+    @property
     def sender(self) -> Callable[[memoryview], int] | None:
         """None: frames have to be made."""
         return None

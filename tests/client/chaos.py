@@ -21,6 +21,7 @@ import random
 import signal
 import sys
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -179,7 +180,12 @@ class Chaos:
         except errors.Error:
             self.count[f"calls of a {what} that raised"] += 1
         except BaseException as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.failure:
             self.failure = error
+            faulthandler.dump_traceback()
 
     def _publish(self, many: int) -> None:
         for _ in range(many):
@@ -201,7 +207,7 @@ class Chaos:
                 self._step(dice)
                 self._resting.wait(0.01)
         except BaseException as error:
-            self.failure = error
+            self._fail(error)
 
     def _harm(self, harm: Harm) -> None:
         while self._working.is_set():
@@ -222,32 +228,37 @@ class Chaos:
             signal.signal(signal.SIGALRM, signal.SIG_IGN)
             gc.disable()
             status = self._be_child()
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
 
     def _be_child(self) -> int:
         """Goes on with the client of its parent, on the same bad network."""
-        until = monotonic() + CHILD_TIMEOUT
+        until, why = monotonic() + CHILD_TIMEOUT, ""
         while monotonic() < until:
             try:
                 assert self.nc.request("echo", b"child", timeout=TIMEOUT).data == b"child"
                 self.nc.publish_confirmed("child", b"%d" % os.getpid(), timeout=TIMEOUT)
                 self.nc.close()
                 return 0
-            except errors.Error:
+            except errors.Error as error:
+                why = repr(error)
                 self._resting.wait(0.05)
+        print(f"the child {os.getpid()}: {why}", file=sys.stderr)
         return 2
 
     def _reap(self) -> None:
         for child in self._children:
             until = monotonic() + CHILD_TIMEOUT + PATIENCE
-            while not os.waitpid(child, os.WNOHANG)[0]:
+            while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
                 self._resting.wait(0.01)
                 if monotonic() > until:
                     os.kill(child, signal.SIGUSR1)  # it shows where it hangs
                     self._resting.wait(1.0)
                     os.kill(child, signal.SIGKILL)
                     raise AssertionError("a child hangs")
+            assert ended[1] == 0, f"a child ended with {os.waitstatus_to_exitcode(ended[1])}"
         self.count["children"] += len(self._children)
 
     def _balance(self) -> None:

@@ -136,7 +136,7 @@ def test_a_write_that_fails_looks_for_the_reason(
             raise BrokenPipeError(32, "Broken pipe")
 
         monkeypatch.setattr(Loop, "write", write)
-        monkeypatch.setattr(Loop, "sender", None)
+        monkeypatch.setattr(nc._connection._supervisor.seat.channel, "_sender", None)
         sub = nc.subscribe("a")
         with pytest.raises(errors.ConnectionClosedError) as caught:
             sub.next_msg(10)
@@ -228,9 +228,9 @@ def test_who_waits_behind_unsent_data_is_told_too(caplog: pytest.LogCaptureFixtu
         outbound = nc._connection.outbound
         nc.publish("a", bytes(large))
         peer.connection.recv(1)  # it is on its way, and so nothing is taken of what comes behind it
-        assert not outbound.waiting
+        assert not outbound.items
         flush = Background(lambda: nc.flush(60))
-        eventually(lambda: outbound.waiting)
+        eventually(lambda: outbound.items)
         nc.publish("a", bytes(1 << 20))
         assert outbound.is_full
         call = Background(lambda: nc.publish("a"))

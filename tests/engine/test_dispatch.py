@@ -114,13 +114,19 @@ def test_a_callback_that_raises_does_not_stop_the_others(caplog: pytest.LogCaptu
     assert "in the callback" in caplog.text
 
 
-def test_without_callbacks_there_is_no_thread(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_callbacks_there_is_no_thread_until_there_is_something_to_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     before = threading.active_count()
     dispatcher = Dispatcher("test", Callbacks(), threading.RLock())
+    dispatcher.disconnected(None)
+    dispatcher.reconnected()
+    assert threading.active_count() == before
     with caplog.at_level(logging.WARNING):
         dispatcher.report(ServerError("only logged"))
-    dispatcher.end(None)
-    assert threading.active_count() == before
+        dispatcher.end(None)
+        assert dispatcher.join(until())
+    assert [record.threadName for record in caplog.records] == ["test-callbacks"]
     assert "only logged" in caplog.text
 
 

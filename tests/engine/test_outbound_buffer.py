@@ -267,7 +267,7 @@ def meddled(act: Callable[[OutboundBuffer], object]) -> OutboundBuffer:
     outbound, _ = new_buffer()
     items = Meddler()
     items.act = lambda: act(outbound)
-    outbound._items, outbound._append = items, items.append
+    outbound.items, outbound._append = items, items.append
     return outbound
 
 
@@ -308,9 +308,9 @@ def test_what_comes_while_all_is_taken_stays() -> None:
             return taken
 
     outbound, _ = new_buffer(limit=1000)
-    outbound._items = Late([b"early"])
+    outbound.items = Late([b"early"])
     assert outbound.take_all() == [b"early"]
-    assert list(outbound._items) == [b"late"]
+    assert list(outbound.items) == [b"late"]
 
 
 def test_sizes_of_all_kinds() -> None:

@@ -54,17 +54,17 @@ def test_a_full_subscription_makes_the_connection_wait_until_it_has_room_or_ends
     sub, limited = blocking(1), blocking(1, 2)
     sid, limited_sid = table.add(sub), table.add(limited)
     router.act(Delivery(limited_sid, [Msg(b"a", limited_sid)]))
-    assert router.paused and not router.has_room()
+    assert router.full and not router.has_room()
     router.act(Delivery(limited_sid, [Msg(b"a", limited_sid)]))
-    assert limited.closed and router.has_room() and not router.paused
+    assert limited.closed and router.has_room() and not router.full
     router.act(Delivery(sid, [Msg(b"a", sid)]))
-    assert router.paused
+    assert router.full
     sub.take(0)
-    assert router.has_room() and not router.paused
+    assert router.has_room() and not router.full
     limited = blocking(1, 1)
     limited_sid = table.add(limited)
     router.act(Delivery(limited_sid, [Msg(b"a", limited_sid)]))
-    assert limited.closed and not router.paused
+    assert limited.closed and not router.full
 
 
 def test_nobody_waits_for_room_that_was_made_meanwhile() -> None:
@@ -82,7 +82,7 @@ def test_nobody_waits_for_room_that_was_made_meanwhile() -> None:
     sub = Taken("a", "", host(), (1, -1), Overflow.BLOCK)
     sid = table.add(sub)
     router.act(Delivery(sid, [Msg(b"a", sid)]))
-    assert not router.paused
+    assert not router.full
 
 
 def test_a_pong_settles_who_waits_or_is_the_last_one() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import natsync
 from natsync import errors
+from natsync._engine.channel import Channel
 from natsync._engine.loop import Guest, Loop
 from natsync.protocol import Msg, Ping, Pub, Sub
 
@@ -48,7 +49,7 @@ def movers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Movers]:
 
     monkeypatch.setattr(Loop, "read", reading)
     monkeypatch.setattr(Loop, "write", writing)
-    monkeypatch.setattr(Loop, "sender", None)
+    monkeypatch.setattr(Channel, "open", lambda channel: None)  # by way of the loop
     yield movers
 
 
@@ -114,8 +115,8 @@ def test_who_waits_for_what_it_sends_itself_waits_no_longer() -> None:
         outbound = nc._connection.outbound
         begun = monotonic()
         outbound.put(b"PUB a 0\r\n\r\n", 11, False)
-        while outbound.waiting:  # the I/O thread may drive at first
-            nc._connection.drive(lambda: not outbound.waiting, begun + TIMEOUT)
+        while outbound.items:  # the I/O thread may drive at first
+            nc._connection.drive(lambda: not outbound.items, begun + TIMEOUT)
         assert monotonic() < begun + TIMEOUT / 2
         assert peer.expect(Pub).subject == b"a"
 

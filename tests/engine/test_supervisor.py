@@ -12,6 +12,7 @@ import pytest
 
 import natsync
 from natsync import errors
+from natsync._engine.channel import Channel
 from natsync._engine.loop import Loop
 from natsync._engine.subscription_table import SubscriptionTable
 from natsync._engine.waiter import Waiter
@@ -180,7 +181,7 @@ def test_a_connection_lost_as_it_is_made_keeps_what_waited_for_it(
 
         monkeypatch.setattr(SubscriptionTable, "wire", flushing)
         monkeypatch.setattr(Loop, "write", breaking)
-        monkeypatch.setattr(Loop, "sender", None)
+        monkeypatch.setattr(Channel, "open", lambda channel: None)  # by way of the loop
         peer.close()
         peer = server.accept()
         assert told.next().startswith("disconnect")
