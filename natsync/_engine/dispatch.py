@@ -1,7 +1,8 @@
 """The threads that run code of the program: one or more for each handler, and one for all callbacks.
 
 An exception of a handler or callback is reported or logged, and ends neither the thread nor the
-connection. Callbacks, and the handlers of the program's `logging`, run one after the other in the order of events; `on_close` is the last.
+connection. Callbacks, and the handlers of the program's `logging`, run one after the other in the order of
+events; `on_close` is the last.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Everything at once that makes clients hang: `python -m tests.client.chaos [SECONDS] [--seed S]`.
 
 One client on the bad network of `soak`. The main thread makes calls of all kinds; a timer's signal handler
-makes others in the middle of them, and at times raises; finalizers of cyclic garbage call on whichever thread
-the collector runs; worker threads and the threads of an executor use the client, too; consumers are slower than
-what comes; and the process forks children that go on with the inherited client.
+makes others in the middle of them, and at times raises; finalizers of cyclic garbage call on whichever
+thread the collector runs; worker threads and the threads of an executor use the client, too; consumers are
+slower than what comes; and the process forks children that go on with the inherited client.
 
-Every few seconds all is healed and the accounts must balance: what was published arrived once, or was refused,
-or is within the count of messages that the client calls unconfirmed; each subscription has received what it
-delivered, dropped or keeps; each child has done its work. In the end no thread, descriptor or lock is lost.
+Every few seconds all is healed and the accounts must balance: what was published arrived once, or was
+refused, or is within the count of messages that the client calls unconfirmed; each subscription has
+received what it delivered, dropped or keeps; each child has done its work. In the end no thread, descriptor
+or lock is lost.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ class Chaos:
             self.count[f"calls of a {what}"] += 1
         except errors.ReentrantCallError:
             self.count[f"calls of a {what} that were refused"] += 1
-        except errors.Error:
+        except (errors.Error, Interrupt):
             self.count[f"calls of a {what} that raised"] += 1
         except BaseException as error:
             self._fail(error)
