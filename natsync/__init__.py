@@ -44,6 +44,7 @@ from .errors import (
     ServerError,
     SlowConsumerError,
     StaleConnectionError,
+    SubscriptionFullError,
     SyncSubRequiredError,
 )
 from .headers import Headers
@@ -91,6 +92,7 @@ __all__ = [
     "ServerInfo",
     "SlowConsumerError",
     "StaleConnectionError",
+    "SubscriptionFullError",
     "State",
     "Stats",
     "Status",

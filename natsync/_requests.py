@@ -50,12 +50,15 @@ class Requests:
 
         Raises NoRespondersError at once if nobody listens on `subject`, RequestTimeoutError if nobody
         answers, PermissionsViolationError if this client may not publish there,
-        ConnectionReconnectingError if the connection is lost meanwhile, and the errors of `publish`.
+        ConnectionReconnectingError if the connection is lost meanwhile, SubscriptionFullError if nothing is
+        read until the calling thread takes messages, and the errors of `publish`.
         """
         seconds = (
             timeout if timeout.__class__ is float and timeout > 0.0 else self._seconds(timeout)
         )
         mux = self._mux or self._open_mux()
+        if self._router.full:
+            self._router.check_room()
         token, waiter = mux.open(subject)
         try:
             ask = RequestBytes(
@@ -66,6 +69,7 @@ class Requests:
         finally:
             mux.close(token)
         if frame is None:
+            self._router.check_room()
             raise RequestTimeoutError(subject, seconds, self._router.outage)
         return self._read_reply(subject, frame)
 

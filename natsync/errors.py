@@ -45,6 +45,7 @@ __all__ = [
     "ServerError",
     "SlowConsumerError",
     "StaleConnectionError",
+    "SubscriptionFullError",
     "SyncSubRequiredError",
     "fresh",
 ]
@@ -344,6 +345,17 @@ class SlowConsumerError(Facts):
 
     def __str__(self) -> str:
         return f"slow consumer on {self.subject}: {self.dropped} messages dropped"
+
+
+class SubscriptionFullError(Facts):
+    """A thread that takes the messages of the subscription to `subject` waits for an answer of the server or
+    a reply, but nothing is read until it has taken some: the subscription is full, with
+    `overflow="block"`. Take messages first, or use another client."""
+
+    subject: str
+
+    def __str__(self) -> str:
+        return f"nothing is read until this thread takes messages: the subscription to {self.subject} is full"
 
 
 class HandlerError(Facts):

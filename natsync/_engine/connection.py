@@ -185,22 +185,26 @@ class Connection:
         """Returns when the server has processed everything that was sent before; raises if it does not
         answer in time."""
         self._supervisor.loop.prepare_to_block()  # before anything is sent
+        self.router.check_room()
         waiter: Waiter[bool] = Waiter(self.drive)
         self.outbound.flush(waiter)
         if not waiter.wait(timeout):
+            self.router.check_room()
             raise FlushTimeoutError(timeout)
 
     def confirm(self, subject: str, data: bytes, timeout: float) -> None:
         """Sends `data`, a message on `subject`, and returns when the server has processed it; raises if
         the server refuses it or does not answer in time."""
         self._supervisor.loop.prepare_to_block()
-        waiter: Waiter[bool] = Waiter(self.drive)
         router = self._supervisor.router
+        router.check_room()
+        waiter: Waiter[bool] = Waiter(self.drive)
         router.confirm(subject, waiter)
         try:
             # Not sent again on another connection, like a request, since the caller learns that it failed.
             self.outbound.flush(waiter, RequestBytes(data))
             if not waiter.wait(timeout):
+                router.check_room()
                 raise FlushTimeoutError(timeout)
         finally:
             router.confirmed(waiter)

@@ -60,6 +60,7 @@ class Dispatcher:
         time, when there are messages; then only one thread is started here, which submits to executors.
         """
         sub.has_handler = True
+        sub.workers = workers
         around = self._around
         if sub.pending.on_outage:
             sub.pending.on_outage = self._guarded(sub.subject, sub.pending.on_outage)

@@ -170,6 +170,10 @@ class ReplyMux:
             raise fresh(self._refused)
         self._waiting[token] = subject, answer
 
+    def is_taken_here(self) -> bool:
+        """Never: its replies are taken as they come."""
+        return False
+
     def deliver(self, frames: Sequence[Delivered]) -> int:
         """Passes replies to the requests. Drops none for being slow, so it returns 0."""
         self.received += len(frames)

@@ -12,6 +12,7 @@ from ..errors import (
     MaxMessagesError,
     PermissionsViolationError,
     SlowConsumerError,
+    SubscriptionFullError,
 )
 from ..options import Server, parse_servers
 from ..protocol import HMsg, Msg, ServerInfo
@@ -107,6 +108,13 @@ class Router:
             if not sub.is_full:
                 self.full.pop(sid, None)
         return not self.full
+
+    def check_room(self) -> None:
+        """Raises SubscriptionFullError if the calling thread alone can make the room that the connection
+        waits for, so that it would wait for an answer in vain. For any thread."""
+        for sub in self.full.copy().values():
+            if sub.is_full and sub.is_taken_here():
+                raise SubscriptionFullError(sub.subject)
 
     def confirm(self, subject: str, waiter: Waiter[bool]) -> None:
         """Registers `waiter` for a refusal of a message on `subject`."""

@@ -46,6 +46,7 @@ class Sink(Protocol):
     def received(self) -> int: ...
     @property
     def is_full(self) -> bool: ...
+    def is_taken_here(self) -> bool: ...
     def deliver(self, frames: Sequence[Delivered]) -> int: ...
     def refuse(self, error: Error) -> None: ...
     def disconnected(self, error: ConnectionReconnectingError) -> None: ...
@@ -89,6 +90,10 @@ class SubscriptionSink:
         """Called when messages have come, by the thread that brings them; it must not wait."""
 
         self._reader: int | None = None  # the thread that waited for a message last
+        self._takers: set[int] = (
+            set()
+        )  # the threads that took messages, if the connection may wait for them
+        self.workers = 1  # of the handler
         self.wire_subject = to_wire(subject)
         self.wire_queue = to_wire(queue)
         check_subscribe(self.wire_subject)
@@ -177,6 +182,10 @@ class SubscriptionSink:
         """Waits until all messages are taken and handled; returns how many are not at the time `until`."""
         return self.pending.wait_idle(until)
 
+    def is_taken_here(self) -> bool:
+        """Returns whether this thread, and no other one, takes the messages."""
+        return self._takers == {threading.get_ident()} and self.workers == 1
+
     def is_taken_elsewhere(self) -> bool:
         """Returns whether a handler, or another thread than this one, takes the messages."""
         return self.has_handler or self._reader not in (None, threading.get_ident())
@@ -220,6 +229,7 @@ class SubscriptionSink:
         """Returns the next message for a handler on `thread`, or None."""
         frame = self.pending.next(thread)
         if frame is not None and self.pending.overflow is Overflow.BLOCK:
+            self._takers.add(thread)
             self.host.resume()
         return frame
 
@@ -235,5 +245,6 @@ class SubscriptionSink:
             if timeout is not None:
                 break
         if self.pending.overflow is Overflow.BLOCK:
+            self._takers.add(threading.get_ident())
             self.host.resume()
         return frame

@@ -33,14 +33,15 @@ from time import monotonic
 import natsync
 from natsync import errors
 
-from tests.client.soak import PATIENCE, Harm, Memory
+from tests.client.soak import PATIENCE, Harm
 from tests.support.fake_server import Background
+from tests.support.memory import Memory
 from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer
 
 EPISODE = 5.0
 TIMEOUT = 1.0
-CHILD_TIMEOUT = 15.0
+CHILD_TIMEOUT = 40.0
 WORKERS = 3
 DEPTH = 3  # signal handlers that interrupt each other
 

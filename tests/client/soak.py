@@ -24,7 +24,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from statistics import linear_regression
 from time import monotonic
 
 import natsync
@@ -32,6 +31,7 @@ from natsync import errors
 
 from tests.support.fake_server import Background
 from tests.support.faults import Link
+from tests.support.memory import Memory
 from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer, Which
 
@@ -324,29 +324,6 @@ class Harm:
     def _stop(self) -> str:
         self._server.signal(signal.SIGSTOP)
         return "stopped server"
-
-
-class Memory:
-    """What this process has of the machine's memory, over time."""
-
-    def __init__(self) -> None:
-        self._seen: list[tuple[float, float]] = []
-
-    def look(self) -> None:
-        """Notes what it has now."""
-        with open("/proc/self/statm", encoding="ascii") as file:
-            pages = int(file.read().split()[1])
-        self._seen.append((monotonic(), pages * os.sysconf("SC_PAGESIZE") / 1e6))
-
-    def __str__(self) -> str:
-        later = self._seen[
-            len(self._seen) // 3 :
-        ]  # when everything was imported and every buffer had its size
-        if len({at for at, _ in later}) < 2:
-            return "RSS: too short a run"
-        slope = linear_regression([at for at, _ in later], [size for _, size in later]).slope
-        told = f"RSS {self._seen[0][1]:.1f} MB at first, {later[0][1]:.1f} MB after a third of the time"
-        return f"{told}, {later[-1][1]:.1f} MB at the end: {3600 * slope:+.2f} MB/h"
 
 
 def run(seconds: float, seed: int, which: Which = "current") -> Counter[str]:

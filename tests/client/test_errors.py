@@ -24,6 +24,7 @@ SAMPLES: list[Error] = [
     errors.AuthorizationError("Authorization Violation"),
     errors.PermissionsViolationError("Permissions ...", "publish", "a"),
     errors.StaleConnectionError(),
+    errors.SubscriptionFullError("a"),
     errors.ConnectionClosedError("reset"),
     errors.ConnectionReconnectingError("reset"),
     errors.ConnectionDrainingError(),

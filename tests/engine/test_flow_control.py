@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
+from queue import SimpleQueue
 
 import pytest
 
@@ -14,7 +15,7 @@ import natsync
 from natsync import errors
 from natsync.protocol import Msg, Ping, Pong
 
-from tests.support.fake_server import FakeServer, Peer
+from tests.support.fake_server import Background, FakeServer, Peer
 from tests.support.waiting import eventually
 
 TIMEOUT = 10.0
@@ -52,6 +53,71 @@ def test_limits_may_change_and_free_a_connection_that_waits() -> None:
             sub.pending_limits = (0, 1)
         with pytest.raises(errors.OptionError, match="drop_new"):
             nc.subscribe("c", overflow="drop")
+
+
+def fill(nc: natsync.Client, peer: Peer, sid: bytes) -> None:
+    """Sends more than the subscription may hold."""
+    peer.send(*[Msg(b"a", sid)] * 3)
+    eventually(lambda: nc._connection.router.full)
+
+
+@pytest.mark.parametrize("wait", ["request", "flush", "publish_confirmed"])
+@pytest.mark.parametrize("handled", [False, True], ids=["reader", "handler"])
+def test_the_consumer_of_a_full_subscription_waits_for_no_answer(wait: str, handled: bool) -> None:
+    """Which would not be read before it takes messages."""
+    full, raised = threading.Event(), SimpleQueue[Exception]()
+
+    def ask(msg: natsync.Msg) -> None:
+        assert full.wait(TIMEOUT)
+        with pytest.raises(errors.SubscriptionFullError, match="to a is full") as caught:
+            nc.flush(TIMEOUT) if wait == "flush" else getattr(nc, wait)("x", timeout=TIMEOUT)
+        raised.put(caught.value)
+
+    with FakeServer() as server, server.client() as (nc, peer):
+        handler = ask if handled else None
+        sub = nc.subscribe("a", pending_msgs_limit=1, overflow="block", handler=handler)
+        sid = peer.subscribed()
+        call = Background(lambda: handled or ask(sub.next_msg(TIMEOUT)))
+        peer.send(Msg(b"a", sid))
+        fill(nc, peer, sid)
+        full.set()
+        assert raised.get(timeout=TIMEOUT)
+        call.result()
+
+
+def test_one_that_fills_while_its_consumer_waits_says_so_at_the_end() -> None:
+    with FakeServer() as server, server.client() as (nc, peer):
+        sub = nc.subscribe("a", pending_msgs_limit=1, overflow="block")
+        sid = peer.subscribed()
+        peer.send(Msg(b"a", sid))
+        sub.next_msg(TIMEOUT)
+        call = Background(lambda: fill(nc, peer, sid))
+        with pytest.raises((errors.SubscriptionFullError, errors.RequestTimeoutError)):
+            nc.request("x", timeout=0.05)
+        call.result()
+        with pytest.raises(errors.SubscriptionFullError):
+            nc.request("x", timeout=TIMEOUT)
+
+
+def test_another_worker_may_make_the_room() -> None:
+    asked, entered = SimpleQueue[Exception](), threading.Semaphore(0)
+    full = threading.Event()
+
+    def ask(msg: natsync.Msg) -> None:
+        entered.release()
+        assert full.wait(TIMEOUT)
+        with pytest.raises(errors.RequestTimeoutError) as caught:
+            nc.request("x", timeout=0.01)
+        asked.put(caught.value)
+
+    with FakeServer() as server, server.client() as (nc, peer):
+        nc.subscribe("a", pending_msgs_limit=1, overflow="block", handler=ask, workers=2)
+        sid = peer.subscribed()
+        peer.send(Msg(b"a", sid), Msg(b"a", sid))
+        assert entered.acquire(timeout=TIMEOUT) and entered.acquire(timeout=TIMEOUT)
+        fill(nc, peer, sid)
+        full.set()
+        assert asked.get(timeout=TIMEOUT)
 
 
 def test_one_that_ends_frees_a_connection_that_waits() -> None:
