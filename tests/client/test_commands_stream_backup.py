@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 from natsync.cli import main
 from natsync.jetstream import ConsumerConfig, JetStream, Stream, StreamConfig
 
+from tests.support.nats_command import nats
 from tests.support.servers import NatsServer
 
 pytestmark = pytest.mark.server
@@ -85,21 +84,12 @@ def test_what_is_no_backup(command: Command, stream: Stream, tmp_path: Path) -> 
     assert not (tmp_path / "b").exists()
 
 
-def nats(server: NatsServer, *words: object) -> None:
-    program = shutil.which("nats")
-    if not program:
-        pytest.skip("no nats command: github.com/nats-io/natscli")
-    command = [program, "--server", server.url, "stream", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_the_nats_command_restores_ours(
     command: Command, js_server: NatsServer, stream: Stream, js: JetStream, tmp_path: Path
 ) -> None:
     command("backup", stream.name, tmp_path / "a")
     js.delete_stream(stream.name)
-    nats(js_server, "restore", tmp_path / "a", "--no-progress")
+    nats(js_server, "stream", "restore", tmp_path / "a", "--no-progress")
     assert js.stream(stream.name).get_msg(10).data == b"9"
     assert list(js.stream(stream.name).consumer_names()) == ["c"]
 
@@ -107,7 +97,7 @@ def test_the_nats_command_restores_ours(
 def test_we_restore_what_the_nats_command_has_backed_up(
     command: Command, js_server: NatsServer, stream: Stream, js: JetStream, tmp_path: Path
 ) -> None:
-    nats(js_server, "backup", stream.name, tmp_path / "a", "--no-progress", "--consumers")
+    nats(js_server, "stream", "backup", stream.name, tmp_path / "a", "--no-progress", "--consumers")
     js.delete_stream(stream.name)
     command("restore", tmp_path / "a")
     assert js.stream(stream.name).get_msg(10).data == b"9"

@@ -11,6 +11,7 @@ import pytest
 from natsync.jetstream import JetStream
 from natsync.kv import KeyDeletedError, KeyValue, KeyValueConfig, Operation
 
+from tests.support.nats_command import nats as nats_command
 from tests.support.servers import NatsServer
 
 nats = pytest.importorskip("nats")
@@ -119,3 +120,39 @@ def test_each_hears_of_what_the_other_writes(
         await watcher.stop()
 
     with_nats_py(js_server, both)
+
+
+def test_a_bucket_of_the_nats_command_is_read_here(
+    js_server: NatsServer, js: JetStream, bucket: str
+) -> None:
+    """It stands on nats.go."""
+    nats_command(js_server, "kv", "add", bucket, "--history", 5)
+    for key, value in (("a", "1"), ("a", "2"), ("b.c", "3"), ("gone", "4"), ("purged", "5")):
+        nats_command(js_server, "kv", "put", bucket, key, value)
+    nats_command(js_server, "kv", "del", bucket, "gone", "--force")
+    nats_command(js_server, "kv", "purge", bucket, "purged", "--force")
+    kv = js.key_value(bucket)
+    assert [entry.value for entry in kv.history("a")] == [b"1", b"2"]
+    assert sorted(kv.keys()) == ["a", "b.c"]
+    with pytest.raises(KeyDeletedError, match="DEL"):
+        kv.get("gone")
+    with pytest.raises(KeyDeletedError, match="PURGE"):
+        kv.get("purged")
+    assert kv.status().history == 5
+
+
+def test_the_nats_command_reads_a_bucket_of_ours(
+    js_server: NatsServer, js: JetStream, bucket: str
+) -> None:
+    kv = js.create_key_value(KeyValueConfig(bucket, history=3))
+    for value in (b"1", b"2"):
+        kv.put("a", value)
+    kv.put("b.c", b"3")
+    kv.put("gone", b"4")
+    kv.delete("gone")
+    assert nats_command(js_server, "kv", "get", bucket, "a", "--raw").strip() == b"2"
+    assert sorted(nats_command(js_server, "kv", "ls", bucket).split()) == [b"a", b"b.c"]
+    history = nats_command(js_server, "kv", "history", bucket, "a").decode()
+    assert history.count("PUT") == 2
+    nats_command(js_server, "kv", "create", bucket, "gone", "again")
+    assert kv.get("gone").value == b"again"

@@ -11,6 +11,7 @@ import pytest
 import natsync
 from natsync.micro import Request, ServiceClient, ServiceError, add_service, raise_for_error
 
+from tests.support.nats_command import nats as nats_command
 from tests.support.servers import NatsServer
 
 nats = pytest.importorskip("nats")
@@ -89,3 +90,16 @@ def test_nats_py_finds_and_calls_a_service(server: NatsServer, nc: natsync.Clien
         await theirs.close()
 
     asyncio.run(call())
+
+
+def test_the_nats_command_finds_a_service_of_ours(server: NatsServer, nc: natsync.Client) -> None:
+    """It stands on nats.go."""
+    with add_service(nc, name="Ours", version="1.0.0", description="doubles") as service:
+        service.add_endpoint("double", lambda request: request.respond(b"42"))
+        assert nats_command(server, "request", "double", "21", "--raw").strip() == b"42"
+        (ping,) = json.loads(nats_command(server, "service", "ls", "Ours", "--json"))
+        assert (ping["id"], ping["version"]) == (service.id, "1.0.0")
+        info = json.loads(nats_command(server, "service", "info", "Ours", service.id, "--json"))
+        info = info[0] if isinstance(info, list) else info
+        assert info.get("info", info)["description"] == "doubles"
+        assert b"1" in nats_command(server, "service", "stats", "Ours", service.id)

@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from natsync.jetstream import JetStream
 from natsync.object_store import ObjectMeta, ObjectNotFoundError
 
+from tests.support.nats_command import nats as nats_command
 from tests.support.servers import NatsServer
 
 nats = pytest.importorskip("nats")
@@ -85,3 +87,36 @@ def test_objects_put_here_are_got_by_nats_py(
 
     with_nats_py(js_server, read)
     assert store.get_bytes(NAME) == store.get_bytes("link") == b"theirs"
+
+
+def test_objects_of_the_nats_command_are_got_here(
+    js_server: NatsServer, js: JetStream, name: str, tmp_path: Path
+) -> None:
+    """It stands on nats.go."""
+    path = tmp_path / "file"
+    path.write_bytes(DATA)
+    nats_command(js_server, "object", "add", name)
+    nats_command(js_server, "object", "put", name, path, "--name", NAME, "--force")
+    nats_command(js_server, "object", "put", name, "--name", "piped", "--force", data=b"x" * 1000)
+    nats_command(js_server, "object", "put", name, path, "--name", "gone", "--force")
+    nats_command(js_server, "object", "del", name, "gone", "--force")
+    store = js.object_store(name)
+    assert store.get_bytes(NAME) == DATA and store.get_bytes("piped") == b"x" * 1000
+    with pytest.raises(ObjectNotFoundError):
+        store.get("gone")
+    assert sorted(found.name for found in store.list()) == [NAME, "piped"]
+
+
+def test_the_nats_command_gets_objects_put_here(
+    js_server: NatsServer, js: JetStream, name: str, tmp_path: Path
+) -> None:
+    store = js.create_object_store(name)
+    store.add_link("link", store.put(ObjectMeta(NAME, max_chunk_size=50_000), DATA))
+    for wanted in (NAME, "link"):
+        path = tmp_path / "got"
+        nats_command(js_server, "object", "get", name, wanted, "--output", path, "--force")
+        assert path.read_bytes() == DATA
+    listed = nats_command(js_server, "object", "ls", name, "--names").decode().split("\n")
+    assert sorted(filter(None, listed)) == [NAME, "link"]
+    nats_command(js_server, "object", "seal", name, "--force")
+    assert store.status().sealed
