@@ -27,6 +27,7 @@ from .commands.arguments import (
 )
 from .commands.command_options import command_options
 from .commands.ladder import print_ladder
+from .commands.report import report_options, write_report
 from .commands.run import Command, print_conversation, print_info, print_rows, print_session
 from .commands.slice import ids_and_captures, slice_captures, slice_options
 from .commands.split import split
@@ -215,6 +216,16 @@ def _audit(**values: object) -> None:
     from .audit.command import audit
 
     audit(audit_arguments(values))
+
+
+@cli.command("report")
+@report_options
+def _report(tables: str | None, **values: object) -> None:
+    """Write a report as one HTML page: problems, topology, traffic, latency, JetStream, ladder diagrams.
+
+    The page opens from disk and reads nothing from a network.
+    """
+    write_report(tables, command_options(values))
 
 
 @cli.command("spark")

@@ -24,7 +24,9 @@ from .records import (
 )
 
 # Commands that are no tables.
-_COMMANDS = frozenset({"audit", "follow", "info", "slice", "spark", "split", "sql", "top"})
+_COMMANDS = frozenset(
+    {"audit", "follow", "info", "report", "slice", "spark", "split", "sql", "top"}
+)
 _NAME_SHOWN = 24
 _ANSWERS = {"no_responders": "503 nobody", "no_reply": "none", "refused": "refused"}
 _ADDRESS = 21  # an IPv4 address with its port

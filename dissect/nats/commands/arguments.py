@@ -108,7 +108,7 @@ def option(*declared: str, group: str, help: str, **settings: object) -> Decorat
 
 
 _CAPTURES: Decorator = click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
-_PROGRESS = option(
+PROGRESS = option(
     "--progress/--no-progress",
     group="Output",
     default=None,
@@ -123,7 +123,7 @@ OUTPUT = (
         callback=output_name,
         help="Write to this file instead of standard output.",
     ),
-    _PROGRESS,
+    PROGRESS,
 )
 COLUMNS = option(
     "--columns", group="Output", metavar="A,B", help="Only these columns, in this order."

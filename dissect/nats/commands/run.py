@@ -86,12 +86,19 @@ class Command:
 
     def bar(self) -> ContextManager[Callable[[], None]]:
         """The progress bar, and a function that clears it."""
-        wanted = self.options.progress
-        if wanted or (wanted is None and sys.stderr is not None and sys.stderr.isatty()):
-            from ..output.progress import QUIET, bar
+        return progress_bar(self.options, self.report)
 
-            return bar(self.report, 0 if wanted else QUIET)
-        return nullcontext(lambda: None)
+
+def progress_bar(
+    options: CommandOptions, report: CaptureReport
+) -> ContextManager[Callable[[], None]]:
+    """The progress bar, where it is asked for or stderr is a terminal, and a function that clears it."""
+    wanted = options.progress
+    if wanted or (wanted is None and sys.stderr is not None and sys.stderr.isatty()):
+        from ..output.progress import QUIET, bar
+
+        return bar(report, 0 if wanted else QUIET)
+    return nullcontext(lambda: None)
 
 
 def print_rows(run: Command) -> None:

@@ -1,0 +1,86 @@
+"""Rows from the Parquet tables that `nats-dissect spark` or `--format parquet` wrote: a folder with a folder
+or a file for each table (`DIR/frames/`, `DIR/frames.parquet`).
+
+A column that is missing, because the table was written with `--columns` or by an older version, is absent
+in every row. Needs pyarrow, the extra `parquet`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, fields
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ..errors import DissectError
+from ..output.arrow import BATCH_ROWS, pyarrow
+from ..records import Record, Type
+from ..tables import TABLES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BLANK = {Type.TEXT: "", Type.INTEGER: 0, Type.BOOLEAN: False}
+
+
+class TablesError(DissectError):
+    """A folder whose tables cannot be read. `reason` is a sentence without a full stop."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(path, reason)
+
+    def __str__(self) -> str:
+        return " ".join(f"{self.path}: {self.reason}".split())
+
+
+def tables_in(folder: str, wanted: Sequence[str]) -> dict[str, str]:
+    """Where the tables are that the folder has. Raises TablesError where it has none."""
+    places: dict[str, str] = {}
+    for name in wanted:
+        for path in (os.path.join(folder, name), os.path.join(folder, f"{name}.parquet")):
+            if os.path.exists(path):
+                places.setdefault(name, path)
+    if "sessions" not in places:
+        what = "has no table sessions" if os.path.isdir(folder) else "is no folder"
+        remedy = (
+            "`nats-dissect spark CAPTURE... --out DIR --tables sessions,frames,...` writes tables"
+        )
+        raise TablesError(folder, f"{what}; {remedy}")
+    return places
+
+
+def rows_in(table: str, path: str) -> Iterator[Record]:
+    """The rows of a table in the order of its files. Raises TablesError."""
+    arrow = pyarrow()
+    names = [column.name for column in TABLES[table].columns if column.type is not Type.TIME]
+    try:
+        data = import_module("pyarrow.dataset").dataset(path, format="parquet")
+        known = [name for name in names if name in data.schema.names]
+        for batch in data.to_batches(columns=known, batch_size=BATCH_ROWS, use_threads=False):
+            yield from records_of(table, batch)
+    except (arrow.ArrowException, OSError, TypeError) as error:
+        raise TablesError(path, f"cannot be read as table {table}: {error}") from None
+
+
+def records_of(table: str, batch: pa.RecordBatch | pa.Table) -> Iterator[Record]:
+    """The rows of a batch, or of an Arrow table, as records."""
+    declared = TABLES[table]
+    maps = {
+        column.name for column in declared.columns if column.type in (Type.COUNTS, Type.HEADERS)
+    }
+    blank = {
+        item.name: _BLANK[column.type]
+        for item in fields(declared.row)  # type: ignore[arg-type]  # a dataclass
+        for column in declared.columns
+        if column.name == item.name and item.default is MISSING
+    }
+    known = {column.field for column in declared.columns if column.name == column.field}
+    names = [name for name in batch.schema.names if name in known]
+    for values in batch.select(names).to_pylist():
+        present = {name: value for name, value in values.items() if value is not None}
+        for name in maps & present.keys():
+            present[name] = dict(present[name])
+        yield declared.row(**{**blank, **present})

@@ -1,0 +1,96 @@
+"""`nats-dissect report`: what it writes, what it says, and what it refuses in one line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from dissect.nats.cli import cli
+from dissect.nats.output.arrow import batch
+from dissect.nats.tables import TABLE_OF, TABLES
+
+from tests.dissector.samples import rows
+from tests.support.paths import CAPTURES
+
+CORE = CAPTURES / "core-2.15.1.pcap"
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["report", *map(str, arguments)])
+
+
+def refused(done: Result, said: str) -> None:
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert said in done.stderr
+
+
+def without_data(path: Path) -> str:
+    """The page's own text."""
+    return re.sub(r"<script>.*?</script>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def test_a_page(tmp_path: Path) -> None:
+    out = tmp_path / "a.html"
+    done = run(CORE, "-o", out)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == f"nats-dissect: 7 sessions, 210 frames in {out}\n"
+    text = without_data(out)
+    assert text.startswith("<!DOCTYPE html>") and "<title>NATS in core-2.15.1.pcap</title>" in text
+    again = tmp_path / "b.html"
+    assert run(CORE, "-o", again).exit_code == 0
+    assert again.read_bytes() == out.read_bytes()
+
+
+def test_tables_in_place_of_captures(tmp_path: Path) -> None:
+    for table in TABLES:
+        some = [row for row in rows([CORE], [table])]
+        if some:
+            pq.write_table(
+                pa.Table.from_batches([batch(TABLE_OF[type(some[0])].name, some)]),
+                tmp_path / f"{table}.parquet",
+            )
+    captured, stored = tmp_path / "a.html", tmp_path / "b.html"
+    assert run(CORE, "-o", captured).exit_code == 0
+    done = run("--tables", tmp_path, "-o", stored)
+    assert done.exit_code == 0 and "7 sessions, 210 frames" in done.stderr
+    data = re.compile(r'<script type="application/json" id="data">(.*?)</script>')
+    assert data.findall(stored.read_text()) == data.findall(captured.read_text())
+
+
+@pytest.mark.parametrize(
+    "content, status, said",
+    [
+        (b"this is no capture", 2, "not a capture"),
+        (CORE.read_bytes()[:3000], 3, "everything before it was read"),
+        (CORE.read_bytes()[:24], 0, "no NATS; 0 sessions, 0 frames"),
+    ],
+)
+def test_strange_captures(tmp_path: Path, content: bytes, status: int, said: str) -> None:
+    capture, out = tmp_path / "a.pcap", tmp_path / "a.html"
+    capture.write_bytes(content)
+    done = run(capture, "-o", out)
+    assert done.exit_code == status and said in done.stderr and done.stdout == ""
+    assert out.exists() == (status != 2)
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    refused(run(CORE, "-o", tmp_path / "none" / "a.html"), "cannot be written: No such file")
+    refused(run(tmp_path / "none.pcap", "-o", tmp_path / "a.html"), "none.pcap")
+    refused(run("-o", tmp_path / "a.html"), "no capture is named")
+    refused(run(CORE, "--tables", tmp_path, "-o", tmp_path / "a.html"), "one or the other")
+    refused(run("--tables", tmp_path, "-o", tmp_path / "a.html"), "has no table sessions")
+    refused(run("--tables", tmp_path / "none", "-o", tmp_path / "a.html"), "is no folder")
+    capture = tmp_path / "a.pcap"
+    capture.write_bytes(CORE.read_bytes())
+    refused(run(capture, "-o", capture), "is one of the captures")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pcap"]
+
+
+def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "plotly.graph_objects", None)
+    refused(run(CORE, "-o", tmp_path / "a.html"), "pip install 'natsync[report]'")
