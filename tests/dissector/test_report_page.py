@@ -154,7 +154,7 @@ def test_it_draws_without_a_network_at_any_width(rich: Visit) -> None:
     root = "document.documentElement"
     for width in WIDTHS:
         rich.resize(width)
-        assert rich.page.evaluate(f"{root}.scrollWidth <= {root}.clientWidth"), width
+        rich.page.wait_for_function(f"{root}.scrollWidth <= {root}.clientWidth")
     assert rich.requests == rich.errors == []
     assert [text for text in rich.console if REFUSED not in text] == []
 
