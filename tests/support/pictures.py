@@ -40,6 +40,7 @@ SHOWN = {
     "parallel": "several processes",
     "partition": "exact splits",
     "output": "rows -> text, files, SQL",
+    "audit": "rules -> findings",
     "report": "rows -> one HTML page",
     "commands": "what each command prints",
     "spark": "many tasks",
