@@ -9,12 +9,20 @@ Not applicable:
 - `subscribe` that creates, binds and deletes its consumer: `Stream` creates consumers;
 - `FetchBytes` and `FetchNoWait` of ordered consumers, a prefix for the names of their consumers: a
   reader with `max_bytes`, and `next(0)`, do what they do;
-- pending limits of a subscription (`custom_limits`): requests limit what may arrive.
+- pending limits of a subscription (`custom_limits`): requests limit what may arrive;
+- `CreateKeyValue` that repairs buckets of old clients, `StreamNameBySubject`: `create_or_update_key_value`
+  and `stream_names(subject)` do that; `Conn`, trace hooks, options that are read back: `natsync` has its own;
+- numbers of retries and a reply subject of one's own for `publish_async`: the timeout limits retries.
+
+Domains and accounts are in test_domains.py; what the nats command reads and writes, in the packages' tests
+of interoperability.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
 from itertools import islice
 from time import monotonic
 
@@ -28,6 +36,10 @@ from natsync.jetstream import (
     JetStream,
     MessagesClosedError,
     PullRefusedError,
+    Schedule,
+    StreamConfig,
+    StreamConsumerSource,
+    StreamSource,
 )
 from natsync.jetstream.configs import PriorityPolicy
 
@@ -44,6 +56,7 @@ from tests.jetstream.streams import (
 from tests.support.fake_server import Background
 from tests.support.jetstream import JETSTREAM
 from tests.support.servers import NatsServer, StartServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -255,3 +268,74 @@ def test_a_second_form_of_ack_subjects_is_acknowledged(start_server: StartServer
         assert consumer.info().num_ack_pending == 0
         with nc.jetstream().ordered_consumer("S").messages() as messages:
             assert numbers(messages, 1) == [0]
+
+
+def test_a_scheduled_message_is_delivered(js: JetStream, stream_name: str) -> None:
+    config = StreamConfig(stream_name, subjects=[f"{stream_name}.>"], allow_msg_schedules=True)
+    stream = js.create_stream(config)
+    soon = datetime.now(timezone.utc) + timedelta(seconds=1)
+    once, ticks = f"{stream_name}.once", f"{stream_name}.ticks"
+    js.publish(f"{stream_name}.a", b"later", schedule=Schedule(soon, once))
+    js.publish(f"{stream_name}.b", b"tick", schedule=Schedule(1.0, ticks))
+
+    def counted() -> Mapping[str, int]:
+        return stream.info(subjects_filter=">").state.subjects
+
+    eventually(lambda: counted().get(once) == 1 and counted().get(ticks, 0) >= 2)
+    assert stream.get_last_msg(once).data == b"later"
+    assert f"{stream_name}.a" not in counted()  # it is done
+
+
+def test_a_stream_that_reads_by_a_consumer_of_its_source(js: JetStream, stream_name: str) -> None:
+    origin = js.create_stream(StreamConfig(stream_name))
+    target = js.api.core.new_inbox()
+    config = ConsumerConfig(
+        durable_name="c", deliver_subject=target, ack_policy="flow_control", idle_heartbeat=1.0
+    )
+    origin.create_consumer(config)
+    consumer = StreamConsumerSource("c", deliver_subject=target)
+    sources = [StreamSource(stream_name, consumer=consumer)]
+    below = js.create_stream(StreamConfig(f"{stream_name}-2", sources=sources))
+    js.publish(stream_name, b"hello")
+    eventually(lambda: below.info().state.messages == 1)
+    assert origin.consumer("c").info().config.ack_policy == "flow_control"
+
+
+def test_what_a_user_may_not_publish_is_an_error_at_once(start_server: StartServer) -> None:
+    server = start_server(JETSTREAM + """authorization { users: [
+            { user: u, password: p, permissions: { publish: { deny: ["$O.>", "$KV.>", "S"] } } }
+        ] }""")
+    errors = Errors()
+    with natsync.connect(server.url, user="u", password="p", on_error=errors) as nc:
+        js = nc.jetstream(timeout=60)
+        js.create_stream(StreamConfig("S"))
+        store, bucket = js.create_object_store("o"), js.create_key_value("b")
+        for call in (
+            lambda: js.publish("S"),
+            lambda: js.publish("S", msg_id="1"),
+            lambda: js.publish_async("S").result(20),
+            lambda: js.publish_async("S", msg_id="1").result(20),
+            lambda: bucket.put("k", b""),
+            lambda: store.put("x", bytes(1_000_000)),
+        ):
+            with pytest.raises(natsync.PermissionsViolationError):
+                call()
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_stop_while_the_server_is_away(start_server: StartServer, ordered: bool) -> None:
+    server = start_server(JETSTREAM)
+    lost = threading.Event()
+    with natsync.connect(server.url, on_disconnect=lambda error: lost.set()) as nc:
+        consumer = durable(filled(nc.jetstream(), "S", 1))
+        reader = nc.jetstream().ordered_consumer("S") if ordered else consumer
+        messages = reader.messages(on_error=Errors())
+        assert messages.next(TIMEOUT).data == b"0"
+        waiting = Background(messages.next)
+        consuming = consumer.consume(print, on_error=Errors())
+        server.terminate()
+        assert lost.wait(TIMEOUT)
+        messages.stop()
+        with pytest.raises(MessagesClosedError):
+            waiting.result()
+        assert consuming.stop(TIMEOUT) == 0 and not consuming.running

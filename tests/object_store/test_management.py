@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from natsync.jetstream import JetStream
+from natsync.jetstream import JetStream, StreamConfig, StreamSource, SubjectTransform
 from natsync.object_store import (
     InvalidStoreNameError,
     ObjectStoreConfig,
     StoreExistsError,
     StoreNotFoundError,
 )
+
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -44,3 +46,17 @@ def test_stores_are_listed(js: JetStream, name: str) -> None:
     found = {status.store: status for status in js.object_stores()}
     assert found[name].size == 0 and found[name].backing_store == "JetStream"
     js.delete_key_value(name)
+
+
+def test_a_mirror_of_a_store(js: JetStream, name: str) -> None:
+    """As others make one: a stream that renames the subjects (nats.go: TestObjectStoreMirror)."""
+    store = js.create_object_store(name)
+    moved = SubjectTransform(f"$O.{name}.>", f"$O.{name}-m.>")
+    source = StreamSource(f"OBJ_{name}", subject_transforms=[moved])
+    js.create_stream(StreamConfig(f"OBJ_{name}-m", mirror=source, allow_rollup_hdrs=True))
+    store.put("a", b"abc")
+    mirror = js.object_store(f"{name}-m")
+    eventually(lambda: [found.name for found in mirror.list()] == ["a"])
+    assert mirror.get_bytes("a") == b"abc"
+    with mirror.watch() as watch:
+        assert [info.name for info in watch.initial(10)] == ["a"]
