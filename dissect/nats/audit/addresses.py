@@ -32,11 +32,11 @@ def _in_ipv6(text: str, network: IPv6Network) -> str:
     host = f"translate(regexp_replace({text}, ']:[0-9]+$', ']'), '[]', '')"
     colons = f"(length({host}) - length(replace({host}, ':', '')))"
     # `::` stands for as many groups of zeros as are missing; at an end it also ends or begins the text.
-    whole = f"replace({host}, '::', concat(':', repeat('0:', {_GROUPS} - {colons})))"
-    digits = ", ".join(
+    whole = f"replace({host}, '::', ':' || repeat('0:', {_GROUPS} - {colons}))"
+    digits = " || ".join(
         f"lpad(split_part({whole}, ':', {place}), 4, '0')" for place in range(1, _GROUPS + 1)
     )
     first = network.network_address.exploded.replace(":", "")
     last = network.broadcast_address.exploded.replace(":", "")
     six = f"{host} LIKE '%:%:%'"
-    return both([six, f"concat({digits}) BETWEEN '{first}' AND '{last}'"])
+    return both([six, f"({digits}) BETWEEN '{first}' AND '{last}'"])

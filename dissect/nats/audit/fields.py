@@ -93,7 +93,7 @@ def _part_of_address(name: str, sql: str, part: str) -> Field:
     if part == "ip":
         host = f"regexp_replace({sql}, ':[0-9]+$', '')"
         return Field(name, f"translate({host}, '[]', '')", Type.TEXT)
-    port = f"CAST(regexp_replace({sql}, '^.*:', '') AS BIGINT)"
+    port = f"try_cast(regexp_replace({sql}, '^.*:', '') AS BIGINT)"
     return Field(name, port, Type.INTEGER)
 
 

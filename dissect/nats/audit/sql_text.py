@@ -61,7 +61,7 @@ def literal(text: str) -> str:
             plain += character
     if plain or not parts:
         parts.append(f"'{plain}'")
-    return parts[0] if len(parts) == 1 else f"concat({', '.join(parts)})"
+    return parts[0] if len(parts) == 1 else f"({' || '.join(parts)})"
 
 
 def folded(text: str) -> str:
@@ -84,7 +84,8 @@ def like_field(text: str, other: str, starts: bool, ends: bool) -> str:
     for character in (_LIKE_ESCAPE, ANY_TEXT, ANY_CHARACTER):
         other = f"replace({other}, '{character}', '{_LIKE_ESCAPE}{character}')"
     parts = [*(["'%'"] if ends else []), other, *(["'%'"] if starts else [])]
-    return f"{text} LIKE concat({', '.join(parts)}) ESCAPE '{_LIKE_ESCAPE}'"
+    # DuckDB's `concat` passes over what is NULL; `||` does not.
+    return f"{text} LIKE ({' || '.join(parts)}) ESCAPE '{_LIKE_ESCAPE}'"
 
 
 def like_escaped(text: str) -> str:
