@@ -74,13 +74,15 @@ class EntryBatch(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableJob(Generic[_Row]):
     """The table to make. `renderer` is called in each worker and returns the function that renders a record;
-    `where` is a condition in SQL. A job is pickled."""
+    `where` is a condition in SQL. `others` are further tables, for `shared_records`. A job is pickled.
+    """
 
     paths: tuple[str, ...]
     table: str
     options: Options
     renderer: Callable[[], Callable[[Record], _Row]]
     where: str | None = None
+    others: tuple[str, ...] = ()
 
 
 def cores() -> int:
@@ -103,6 +105,36 @@ def sharded(
         jobs = 1
     with _pool(job, jobs, CaptureReport() if report is None else report) as pool:
         yield from merged(map(pool.entries, pool.workers), job.table)
+
+
+def shared_records(
+    paths: Sequence[str],
+    tables: Sequence[str],
+    options: Options,
+    jobs: int,
+    report: CaptureReport,
+) -> Generator[Record, None, None]:
+    """The records of several tables in one pass, in the order in which connections complete them. None of the
+    tables is made from the frames of all sessions. Errors as of `sharded`."""
+    job = TableJob(
+        paths=tuple(paths),
+        table=tables[0],
+        others=tuple(tables[1:]),
+        options=options,
+        renderer=_unrendered,
+    )
+    with _pool(job, jobs, report) as pool:
+        for _, _, rows in merge(*map(pool.entries, pool.workers), key=itemgetter(0)):
+            for _, record in rows:
+                yield record
+
+
+def _unrendered() -> Callable[[Record], Record]:
+    return _same
+
+
+def _same(record: Record) -> Record:
+    return record
 
 
 def merged(streams: Iterable[Iterator[Entry[_Row]]], table: str) -> Iterator[_Row]:
@@ -281,7 +313,7 @@ class Sender(Generic[_Row]):
         job = self._work
         for rows in released(
             job.paths,
-            [job.table],
+            [job.table, *job.others],
             job.options,
             self._report,
             share=(number, jobs),

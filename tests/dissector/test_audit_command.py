@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ from tests.support.audit import detection_text
 from tests.support.paths import CAPTURES
 
 AUTH = str(CAPTURES / "auth-2.15.1.pcap")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tracker() -> None:
+    """multiprocessing keeps one process and its pipe until the end of the program."""
+    resource_tracker.ensure_running()
 
 
 def audit(*args: str) -> Result:
@@ -91,3 +98,65 @@ def test_output_to_a_file_and_a_limit(tmp_path: Path) -> None:
     result = audit(AUTH, "--format", "jsonl", "--limit", "1", "-o", str(path))
     assert result.exit_code == 1
     assert path.read_text(encoding="utf-8").count("\n") == 1
+
+
+def test_two_processes_find_the_same() -> None:
+    alone, together = (audit(AUTH, "--format", "jsonl", "--jobs", jobs) for jobs in ("1", "2"))
+    assert alone.stdout and together.stdout == alone.stdout
+
+
+def test_suppressed_findings_are_shown_and_do_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "known.yml"
+    text = "- {rule: %s, match: %s, reason: A lab.}\n"
+    every = sorted(
+        {
+            one["rule"]
+            for one in map(json.loads, audit(AUTH, "--format", "jsonl").stdout.splitlines())
+        }
+    )
+    path.write_text("".join(text % (rule, "all") for rule in every), encoding="utf-8")
+    result = audit(AUTH, "--suppress", str(path), "--fail-on", "informational")
+    assert result.exit_code == 0
+    assert "(suppressed: A lab.)" in result.stdout
+    assert "0 findings; " in result.stderr and " suppressed" in result.stderr
+    path.write_text(text % ("password-in-clear", "{user: nobody}"), encoding="utf-8")
+    assert "matched no finding" in audit(AUTH, "--suppress", str(path)).stderr
+
+
+@pytest.mark.parametrize("name", ["sarif", "ocsf", "ecs"])
+def test_formats_of_others(name: str) -> None:
+    result = audit(AUTH, "--format", name)
+    assert result.exit_code == 1
+    for line in [result.stdout] if name == "sarif" else result.stdout.splitlines():
+        assert json.loads(line)
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        (["x.pcap", "--master", "local[1]"], "need --tables"),
+        (["--tables", ".", "--conf", "spark.x=1"], "--conf needs --master"),
+        (["--tables", "nowhere"], "nowhere: no folder with tables"),
+        (["x.pcap", "--no-redact"], "findings never show secrets"),
+    ],
+)
+def test_options_that_do_not_go_together(args: list[str], reason: str) -> None:
+    result = audit(*args)
+    assert result.exit_code == 2
+    assert reason in result.stderr and result.stderr.count("\n") == 1
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_spark_finds_the_same(spark: object, tmp_path: Path) -> None:
+    """In the session that runs, which `--master` leaves alone."""
+    for table in ("frames", "sessions"):
+        (tmp_path / table).mkdir()
+        path = str(tmp_path / table / "part-0.parquet")
+        assert (
+            CliRunner().invoke(cli, [table, AUTH, "--format", "parquet", "-o", path]).exit_code == 0
+        )
+    here = audit("--tables", str(tmp_path), "--format", "jsonl")
+    there = audit("--tables", str(tmp_path), "--format", "jsonl", "--master", "local[2]")
+    assert there.exit_code == 1
+    assert there.stdout == here.stdout

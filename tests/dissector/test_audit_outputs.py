@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from dissect.nats.audit.findings import Finding
-from dissect.nats.audit.outputs import OUTPUTS, Report, column_names
+from dissect.nats.audit.outputs import OUTPUTS, column_names
+from dissect.nats.audit.report import Report
 from dissect.nats.output.writer import Layout
 
 from tests.dissector.test_audit_store import finding
@@ -30,7 +31,7 @@ FINDINGS = [
 def written(name: str, findings: list[Finding], columns: tuple[str, ...] | None = None) -> str:
     output = io.StringIO()
     layout = Layout(columns, csv_safe=True)
-    OUTPUTS[name].write(output, Report(findings, {"a": 1, "b": 1}, [], layout))
+    OUTPUTS[name].write(output, Report(findings, {"a": 1, "b": 1}, {}, layout))
     return output.getvalue()
 
 
@@ -58,7 +59,7 @@ def test_chosen_columns() -> None:
 def test_parquet(tmp_path: Path, findings: list[Finding]) -> None:
     path = tmp_path / "findings.parquet"
     with path.open("w", encoding="utf-8") as output:
-        report = Report(findings, {}, [], Layout())
+        report = Report(findings, {}, {}, Layout())
         OUTPUTS["parquet"].write(output, report)
     table = parquet.read_table(path)
     assert table.num_rows == len(findings)

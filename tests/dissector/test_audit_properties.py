@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.audit import detection_text, findings
+from dissect.nats.audit.compiler import compiled
+from dissect.nats.audit.duckdb_engine import DuckDb
+from dissect.nats.audit.sql_text import Dialect
+
+from tests.support.audit import detection_text, in_memory, rules
 from tests.support.audit_evaluator import Rule, rows
 
+FRAMES = rows(Random(7), 60)
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 1 << 32))
-def test_a_rule_finds_the_rows_that_it_means(seed: int) -> None:
-    random = Random(seed)
-    frames = rows(random, 30)
-    rule = Rule(random)
-    meant = [frame.number for frame in frames if rule.holds(frame)]
-    found = [finding.number for finding in findings(detection_text(rule.yaml), frames)]
-    assert found == meant, rule.yaml
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[DuckDb]:
+    with in_memory(FRAMES, {"frames"}) as made:
+        yield made
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 1 << 32))
+def test_a_rule_finds_the_rows_that_it_means(engine: DuckDb, seed: int) -> None:
+    rule = Rule(Random(seed))
+    made = rules(detection_text(rule.yaml))
+    (query,) = compiled(made, made, Dialect.DUCKDB)
+    meant = [frame.number for frame in FRAMES if rule.holds(frame)]
+    found = [number for part in engine.rows(query.sql) for number in part["number"].to_pylist()]
+    assert sorted(found) == meant, rule.yaml

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing, contextmanager
 
-from dissect.nats.audit.duckdb_engine import over_records
+from dissect.nats.audit.duckdb_engine import DuckDb
 from dissect.nats.audit.findings import Finding
 from dissect.nats.audit.rules import Correlation, Detection, parsed
 from dissect.nats.audit.run import queries_of, run, tables_of
 from dissect.nats.audit.sql_text import Dialect
-from dissect.nats.audit.store import store
+from dissect.nats.audit.store import Store
 from dissect.nats.audit.yaml_lines import documents
+from dissect.nats.output.duckdb import connect, create_tables, library, load
 from dissect.nats.records import FrameRecord, Record, SessionRecord
 
 SESSION = "00000000000000aa"
@@ -75,14 +77,21 @@ def rules(text: str) -> dict[str, Detection | Correlation]:
 def findings(text: str, rows: Iterable[Record]) -> list[Finding]:
     """What the rules in a text find in some rows, with DuckDB."""
 
-    def source(tables: Collection[str]) -> Generator[Record, None, None]:
-        yield from rows
-
     queries = queries_of(rules(text), Dialect.DUCKDB)
-    with over_records(tables_of(queries) | {"frames", "sessions"}, source) as engine:
-        with store() as kept:
+    with in_memory(rows, tables_of(queries) | {"frames", "sessions"}) as engine:
+        with closing(connect(library(), ":memory:", {})) as connection:
+            kept = Store(connection)
             run(queries, engine, kept)
             return list(kept.findings())
+
+
+@contextmanager
+def in_memory(rows: Iterable[Record], tables: Collection[str]) -> Iterator[DuckDb]:
+    """The engine over some rows, without files, which take most of the time of a small test."""
+    with closing(connect(library(), ":memory:", {})) as connection:
+        create_tables(connection, tables)
+        load(connection, rows)
+        yield DuckDb(connection, tables)
 
 
 def matched(detection: str, *rows: Record, table: str = "frames") -> list[int]:

@@ -20,3 +20,34 @@ A correlation has `correlation` instead of `logsource` and `detection`. Fields a
 values in `matching`, correlations in `correlations`. What of Sigma is not supported is refused, by name and
 line.
 """
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..capture import CaptureReport
+    from ..options import Options
+    from .api import Path
+    from .findings import Finding
+
+__all__ = ["audit"]
+
+
+def audit(
+    paths: Path | Iterable[Path],
+    rules: Collection[Path] = (),
+    options: Options | None = None,
+    report: CaptureReport | None = None,
+) -> Generator[Finding, None, None]:
+    """The findings in captures, the worst first. `rules` are folders or files with rules, which add to those
+    of the package or replace them. `report` is updated while captures are read, which are read whole before
+    the first finding comes. Raises RuleError for a wrong rule, CaptureError for an input that is no capture,
+    and MissingLibrary without the extra `audit`."""
+    from .libraries import check_libraries
+
+    check_libraries()
+    from . import api
+
+    yield from api.audit(paths, rules, options, report)

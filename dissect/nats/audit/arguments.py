@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import click
 
@@ -18,6 +18,7 @@ from ..commands.arguments import (
     option,
 )
 from ..commands.command_options import CommandOptions
+from ..spark.arguments import settings
 from .levels import Level
 from .outputs import OUTPUTS
 
@@ -33,6 +34,9 @@ class AuditOptions(CommandOptions):
     explain: str | None = None
     fail_on: str = Level.high.name
     tables: str | None = None
+    suppress: str | None = None
+    master: str | None = None
+    conf: dict[str, str] = field(default_factory=dict)
 
 
 _RULES = (
@@ -47,6 +51,13 @@ _RULES = (
     option("--list", "listed", group="Rules", is_flag=True, help="List the rules."),
     option(
         "--explain", group="Rules", metavar="NAME", help="Show a rule, and the SQL that it becomes."
+    ),
+    option(
+        "--suppress",
+        group="Rules",
+        metavar="FILE",
+        help="Findings that are known: a YAML file with a rule, what to match and a reason for each. They"
+        " are shown with the reason, counted, and do not change the exit status.",
     ),
     option(
         "--fail-on",
@@ -64,6 +75,20 @@ _TABLES = (
         metavar="DIR",
         help="Read the Parquet tables in this folder, as `nats-dissect spark` writes them, instead of"
         " captures.",
+    ),
+    option(
+        "--master",
+        group="Spark",
+        metavar="URL",
+        help="Run the rules over the tables on this Spark: spark://HOST:PORT, yarn, local[4] ...",
+    ),
+    option(
+        "--conf",
+        group="Spark",
+        metavar="K=V",
+        multiple=True,
+        callback=settings,
+        help="A setting of Spark; repeatable.",
     ),
 )
 _OUTPUTS = (

@@ -6,10 +6,12 @@ used; 3 done without such a finding, but a capture was cut short or damaged; 130
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timezone
 from itertools import islice
 
 from ..commands.run import Command
@@ -17,19 +19,23 @@ from ..number_formats import count_text
 from ..output.sink import Fault, say, sink_of, writing
 from ..output.terminal import PLAIN, terminal_of
 from ..output.writer import Layout
-from ..pipeline import records
+from ..parallel import cores
 from ..records import Record, printable
 from .arguments import NEVER, AuditOptions
 from .compiler import compiled
 from .duckdb_engine import over_folder, over_records
 from .levels import Level
-from .outputs import OUTPUTS, Report, column_names
+from .loading import loaded_records
+from .outputs import OUTPUTS, column_names
 from .query import Query
+from .report import Report
 from .rule_files import load_rules
 from .rules import Correlation, Detection
 from .run import Engine, Outcome, queries_of, run, tables_of
+from .spark_engine import on_spark
 from .sql_text import Dialect
 from .store import Store, store
+from .suppressions import Suppressions, load_suppressions, names_of
 
 _FOUND, _DAMAGED = 1, 3
 
@@ -46,21 +52,42 @@ def audit(options: AuditOptions) -> None:
             sink.writer(lambda output: output.writelines(lines))
             return
         _check(options)
-        queries = queries_of(rules, Dialect.DUCKDB)
+        known = _suppressions(options, rules)
+        dialect = Dialect.SPARK if options.master else Dialect.DUCKDB
+        queries = queries_of(rules, dialect)
         with _engine(options, reading, queries) as engine, store() as kept:
-            outcome = run(queries, engine, kept)
+            outcome = run(queries, engine, kept, known.applied)
             clear()
             findings = islice(kept.findings(), options.limit)
-            shown = [query.rule for query in queries if query.rule.name not in outcome.not_run]
-            report = Report(findings, dict(kept.by_rule), shown, layout)
+            ran = {query.rule.name: query.rule for query in queries}
+            shown = {name: rule for name, rule in ran.items() if name not in outcome.not_run}
+            report = Report(findings, kept.by_rule, shown, layout)
             sink.writer(lambda output: OUTPUTS[options.format].write(output, report))
-    _summarize(kept, outcome, reading)
+    _summarize(kept, outcome, reading, known)
     _exit(options, kept, reading)
 
 
 def _check(options: AuditOptions) -> None:
     if bool(options.captures) == bool(options.tables):
         raise Fault("audit takes captures, or --tables with a folder of Parquet tables")
+    if not options.tables and (options.master or options.conf):
+        raise Fault(
+            "--master and --conf need --tables: `nats-dissect spark` makes tables of captures"
+        )
+    if options.conf and not options.master:
+        raise Fault("--conf needs --master")
+    if options.no_redact:
+        raise Fault("--no-redact: findings never show secrets")
+
+
+def _suppressions(
+    options: AuditOptions, rules: Mapping[str, Detection | Correlation]
+) -> Suppressions:
+    today = datetime.now(timezone.utc).date()
+    if options.suppress is None:
+        return Suppressions([], today)
+    names = names_of([(rule.name, rule.id) for rule in rules.values()])
+    return load_suppressions(options.suppress, names, today)
 
 
 def _layout(options: AuditOptions) -> Layout:
@@ -76,27 +103,37 @@ def _layout(options: AuditOptions) -> Layout:
 
 
 @contextmanager
-def _engine(options: AuditOptions, reading: Command, queries: list[Query]) -> Iterator[Engine]:
+def _engine(options: AuditOptions, reading: Command, queries: Sequence[Query]) -> Iterator[Engine]:
     tables = tables_of(queries)
+    if options.tables is not None and options.master:
+        with on_spark(tables, options.tables, options.master, options.conf) as spark:
+            yield spark
+        return
     if options.tables is not None:
+        if not os.path.isdir(options.tables):
+            raise Fault(f"{options.tables}: no folder with tables")
         with over_folder(tables, options.tables) as engine:
             yield engine
         return
+    jobs = options.jobs or cores()
+    if jobs > 1 and options.live:
+        say("packets from standard input are read by one process: --jobs does nothing")
+        jobs = 1
 
     def source(names: Collection[str]) -> Generator[Record, None, None]:
-        return records(options.captures, names, options.dissection, reading.report)
+        return loaded_records(options.captures, names, options.dissection, reading.report, jobs)
 
     with over_records(tables, source) as engine:
         yield engine
 
 
-def _listed(rules: dict[str, Detection | Correlation]) -> Iterator[str]:
+def _listed(rules: Mapping[str, Detection | Correlation]) -> Iterator[str]:
     width = max(map(len, rules), default=0)
     for rule in sorted(rules.values(), key=lambda one: (-one.level, one.name)):
         yield f"{rule.level.name:<13} {rule.name:<{width}} {printable(rule.title)}\n"
 
 
-def _explained(rules: dict[str, Detection | Correlation], name: str) -> Iterator[str]:
+def _explained(rules: Mapping[str, Detection | Correlation], name: str) -> Iterator[str]:
     rule = rules.get(name) or next((one for one in rules.values() if one.id == name.lower()), None)
     if rule is None:
         raise Fault(f"--explain: there is no rule {name!r}; --list prints them")
@@ -108,12 +145,14 @@ def _explained(rules: dict[str, Detection | Correlation], name: str) -> Iterator
     yield f"{query.sql};\n"
 
 
-def _summarize(kept: Store, outcome: Outcome, reading: Command) -> None:
+def _summarize(kept: Store, outcome: Outcome, reading: Command, known: Suppressions) -> None:
     """Says on stderr what was found, what did not run, and what could not be read."""
     for file in reading.report.damaged:
         say(f"{file.path}: {file.damage}")
     for reason in reading.report.unreadable:
         say(reason)
+    for remark in known.remarks():
+        say(remark)
     for rule, lacking in outcome.not_run.items():
         say(f"rule {rule} did not run: there is no table {', '.join(lacking)}")
     levels = ", ".join(

@@ -6,7 +6,7 @@ and absent values are left out. Each format takes findings in order, and holds o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -14,26 +14,18 @@ from ..number_formats import iso_time
 from ..output.arrow import pyarrow
 from ..output.formats import FORMATS
 from ..output.json_lines import json_text
-from ..output.writer import Layout
+from .ecs import write_ecs
 from .findings import FIELDS, Finding
+from .ocsf import write_ocsf
+from .report import Report
+from .sarif import write_sarif
 from .store import batch
 from .text import paragraphs
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .rules import Rule
-
 _ROWS = 1024
-
-
-class Report(NamedTuple):
-    """What a format shows: the findings in order, the number of each rule's, and the rules that ran."""
-
-    findings: Iterable[Finding]
-    counts: dict[str, int]
-    rules: Sequence[Rule]
-    layout: Layout
 
 
 class FindingFormat(NamedTuple):
@@ -112,5 +104,8 @@ OUTPUTS = {
     "parquet": FindingFormat(
         FORMATS["parquet"].meaning, lambda output, report: _rows(output, report, "parquet"), True
     ),
+    "sarif": FindingFormat("SARIF 2.1.0, for code scanning", write_sarif),
+    "ocsf": FindingFormat("OCSF detection findings", write_ocsf),
+    "ecs": FindingFormat("alerts in the Elastic Common Schema", write_ecs),
 }
 """The formats by name, in the order in which the help lists them."""

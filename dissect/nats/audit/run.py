@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from .compiler import compiled, reporting
-from .findings import found
+from .findings import Finding, found
 from .query import Query
 from .rules import Correlation, Detection
 from .sql_text import Dialect
@@ -45,8 +45,13 @@ def tables_of(queries: Sequence[Query]) -> frozenset[str]:
     return frozenset().union(*(query.tables for query in queries))
 
 
-def run(queries: Sequence[Query], engine: Engine, store: Store) -> Outcome:
-    """Runs the queries and puts their findings into the store."""
+def run(
+    queries: Sequence[Query],
+    engine: Engine,
+    store: Store,
+    reviewed: Callable[[Iterable[Finding]], Iterable[Finding]] = iter,
+) -> Outcome:
+    """Runs the queries and puts their findings, as `reviewed` returns them, into the store."""
     outcome = Outcome()
     for query in queries:
         if lacking := sorted(query.tables - engine.tables):
@@ -54,5 +59,5 @@ def run(queries: Sequence[Query], engine: Engine, store: Store) -> Outcome:
             continue
         outcome.ran += 1
         for batch in engine.rows(query.sql):
-            store.add(found(query, batch))
+            store.add(reviewed(found(query, batch)))
     return outcome

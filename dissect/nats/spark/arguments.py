@@ -34,7 +34,7 @@ def _tables(context: click.Context, option: click.Parameter, value: str) -> tupl
     return names
 
 
-def _settings(
+def settings(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
     """`spark.NAME=VALUE`, repeatable."""
@@ -103,7 +103,7 @@ _SPARK = (
         group="Spark",
         metavar="K=V",
         multiple=True,
-        callback=_settings,
+        callback=settings,
         help="A setting of Spark; repeatable.",
     ),
     option(

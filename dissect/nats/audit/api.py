@@ -1,0 +1,53 @@
+"""The Python function: findings of captures, as objects.
+
+from dissect.nats.audit import audit
+
+for finding in audit("capture.pcap", rules=["my-rules/"]):
+    print(finding.level, finding.rule, finding.subject)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Generator, Iterable
+from functools import partial
+
+from ..capture import CaptureReport
+from ..options import Options
+from ..records import Record
+from .duckdb_engine import over_records
+from .findings import Finding
+from .loading import loaded_records
+from .rule_files import load_rules
+from .run import queries_of, run, tables_of
+from .sql_text import Dialect
+from .store import store
+
+Path = str | os.PathLike[str]
+
+
+def audit(
+    paths: Path | Iterable[Path],
+    rules: Collection[Path],
+    options: Options | None,
+    report: CaptureReport | None,
+) -> Generator[Finding, None, None]:
+    """See `dissect.nats.audit.audit`."""
+    names = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    known = load_rules([os.fspath(path) for path in rules])
+    queries = queries_of(known, Dialect.DUCKDB)
+    source = partial(
+        _source,
+        [os.fspath(name) for name in names],
+        Options() if options is None else options,
+        CaptureReport() if report is None else report,
+    )
+    with over_records(tables_of(queries), source) as engine, store() as kept:
+        run(queries, engine, kept)
+        yield from kept.findings()
+
+
+def _source(
+    paths: list[str], options: Options, report: CaptureReport, tables: Collection[str]
+) -> Generator[Record, None, None]:
+    return loaded_records(paths, tables, options, report)

@@ -1,0 +1,43 @@
+"""The rows that rules need, from captures: made by one process or by several.
+
+Their order does not matter here, because findings are put in order. Tables whose rows come from the frames of
+all sessions are made by one process, in a pass of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from ..capture import CaptureReport
+from ..options import Options
+from ..parallel import shared_records
+from ..pipeline import records, timelines
+from ..records import Record
+from ..tables import TABLES
+
+
+def loaded_records(
+    paths: Sequence[str],
+    tables: Collection[str],
+    options: Options,
+    report: CaptureReport,
+    jobs: int = 1,
+) -> Generator[Record, None, None]:
+    """The records of these tables, made by `jobs` processes. Raises CaptureError."""
+    across = [table for table in tables if (layer := TABLES[table].layer) and layer.across]
+    own = [table for table in tables if table not in across]
+    if jobs == 1 or not own:
+        yield from records(paths, tables, options, report)
+        return
+    for timeline in timelines(paths, options, report):
+        alone = CaptureReport() if options.separate else report
+        dissection = replace(options, separate=False)
+        with closing(shared_records(timeline, own, dissection, jobs, alone)) as shared:
+            yield from shared
+        if options.separate:
+            report.files += alone.files
+            report.protocols += alone.protocols
+    if across:
+        yield from records(paths, across, options)

@@ -1,0 +1,35 @@
+"""Audits from Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dissect.nats.audit import audit
+from dissect.nats.capture import CaptureReport
+from dissect.nats.errors import CaptureError, RuleError
+
+from tests.support.audit import detection_text
+from tests.support.paths import CAPTURES
+
+CAPTURE = CAPTURES / "auth-2.15.1.pcap"
+
+
+def test_findings_of_a_capture(tmp_path: Path) -> None:
+    rule = tmp_path / "rule.yml"
+    rule.write_text(detection_text("  s: {op: CONNECT}\n  condition: s"), encoding="utf-8")
+    report = CaptureReport()
+    found = list(audit(CAPTURE, [rule], report=report))
+    assert {"password-in-clear", "rule-1"} <= {finding.rule for finding in found}
+    assert [finding.severity for finding in found] == sorted(
+        (finding.severity for finding in found), reverse=True
+    )
+    assert [file.packets > 0 for file in report.files] == [True]
+
+
+def test_errors(tmp_path: Path) -> None:
+    with pytest.raises(RuleError, match="no rules in this folder"):
+        next(audit([CAPTURE], [tmp_path]))
+    with pytest.raises(CaptureError):
+        next(audit(tmp_path / "none.pcap"))
