@@ -23,6 +23,7 @@ from .options import (
     Options,
     ReconnectDelay,
     SelectServer,
+    parse_proxy,
     parse_servers,
 )
 from .tls import TLS
@@ -80,6 +81,7 @@ def connect(
     reconnect_after_fork: bool = True,
     select_server: SelectServer | None = None,
     open_socket: OpenSocket | None = None,
+    http_proxy: str | None = None,
     websocket_headers: Mapping[str, str] | None = None,
     websocket_compression: bool = False,
     inbox_prefix: str = "_INBOX",
@@ -150,6 +152,7 @@ def connect(
         reconnect_after_fork=reconnect_after_fork,
         select_server=select_server,
         open_socket=open_socket,
+        http_proxy=parse_proxy(http_proxy),
         websocket_headers=dict(websocket_headers or {}),
         websocket_compression=websocket_compression,
         inbox_prefix=inbox_prefix,

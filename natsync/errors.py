@@ -54,6 +54,7 @@ STEPS = {
     "auth": "asking for credentials",
     "dns": "looking up the name",
     "tcp": "opening the TCP connection",
+    "proxy": "opening a tunnel through the proxy",
     "tls": "the TLS handshake",
     "websocket": "opening the WebSocket",
     "info": "waiting for INFO",
@@ -82,8 +83,8 @@ class CredentialsError(Facts):
 
 
 class ConnectError(Facts, ConnectionError):
-    """Connecting to `server` (host:port) failed in the step `auth`, `dns`, `tcp`, `tls`, `websocket`, `info`
-    or `connect`."""
+    """Connecting to `server` (host:port) failed in the step `auth`, `dns`, `tcp`, `proxy`, `tls`,
+    `websocket`, `info` or `connect`."""
 
     server: str
     step: str

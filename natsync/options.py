@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
 from ._checks import check_call, check_count, check_seconds, check_text
@@ -148,6 +148,24 @@ def _parse_server(url: str) -> Server:
     return Server(host, port or _PORTS[scheme], *login, tls=scheme in ("tls", "wss"), path=path)
 
 
+def parse_proxy(url: str | None) -> Server | None:
+    """Returns the place of an HTTP proxy, and what is to be proven to it."""
+    if url is None:
+        return None
+    check_text(http_proxy=url)
+    if not url.lower().startswith("http://"):
+        raise OptionError(
+            "http_proxy", "must be a URL of the form http://[user:password@]host[:port]"
+        )
+    try:
+        found = _parse_server("ws" + url[4:])  # port 80, too
+    except OptionError as error:
+        raise OptionError("http_proxy", error.reason) from None
+    if found.path != "/":
+        raise OptionError("http_proxy", "the URL of a proxy has no path")
+    return replace(found, path="")
+
+
 HandlerContext = Callable[[Msg], AbstractContextManager[object]]
 """Returns the context manager that a handler runs in for one message."""
 
@@ -217,6 +235,7 @@ class Options:
     reconnect_after_fork: bool = True
     select_server: SelectServer | None = None
     open_socket: OpenSocket | None = None
+    http_proxy: Server | None = None
     websocket_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     websocket_compression: bool = False
     inbox_prefix: str = "_INBOX"
@@ -227,6 +246,8 @@ class Options:
         check_text(name=self.name, inbox_prefix=self.inbox_prefix)
         check_call(handler_context=self.handler_context, select_server=self.select_server)
         check_call(open_socket=self.open_socket)
+        if self.http_proxy and self.open_socket:
+            raise OptionError("http_proxy", "has no meaning with open_socket")
         if callable(self.reconnect_wait):
             check_call(reconnect_wait=self.reconnect_wait)
         if not (self.tls is None or isinstance(self.tls, TLS)):

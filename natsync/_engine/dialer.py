@@ -18,6 +18,8 @@ from .loop import Loop
 from .transport import Address, Transport, as_socket, is_numeric, resolve
 
 if TYPE_CHECKING:
+    from ..options import Options, Server
+    from .http_proxy import Tunnel
     from .transport import Socket
     from .websocket import Upgrade
 
@@ -33,6 +35,32 @@ class Dialer:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
+
+    def reach(
+        self,
+        options: Options,
+        server: Server,
+        until: float,
+        check: Callable[[], None],
+        begin: Callable[[str], None],
+    ) -> bytes:
+        """Connects to a server: by a function of the program, through a proxy, or directly. `begin` hears of
+        each step. Returns what the server has said already. Raises as `dial` does."""
+        if options.open_socket:
+            begin("tcp")
+            self.open(options.open_socket, server.host, server.port, until, check)
+            return b""
+        first = options.http_proxy or server
+        begin("dns")
+        addresses = self.look_up(first.host, first.port, until, check)
+        begin("tcp")
+        self.dial(addresses, until, check)
+        if first is server:
+            return b""
+        from .http_proxy import Tunnel  # most programs do without
+
+        begin("proxy")
+        return self._exchange(Tunnel(first, server), until, check)
 
     def look_up(
         self, host: str, port: int, until: float, check: Callable[[], None]
@@ -109,21 +137,28 @@ class Dialer:
         transport = self._loop.transport
         assert transport
         upgrade = make()
-        unsent, rest = memoryview(upgrade.request), None
+        rest = self._exchange(upgrade, until, check)
+        self._loop.transport = made = WebSocketTransport(transport, upgrade.compresses, rest)
+        return made.read_rest()
+
+    def _exchange(self, asks: Upgrade | Tunnel, until: float, check: Callable[[], None]) -> bytes:
+        """Sends an HTTP request, and returns what follows its answer."""
+        transport = self._loop.transport
+        assert transport
+        unsent, rest = memoryview(asks.request), None
         while rest is None:
             if unsent:
                 unsent = unsent[transport.write(unsent) :]
             data = transport.read(_READ_BYTES)
             if data == b"":
                 raise ConnectionResetError(errno.ECONNRESET, "the server closed the connection")
-            rest = upgrade.feed(data) if data else None
+            rest = asks.feed(data) if data else None
             if rest is None:
                 check()
                 if monotonic() >= until:
                     raise TimeoutError
                 self._loop.wait(until, bool(unsent) or transport.wants_write)
-        self._loop.transport = made = WebSocketTransport(transport, upgrade.compresses, rest)
-        return made.read_rest()
+        return rest
 
     def run_blocking(
         self,

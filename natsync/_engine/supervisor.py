@@ -219,18 +219,11 @@ class Supervisor:
         self._step = "auth"
         login = options.login
         resolved = self._ask(partial(resolve, login, server), login.may_block, deadline)
-        check, host, port = self.seat.check_closing, server.host, server.port
-        if options.open_socket:
-            self._step = "tcp"
-            self._dialer.open(options.open_socket, host, port, deadline, check)
-        else:
-            self._step = "dns"
-            addresses = self._dialer.look_up(host, port, deadline, check)
-            self._step = "tcp"
-            self._dialer.dial(addresses, deadline, check)
+        check = self.seat.check_closing
+        early = self._dialer.reach(options, server, deadline, check, self._begin_step)
         if tls.handshake_first or server.path and (server.tls or options.tls):
             self._secure(tls, server, deadline)
-        greeting = self._upgrade(server, deadline) if server.path else b""
+        greeting = self._upgrade(server, deadline) if server.path else early
         engine = Engine(
             str(server),
             lambda info: self._ask(
@@ -259,6 +252,9 @@ class Supervisor:
             if engine.phase is Phase.SECURING and self._greeting:
                 self._secure(tls, server, deadline)
                 engine.secured(self._greeting)
+
+    def _begin_step(self, step: str) -> None:
+        self._step = step
 
     def _upgrade(self, server: Server, deadline: float) -> bytes:
         """Makes a WebSocket of the connection; returns what came in it already."""

@@ -14,6 +14,7 @@ import natsync
 from natsync import errors
 
 from tests.support.certificates import Authority
+from tests.support.http_proxy import ConnectProxy
 from tests.support.proxy import Proxy
 from tests.support.servers import NatsServer
 
@@ -155,3 +156,31 @@ def test_a_server_with_tls_needs_wss(secure: NatsServer, tmp_path: Path) -> None
         natsync.connect(f"ws://127.0.0.1:{secure.websocket_port}", connect_timeout=5)
     with pytest.raises(errors.ConnectError, match="TLS"):
         natsync.connect(f"wss://127.0.0.1:{secure.websocket_port}", connect_timeout=5)
+
+
+@pytest.mark.parametrize("scheme", ["ws", "wss", "nats"])
+def test_through_an_http_proxy(
+    scheme: str, plain: NatsServer, secure: NatsServer, authority: Authority
+) -> None:
+    """Also after the connection was lost."""
+    server = secure if scheme == "wss" else plain
+    port = server.port if scheme == "nats" else server.websocket_port
+    tls = natsync.TLS(ca_file=authority.cert) if scheme == "wss" else False
+    lost, back = threading.Event(), threading.Event()
+    with ConnectProxy(password="s3cret") as proxy:
+        with natsync.connect(
+            f"{scheme}://127.0.0.1:{port}",
+            tls=tls,
+            http_proxy=proxy.url,
+            on_disconnect=lambda error: lost.set(),
+            on_reconnect=back.set,
+        ) as nc:
+            with nc.subscribe("a") as sub:
+                nc.publish("a", b"x" * 200_000)
+                assert sub.next_msg(TIMEOUT).data == b"x" * 200_000
+                nc.reconnect()
+                assert lost.wait(TIMEOUT) and back.wait(TIMEOUT)
+                nc.publish("a", b"again")
+                assert sub.next_msg(TIMEOUT).data == b"again"
+    assert len(proxy.asked) == 2
+    assert all(head.startswith(f"CONNECT 127.0.0.1:{port} ".encode()) for head in proxy.asked)
