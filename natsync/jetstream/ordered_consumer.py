@@ -33,6 +33,16 @@ __all__ = ["OrderedConsumer", "OrderedOptions"]
 _INACTIVE = 300.0  # seconds after which the server removes a consumer that nobody reads (nats.go)
 
 
+_ALLOWED: dict[str, tuple[object, ...]] = {
+    **dict.fromkeys(("durable_name", "name", "deliver_subject", "deliver_group"), ("",)),
+    "ack_policy": ("explicit", "none"),
+    "max_deliver": (-1, 0, 1),
+    "num_replicas": (0, 1),
+    "flow_control": (False,),
+}
+"""Values of ADR-17, and the defaults of ConsumerConfig."""
+
+
 class OrderedOptions(TypedDict, total=False):
     """Those of PullOptions that an ordered consumer has."""
 
@@ -51,8 +61,8 @@ class OrderedConsumer:
     """
 
     def __init__(self, api: API, stream: str, config: ConsumerConfig) -> None:
-        for field in ("durable_name", "name", "deliver_subject", "deliver_group"):
-            if getattr(config, field):
+        for field, allowed in _ALLOWED.items():
+            if getattr(config, field) not in allowed:
                 raise OptionError(field, "cannot be chosen for an ordered consumer")
         filtered = config.filter_subject or config.filter_subjects
         if config.deliver_policy == "last_per_subject" and not filtered:

@@ -17,6 +17,7 @@ from natsync.jetstream import (
     UnsupportedError,
     WrongLastSequenceError,
 )
+from natsync.jetstream.batches import WINDOWS
 from natsync.message import Msg
 
 pytestmark = pytest.mark.server
@@ -188,3 +189,22 @@ def test_silence_ends_a_fast_batch(js_client: natsync.Client, stream_name: str) 
             batch.add(stream_name)
         ops = [silent.next_msg(1).reply.split(".")[-2] for _ in range(2)]
     assert ops == ["0", "4"]  # the start, and a ping that asks for the last acknowledgement
+
+
+def test_a_fast_batch_keeps_to_the_flow_that_the_server_sets(
+    js: JetStream, js_client: natsync.Client, stream_name: str
+) -> None:
+    """And takes an acknowledgement for those before it, of which one is lost (ADR-50)."""
+
+    def respond(msg: Msg) -> None:
+        number = int(msg.reply.split(".")[-3])
+        if number == 1 or number % 2 == 0 and number != 6:
+            flow = 10 if number == 1 else 2
+            msg.respond(b'{"type":"ack","seq":%d,"msgs":%d}' % (number, flow))
+
+    with js_client.subscribe(stream_name, handler=respond), js.fast_batch(flow=10) as batch:
+        for _ in range(40):
+            batch.add(stream_name)
+            ahead = WINDOWS * (10 if batch.stored < 2 else 2)
+            assert len(batch) - batch.stored <= ahead
+    assert batch.stored >= 40 - WINDOWS * 2

@@ -81,6 +81,10 @@ def test_what_cannot_be_chosen(js: JetStream) -> None:
         ConsumerConfig(durable_name="d"),
         ConsumerConfig(name="n"),
         ConsumerConfig(deliver_subject="s"),
+        ConsumerConfig(max_deliver=5),
+        ConsumerConfig(num_replicas=3),
+        ConsumerConfig(ack_policy="all"),
+        ConsumerConfig(flow_control=True, idle_heartbeat=1.0),
     ):
         with pytest.raises(OptionError, match="ordered consumer"):
             js.ordered_consumer("S", config)
