@@ -234,17 +234,11 @@ class APIStats(JSONObject):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AccountInfo(JSONObject):
-    """An account's use of JetStream: bytes of memory and storage, streams, consumers, and its limits."""
+class AccountInfo(Tier):
+    """An account's use of JetStream: bytes of memory and storage, streams, consumers, and its limits; and the
+    same of each tier, where it has some."""
 
     _: KW_ONLY
-    memory: int = 0
-    storage: int = 0
-    reserved_memory: int = 0
-    reserved_storage: int = 0
-    streams: int = 0
-    consumers: int = 0
-    limits: AccountLimits = field(default_factory=AccountLimits)
     domain: str = ""
     api: APIStats = field(default_factory=APIStats)
     tiers: Mapping[str, Tier] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -41,13 +42,8 @@ class Liveness:
 
     def start(self, session: Session, lose: Lose) -> None:
         """Starts the thread."""
-        self._thread = threading.Thread(
-            target=self._run,
-            args=(session, lose),
-            name=f"natsync-streaming-{session.client_id}",
-            daemon=True,
-        )
-        self._thread.start()
+        name = f"streaming-{session.client_id}"
+        self._thread = self._nc.start_thread(name, partial(self._run, session, lose))
 
     def close(self) -> None:
         """Ends the thread, and waits until it has ended, unless it is the calling one."""

@@ -160,7 +160,8 @@ def test_a_nats_connection_that_is_closed_is_the_end(streaming_server: Streaming
     sc = streaming.connect(CLUSTER, "gone", nc=nc, on_connection_lost=lost.put)
     sub = sc.subscribe("gone")
     nc.close()
-    assert "connection closed" in str(lost.get(timeout=10))
+    assert not any(thread.name.endswith("-streaming-gone") for thread in threading.enumerate())
+    assert "connection closed" in str(lost.get(timeout=0))
     with pytest.raises(streaming.ConnectionLostError):
         sub.next_msg(10)
     sc.close()
