@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..errors import OptionError
 from ..tls import TLS
 from .loop import Loop
+from .poller import WRITABLE, new_poller
 from .transport import Address, Transport, as_socket, is_numeric, resolve
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Dialer"]
 
 _READ_BYTES = 64 << 10
+_STAGGER = 0.25  # seconds: the Connection Attempt Delay of RFC 8305, section 5
+_LOOK = 0.02  # how often a race looks whether the client is being closed
 
 _T = TypeVar("_T")
 
@@ -71,20 +75,16 @@ class Dialer:
         return self.run_blocking(lambda: resolve(host, port), until, check)
 
     def dial(self, addresses: list[Address], until: float, check: Callable[[], None]) -> None:
-        """Connects to the first address that answers; each gets an equal share of the time left.
+        """Connects to the address that answers first. The attempts begin one after the other, each as soon
+        as the one before has failed or is 0.25 s old (RFC 8305, Happy Eyeballs), and with another family.
 
         Raises OSError, TimeoutError at the time `until`, and what `check` raises, which is called at
         each wake-up.
         """
-        for left in range(len(addresses), 0, -1):
-            try:
-                self._dial(addresses[-left], monotonic() + (until - monotonic()) / left, check)
-                return
-            except OSError:
-                self._loop.drop()
-                check()
-                if left == 1:
-                    raise
+        if len(addresses) == 1:
+            self._dial(addresses[0], until, check)
+        else:
+            self._loop.transport = _race(_mixed(addresses), until, check)
 
     def _dial(self, address: Address, until: float, check: Callable[[], None]) -> None:
         self._loop.transport = Transport(address)
@@ -209,3 +209,46 @@ class Dialer:
         for error in errors:
             raise error
         return values[0]
+
+
+def _mixed(addresses: list[Address]) -> list[Address]:
+    """Returns `addresses` with those of another family in every second place, as long as there are any
+    (RFC 8305, section 4)."""
+    first = [address for address in addresses if address.family == addresses[0].family]
+    others = [address for address in addresses if address.family != addresses[0].family]
+    mixed = [address for pair in zip(first, others) for address in pair]
+    return mixed + first[len(others) :] + others[len(first) :]
+
+
+def _race(addresses: list[Address], until: float, check: Callable[[], None]) -> Transport:
+    """Returns the transport to the address that answers first. Raises as `Dialer.dial` does."""
+    poller, racing, left = new_poller(), dict[int, Transport](), deque(addresses)
+    next_at, failure = 0.0, OSError()
+    try:
+        while racing or left:
+            check()
+            now = monotonic()
+            if now >= until:
+                raise TimeoutError
+            if left and (now >= next_at or not racing):
+                next_at = now + _STAGGER
+                try:
+                    transport = Transport(left.popleft())
+                except OSError as error:  # no route, say
+                    failure, next_at = error, now
+                    continue
+                racing[transport.fileno()] = transport
+                poller.register(transport.fileno(), WRITABLE)
+            for fd, _ in poller.poll(min(_LOOK, until - now)):
+                poller.unregister(fd)
+                try:
+                    racing[fd].finish()
+                    return racing.pop(fd)
+                except OSError as error:
+                    failure, next_at = error, now
+                    racing.pop(fd).close()
+        raise failure
+    finally:
+        for transport in racing.values():
+            transport.close()
+        poller.close()

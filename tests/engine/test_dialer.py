@@ -11,9 +11,9 @@ import pytest
 
 import natsync
 from natsync import errors
-from natsync._engine.dialer import Dialer
+from natsync._engine.dialer import Dialer, _mixed
 from natsync._engine.loop import Loop
-from natsync._engine.transport import resolve
+from natsync._engine.transport import Address, resolve
 from natsync.errors import ConnectionClosedError
 from natsync.protocol import Pub
 
@@ -56,6 +56,44 @@ def test_the_next_address_is_tried() -> None:
         sink.accept()[0].close()
     with pytest.raises(ConnectionRefusedError):
         run(lambda loop: Dialer(loop).dial(dead + dead, monotonic() + TIMEOUT, nothing))
+
+
+def test_an_address_that_is_silent_is_not_waited_for() -> None:
+    """As an IPv6 address behind a firewall: the next one is tried soon, and the first may still answer."""
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as silent,
+        socket.create_server(("127.0.0.1", 0)) as sink,
+    ):
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(silent.getsockname())
+        (first,) = resolve("127.0.0.1", silent.getsockname()[1], numeric=True)
+        (second,) = resolve("127.0.0.1", sink.getsockname()[1], numeric=True)
+        until = monotonic() + 6 * TIMEOUT
+        run(lambda loop: Dialer(loop).dial([first, second], until, nothing))
+        sink.accept()[0].close()
+        with pytest.raises(TimeoutError):
+            run(lambda loop: Dialer(loop).dial([first, first], monotonic() + 0.3, nothing))
+        for filler in fillers:
+            filler.close()
+
+
+def test_closing_ends_a_race() -> None:
+    def check() -> None:
+        raise ConnectionClosedError
+
+    with socket.create_server(("127.0.0.1", 0)) as sink:
+        (address,) = resolve("127.0.0.1", sink.getsockname()[1], numeric=True)
+        with pytest.raises(ConnectionClosedError):
+            run(lambda loop: Dialer(loop).dial([address] * 2, monotonic() + TIMEOUT, check))
+
+
+def test_families_take_turns() -> None:
+    four = [Address(socket.AF_INET, 0, (n,)) for n in range(3)]
+    six = [Address(socket.AF_INET6, 0, (n,)) for n in range(1)]
+    assert _mixed(six + four) == [six[0], *four] and _mixed(four) == four
+    assert _mixed([*four, *six]) == [four[0], six[0], *four[1:]]
 
 
 def test_a_name_nobody_has() -> None:

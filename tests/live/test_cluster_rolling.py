@@ -6,6 +6,7 @@ import re
 import signal
 import threading
 from collections.abc import Iterator
+from queue import SimpleQueue
 
 import pytest
 
@@ -195,3 +196,15 @@ def test_rolling_restarts_in_peace(three: list[NatsServer]) -> None:
                 wait_routed(server, 2)
         assert nc.stats.reconnects >= 3
     assert told == ["duck"] * 3
+
+
+def test_a_client_may_leave_a_lame_duck_at_once(three: list[NatsServer]) -> None:
+    """Otherwise the server closes the connection when its turn comes, after ten seconds at the earliest."""
+    lost = SimpleQueue[errors.Error | None]()
+    urls = [server.url for server in three]
+    with natsync.connect(urls, on_lame_duck=lambda: nc.reconnect(), on_disconnect=lost.put) as nc:
+        duck = at(nc, three)
+        duck.signal(signal.SIGUSR2)
+        assert "reconnect was asked for" in str(lost.get(timeout=TIMEOUT))
+        assert nc.wait_connected(TIMEOUT) and at(nc, three) is not duck
+        nc.flush(TIMEOUT)
