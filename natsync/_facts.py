@@ -41,6 +41,9 @@ class Facts(Error):
         super().__init_subclass__()
         cls._names += tuple(cls.__annotations__)
         setattr(cls, "__match_args__", cls._names)
+        if cls.__module__.startswith("natsync."):
+            # Tracebacks and pickles name the package that users import these from.
+            cls.__module__ = cls.__module__.removesuffix(".errors")
 
     def __init__(self, *values: object, **named: object) -> None:
         names, cls = self._names, type(self)

@@ -369,7 +369,5 @@ class HandlerError(Facts):
         return f"handler of {self.subject} failed{raised}"
 
 
-# Tracebacks and pickles name the place where users import these from.
-for _found in list(globals().values()):
-    if isinstance(_found, type) and issubclass(_found, Error):
-        _found.__module__ = "natsync"
+for _root in (Error, ProtocolError):  # as `Facts` does for the others
+    _root.__module__ = "natsync"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TypeVar
 
-from ..errors import Error, Facts, NoRespondersError
+from ..errors import Facts, NoRespondersError
 
 __all__ = [
     "APIError",
@@ -314,9 +314,3 @@ def api_error(error: object) -> APIError:
     err_code = fact("err_code", 0)
     kind = _BY_NUMBER.get(err_code, APIError)
     return kind(fact("code", 500), err_code, fact("description", "error without a description"))
-
-
-# Tracebacks and pickles name the place where users import these from.
-for _found in list(globals().values()):
-    if isinstance(_found, type) and issubclass(_found, Error) and _found.__module__ == __name__:
-        _found.__module__ = "natsync.jetstream"

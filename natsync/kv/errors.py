@@ -6,7 +6,7 @@ Names follow nats.go (jetstream/errors.go). What else the server refuses stays a
 
 from __future__ import annotations
 
-from ..errors import Error, Facts
+from ..errors import Facts
 
 __all__ = [
     "BadBucketError",
@@ -123,9 +123,3 @@ class KeyExistsError(KeyValueError):
 
     def __str__(self) -> str:
         return f"key {self.key} exists in bucket {self.bucket}"
-
-
-# Tracebacks and pickles name the package that users import these from.
-for _found in list(globals().values()):
-    if isinstance(_found, type) and issubclass(_found, Error) and _found.__module__ == __name__:
-        _found.__module__ = "natsync.kv"

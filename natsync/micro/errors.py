@@ -44,8 +44,3 @@ class InvalidResponseError(Facts):
 
     def __str__(self) -> str:
         return f"invalid response to {self.subject}: {self.reason}"
-
-
-# Tracebacks and pickles name the package that users import these from.
-for _error in (InvalidResponseError, ServiceError, ServiceStoppedError):
-    _error.__module__ = "natsync.micro"

@@ -6,7 +6,7 @@ Names follow nats.go (jetstream/errors.go). What else the server refuses stays a
 
 from __future__ import annotations
 
-from ..errors import Error, Facts
+from ..errors import Facts
 
 __all__ = [
     "BadObjectMetaError",
@@ -145,9 +145,3 @@ class CannotGetBucketLinkError(_OfObject):
 
     def __str__(self) -> str:
         return f"{self._what} is a link to the store {self.target}, which is no object"
-
-
-# Tracebacks and pickles name the package that users import these from.
-for _found in list(globals().values()):
-    if isinstance(_found, type) and issubclass(_found, Error) and _found.__module__ == __name__:
-        _found.__module__ = "natsync.object_store"

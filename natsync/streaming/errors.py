@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from ..errors import Error, Facts
+from ..errors import Facts
 from ..protocol import ProtocolError
 from ..protocol.streaming import StreamingMessage
 
@@ -156,9 +156,3 @@ def read(cls: type[_M], subject: str, payload: bytes) -> _M:
         return cls.parse(payload)
     except ProtocolError as error:
         raise ResponseError(subject, str(error)) from error
-
-
-# Tracebacks and pickles name the place where users import these from.
-for _found in list(globals().values()):
-    if isinstance(_found, type) and issubclass(_found, Error) and _found.__module__ == __name__:
-        _found.__module__ = "natsync.streaming"
