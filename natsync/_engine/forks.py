@@ -9,6 +9,7 @@ ForkedError.
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import weakref
@@ -36,14 +37,49 @@ def watch(client: ForkAware) -> None:
     _clients.add(client)
 
 
+class _Collector:
+    """Keeps the garbage collector from running finalizers between a fork and the end of `_after_fork`: they
+    may call a client whose threads are the parent's."""
+
+    def __init__(self) -> None:
+        self._forking = 0
+        self._was_enabled = False
+
+    def stop(self) -> None:
+        """Called before a fork, which several threads may make at a time."""
+        if not self._forking:
+            self._was_enabled = gc.isenabled()
+        self._forking += 1
+        gc.disable()
+
+    def go_on(self) -> None:
+        """Called in the parent."""
+        self._forking -= 1
+        if self._was_enabled and not self._forking:
+            gc.enable()
+
+    def go_on_in_child(self) -> None:
+        """Called in the child, where no other thread forks."""
+        self._forking = 1
+        self.go_on()
+
+
+_collector = _Collector()
+
+
 def _after_fork() -> None:
     for client in list(_clients):
         client.inherit()
+    _collector.go_on_in_child()
 
 
 # Windows does not fork.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_collector.stop,
+        after_in_parent=_collector.go_on,
+        after_in_child=_after_fork,
+    )
 
 
 class Inherited:

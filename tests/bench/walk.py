@@ -43,7 +43,7 @@ def walk(call: Callable[[], object]) -> list[str]:
 def shortest(call: Callable[[], object], reads: bool) -> list[str]:
     """The shortest walk of many calls; one that `reads` ends with what the network brings."""
     walks = [walk(call) for _ in range(CALLS)]
-    read = [steps for steps in walks if any("transport" in step for step in steps)]
+    read = [steps for steps in walks if any("decoder" in step for step in steps)]
     return min(read if reads and read else walks, key=len)
 
 

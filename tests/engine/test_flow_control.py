@@ -65,9 +65,10 @@ def fill(nc: natsync.Client, peer: Peer, sid: bytes) -> None:
 @pytest.mark.parametrize("handled", [False, True], ids=["reader", "handler"])
 def test_the_consumer_of_a_full_subscription_waits_for_no_answer(wait: str, handled: bool) -> None:
     """Which would not be read before it takes messages."""
-    full, raised = threading.Event(), SimpleQueue[Exception]()
+    entered, full, raised = threading.Event(), threading.Event(), SimpleQueue[Exception]()
 
     def ask(msg: natsync.Msg) -> None:
+        entered.set()
         assert full.wait(TIMEOUT)
         with pytest.raises(errors.SubscriptionFullError, match="to a is full") as caught:
             nc.flush(TIMEOUT) if wait == "flush" else getattr(nc, wait)("x", timeout=TIMEOUT)
@@ -79,6 +80,7 @@ def test_the_consumer_of_a_full_subscription_waits_for_no_answer(wait: str, hand
         sid = peer.subscribed()
         call = Background(lambda: handled or ask(sub.next_msg(TIMEOUT)))
         peer.send(Msg(b"a", sid))
+        assert entered.wait(TIMEOUT)  # it has the first message
         fill(nc, peer, sid)
         full.set()
         assert raised.get(timeout=TIMEOUT)

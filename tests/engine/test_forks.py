@@ -114,3 +114,57 @@ def test_a_child_that_asks_for_nothing_opens_nothing(child: str, options: str) -
         finally:
             program.kill()
             program.wait()
+
+
+# What waits for the collector when the process forks is collected in the child, at its first chance.
+COLLECTING = """
+import gc, os, sys, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+import natsync
+
+class Garbage:
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        if os.getpid() != parent:
+            nc.publish("child", b"x")
+
+def litter():
+    [Garbage() for _ in range(3)]
+    gc.set_threshold(1)
+    gc.enable()
+
+parent = os.getpid()
+gc.disable()
+os.register_at_fork(before=litter)
+nc = natsync.connect(sys.argv[1], name="app")
+nc.subscribe("a")
+nc.publish("parent", b"before")
+nc.flush()
+pid = os.fork()
+if not pid:
+    assert gc.isenabled()
+    gc.collect()
+    nc.close()
+    os._exit(0)
+assert gc.isenabled() and os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+nc.publish("parent", b"after")
+nc.close()
+"""
+
+
+def test_finalizers_find_a_client_of_the_child() -> None:
+    """Never one that is half its parent's."""
+    with FakeServer() as server:
+        program = subprocess.Popen([sys.executable, "-c", COLLECTING, server.url])
+        try:
+            parent = parent_of(server)
+            peer = server.accept()
+            assert peer.greet().name == "app"
+            assert [peer.until(Pub).payload for _ in range(3)] == [b"x"] * 3
+            peer.expect_end()
+            ends(program, parent)
+        finally:
+            program.kill()
+            program.wait()
