@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from dissect.nats.declaration import LayerFrame, LayerState
@@ -19,6 +20,7 @@ class Talk:
         self.kind = kind
         self.rows: list[Record] = []
         self.number = 0
+        self._sent: Counter[str] = Counter()
 
     def pub(
         self,
@@ -111,6 +113,7 @@ class Talk:
         headers: Mapping[str, str],
     ) -> LayerFrame:
         self.number += 1
+        self._sent[sender] += 1
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
         named = {name.replace("_", "-"): [value] for name, value in headers.items()}
         return LayerFrame(
@@ -127,7 +130,7 @@ class Talk:
             headers=named or None,
             payload_bytes=len(body),
             total_bytes=1,
-            offset=0,
+            offset=self._sent[sender] - 1,
             content=body,
         )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
-from dissect.nats.application.path_hops import Hop
+from dissect.nats.application.path_hops import Hop, Side
 from dissect.nats.application.path_matching import ways
 
 
@@ -28,11 +28,12 @@ def matched(
     publications: Iterable[Hop],
     hops: Iterable[Hop],
     places: dict[tuple[str, int], Hop] | None = None,
+    torn: Container[Side] = (),
 ) -> dict[int, list[tuple[int, str]]]:
     """Time of each publication -> times of its hops, and what they were matched by."""
     return {
         way.publication.ts_ns: [(match.hop.ts_ns, match.matched_by) for match in way.hops]
-        for way in ways(publications, hops, places or {})
+        for way in ways(publications, hops, places or {}, torn)
     }
 
 
@@ -51,6 +52,19 @@ def test_equal_ones_of_a_publisher_keep_their_order() -> None:
     assert matched(ours, theirs) == {number: [(number + 3, "ordered")] for number in (1, 2, 3)}
     assert matched(ours, theirs[1:]) == {1: [], 2: [], 3: []}, "one went elsewhere"
     assert [way.copies for way in ways(ours, [], {})] == [3, 3, 3]
+
+
+def test_more_hops_on_one_line_leave_the_others_unproven_too() -> None:
+    assert matched([hop(1, "p")], [hop(2, "r"), hop(3, "s"), hop(4, "s")]) == {1: []}
+
+
+def test_where_bytes_are_missing_equal_numbers_prove_nothing() -> None:
+    ours, theirs = [hop(1, "p"), hop(2, "p")], [hop(4, "r"), hop(5, "r")]
+    whole = {1: [(4, "ordered")], 2: [(5, "ordered")]}
+    assert matched(ours, theirs, torn={("q", "responder"), ("r", "originator")}) == whole
+    for session in "pr":
+        assert matched(ours, theirs, torn={(session, "responder")}) == {1: [], 2: []}
+    assert matched(ours[:1], theirs[:1], torn={("p", "responder")}) == {1: [(4, "unique")]}
 
 
 def test_a_hop_before_its_publication_proves_that_another_is_missing() -> None:

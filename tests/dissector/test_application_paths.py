@@ -8,7 +8,7 @@ import pytest
 
 from dissect.nats.anomalies import Anomaly
 from dissect.nats.application import paths
-from dissect.nats.application.paths import PATHS, PathRecord, Paths, wants
+from dissect.nats.application.paths import PATHS, PathRecord, Paths, is_followed
 from dissect.nats.declaration import LayerFrame
 from dissect.nats.pipeline import records, released
 from dissect.nats.records import Record
@@ -81,11 +81,11 @@ def test_the_order_of_sessions_does_not_matter() -> None:
         assert all(isinstance(column.cell(row), str) for column in PATHS.text)
 
 
-def test_internal_traffic_is_not_wanted() -> None:
+def test_internal_traffic_is_not_followed() -> None:
     talk = Talk(Paths())
     for subject in ("$SYS.X", "$NRG.AE.x", "$JSC.CI.x", "$JS.API.INFO", "_R_.x.y"):
-        assert not wants(talk.pub(subject))
-    assert wants(talk.pub("$KV.b.k")) and wants(talk.pub("orders"))
+        assert not is_followed(talk.pub(subject))
+    assert is_followed(talk.pub("$KV.b.k")) and is_followed(talk.pub("orders"))
 
 
 def told(talk: Talk) -> list[Record]:
@@ -100,6 +100,19 @@ def test_an_ack_that_cannot_be_read_or_is_a_duplicate_names_no_place() -> None:
         talk.msg("_INBOX.1", body)
     talk.msg("a", b"x", "$JS.ACK.S.C.1.7.7.1.0")
     assert values(told(talk), "op", "matched_by") == 3 * [("PUB", None)]
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_equal_messages_after_a_loss_are_not_matched(lost: int) -> None:
+    talk = Talk(Paths())
+    for _ in range(3):
+        talk.pub("a", b"x")
+        frame = talk._frame("responder", "PING", "", b"", None, {})
+        frame.offset += lost
+        talk.say(frame)
+        talk.msg("a", b"x")
+    found = [row.matched_by for row in told(talk) if isinstance(row, PathRecord)]
+    assert found.count("ordered") == (0 if lost else 3) and found.count(None) == 3
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

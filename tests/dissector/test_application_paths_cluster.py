@@ -7,6 +7,7 @@ published like that. Whatever `paths` says of this capture must be true in the o
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from dissect.nats.application.paths import PathRecord
 from dissect.nats.options import Payload
 from dissect.nats.pipeline import records
 
+from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.meshes import lasting_ports
 from tests.support.requirements import missing
 from tests.support.servers import NatsServer, require_server
@@ -141,17 +143,19 @@ def overwritten(found: re.Match[bytes]) -> bytes:
     return b"id=X-%05d" % (number // 400) if number % 4 == 3 else found[0]
 
 
-def test_no_way_is_wrong(capture: Path) -> None:
+@pytest.mark.parametrize("lost", [0.0, 0.02])
+def test_no_way_is_wrong(capture: Path, tmp_path: Path, lost: float) -> None:
+    seen, equal = tmp_path / "seen.pcap", tmp_path / "equal.pcap"
+    seen.write_bytes(without(capture.read_bytes(), lost))
+    equal.write_bytes(NUMBER.sub(overwritten, seen.read_bytes()))
     truth: dict[tuple[str, int], bytes] = {}
     published: set[bytes] = set()
-    for frame in frames([str(capture)], options=Options(payload=Payload.TEXT)):
+    for frame in frames([str(seen)], options=Options(payload=Payload.TEXT)):
         said = NUMBER.match((frame.payload or "").encode())
         if said:
             truth[frame.session, frame.number] = said[0]
             if frame.op == "PUB":
                 published.add(said[0])
-    equal = capture.with_name("equal.pcap")
-    equal.write_bytes(NUMBER.sub(overwritten, capture.read_bytes()))
     matched: Counter[str | None] = Counter()
     for row in records([str(equal)], ["paths"]):
         assert isinstance(row, PathRecord)
@@ -161,7 +165,16 @@ def test_no_way_is_wrong(capture: Path) -> None:
             matched[row.matched_by] += 1
     kept = [each for each in truth.values() if each in published and int(each[5:]) % 2 == 0]
     print(f"{len(published)} messages in {len(truth)} frames; matched by {dict(matched)}")
-    assert matched[None] == len(published) > 0.99 * EACH * len(PUBLISHERS)
+    assert matched[None] == len(published)
     # Of messages that kept their numbers, every hop; of the others as many as order and time prove.
-    assert matched["unique"] >= len(kept) - len(set(kept)) > 0.99 * FRAMES * 5 / 11
-    assert matched["ordered"] > 0.8 * FRAMES * 2.5 / 11
+    assert matched["unique"] >= len(kept) - len(set(kept))
+    if not lost:
+        assert len(published) > 0.99 * FRAMES / 11 and matched["ordered"] > 0.8 * FRAMES * 2.5 / 11
+
+
+def without(capture: bytes, share: float) -> bytes:
+    """The capture without some of its packets."""
+    dice = random.Random(7)
+    pcap = read_pcap(capture)
+    kept = [record for record in pcap.records if dice.random() >= share]
+    return pcap_bytes(pcap.with_records(kept))

@@ -19,6 +19,8 @@ _GATEWAY = "_GR_."
 _GATEWAY_LENGTH = 19
 _DIGEST = 16
 
+Side = tuple[str, str]
+
 
 class Hop(NamedTuple):
     """One frame that carries a message. `content` is equal for frames of equal messages; `reply` is None for
@@ -37,6 +39,11 @@ class Hop(NamedTuple):
     content: bytes
     place: tuple[str, int] | None
     attempt: int
+
+    @property
+    def side(self) -> Side:
+        """The connection and its end that sent the frame."""
+        return self.session, self.sender
 
     @property
     def line(self) -> tuple[str, str, str]:

@@ -5,15 +5,18 @@ one owns every hop with its content. Of several equal ones by one publisher, the
 (connection, direction, subscription) is of the first one, and so on, since messages of one publisher keep
 their order there; this holds where a line has as many hops as there are publications. Equal ones by several
 publishers are told apart by time only where each hop comes before the next publication.
+Where bytes are missing, on a line or from a publisher of equal messages, equal numbers prove nothing: both a
+publication and a hop may be lost. And where any line has more hops than there are publications, some of these
+are not in the capture, so that none of the hops is certain.
 A delivery of JetStream says stream and sequence, as the PubAck of its publication does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
-from .path_hops import Hop
+from .path_hops import Hop, Side
 
 Key = tuple[str, str | None, bytes]
 
@@ -34,10 +37,13 @@ class Way(NamedTuple):
 
 
 def ways(
-    publications: Iterable[Hop], hops: Iterable[Hop], places: dict[tuple[str, int], Hop]
+    publications: Iterable[Hop],
+    hops: Iterable[Hop],
+    places: dict[tuple[str, int], Hop],
+    torn: Container[Side] = (),
 ) -> Iterator[Way]:
     """The way of each publication. All are in order of time; `places` are the publications whose PubAck says
-    where they are stored."""
+    where they are stored, `torn` the sides of connections that lack bytes."""
     by_key: dict[Key, list[Way]] = {}
     by_content: dict[tuple[str, bytes], list[Way]] = {}
     found: dict[tuple[str, int], Way] = {}
@@ -58,7 +64,12 @@ def ways(
     for (key, is_stored), by_line in lines.items():
         # JetStream replaces the reply of a publication by one of its own.
         equal = by_content.get((key[0], key[2]), []) if is_stored else by_key.get(key, [])
+        if any(len(line) > len(equal) for line in by_line.values()):
+            continue
+        is_torn = len(equal) > 1 and any(way.publication.side in torn for way in equal)
         for line in by_line.values():
+            if is_torn or (len(equal) > 1 and line[0].side in torn):
+                continue
             for way, match in _matched(equal, line):
                 way.hops.append(match)
     for way in found.values():
@@ -70,8 +81,7 @@ def ways(
 def _matched(equal: list[Way], line: list[Hop]) -> Iterator[tuple[Way, Match]]:
     """The hops of one line, each with the publication that it surely is."""
     if len(equal) == 1:
-        # More hops than publications: some of these were published before the capture began.
-        if len(line) == 1 and not _is_of_several_accounts(line):
+        if not _is_of_several_accounts(line):
             yield equal[0], Match(line[0], "unique")
         return
     if len(equal) != len(line) or _is_of_several_accounts(line):

@@ -21,7 +21,7 @@ from ..number_formats import duration_text, moment_text
 from ..records import FrameRecord, Record
 from .json_bodies import number, read_object, text
 from .messages import LINKS, MESSAGES
-from .path_hops import Hop, hop_of
+from .path_hops import Hop, Side, hop_of
 from .path_matching import Match, Way, ways
 
 _GREETINGS = frozenset({"INFO", "CONNECT"})
@@ -64,10 +64,13 @@ class PathRecord(Record):
 
 
 def wants(frame: FrameRecord) -> bool:
-    """Whether the frame carries a message of somebody's, or says who is at the end of a connection."""
-    if frame.op in MESSAGES:
-        return not (frame.subject or "").startswith(_INTERNAL)
-    return frame.op in _GREETINGS and frame.json is not None
+    """Every frame: those that carry no message show that none is missing in between."""
+    return True
+
+
+def is_followed(frame: FrameRecord) -> bool:
+    """Whether the frame carries a message of somebody's."""
+    return frame.op in MESSAGES and not (frame.subject or "").startswith(_INTERNAL)
 
 
 class Paths:
@@ -80,11 +83,16 @@ class Paths:
         self._acks: dict[tuple[str, str], list[tuple[int, tuple[str, int]]]] = {}
         self._ends: dict[str, dict[str, tuple[int, str]]] = {}  # session -> sender -> server's id
         self._names: dict[str, str] = {}  # id of a server -> its name
+        self._next: dict[Side, int] = {}  # where the next frame begins, if no byte is missing
+        self._torn: set[Side] = set()
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
         """Takes a frame; rows come at the end."""
-        if frame.op in _GREETINGS:
+        self._check_place(frame)
+        if frame.op in _GREETINGS and frame.json is not None:
             self._meet(frame)
+        elif not is_followed(frame):
+            return ()
         elif len(self._publications) + len(self._hops) < _FRAMES:
             if frame.op in ("PUB", "HPUB"):
                 self._publications.append(hop_of(frame))
@@ -100,8 +108,20 @@ class Paths:
         """The rows of all publications."""
         self._publications.sort()
         self._hops.sort(key=lambda hop: hop[:3])
-        for way in ways(self._publications, self._hops, self._places()):
+        for way in ways(self._publications, self._hops, self._places(), self._torn):
             yield from self._rows(way)
+
+    def _check_place(self, frame: LayerFrame) -> None:
+        """Notes whether bytes are missing before the frame."""
+        side = frame.session, frame.sender
+        if self._next.get(side, frame.offset) != frame.offset:
+            if len(self._torn) < _CONNECTIONS:
+                self._torn.add(side)
+            else:
+                self._is_full = True
+        if side not in self._next and len(self._next) >= _CONNECTIONS:
+            del self._next[next(iter(self._next))]
+        self._next[side] = frame.offset + frame.total_bytes
 
     def _meet(self, frame: LayerFrame) -> None:
         """A server, or on links both, say who they are; what was said first on a connection counts."""
@@ -136,7 +156,12 @@ class Paths:
                 asked.setdefault((one.session, one.reply), []).append(one)
         for line, acks in self._acks.items():
             waiting = asked.get(line, [])
-            if len(waiting) == len(acks):  # a reply subject that is used again has as many acks
+            is_torn = len(acks) > 1 and not self._torn.isdisjoint(
+                (line[0], sender) for sender in _OTHER
+            )
+            if (
+                len(waiting) == len(acks) and not is_torn
+            ):  # a reply subject that is used again has as many acks
                 for one, (_, place) in zip(waiting, sorted(acks)):
                     found[place] = one
                     claims[place] += 1
