@@ -22,6 +22,7 @@ from tests.support.terminals import terminal
 CORE = CAPTURES / "core-2.15.1.pcap"
 TOP = ("-m", "dissect.nats", "top", "--interval", "0.1")
 LEFT = b"\x1b[?1049l"  # the alternate screen
+pytestmark = pytest.mark.timeout(240)  # each wait for the terminal has its own limit
 
 
 def run(*args: str, data: bytes | None = None) -> Result:

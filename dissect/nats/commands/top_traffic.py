@@ -184,7 +184,7 @@ class Traffic:
     def part(self, connection: Connection) -> None:
         """No more rows come: the connection stays in its table as one that is over."""
         self._update(connection)
-        del self._met[connection.flow.id]
+        self._met.pop(connection.flow.id, None)
 
     def _update(self, connection: Connection) -> None:
         """Takes from a connection what its rows do not say."""
