@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .errors import OptionError
 
-__all__ = ["check_call", "check_count", "check_data", "check_seconds", "check_text"]
+__all__ = ["check_call", "check_count", "check_data", "check_kind", "check_seconds", "check_text"]
 
 _COROUTINE = 0x80 | 0x200  # inspect.CO_COROUTINE, CO_ASYNC_GENERATOR
 
@@ -38,6 +38,13 @@ def check_count(**given: object) -> None:
     for what, value in given.items():
         if not isinstance(value, int) or isinstance(value, bool):
             raise TypeError(f"{what} must be int, not {_kind(value)}")
+
+
+def check_kind(kind: type, **given: object) -> None:
+    """Checks configurations."""
+    for what, value in given.items():
+        if not isinstance(value, kind):
+            raise TypeError(f"{what} must be {kind.__name__}, not {_kind(value)}")
 
 
 def check_call(**given: object) -> None:

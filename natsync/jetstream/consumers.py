@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+from .._checks import check_kind
 from .api import API, TIMEOUT, Timeout, check_kept
 from .configs import ConsumerConfig
 from .infos import ConsumerInfo, PauseInfo
@@ -38,6 +39,7 @@ def create_consumer(
     timeout: Timeout = TIMEOUT,
 ) -> ConsumerInfo:
     """The consumer that `config` asks for. Servers before 2.10 take every action for ""."""
+    check_kind(ConsumerConfig, config=config)
     api.check_supported(config)
     call = f"CONSUMER.CREATE.{check_stream_name(stream)}"
     name = config.name or config.durable_name

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
+from .._checks import check_kind
 from ..core import Core
 from ..message import Data, HeadersLike
 from ..options import REQUEST_TIMEOUT
@@ -288,6 +289,7 @@ class JetStream:
         return store_names(self)
 
     def _configure(self, verb: str, config: StreamConfig) -> Stream:
+        check_kind(StreamConfig, config=config)
         self._api.check_supported(config)
         call = f"STREAM.{verb}.{check_stream_name(config.name)}"
         response = self._api.request(call, config.to_json())

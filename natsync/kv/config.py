@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
-from .._checks import check_count, check_seconds
+from .._checks import check_count, check_kind, check_seconds
 from ..errors import OptionError
 from ..jetstream.configs import (
     Placement,
@@ -67,6 +67,7 @@ class KeyValueConfig:
 
 def stream_config(config: KeyValueConfig) -> StreamConfig:
     """The stream of a bucket."""
+    check_kind(KeyValueConfig, config=config)
     window = min(config.ttl, _DUPLICATE_WINDOW) if config.ttl else _DUPLICATE_WINDOW
     made = StreamConfig(
         stream_name(config.bucket),

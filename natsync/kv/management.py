@@ -33,8 +33,9 @@ def open_bucket(js: JetStream, bucket: str) -> KeyValue:
 def create_bucket(js: JetStream, config: KeyValueConfig | str) -> KeyValue:
     """A new bucket, or the one that is there with the same configuration; else BucketExistsError."""
     config = _config(config)
+    wanted = stream_config(config)
     try:
-        return KeyValue(js, js.create_stream(stream_config(config)).cached_info)
+        return KeyValue(js, js.create_stream(wanted).cached_info)
     except StreamNameInUseError as error:
         raise BucketExistsError(config.bucket) from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-from .._checks import check_count, check_seconds
+from .._checks import check_count, check_kind, check_seconds
 from ..errors import OptionError
 from ..jetstream.configs import Placement, StorageType, StreamConfig
 from .naming import STREAM_PREFIX, check_store_name, stream_name
@@ -38,6 +38,7 @@ class ObjectStoreConfig:
 
 def stream_config(config: ObjectStoreConfig) -> StreamConfig:
     """The stream of an object store."""
+    check_kind(ObjectStoreConfig, config=config)
     return StreamConfig(
         stream_name(config.store),
         description=config.description,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -99,3 +101,19 @@ def test_a_bad_domain_or_prefix_is_refused(
 ) -> None:
     with pytest.raises(natsync.OptionError, match=r"option (domain|prefix)"):
         js_client.jetstream(**arguments)  # type: ignore[arg-type]  # names of two options
+
+
+def test_what_is_no_configuration(js: JetStream, stream_name: str) -> None:
+    stream = js.create_stream(StreamConfig(stream_name))
+    calls: list[tuple[Callable[[Any], object], object]] = [
+        (js.create_stream, "name"),
+        (js.update_stream, None),
+        (stream.create_consumer, "name"),
+        (js.create_key_value, None),
+        (js.update_key_value, "name"),
+        (js.create_object_store, 5),
+        (js.update_object_store, "name"),
+    ]
+    for call, config in calls:
+        with pytest.raises(TypeError, match=r"^config must be \w+Config, not \w+$"):
+            call(config)
