@@ -15,6 +15,7 @@
     Connection.lock       closing; the making of the reply mux; the state of the outbound buffer (a
                           publish takes no lock), of pending queues, of the wake-up pair and the gate,
                           and of the dispatcher
+    Inherited's lock      making a forked child's own connection; other threads of the child wait for it
     ====================  ==========================================================================
 
 Each client has one lock, an RLock: a signal handler or finalizer may interrupt any code that holds it, and
@@ -22,7 +23,7 @@ call natsync on the same thread. The guarded code allows for that: no step relie
 call. A call that waits first checks whether its own thread holds the lock, drives, or is the I/O thread, and
 raises ReentrantCallError then (`Loop.prepare_to_block`).
 
-The lock is never held while user code runs or while anything waits, and no error leaves a block that
+Connection.lock is never held while user code runs or while anything waits, and no error leaves a block that
 holds it: Python 3.10 may let an interrupt in between the error and the release, which is lost then. The
 table and `status` are read and written without it: single dictionary operations and assignments, which are
 atomic.

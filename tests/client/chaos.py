@@ -38,6 +38,7 @@ from tests.support.fake_server import Background
 from tests.support.memory import Memory
 from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer
+from tests.support.waiting import eventually
 
 EPISODE = 5.0
 TIMEOUT = 1.0
@@ -85,6 +86,7 @@ class Chaos:
         self._told = 0  # unconfirmed messages that are in the accounts
         self._armed = self._is_child = False
         self._depth = 0
+        self._asides: dict[object, str] = {}  # calls of finalizers and signal handlers under way
         self._working, self._resting = threading.Event(), threading.Event()
         self._arrived = witness.subscribe("count", pending_msgs_limit=-1, pending_bytes_limit=-1)
         self._reported = witness.subscribe("child")
@@ -133,6 +135,7 @@ class Chaos:
         for thread in threads:
             thread.result(PATIENCE)
         harm.heal()
+        eventually(lambda: not self._asides)
         gc.collect()
         self._reap()
         if self.failure:
@@ -174,7 +177,12 @@ class Chaos:
         """A call in the middle of another one: it works, or says at once why it does not."""
         if self._is_child:
             return
+        calls = self._asides
+        token = object()
+        calls[token] = what
         try:
+            if not self._working.is_set():  # the accounts are being balanced
+                return
             call()
             self.count[f"calls of a {what}"] += 1
         except errors.ReentrantCallError:
@@ -183,6 +191,8 @@ class Chaos:
             self.count[f"calls of a {what} that raised"] += 1
         except BaseException as error:
             self._fail(error)
+        finally:
+            calls.pop(token, None)
 
     def _fail(self, error: BaseException) -> None:
         if not self.failure:
