@@ -110,7 +110,7 @@ def _wire(text: str) -> bytes:
 def _loaded(text: bytes, errors: str = "replace") -> dict[str, object]:
     """The object that the JSON in `text` says, read as the codec reads it. Raises ValueError or
     RecursionError where it cannot be read."""
-    value: object = json.loads(text.decode("utf-8", errors), parse_constant=_no_constant)
+    value: object = _JSON.decode(text.decode("utf-8", errors))
     if not isinstance(value, dict):
         raise ValueError("no object")
     return value
@@ -118,6 +118,9 @@ def _loaded(text: bytes, errors: str = "replace") -> dict[str, object]:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_constant)  # made once: `json.loads` makes one each time
 
 
 def _masked(value: object, secrets: Secrets, is_url: bool = False) -> object:

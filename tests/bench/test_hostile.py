@@ -85,8 +85,41 @@ def no_frames() -> Iterator[Record]:
     )
 
 
+def many_connects() -> Iterator[Record]:
+    """A connection that logs in over and over, each time with another password."""
+    lines = (b'CONNECT {"user":"u%d","pass":"secret-%d"}\r\n' % (n, n) for n in range(20_000))
+    return iter(Talk().handshake().from_server(INFO).from_client(b"".join(lines)).records)
+
+
+def errors() -> Iterator[Record]:
+    """Errors that repeat one of many passwords."""
+    talk = Talk().handshake().from_server(INFO)
+    for number in range(2000):
+        talk.from_client(b'CONNECT {"user":"u%d","pass":"secret-%d"}\r\n' % (number, number))
+    said = b"-ERR 'Permissions Violation for Publish to \"secret-17\"'\r\n"
+    return iter(talk.from_server(said * 20_000).records)
+
+
+def refusals() -> Iterator[Record]:
+    """Errors each of which may be about any of the latest subscriptions, with long subjects."""
+    talk = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    for number in range(300):
+        talk.from_client(b"SUB %sx%d %d\r\n" % (b"a." * 1990, number, number))
+    return iter(talk.from_server(b"-ERR 'Invalid Subject'\r\n" * 40_000).records)
+
+
+def violations() -> Iterator[Record]:
+    """Subscriptions, and then an error about each."""
+    subs = b"".join(b"SUB a.%d %d\r\n" % (n, n) for n in range(20_000))
+    text = b"-ERR 'Permissions Violation for Subscription to \"a.%d\"'\r\n"
+    said = b"".join(text % number for number in range(20_000))
+    talk = Talk().handshake().from_server(INFO).from_client(CONNECT + subs)
+    return iter(talk.from_server(said).records)
+
+
 HOSTILE: list[Callable[[], Iterator[Record]]] = [
     *(floods, short_lives, bytes_apart, holes, backwards, strays, no_frames),
+    *(many_connects, errors, refusals, violations),
 ]
 
 

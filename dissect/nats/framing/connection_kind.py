@@ -29,6 +29,8 @@ from .kind_inference import Evidence, kind_of_news, sends_messages
 from .resync import Chain
 from .state import KIND, KindEvent, KindState, next_state
 
+_BY_SENDER = {role: tuple(item for item in ALL if item.sender is role) for role in Role}
+
 
 class ConnectionKind:
     """Sets the kind of both streams of a connection. Methods that learn something return whether
@@ -65,8 +67,8 @@ class ConnectionKind:
         confirmed = self.is_confirmed
         if self._midstream and not confirmed:
             return ALL
-        some = ALL if either else (c for c in ALL if c.sender is stream.context.sender)
-        return tuple(c for c in some if not confirmed or c.kind is self.kind)
+        some = ALL if either else _BY_SENDER[stream.context.sender]
+        return tuple(c for c in some if c.kind is self.kind) if confirmed else some
 
     def add_proof(self, stream: FrameStream, chain: Chain) -> bool:
         """Adds frames that were proven where the stream was joined late, or after a gap."""

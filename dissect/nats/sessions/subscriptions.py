@@ -60,6 +60,63 @@ class Subscription:
         return self._is_valid
 
 
+class _Recent:
+    """The latest subscriptions of an endpoint: an -ERR may refuse one of them. No -ERR searches all of them
+    again, for there may be one every 24 bytes."""
+
+    __slots__ = ("_subs", "_by_name", "_passed")
+
+    def __init__(self) -> None:
+        self._subs: list[Subscription] = []
+        self._by_name: dict[tuple[bytes, bytes], list[Subscription]] = {}
+        self._passed = (
+            0  # how many of the first ones are valid or closed: `invalid` passes over them
+        )
+
+    def add(self, sub: Subscription) -> None:
+        """Adds the latest subscription; the oldest is forgotten if there are too many."""
+        if len(self._subs) == _RECENT:
+            oldest = self._subs.pop(0)
+            self._passed = max(0, self._passed - 1)
+            self._drop(oldest)
+        self._subs.append(sub)
+        self._by_name.setdefault((sub.subject, sub.queue), []).append(sub)
+
+    def named(self, subject: bytes, queue: bytes) -> Subscription | None:
+        """The first open one with this subject and queue."""
+        found = self._by_name.get((subject, queue), [])
+        while found and found[0].close:
+            del found[0]
+        return found[0] if found else None
+
+    def invalid(self) -> Subscription | None:
+        """The first open one whose subject is not valid."""
+        for sub in self._subs[self._passed :]:
+            if not sub.close and not sub.has_valid_subject:
+                return sub
+            self._passed += 1
+        return None
+
+    def silent(self) -> Subscription | None:
+        """The last open one without messages."""
+        live = (sub for sub in reversed(self._subs) if not sub.close and not sub.delivered)
+        return next(live, None)
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._subs.clear()
+        self._by_name.clear()
+        self._passed = 0
+
+    def _drop(self, sub: Subscription) -> None:
+        name = sub.subject, sub.queue
+        same = self._by_name.get(name)
+        if same and same[0] is sub:
+            del same[0]
+        if not same:
+            self._by_name.pop(name, None)
+
+
 Emit = Callable[[Subscription], None]
 OnForgotten = Callable[[int], None]
 
@@ -77,7 +134,7 @@ class Subscriptions:
         self._on_forgotten = on_forgotten
         # Lists, for empty deques are ten times as large; both stay short.
         self._ending: list[Subscription] = []
-        self._recent: list[Subscription] = []
+        self._recent = _Recent()
 
     def open(self, frame: Sub, ts_ns: int) -> bool:
         """Adds a SUB. Returns False if its sid is in use: the server keeps the first one (processSubEx)."""
@@ -87,14 +144,14 @@ class Subscriptions:
                 if known.opened_ns is None and known.max_msgs is None:
                     # Its first messages came before the SUB: packets of the two directions were reordered.
                     known.subject, known.queue, known.opened_ns = frame.subject, frame.queue, ts_ns
-                    self._remember(known)
+                    self._recent.add(known)
                     return True
                 if known.max_msgs is None:
                     return False
                 known.end("auto", ts_ns)  # its last messages were not captured
             self._release(known)
         sub = self._add(Subscription(frame.sid, frame.subject, frame.queue, opened_ns=ts_ns))
-        self._remember(sub)
+        self._recent.add(sub)
         return True
 
     def unsub(self, frame: Unsub, ts_ns: int) -> None:
@@ -145,13 +202,11 @@ class Subscriptions:
         if violation and violation.sid:
             found = self.by_sid.get(violation.sid)
         elif violation and violation.operation == "subscription":
-            named = violation.subject, violation.queue
-            found = self._first(lambda sub: (sub.subject, sub.queue) == named)
+            found = self._recent.named(violation.subject, violation.queue)
         elif lower == b"invalid subject":
-            found = self._first(lambda sub: not sub.has_valid_subject)
+            found = self._recent.invalid()
         elif lower == b"maximum subscriptions exceeded":
-            live = (sub for sub in reversed(self._recent) if not sub.close and not sub.delivered)
-            found = next(live, None)
+            found = self._recent.silent()
         if found and not found.close:
             self.ended(found, "refused", ts_ns)
 
@@ -168,15 +223,8 @@ class Subscriptions:
         self._budget.release(len(self.by_sid))
         self.by_sid.clear()
         self._ending.clear()
+        self._recent.clear()
         del self._emit, self._on_forgotten  # bound to the session: a reference cycle
-
-    def _first(self, fits: Callable[[Subscription], bool]) -> Subscription | None:
-        return next((sub for sub in self._recent if not sub.close and fits(sub)), None)
-
-    def _remember(self, sub: Subscription) -> None:
-        if len(self._recent) == _RECENT:
-            del self._recent[0]
-        self._recent.append(sub)
 
     def _add(self, sub: Subscription) -> Subscription:
         self.opened += 1
