@@ -51,7 +51,7 @@ class LayerFrame(FrameRecord):
     content: bytes = b""
 
 
-class LayerState(Protocol):
+class ApplicationState(Protocol):
     """An application layer at work on one session; it is pickled when the session moves elsewhere."""
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
@@ -62,7 +62,7 @@ class LayerState(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class ApplicationLayer:
     """An application protocol above NATS: it reads frames and makes rows of one or more tables.
 
     `wants` picks frames, each by itself. `start` makes the state that takes the frames of one session, in
@@ -73,7 +73,7 @@ class Layer:
     """
 
     wants: Callable[[FrameRecord], bool]
-    start: Callable[[], LayerState]
+    start: Callable[[], ApplicationState]
     across: bool = False
 
     def rows(self, frames: Iterable[LayerFrame]) -> Iterator[Record]:
@@ -116,7 +116,7 @@ class Table:
     text: tuple[TextColumn, ...] = ()
     window: int = 50_000
     at_end: bool = False
-    layer: Layer | None = None
+    layer: ApplicationLayer | None = None
     payloads: bool = False
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from operator import attrgetter
 from pkgutil import iter_modules
 
 from . import application
-from .declaration import ARROWS, Layer, Table, TextColumn, Unchanged
+from .declaration import ARROWS, ApplicationLayer, Table, TextColumn, Unchanged
 from .number_formats import duration_text, moment_text, size_text
 from .records import (
     AnomalyRecord,
@@ -318,13 +318,13 @@ def frames_for(table: str) -> str:
     return f"{_FRAMES_FOR}{table}"
 
 
-def layers_of(names: Collection[str]) -> tuple[Layer, ...]:
+def layers_of(names: Collection[str]) -> tuple[ApplicationLayer, ...]:
     """The application layers that make these tables, each once."""
     found = []
     for name in names:
         layer = TABLES[name.removeprefix(_FRAMES_FOR)].layer
         if layer and name not in TABLES:
-            layer = Layer(layer.wants, Unchanged)
+            layer = ApplicationLayer(layer.wants, Unchanged)
         if layer and layer not in found:
             found.append(layer)
     return tuple(found)

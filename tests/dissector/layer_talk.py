@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from dissect.nats.declaration import LayerFrame, LayerState
+from dissect.nats.declaration import ApplicationState, LayerFrame
 from dissect.nats.records import Record
 
 MS = 1_000_000
@@ -15,7 +15,7 @@ MS = 1_000_000
 class Talk:
     """Says frames to a layer; each is a millisecond after the one before. `rows` has what they completed."""
 
-    def __init__(self, state: LayerState, kind: str = "client") -> None:
+    def __init__(self, state: ApplicationState, kind: str = "client") -> None:
         self.state = state
         self.kind = kind
         self.rows: list[Record] = []

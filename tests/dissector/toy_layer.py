@@ -12,7 +12,7 @@ from hashlib import sha256
 from operator import attrgetter
 from typing import Annotated
 
-from ..declaration import Layer, LayerFrame, Table, TextColumn
+from ..declaration import ApplicationLayer, LayerFrame, Table, TextColumn
 from ..records import FrameRecord, Record
 
 
@@ -69,6 +69,6 @@ TOYS = Table(
         TextColumn("subject", 20, attrgetter("subject"), gives=True),
         TextColumn("before", 8, lambda row: str(row.before_bytes), right=True),
     ),
-    layer=Layer(wants, Toys),
+    layer=ApplicationLayer(wants, Toys),
     payloads=True,
 )

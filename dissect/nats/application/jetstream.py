@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..declaration import Layer, LayerFrame
+from ..declaration import ApplicationLayer, LayerFrame
 from ..records import Record
 from .api import Call, advisory
 from .consumers import Consumers
@@ -164,4 +164,4 @@ class JetStream:
         return question.close(None)
 
 
-JETSTREAM = Layer(is_message_or_interest, JetStream)
+JETSTREAM = ApplicationLayer(is_message_or_interest, JetStream)

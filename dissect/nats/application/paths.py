@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Annotated
 
 from ..anomalies import Anomaly
-from ..declaration import Layer, LayerFrame, Table, TextColumn
+from ..declaration import ApplicationLayer, LayerFrame, Table, TextColumn
 from ..number_formats import duration_text, moment_text
 from ..records import FrameRecord, Record
 from .json_bodies import number, read_object, text
@@ -239,6 +239,6 @@ PATHS = Table(
         TextColumn("by", 7, lambda row: row.matched_by or ""),
         TextColumn("equal", 5, lambda row: "" if row.copies == 1 else str(row.copies), right=True),
     ),
-    layer=Layer(wants, Paths, across=True),
+    layer=ApplicationLayer(wants, Paths, across=True),
     payloads=True,
 )

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from ..declaration import Layer, LayerFrame, Table, TextColumn
+from ..declaration import ApplicationLayer, LayerFrame, Table, TextColumn
 from ..number_formats import moment_text
 from ..records import FrameRecord, Record
 from .messages import LINKS
@@ -224,5 +224,5 @@ SERVERS = Table(
         TextColumn("links", 40, lambda row: ", ".join(row.links or ()), gives=True),
         TextColumn("offers", 21, lambda row: ", ".join(row.connect_urls or ()), gives=True, rank=5),
     ),
-    layer=Layer(wants, Servers, across=True),
+    layer=ApplicationLayer(wants, Servers, across=True),
 )

@@ -17,7 +17,7 @@ from typing import Annotated
 from natsync.protocol import matches
 
 from ..anomalies import Anomaly
-from ..declaration import Layer, LayerFrame, Table, TextColumn
+from ..declaration import ApplicationLayer, LayerFrame, Table, TextColumn
 from ..number_formats import duration_text, moment_text, size_text
 from ..records import Record
 from ..redact import masked_text
@@ -313,7 +313,7 @@ SERVICES = Table(
         _latency("max"),
         TextColumn("last error", 20, _error, gives=True, rank=2),
     ),
-    layer=Layer(is_message_or_interest, Services),
+    layer=ApplicationLayer(is_message_or_interest, Services),
     payloads=True,
     at_end=True,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import attrgetter
 
-from ..declaration import Layer, Table, TextColumn
+from ..declaration import ApplicationLayer, Table, TextColumn
 from ..number_formats import duration_text, moment_text, size_text
 from .messages import is_message
 from .streaming_records import StreamingRecord
@@ -61,6 +61,6 @@ STREAMING = Table(
             alarm=True,
         ),
     ),
-    layer=Layer(is_message, Streaming),
+    layer=ApplicationLayer(is_message, Streaming),
     payloads=True,
 )

@@ -24,10 +24,10 @@ from ..tables import TABLES
 from ..tcp.flow import End, Flow
 from ..tcp.window import gave_up_on
 from ..types import NEVER_NS, Direction
+from .application_rows import ApplicationRows, ApplicationStates
 from .connections import Connection, PacketEvents, SortKey
 from .event_order import EventOrder
 from .frame_rows import FrameRows, kind_name
-from .layer_rows import LayerRows, LayerStates
 
 # This many groups are processed together: code and data stay in the processor's caches, which saves a third
 # of the time. Groups with large frames are processed sooner.
@@ -77,7 +77,7 @@ class TableBuilder:
         self.budget = EntryQuota()
         self._tables = frozenset(tables)
         self._options = options
-        self._layers = LayerStates(self._tables)
+        self._layers = ApplicationStates(self._tables)
         self._records_of = _discarded if quiet else partial(_records_of, kinds=options.kinds)
 
     def restore(self, connection: Connection, tables: SessionTables) -> None:
@@ -169,7 +169,7 @@ class SessionTables:
         tables: Collection[str],
         options: Options,
         budget: EntryQuota,
-        layers: LayerStates,
+        layers: ApplicationStates,
     ) -> None:
         self._connection = connection
         self._tables = tables
@@ -179,7 +179,9 @@ class SessionTables:
         )
         self._order = EventOrder(connection)
         self._frames = FrameRows(connection, options) if "frames" in tables else None
-        self._layers = LayerRows(connection, options, layers) if wanted and layers.states else None
+        self._layers = (
+            ApplicationRows(connection, options, layers) if wanted and layers.states else None
+        )
         self._wants_anomalies = "anomalies" in tables
 
     def recharge(self) -> None:

@@ -18,7 +18,7 @@ from ..capture import CaptureReport
 from ..capture.files import size_and_mtime
 from ..capture.sources import time_range
 from ..capture.time_range import TimeRange
-from ..declaration import Layer
+from ..declaration import ApplicationLayer
 from ..errors import SparkError
 from ..partition.byte_ranges import captures
 from ..partition.partitions import Partition, index_captures, partitions_of
@@ -264,7 +264,7 @@ def _layer_job(job: Job, table: str) -> Job:
     return Job(job.runner, spec, job.partitions, job.bytes)
 
 
-def _frames(job: Job, layer: Layer) -> DataFrame:
+def _frames(job: Job, layer: ApplicationLayer) -> DataFrame:
     """The frames that a layer wants, in the order in which it reads them."""
     spec = job.spec
     found = job.decoded(

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ..declaration import Layer, LayerFrame
+from ..declaration import ApplicationLayer, LayerFrame
 from ..engine.connections import SortKey
 from ..engine.session_tables import Rows
 from ..output.arrow import pyarrow
@@ -33,7 +33,7 @@ FRAMES = "session string, number long, ts_ns long, frame binary"
 _PICKLED = 512  # frames in a batch: each may have a payload
 
 
-def layer_of(table: str) -> Layer | None:
+def layer_of(table: str) -> ApplicationLayer | None:
     """The application layer that makes a table, if any."""
     return TABLES[table].layer
 
@@ -57,7 +57,7 @@ def wanted_frames(spec: JobSpec, contexts: Sequence[ChunkContext]) -> Function:
     return run
 
 
-def in_order(frames: DataFrame, layer: Layer) -> DataFrame:
+def in_order(frames: DataFrame, layer: ApplicationLayer) -> DataFrame:
     """The frames of each session in one partition, in order; for a layer across sessions, all frames."""
     if layer.across:
         return frames.repartition(1).sortWithinPartitions("ts_ns", "session", "number")

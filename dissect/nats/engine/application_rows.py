@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from natsync.protocol import Kind
 
-from ..declaration import Layer, LayerFrame, LayerState
+from ..declaration import ApplicationLayer, ApplicationState, LayerFrame
 from ..framing.events import Batch, Event, Note
 from ..options import Options, Payload
 from ..records import FrameRecord, Record
@@ -19,12 +19,12 @@ from .connections import Connection
 from .frame_rows import FrameRows
 
 
-class LayerStates:
+class ApplicationStates:
     """The application layers that the requested tables need. `states` maps each layer to its state if it
     works across sessions, and to None if it has one state per session."""
 
     def __init__(self, tables: Collection[str]) -> None:
-        self.states: dict[Layer, LayerState | None] = {
+        self.states: dict[ApplicationLayer, ApplicationState | None] = {
             layer: layer.start() if layer.across else None for layer in layers_of(tables)
         }
         self._rows = frozenset(TABLES[name].row for name in tables if name in TABLES)
@@ -42,16 +42,16 @@ class LayerStates:
         return found
 
 
-class LayerRows:
+class ApplicationRows:
     """Runs the layers on one session."""
 
-    def __init__(self, connection: Connection, options: Options, layers: LayerStates) -> None:
+    def __init__(self, connection: Connection, options: Options, layers: ApplicationStates) -> None:
         bare = replace(options, payload=Payload.NONE)
         self._frames = FrameRows(connection, bare, LayerFrame)
         self._layers = layers
-        self._own: list[LayerState] = []
+        self._own: list[ApplicationState] = []
         # Layers that want the same frames share the question.
-        self._running: dict[Callable[[FrameRecord], bool], list[LayerState]] = {}
+        self._running: dict[Callable[[FrameRecord], bool], list[ApplicationState]] = {}
         for layer, shared in layers.states.items():
             state = shared or layer.start()
             self._running.setdefault(layer.wants, []).append(state)

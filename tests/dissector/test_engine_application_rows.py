@@ -10,7 +10,7 @@ import pytest
 from dissect.nats import FrameRecord, Options, Payload, frames, records
 from dissect.nats.application.servers import ServerRecord
 from dissect.nats.declaration import LayerFrame
-from dissect.nats.engine.layer_rows import LayerStates
+from dissect.nats.engine.application_rows import ApplicationStates
 from dissect.nats.pipeline import released
 from dissect.nats.records import Record
 from dissect.nats.tables import frames_for
@@ -42,5 +42,5 @@ def test_frames_are_the_same_beside_a_layer(payload: Payload) -> None:
 
 def test_rows_of_tables_that_nobody_wants_are_left_out() -> None:
     server = ServerRecord(first_ns=1, last_ns=2)
-    assert LayerStates(["servers"]).chosen([server]) == [server]
-    assert LayerStates(["frames"]).chosen([server]) == []
+    assert ApplicationStates(["servers"]).chosen([server]) == [server]
+    assert ApplicationStates(["frames"]).chosen([server]) == []
