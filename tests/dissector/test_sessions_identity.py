@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dissect.nats.engine.session_row import add_peers
 from dissect.nats.records import SessionRecord
 from dissect.nats.sessions.identity import Identity, UserToken, auth_of, read_token
 from dissect.nats.types import Direction
@@ -52,7 +53,7 @@ def test_a_client_and_its_server() -> None:
     identity.learn_connect(ConnectOptions(name="c", lang="go", version="1.2", user="bob"))
     identity.learn_info(RESPONDER, ServerInfo(server_id="NS", remote_account="SHOP"))
     record = blank()
-    identity.fill(record, Kind.CLIENT)
+    add_peers(record, identity, Kind.CLIENT)
     assert (record.client_name, record.client_lang, record.client_version) == ("c", "go", "1.2")
     assert (record.server_id, record.server_name, record.account) == ("NS", "s", "SHOP")
     assert (record.user, record.auth, record.remote_name) == ("bob", "user_password", None)
@@ -65,7 +66,7 @@ def test_news_about_other_servers_are_not_about_the_sender() -> None:
     identity.learn_info(RESPONDER, ServerInfo(server_id="NX", server_name="x"))
     identity.learn_connect(ConnectOptions(name="NT", cluster="C"))
     record = blank()
-    identity.fill(record, Kind.ROUTE)
+    add_peers(record, identity, Kind.ROUTE)
     assert (record.server_name, record.remote_name, record.cluster) == ("s", "t", "C")
     assert record.remote_cluster == "C"
     assert record.client_name is None
@@ -75,7 +76,7 @@ def test_a_leafnode_is_named_by_its_connect() -> None:
     identity = Identity()
     identity.learn_connect(ConnectOptions(name="spoke", server_id="NT", version="2.15.1"))
     record = blank()
-    identity.fill(record, Kind.LEAFNODE)
+    add_peers(record, identity, Kind.LEAFNODE)
     assert (record.remote_name, record.client_version) == ("spoke", "2.15.1")
 
 
@@ -85,7 +86,7 @@ def test_gossip_before_anything_else_names_nobody() -> None:
     identity.learn_info(RESPONDER, ServerInfo(server_id="GWNX", gateway="west", gateway_cmd=1))
     identity.learn_info(ORIGINATOR, ServerInfo(server_id="", gateway="east", gateway_cmd=2))
     record = blank()
-    identity.fill(record, Kind.ROUTE)
+    add_peers(record, identity, Kind.ROUTE)
     assert (record.server_id, record.cluster, record.remote_cluster) == (None, None, None)
 
 
@@ -94,7 +95,7 @@ def test_gateways_are_named_by_their_clusters() -> None:
     identity.learn_info(RESPONDER, ServerInfo(server_id="NS", gateway="east", cluster="e"))
     identity.learn_connect(ConnectOptions(name="NT", cluster="", gateway="west"))
     record = blank()
-    identity.fill(record, Kind.GATEWAY)
+    add_peers(record, identity, Kind.GATEWAY)
     assert (record.cluster, record.remote_cluster) == ("east", "west")
 
 
@@ -108,7 +109,7 @@ def test_later_news_of_the_server_itself() -> None:
     identity.learn_info(RESPONDER, ServerInfo(server_id="NS", connect_urls=urls, ldm=True), 3)
     identity.learn_info(RESPONDER, ServerInfo(server_id="NS", cluster="y", ldm=True), 4)
     record = blank()
-    identity.fill(record, Kind.CLIENT)
+    add_peers(record, identity, Kind.CLIENT)
     assert (record.cluster, record.lame_duck_ns) == ("y", 3)
     assert record.connect_urls == ["a:1", "b:2"]
 
@@ -125,7 +126,7 @@ def test_a_jwt_says_who_it_is_for() -> None:
     identity = Identity()
     identity.learn_connect(ConnectOptions(lang="go", jwt=token(claims), sig="hush"))
     record = blank()
-    identity.fill(record, Kind.CLIENT)
+    add_peers(record, identity, Kind.CLIENT)
     assert (record.auth, record.user, record.user_name) == ("jwt", "UABC", "bob")
     assert record.account == "ASIGN"
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from time import process_time
 
 from dissect.nats.anomalies import Anomaly
+from dissect.nats.engine.session_row import add_session
 from dissect.nats.framing.events import Batch, Note
 from dissect.nats.records import RequestRecord, SessionRecord, SubscriptionRecord
 from dissect.nats.sessions import EntryQuota, Session
@@ -54,7 +55,7 @@ def told(
     record = blank()
     record.end = end
     record.ended_by = "originator"
-    session.fill(record, kind)
+    add_session(record, session, kind)
     return record
 
 
@@ -100,7 +101,7 @@ def test_pings_do_not_pair_across_a_hole() -> None:
     tell(session, (RESPONDER, Pong()))
     session.finish(None, True)
     record = blank()
-    session.fill(record, Kind.CLIENT)
+    add_session(record, session, Kind.CLIENT)
     assert (record.rtt_ns, record.anomalies) == (None, {"lost": 1})
 
 
@@ -135,7 +136,7 @@ def test_names_do_not_show_passwords() -> None:
         session = Session(redact=redact)
         tell(session, (ORIGINATOR, connect))
         record = blank()
-        session.fill(record, Kind.CLIENT)
+        add_session(record, session, Kind.CLIENT)
         assert (record.client_name, record.user, record.client_lang) == (name, user, "go")
 
 

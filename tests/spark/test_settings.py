@@ -50,7 +50,7 @@ def test_paths_are_as_workers_need_them(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "options, said",
     [
-        ({}, "nats-capture was given nothing to read"),
+        ({}, "nats-capture has nothing to read"),
         (
             {"path": "a", "tabel": "x"},
             "nats-capture has no option tabel; options are table, columns",

@@ -129,7 +129,7 @@ class Section:
                 self._add_secrets(start, end)
 
     def put(self, interface: Interface, places: list[tuple[int, int, int, int]]) -> None:
-        """Packets of one interface, as `Packets` has them; the report hears of them as well."""
+        """Packets of one interface, as `Packets` has them; the report counts them."""
         latest_ns = max(places)[0]
         if latest_ns > _LAST_TIME or min(places)[0] < _FIRST_TIME:
             places = [

@@ -110,7 +110,7 @@ def pieces_of(
     opened: AbstractContextManager[Pieces], report: FileReport
 ) -> Generator[bytes, None, None]:
     """What a file has, as it comes: `read1` gives what is there, up to a block. The file is closed
-    at its end, or with this iterator. `report` hears how far it is."""
+    at its end, or with this iterator. `report` gets the position."""
     with opened as file:
         while piece := file.read1(BLOCK):
             report.position += len(piece)

@@ -47,7 +47,7 @@ class InterfaceReport:
 
     The drops are packets that this file should have and the capture program knew it missed: as its
     last statistics say in `interface_drops` (by the network card) and `system_drops` (by the kernel),
-    and as the packets themselves say in `packet_drops`. None: not said.
+    and as the packets themselves say in `packet_drops`. None: unknown.
     """
 
     linktype: int
@@ -107,11 +107,11 @@ class FileReport:
     @property
     def damage(self) -> str | None:
         """One sentence that says what is wrong with the file; None if nothing is."""
-        said = [self.broken] if self.broken else []
+        faults = [self.broken] if self.broken else []
         if self.skipped:
             reasons = ", ".join(f"{reason} ({n})" for reason, n in sorted(self.skipped.items()))
-            said.append(f"unusable records were left out: {reasons}")
-        return "; ".join(said) or None
+            faults.append(f"unusable records were left out: {reasons}")
+        return "; ".join(faults) or None
 
     def saw(self, first_ns: int, latest_ns: int) -> None:
         """Note packets between whose times all of them are; `first_ns` is the first one's."""

@@ -233,8 +233,8 @@ def unpacked(
     max_expanded: int | None = None,
     file: AbstractContextManager[Pieces] | None = None,
 ) -> Iterator[Blocks]:
-    """The contents of a capture from their start on, unpacked if they are compressed. `report` hears what the
-    format is. With `file`, the bytes come from there, and `path` only names them."""
+    """The contents of a capture from their start on, unpacked if they are compressed. `report` gets the
+    name of the format. With `file`, the bytes come from there, and `path` only names them."""
     with closing(pieces_of(file or _opened(path), report)) as pieces:
         blocks = Blocks(pieces)
         blocks.fill(pcap.HEADER)

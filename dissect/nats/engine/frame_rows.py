@@ -146,9 +146,9 @@ def _mark(rows: Iterable[FrameRecord], notes: Iterable[Note]) -> None:
     for note in notes:
         row = places.get((note.direction.value, note.offset))
         if row and note.length:
-            said = row.anomalies or []
-            if note.anomaly.value not in said:
-                row.anomalies = [*said, note.anomaly.value]
+            known = row.anomalies or []
+            if note.anomaly.value not in known:
+                row.anomalies = [*known, note.anomaly.value]
 
 
 def kind_name(kind: Kind | None) -> str:

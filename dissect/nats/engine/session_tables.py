@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -15,26 +15,22 @@ from ..records import (
     AnomalyRecord,
     FlowRecord,
     Record,
-    SessionRecord,
     SubscriptionRecord,
-    Value,
 )
 from ..sessions import EntryQuota, Session, SessionDelta
 from ..tables import TABLES
-from ..tcp.flow import End, Flow
-from ..tcp.window import gave_up_on
 from ..types import NEVER_NS, Direction
 from .application_rows import ApplicationRows, ApplicationStates
 from .connections import Connection, PacketEvents, SortKey
 from .event_order import EventOrder
-from .frame_rows import FrameRows, kind_name
+from .frame_rows import FrameRows
+from .session_row import add_facts, session_row
 
 # This many groups are processed together: code and data stay in the processor's caches, which saves a third
 # of the time. Groups with large frames are processed sooner.
 _GROUP_EVENTS = 256
 _TOGETHER_BYTES = 1 << 20
 
-_RESPONDER = Direction.RESPONDER
 _AT_THE_END = frozenset(name for name, table in TABLES.items() if table.at_end)
 
 
@@ -290,55 +286,6 @@ class SessionTables:
 _Part = tuple[SessionTables, list[Event], Kind | None, str, bool]
 
 
-def session_row(connection: Connection, session: Session) -> SessionRecord:
-    """The row of a session, complete up to now."""
-    flow, framing = connection.flow, connection.framing
-    session.finish(flow.last_ns if flow.end in (End.FIN, End.RST) else None, framing.handshake)
-    counts = [framing.byte_counts(direction) for direction in Direction]
-    record = SessionRecord(
-        session=flow.id,
-        capture=connection.capture,
-        kind=kind_name(framing.kind),
-        transport=framing.transport,
-        compression=framing.compression,
-        originator=flow.originator,
-        responder=flow.responder,
-        first_ns=flow.first_ns,
-        last_ns=flow.last_ns,
-        start="handshake" if framing.handshake else "midstream",
-        end=flow.end.value,
-        ended_by=flow.ended_by.value if flow.ended_by else None,
-        account=framing.account or None,
-        missing_bytes=sum(count.missing for count in counts),
-        skipped_bytes=sum(count.skipped for count in counts),
-        opaque_bytes=sum(count.opaque for count in counts) or None,
-        retransmitted_bytes=sum(side.stream.retransmitted_bytes for side in flow.sides),
-    )
-    _fill(record, framing.stack.facts)
-    session.fill(record, framing.kind)
-    record.slow_consumer = _slow_consumer(record, flow)
-    return record
-
-
-def _fill(record: Record, facts: Mapping[str, Value]) -> None:
-    """Sets the columns of a record that layers know."""
-    names = record.__slots__
-    for name in facts.keys() & set(names):
-        setattr(record, name, facts[name])
-
-
-def _slow_consumer(record: SessionRecord, flow: Flow) -> str | None:
-    """How it shows that a server took the other side for a slow consumer, if it did. nats-server closes the
-    connection when its deadline for writing is over, or too much waits, mostly without an -ERR: what it would
-    say cannot be sent (server/client.go, `flushOutbound`)."""
-    if any(text.lower().startswith("slow consumer") for text in record.errors or ()):
-        return "error"
-    slow = gave_up_on(flow)
-    if slow is None or record.end == "error" or (slow is _RESPONDER and record.kind == "client"):
-        return None
-    return "stalled"
-
-
 def _anomaly_row(connection: Connection, note: Note) -> AnomalyRecord:
     return AnomalyRecord(
         session=connection.flow.id,
@@ -383,5 +330,5 @@ def _flow_row(connection: Connection) -> FlowRecord:
         missing_responder=responder.stream.missing_bytes,
         protocol=connection.framing.protocol,
     )
-    _fill(record, connection.framing.stack.facts)
+    add_facts(record, connection.framing.stack.facts)
     return record

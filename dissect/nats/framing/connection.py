@@ -34,7 +34,7 @@ _STARTING = StreamState.STARTING
 class ConnectionFraming:
     """Takes the items of both directions with `feed`, then `finish`.
 
-    `midstream`: who opened the connection is not known for sure. `hint` is the kind, if the user has said it.
+    `midstream`: who opened the connection is not known for sure. `hint` is the kind that the user has set.
     """
 
     def __init__(

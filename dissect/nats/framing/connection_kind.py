@@ -42,14 +42,10 @@ class ConnectionKind:
         self.saw_connect = False
         self.changes = 0  # how often the way to read lines was set
         self._state = KindState.UNKNOWN
-        self.is_confirmed = (
-            False  # INFO, CONNECT or the user has said the kind; asked for every packet
-        )
+        self.is_confirmed = False  # by INFO, CONNECT or the user; read for every packet
         self._midstream = midstream
         self._hinted = hint is not None
-        self._lnocu: dict[Direction, bool] = (
-            {}
-        )  # what the servers of a route said in their own INFO
+        self._lnocu: dict[Direction, bool] = {}  # `lnocu` in the INFO of each server of a route
         self._streams = streams
         self._evidence = {stream: Evidence() for stream in streams}
         if hint:

@@ -42,7 +42,7 @@ def pyarrow() -> ModuleType:
 
 
 def schema(table: str, columns: Sequence[str] | None = None) -> pa.Schema:
-    """The Arrow schema of a table, or of some of its columns in the order given."""
+    """The Arrow schema of a table, or of some of its columns in their order."""
     arrow = pyarrow()
     return arrow.schema(
         [
@@ -60,7 +60,7 @@ def schema(table: str, columns: Sequence[str] | None = None) -> pa.Schema:
 def batch(
     table: str, records: Sequence[Record], columns: Sequence[str] | None = None
 ) -> pa.RecordBatch:
-    """Records of one table as a batch with all of its columns, or those given."""
+    """Records of one table as a batch with all of its columns, or some of them."""
     arrays = [
         _array(column.type, list(map(attrgetter(column.field), records)))
         for column in _chosen(table, columns)

@@ -77,10 +77,10 @@ def _sides(flow: Flow, summary: ChunkSummary) -> tuple[Side, Side] | None:
 
 def _is_quiet(flow: Flow) -> bool:
     """Whether neither side has begun to close the connection or has closed its receive window."""
-    said = (side.fin or side.reset is not None or side.stray is not None for side in flow.sides)
+    marks = (side.fin or side.reset is not None or side.stray is not None for side in flow.sides)
     watched = any(side.window_watched for side in flow.sides)
     ended = flow.over or flow.closed_ns is not None or flow.end is not End.OPEN
-    return not (ended or watched or any(said))
+    return not (ended or watched or any(marks))
 
 
 def _count(side: Side, peer: Side, direction: DirectionSummary) -> None:

@@ -7,9 +7,8 @@ import json
 from base64 import urlsafe_b64decode
 from dataclasses import dataclass, replace
 
-from natsync.protocol import ConnectOptions, Kind, ServerInfo
+from natsync.protocol import ConnectOptions, ServerInfo
 
-from ..records import SessionRecord
 from ..types import Direction
 
 _NAMES = ("server_name", "version", "cluster", "gateway")
@@ -18,70 +17,36 @@ _GOSSIP = "nats-route://"
 
 class Identity:
     """The peers of a session as their INFO and CONNECT describe them. A later INFO of a server updates
-    its first one."""
+    its first one. `infos` are by sender, `connect` is the last CONNECT, and `token` the claims of its JWT;
+    `account`, `urls` and `lame_duck_ns` (the time of the first such INFO) come from INFO."""
 
     def __init__(self) -> None:
-        self._infos: dict[Direction, ServerInfo] = {}
-        self._connect: ConnectOptions | None = None
-        self._token = UserToken()
-        self._account = ""
-        self._lame_duck_ns: int | None = None
-        self._urls: tuple[str, ...] = ()
+        self.infos: dict[Direction, ServerInfo] = {}
+        self.connect: ConnectOptions | None = None
+        self.token = UserToken()
+        self.account = ""
+        self.lame_duck_ns: int | None = None
+        self.urls: tuple[str, ...] = ()
 
     def learn_info(self, sender: Direction, info: ServerInfo, ts_ns: int = 0) -> None:
         """Adds an INFO. Gossip is ignored: it describes other servers of the cluster, not the sender."""
         if _is_gossip(info):
             return
-        known = self._infos.setdefault(sender, info)
+        known = self.infos.setdefault(sender, info)
         if info.server_id and known.server_id not in ("", info.server_id):
             return
-        self._account = info.remote_account or self._account
-        if info.ldm and self._lame_duck_ns is None:
-            self._lame_duck_ns = ts_ns
+        self.account = info.remote_account or self.account
+        if info.ldm and self.lame_duck_ns is None:
+            self.lame_duck_ns = ts_ns
         if info.server_id:
-            said = {name: getattr(info, name) or getattr(known, name) for name in _NAMES}
-            self._infos[sender] = replace(info, **said)
-            self._urls = info.connect_urls or self._urls
+            names = {name: getattr(info, name) or getattr(known, name) for name in _NAMES}
+            self.infos[sender] = replace(info, **names)
+            self.urls = info.connect_urls or self.urls
 
     def learn_connect(self, options: ConnectOptions) -> None:
         """Adds a CONNECT; a later one replaces the first, as on the server."""
-        self._connect = options
-        self._token = read_token(options.jwt)
-
-    def fill(self, record: SessionRecord, kind: Kind | None) -> None:
-        """Sets the columns about the peers."""
-        server = self._infos.get(Direction.RESPONDER)
-        if server:
-            record.server_name = server.server_name or None
-            record.server_id = server.server_id or None
-            record.server_version = server.version or None
-            record.cluster = server.gateway or server.cluster or None
-        record.account = self._account or record.account
-        record.lame_duck_ns = self._lame_duck_ns
-        record.connect_urls = list(self._urls) or None
-        remote = self._infos.get(Direction.ORIGINATOR)
-        if remote:
-            record.remote_name = remote.server_name or None
-            record.remote_cluster = remote.gateway or remote.cluster or None
-            record.client_version = remote.version or None
-        if self._connect:
-            self._fill_connect(record, self._connect, kind)
-
-    def _fill_connect(
-        self, record: SessionRecord, options: ConnectOptions, kind: Kind | None
-    ) -> None:
-        token = self._token
-        record.auth = auth_of(options)
-        record.user = options.user or options.nkey or token.subject or None
-        record.user_name = token.name or None
-        record.client_version = options.version or record.client_version
-        record.account = record.account or options.remote_account or token.account or None
-        if kind in (Kind.CLIENT, None):
-            record.client_name = options.name or None
-            record.client_lang = options.lang or None
-            return
-        record.remote_name = record.remote_name or options.name or None
-        record.remote_cluster = record.remote_cluster or options.gateway or options.cluster or None
+        self.connect = options
+        self.token = read_token(options.jwt)
 
 
 def _is_gossip(info: ServerInfo) -> bool:

@@ -23,7 +23,6 @@ from natsync.protocol import (
     HMsg,
     HPub,
     Info,
-    Kind,
     LMsg,
     LSub,
     LUnsub,
@@ -41,12 +40,11 @@ from natsync.protocol import (
     Sub,
     Unsub,
     check_subscribe,
-    closes,
 )
 
 from ..anomalies import Anomaly
 from ..framing.events import Batch, FramePosition, Note, place_of
-from ..records import Record, RequestRecord, SessionRecord, text_of
+from ..records import Record, RequestRecord, text_of
 from ..redact import Secrets
 from ..types import Direction
 from .advisories import ADVISORY, trouble
@@ -65,16 +63,9 @@ _ORIGINATOR = Direction.ORIGINATOR
 _OPERATIONS = (Connect, Pub, HPub, Sub, Unsub)  # what a verbose client gets a +OK for
 
 
-# Names that peers choose: any text, so perhaps a URL with a password.
-_PEER_NAMES = (
-    "client_name client_lang client_version server_name server_version cluster remote_name"
-    " remote_cluster account user user_name"
-).split()
-
-
 class Session:
-    """Call `add` for batches and `note` for anomalies, then `finish`; `fill` writes the columns of the
-    session's row.
+    """Call `add` for batches and `note` for anomalies, then `finish`; `engine.session_row` makes its row
+    from `originator`, `responder`, `requests`, `identity`, `errors` and `anomalies`.
 
     `rows` has completed rows of `tables` (subscriptions, requests), `notes` the anomalies that the session
     found itself; the caller takes them and empties the lists. With `redact`, texts do not repeat secrets.
@@ -90,28 +81,28 @@ class Session:
         self.rows: list[Record] = []
         self.notes: list[Note] = []
         self._session = session
-        self._redact = redact
+        self.redact = redact
         self._wants_subscriptions = "subscriptions" in tables
         budget = budget or EntryQuota()
-        self._originator = self._endpoint(Direction.ORIGINATOR, budget)
-        self._responder = self._endpoint(Direction.RESPONDER, budget)
-        self._originator.other, self._responder.other = self._responder, self._originator
+        self.originator = self._endpoint(Direction.ORIGINATOR, budget)
+        self.responder = self._endpoint(Direction.RESPONDER, budget)
+        self.originator.other, self.responder.other = self.responder, self.originator
         wanted = "requests" in tables
-        self._requests = Requests(budget, RequestRows(session, self._emit) if wanted else None)
-        self._identity = Identity()
+        self.requests = Requests(budget, RequestRows(session, self._emit) if wanted else None)
+        self.identity = Identity()
         self._oks = Acknowledgements()
         self._last: dict[type[Frame], FramePosition] = {}  # of what may be one too many
         self._max_payload = _NO_LIMIT
-        self._secrets = Secrets()
+        self.secrets = Secrets()
         self._errors: list[str] = []
-        self._anomalies: Counter[str] = Counter()
+        self.anomalies: Counter[str] = Counter()
         self._has_holes = False
         self._batch: Batch
         self._is_over = False
 
     def add(self, batch: Batch) -> None:
         """Adds the frames that one packet completed."""
-        side = self._originator if batch.direction is _ORIGINATOR else self._responder
+        side = self.originator if batch.direction is _ORIGINATOR else self.responder
         self._batch = batch
         ts_ns = batch.ts_ns
         counts = side.counts
@@ -132,8 +123,8 @@ class Session:
         """Adds the sums of many batches of one side. Returns False, and changes nothing, unless it is
         certain that their order does not matter, neither among themselves nor with frames that the other
         side sent in between."""
-        side = self._originator if direction is _ORIGINATOR else self._responder
-        if delta.largest > self._max_payload or not self._requests.is_none(delta.subjects):
+        side = self.originator if direction is _ORIGINATOR else self.responder
+        if delta.largest > self._max_payload or not self.requests.is_none(delta.subjects):
             return False
         if not side.other.subscriptions.deliver(delta.delivered):
             return False
@@ -152,15 +143,15 @@ class Session:
 
     def note(self, note: Note) -> None:
         """Counts an anomaly that framing found. After missing frames, PINGs and PONGs no longer pair."""
-        self._anomalies[note.anomaly.value] += 1
+        self.anomalies[note.anomaly.value] += 1
         self._has_holes = True
-        self._originator.pings.reset()
-        self._responder.pings.reset()
+        self.originator.pings.reset()
+        self.responder.pings.reset()
 
     def recharge(self) -> None:
         """Charges a new quota for the entries of this session."""
-        self._requests.recharge()
-        for side in (self._originator, self._responder):
+        self.requests.recharge()
+        for side in (self.originator, self.responder):
             side.subscriptions.recharge()
             side.interest.recharge()
 
@@ -172,47 +163,19 @@ class Session:
         self._is_over = True
         if handshake and not self._has_holes:
             self._check_answers()
-        self._requests.finish()
-        for side in (self._originator, self._responder):
+        self.requests.finish()
+        for side in (self.originator, self.responder):
             side.subscriptions.finish(ended_ns)
             side.interest.finish(ended_ns)
             del side.other  # which would not be freed at once in a cycle
 
-    def fill(self, record: SessionRecord, kind: Kind | None) -> None:
-        """Sets the columns that come from frames."""
-        originator, responder = self._originator, self._responder
-        self._identity.fill(record, kind)
-        if self._redact:
-            for name in _PEER_NAMES:
-                value = getattr(record, name)
-                if value:
-                    setattr(record, name, self._secrets.masked(value))
-            urls = record.connect_urls or ()
-            record.connect_urls = [self._secrets.masked_url(url) for url in urls] or None
-        record.frames_originator = originator.op_counts()
-        record.frames_responder = responder.op_counts()
-        record.messages_originator = originator.messages
-        record.messages_responder = responder.messages
-        record.bytes_originator = originator.bytes
-        record.bytes_responder = responder.bytes
-        record.subscriptions = sum(
-            side.subscriptions.opened + side.interest.opened for side in (originator, responder)
-        )
-        if kind is Kind.CLIENT:
-            record.requests = self._requests.sent
-            record.replies = self._requests.replies
-            record.no_responders = self._requests.no_responders
-        pings = originator.pings, responder.pings
-        record.rtt_ns = min((p.rtt_ns for p in pings if p.rtt_ns is not None), default=None)
-        record.unanswered_pings = sum(max(0, p.unanswered) for p in pings) or None
-        record.errors = [self._masked(text) for text in self._errors] or None
-        record.anomalies = dict(sorted(self._anomalies.items())) or None
-        for side in (responder, originator):
-            if side.last_error and closes(side.last_error.text, kind) and record.end != "open":
-                record.end, record.ended_by = "error", side.direction.value
+    @property
+    def errors(self) -> list[str]:
+        """The texts of -ERR, without secrets."""
+        return [self._masked(text) for text in self._errors]
 
     def _masked(self, text: str) -> str:
-        return self._secrets.masked(text) if self._redact else text
+        return self.secrets.masked(text) if self.redact else text
 
     def _emit(self, row: RequestRecord) -> None:
         self.rows.append(row)
@@ -229,7 +192,7 @@ class Session:
     def _add_note(self, place: FramePosition, anomaly: Anomaly, size: int, text: str) -> None:
         """Adds an anomaly of a frame, or of the entries stored so far."""
         direction, ts_ns, number, capture, offset = place
-        self._anomalies[anomaly.value] += 1
+        self.anomalies[anomaly.value] += 1
         self.notes.append(Note(direction, ts_ns, number, capture, anomaly, offset, size, text))
 
     def _add_frame_note(self, frame: Frame, anomaly: Anomaly, text: str) -> None:
@@ -244,7 +207,7 @@ class Session:
     def _check_answers(self) -> None:
         """Checks, if everything was captured, that there are not more +OKs and PONGs than operations and
         PINGs."""
-        originator, responder = self._originator, self._responder
+        originator, responder = self.originator, self.responder
         unasked = self._oks.unasked(originator.count(_OPERATIONS))
         if unasked:
             self._add_note(self._last[Ok], Anomaly.UNASKED_OK, 0, f"{unasked} more than operations")
@@ -258,25 +221,25 @@ class Session:
         except ProtocolError as error:
             self._add_frame_note(frame, Anomaly.BAD_JSON, error.reason)
             return
-        self._identity.learn_info(side.direction, info, ts_ns)
-        if side is self._responder:
+        self.identity.learn_info(side.direction, info, ts_ns)
+        if side is self.responder:
             self._max_payload = info.max_payload or _NO_LIMIT
 
     def _on_connect(self, side: Endpoint, frame: Connect, ts_ns: int) -> None:
-        self._secrets.learn(frame.json)
+        self.secrets.learn(frame.json)
         try:
             options = ConnectOptions.parse(frame.json)
         except ProtocolError as error:
             self._add_frame_note(frame, Anomaly.BAD_JSON, error.reason)
             return
-        self._identity.learn_connect(options)
+        self.identity.learn_connect(options)
         self._oks.connect(options.verbose, side.count(_OPERATIONS))
 
     def _on_error(self, side: Endpoint, frame: Err, ts_ns: int) -> None:
         side.last_error = frame
         side.other.subscriptions.refuse(frame.text, ts_ns)
-        if side is self._responder:
-            self._requests.refuse(frame.text)
+        if side is self.responder:
+            self.requests.refuse(frame.text)
         if len(self._errors) < _ERRORS:
             self._errors.append(text_of(frame.text))
 
@@ -298,7 +261,7 @@ class Session:
             self._check_headers(frame)
         side.bytes += size
         if frame.reply:
-            self._requests.send(frame, ts_ns, size)
+            self.requests.send(frame, ts_ns, size)
         if size > self._max_payload:
             text = f"{size} bytes, where the server takes {self._max_payload}"
             self._add_frame_note(frame, Anomaly.MAX_PAYLOAD_EXCEEDED, text)
@@ -330,8 +293,8 @@ class Session:
         sub.bytes += size
         if sub.delivered == sub.max_msgs:
             subs.ended(sub, "auto", ts_ns)
-        if self._requests.sent:
-            self._requests.receive(frame, ts_ns, size, sub)
+        if self.requests.sent:
+            self.requests.receive(frame, ts_ns, size, sub)
 
     def _on_message(self, side: Endpoint, frame: RMsg | RHMsg | LMsg, ts_ns: int) -> None:
         size = frame.payload_bytes + frame.header_bytes

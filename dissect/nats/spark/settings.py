@@ -68,7 +68,7 @@ def _paths(settings: Mapping[str, str]) -> tuple[str, ...]:
     paths = [settings["path"]] if "path" in settings else []
     paths += json.loads(settings.get("paths", "[]"))
     if not paths:
-        raise SparkError("nats-capture was given nothing to read", "name captures: .load(PATH)")
+        raise SparkError("nats-capture has nothing to read", "name captures: .load(PATH)")
     return tuple(map(absolute, paths))
 
 

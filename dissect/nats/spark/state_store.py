@@ -62,8 +62,8 @@ class StateStore:
             raise self._fault("written", error) from error
 
     def _fault(self, verb: str, error: Exception) -> SparkError:
-        said = (isinstance(error, OSError) and error.strerror) or error
+        reason = (isinstance(error, OSError) and error.strerror) or error
         return SparkError(
-            f"{self._folder}: the folder of states cannot be {verb}: {said}",
+            f"{self._folder}: the folder of states cannot be {verb}: {reason}",
             "name one that the driver and all workers can reach, with option state",
         )

@@ -68,7 +68,7 @@ def session(
         except (PySparkException, Py4JError) as error:
             fault = fault_of(error)
             if log and isinstance(fault, SparkError) and not fault.remedy:
-                fault = SparkError(fault.reason, f"what Spark said is in {_kept(log)}")
+                fault = SparkError(fault.reason, f"Spark's messages are in {_kept(log)}")
             raise fault from error
 
 

@@ -7,9 +7,9 @@ seen first, since ports prove nothing: a layer that learns better from the conve
 flow's, or, when the flow was closed, with bytes that lie nowhere near its own; or with packets that lie
 nowhere near the flow in either direction (see `strays`).
 
-A flow is closed when both sides said FIN, or one did and the other was never seen, or one said RST at
+A flow is closed when both sides sent FIN, or one did and the other was never seen, or one sent RST at
 about the place where it was (a RST from anywhere else is no end, RFC 9293, 3.5.3). It is over `linger_ns`
-later (late packets still belong to it), unless who said RST went on talking; or after `idle_ns` of
+later (late packets still belong to it), unless the sender of the RST went on sending; or after `idle_ns` of
 silence; or when there are too many; or when the capture ends. Both times are rounded up to a whole second.
 What happens to a flow depends on its own packets and on the time of any other, never on what others are.
 
