@@ -76,11 +76,11 @@ class Side:
     repetitions included; what is lost and repeated in it is counted by its `stream`. `reset` is where
     in the stream it sent RST. `stray`: see `strays`.
 
-    Of receive windows (see `window`): `zero_windows` are the packets with a window of 0, `zero_window_ns` is
-    how long that lasted in all, `closed_ns` since when it lasts now, `stopped_ns` when it last ended after long;
-    `window_full` are the segments that filled the other side's window, which counts in units of
-    `window_unit` bytes, or UNKNOWN; `window_scale` is that of the SYN. While `window_watched`, any packet
-    may change these.
+    Of receive windows (see `window`): `zero_windows` are the packets with a window of 0,
+    `zero_window_ns` is how long that lasted in all, `closed_ns` since when it lasts now, `stopped_ns` when
+    it last ended after long; `window_full` are the segments that filled the other side's window, which
+    counts in units of `window_unit` bytes, or UNKNOWN; `window_scale` is that of the SYN. While
+    `window_watched`, any packet may change these.
     """
 
     __slots__ = (
