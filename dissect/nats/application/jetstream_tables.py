@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import attrgetter
 
 from ..declaration import Table, TextColumn
 from ..number_formats import duration_text, moment_text, size_text
-from ..records import Record
 from .api import ApiRecord
+from .cells import cell, count_cell
 from .consumers import ConsumerRecord
 from .deliveries import DeliveryRecord
 from .jetstream import JETSTREAM
@@ -21,38 +20,6 @@ from .streams import StreamRecord
 # Rows wait for answers and acks, and are larger than those of other tables.
 _WINDOW = 20_000
 _API_WINDOW = 4000
-
-
-def _of(name: str) -> Callable[..., str]:
-    """The cell of a text or number; empty where it is absent."""
-    get = attrgetter(name)
-
-    def cell(row: Record) -> str:
-        value = get(row)
-        return "" if value is None else str(value)
-
-    return cell
-
-
-def _some(name: str) -> Callable[..., str]:
-    """The cell of a count; empty where it is 0."""
-    get = attrgetter(name)
-    return lambda row: str(get(row) or "")
-
-
-def _duration(name: str) -> Callable[..., str]:
-    get = attrgetter(name)
-
-    def cell(row: Record) -> str:
-        value = get(row)
-        return "" if value is None else duration_text(value)
-
-    return cell
-
-
-def _size(name: str) -> Callable[..., str]:
-    get = attrgetter(name)
-    return lambda row: size_text(get(row)) if get(row) else ""
 
 
 def _odd(row: ApiRecord | PublishRecord | DeliveryRecord | PullRecord) -> str:
@@ -72,17 +39,17 @@ _TIME = TextColumn(
     shorter=lambda cell: cell[11:],
     rank=7,
 )
-_STREAM = TextColumn("stream", 12, _of("stream"), gives=True)
-_CONSUMER = TextColumn("consumer", 12, _of("consumer"), gives=True)
-_DOMAIN = TextColumn("domain", 8, _of("domain"), gives=True, rank=6)
-_SUBJECT = TextColumn("subject", 24, _of("subject"), gives=True)
+_STREAM = TextColumn("stream", 12, cell("stream"), gives=True)
+_CONSUMER = TextColumn("consumer", 12, cell("consumer"), gives=True)
+_DOMAIN = TextColumn("domain", 8, cell("domain"), gives=True, rank=6)
+_SUBJECT = TextColumn("subject", 24, cell("subject"), gives=True)
 _ERROR = TextColumn("error", 24, _failure, gives=True, alarm=True)
 _ODD = TextColumn("odd", 16, _odd, gives=True, alarm=True)
-_LATENCY = TextColumn("latency", 8, _duration("latency_ns"), right=True, rank=2)
+_LATENCY = TextColumn("latency", 8, cell("latency_ns", duration_text), right=True, rank=2)
 
 
 def _number(name: str, column: str, width: int, rank: int = 0) -> TextColumn:
-    return TextColumn(name, width, _some(column), right=True, rank=rank)
+    return TextColumn(name, width, count_cell(column), right=True, rank=rank)
 
 
 API = Table(
@@ -140,12 +107,12 @@ PUBLISHES = Table(
         _SESSION,
         _TIME,
         _SUBJECT,
-        TextColumn("id", 10, _of("msg_id"), gives=True, rank=4),
+        TextColumn("id", 10, cell("msg_id"), gives=True, rank=4),
         TextColumn("expected", 16, _expected, gives=True, rank=5),
         TextColumn("batch", 12, _batch, gives=True, rank=3),
         TextColumn("bytes", 7, lambda row: size_text(row.payload_bytes), right=True, rank=6),
         _STREAM,
-        TextColumn("seq", 6, _of("seq"), right=True),
+        TextColumn("seq", 6, cell("seq"), right=True),
         TextColumn("duplicate", 9, lambda row: "yes" if row.duplicate else "", short="dup"),
         _LATENCY,
         _ERROR,
@@ -167,14 +134,14 @@ DELIVERIES = Table(
         _TIME,
         _STREAM,
         _CONSUMER,
-        TextColumn("seq", 6, _of("stream_seq"), right=True),
-        TextColumn("attempt", 7, _of("delivered_count"), right=True, short="try"),
-        TextColumn("pending", 7, _of("pending"), right=True),
+        TextColumn("seq", 6, cell("stream_seq"), right=True),
+        TextColumn("attempt", 7, cell("delivered_count"), right=True, short="try"),
+        TextColumn("pending", 7, cell("pending"), right=True),
         _SUBJECT,
-        TextColumn("ack", 8, _of("ack")),
-        TextColumn("after", 8, _duration("ack_latency_ns"), right=True),
-        TextColumn("delay", 8, _duration("nak_delay_ns"), right=True, rank=3),
-        TextColumn("reason", 16, _of("term_reason"), gives=True, rank=2),
+        TextColumn("ack", 8, cell("ack")),
+        TextColumn("after", 8, cell("ack_latency_ns", duration_text), right=True),
+        TextColumn("delay", 8, cell("nak_delay_ns", duration_text), right=True, rank=3),
+        TextColumn("reason", 16, cell("term_reason"), gives=True, rank=2),
         _ODD,
     ),
     layer=JETSTREAM,
@@ -200,9 +167,9 @@ PULLS = Table(
         _STREAM,
         _CONSUMER,
         _number("batch", "batch", 6),
-        TextColumn("expires", 8, _duration("expires_ns"), right=True, rank=3),
-        TextColumn("group", 8, _of("group"), gives=True, rank=4),
-        TextColumn("delivered", 9, _of("delivered"), right=True, short="got"),
+        TextColumn("expires", 8, cell("expires_ns", duration_text), right=True, rank=3),
+        TextColumn("group", 8, cell("group"), gives=True, rank=4),
+        TextColumn("delivered", 9, cell("delivered"), right=True, short="got"),
         TextColumn("end", 20, _end, gives=True),
         TextColumn(
             "lasted",
@@ -230,17 +197,17 @@ STREAMS = Table(
         _STREAM,
         _DOMAIN,
         TextColumn("subjects", 20, lambda row: " ".join(row.subjects or ()), gives=True, rank=3),
-        TextColumn("messages", 8, _of("messages"), right=True, short="msgs"),
-        TextColumn("last", 7, _of("last_seq"), right=True),
+        TextColumn("messages", 8, cell("messages"), right=True, short="msgs"),
+        TextColumn("last", 7, cell("last_seq"), right=True),
         _number("published", "publishes", 9),
-        TextColumn("refused", 7, _some("publish_errors"), right=True, alarm=True),
+        TextColumn("refused", 7, count_cell("publish_errors"), right=True, alarm=True),
         _number("delivered", "deliveries", 9),
         _number("again", "redeliveries", 5),
         _number("acks", "acks", 6),
         _number("naks", "naks", 5, 2),
         _number("terms", "terms", 5, 2),
-        TextColumn("pending", 7, _of("max_pending"), right=True),
-        TextColumn("deleted", 7, _some("deleted"), right=True, rank=1),
+        TextColumn("pending", 7, cell("max_pending"), right=True),
+        TextColumn("deleted", 7, count_cell("deleted"), right=True, rank=1),
     ),
     layer=JETSTREAM,
     payloads=True,
@@ -267,11 +234,11 @@ CONSUMERS = Table(
         _number("acks", "acks", 6),
         _number("naks", "naks", 5),
         _number("terms", "terms", 5, 2),
-        TextColumn("first", 7, _of("first_pending"), right=True, rank=3),
-        TextColumn("pending", 7, _of("last_pending"), right=True),
-        TextColumn("most", 7, _of("max_pending"), right=True),
-        TextColumn("median", 8, _duration("ack_median_ns"), right=True),
-        TextColumn("p99", 8, _duration("ack_p99_ns"), right=True, rank=1),
+        TextColumn("first", 7, cell("first_pending"), right=True, rank=3),
+        TextColumn("pending", 7, cell("last_pending"), right=True),
+        TextColumn("most", 7, cell("max_pending"), right=True),
+        TextColumn("median", 8, cell("ack_median_ns", duration_text), right=True),
+        TextColumn("p99", 8, cell("ack_p99_ns", duration_text), right=True, rank=1),
     ),
     layer=JETSTREAM,
     payloads=True,
@@ -296,13 +263,13 @@ KV = Table(
     text=(
         _SESSION,
         _TIME,
-        TextColumn("bucket", 12, _of("bucket"), gives=True),
+        TextColumn("bucket", 12, cell("bucket"), gives=True),
         TextColumn("op", 7, attrgetter("op")),
-        TextColumn("key", 24, _of("key"), gives=True),
-        TextColumn("revision", 8, _of("revision"), right=True, short="rev"),
-        TextColumn("expected", 8, _of("expected_revision"), right=True, rank=3),
-        TextColumn("value", 7, _size("value_bytes"), right=True, rank=4),
-        TextColumn("entries", 7, _of("entries"), right=True, rank=5),
+        TextColumn("key", 24, cell("key"), gives=True),
+        TextColumn("revision", 8, cell("revision"), right=True, short="rev"),
+        TextColumn("expected", 8, cell("expected_revision"), right=True, rank=3),
+        TextColumn("value", 7, count_cell("value_bytes", size_text), right=True, rank=4),
+        TextColumn("entries", 7, cell("entries"), right=True, rank=5),
         _LATENCY,
         TextColumn("answer", 24, _answer, gives=True),
     ),
@@ -328,16 +295,16 @@ OBJECTS = Table(
     text=(
         _SESSION,
         _TIME,
-        TextColumn("bucket", 12, _of("bucket"), gives=True),
+        TextColumn("bucket", 12, cell("bucket"), gives=True),
         TextColumn("op", 6, attrgetter("op")),
-        TextColumn("name", 24, _of("name"), gives=True),
-        TextColumn("size", 7, _size("bytes"), right=True),
-        TextColumn("chunks", 6, _of("chunks"), right=True, rank=2),
+        TextColumn("name", 24, cell("name"), gives=True),
+        TextColumn("size", 7, count_cell("bytes", size_text), right=True),
+        TextColumn("chunks", 6, cell("chunks"), right=True, rank=2),
         TextColumn("whole", 10, _whole),
         TextColumn(
             "lasted", 8, lambda row: duration_text(row.last_ns - row.first_ns), right=True, rank=3
         ),
-        TextColumn("link", 16, _of("link"), gives=True, rank=4),
+        TextColumn("link", 16, cell("link"), gives=True, rank=4),
         TextColumn(
             "error",
             20,

@@ -21,6 +21,7 @@ from ..declaration import ApplicationLayer, LayerFrame, Table, TextColumn
 from ..number_formats import duration_text, moment_text, size_text
 from ..records import Record
 from ..redact import masked_text
+from .cells import cell
 from .durations import Durations
 from .json_bodies import Object, header, read_object, text
 from .messages import LINKS, is_message_or_interest
@@ -276,10 +277,7 @@ class Services:
 
 
 def _latency(name: str) -> TextColumn:
-    get = attrgetter(f"latency_{name}_ns")
-    return TextColumn(
-        name, 8, lambda row: "" if get(row) is None else duration_text(get(row)), right=True
-    )
+    return TextColumn(name, 8, cell(f"latency_{name}_ns", duration_text), right=True)
 
 
 def _error(row: ServiceRecord) -> str:

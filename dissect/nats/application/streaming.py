@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import attrgetter
 
 from ..declaration import ApplicationLayer, Table, TextColumn
 from ..number_formats import duration_text, moment_text, size_text
+from .cells import cell, count_cell
 from .messages import is_message
 from .streaming_records import StreamingRecord
 from .streaming_session import Streaming
-
-
-def _text(name: str) -> Callable[..., str]:
-    get = attrgetter(name)
-    return lambda row: "" if get(row) is None else str(get(row))
-
-
-def _size(row: StreamingRecord) -> str:
-    return size_text(row.payload_bytes) if row.payload_bytes else ""
-
 
 STREAMING = Table(
     name="streaming",
@@ -34,22 +24,22 @@ STREAMING = Table(
         TextColumn(
             "time", 23, lambda row: moment_text(row.ts_ns), shorter=lambda cell: cell[11:], rank=7
         ),
-        TextColumn("cluster", 12, _text("cluster_id"), gives=True, rank=6),
-        TextColumn("client", 12, _text("client_id"), gives=True),
+        TextColumn("cluster", 12, cell("cluster_id"), gives=True, rank=6),
+        TextColumn("client", 12, cell("client_id"), gives=True),
         TextColumn("op", 13, attrgetter("op")),
-        TextColumn("channel", 16, _text("channel"), gives=True),
-        TextColumn("seq", 6, _text("sequence"), right=True),
+        TextColumn("channel", 16, cell("channel"), gives=True),
+        TextColumn("seq", 6, cell("sequence"), right=True),
         TextColumn(
             "again", 5, lambda row: str(row.redelivery_count or ("yes" if row.redelivered else ""))
         ),
-        TextColumn("durable", 10, _text("durable"), gives=True, rank=3),
-        TextColumn("queue", 10, _text("queue"), gives=True, rank=4),
-        TextColumn("start", 12, _text("start"), gives=True, rank=5),
-        TextColumn("bytes", 7, _size, right=True),
+        TextColumn("durable", 10, cell("durable"), gives=True, rank=3),
+        TextColumn("queue", 10, cell("queue"), gives=True, rank=4),
+        TextColumn("start", 12, cell("start"), gives=True, rank=5),
+        TextColumn("bytes", 7, count_cell("payload_bytes", size_text), right=True),
         TextColumn(
             "latency",
             8,
-            lambda row: "" if row.latency_ns is None else duration_text(row.latency_ns),
+            cell("latency_ns", duration_text),
             right=True,
             rank=2,
         ),

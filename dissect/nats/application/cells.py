@@ -1,0 +1,30 @@
+"""Cells of text tables: what a column says, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+
+from ..records import Record
+
+
+def cell(name: str, render: Callable[..., str] = str) -> Callable[..., str]:
+    """The cell of a column: empty where the value is absent."""
+    get = attrgetter(name)
+
+    def text(row: Record) -> str:
+        value = get(row)
+        return "" if value is None else render(value)
+
+    return text
+
+
+def count_cell(name: str, render: Callable[..., str] = str) -> Callable[..., str]:
+    """The cell of a count or size: empty where it is absent or 0."""
+    get = attrgetter(name)
+
+    def text(row: Record) -> str:
+        value = get(row)
+        return render(value) if value else ""
+
+    return text
