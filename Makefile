@@ -94,6 +94,7 @@ fuzz: ## feed the codec any bytes, and the dissector damaged captures, for SECON
 	$(RUN) python -m tests.protocol.fuzz $(SECONDS)
 	$(RUN) python -m tests.protocol.fuzz_streaming $(SECONDS)
 	$(RUN) python -m tests.dissector.fuzz $(SECONDS)
+	$(RUN) python -m tests.dissector.fuzz_layers $(SECONDS)
 
 soak: NEEDS = .[test]
 soak: ## clients on a bad network, with servers that restart, for SECONDS=60 each, every message accounted for

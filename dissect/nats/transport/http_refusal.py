@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ..anomalies import Anomaly
 from ..records import Value
-from ..types import Chunk, Direction, Item
+from ..types import Direction, Gap, Item, Oddity
 from .http_upgrade import (
     HEAD_BYTES,
     HEAD_END,
@@ -39,10 +39,13 @@ class RefusalTransform:
 
     def feed(self, item: Item) -> list[Item]:
         """Returns a note of the refusal, when its head is complete."""
-        if not isinstance(item, Chunk):
-            self.opaque = True
+        if isinstance(item, Oddity):
             return [item]
         self._plain.take(item)
+        if isinstance(item, Gap):
+            self.opaque = True
+            self._plain.lose(item.length)
+            return self._plain.hand_on()
         self._plain.hide(len(item.data))
         self._held += item.data
         if HEAD_END in self._held or len(self._held) > HEAD_BYTES:

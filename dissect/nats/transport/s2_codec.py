@@ -1,7 +1,7 @@
 """S2 blocks and the checksum of their plaintext, as servers write them.
 
 S2 is an extension of Snappy (github.com/klauspost/compress/s2; google/snappy: framing_format.txt). Where the
-package `google-crc32c` (extra `s2`) is installed, it computes the checksums; otherwise tables do.
+package `google-crc32c` (extra `s2`) is installed, it computes the checksums.
 """
 
 from __future__ import annotations
@@ -16,6 +16,14 @@ MOST_PLAIN_BYTES = (
 )  # of one block (klauspost/compress s2/reader.go); servers write at most 1 MiB
 
 _POLYNOMIAL = 0x82F63B78  # CRC-32C, bits reversed
+_FOLD, _FOLD_TO = 290, (
+    136,
+    113,
+    107,
+    32,
+    0,
+)  # found by search: no exponent but the first is above 145
+_MOST_TABLE_BITS = 1024  # half as much and twice as much take longer
 _MASK_DELTA = 0xA282EAD8
 _MOST_VARINT_BYTES = 5
 
@@ -119,15 +127,36 @@ def _crc32c() -> Callable[[bytes], int]:
     try:
         from google_crc32c import value
     except ImportError:
-        return crc32c_by_tables
+        return crc32c_in_python
     return value  # type: ignore[no-any-return]  # the package has no types
 
 
-def crc32c_by_tables(data: bytes) -> int:
-    """CRC-32C (RFC 3720, appendix B.4). Four bytes a step and arrays as tables, which stay in the processor's
-    cache, take 0.44 of the time of one byte a step; with lists it is 0.8."""
+def crc32c_in_python(data: bytes) -> int:
+    """CRC-32C (RFC 3720, appendix B.4), by folding: 390 MB/s for 64 KiB, 90 for 1 KiB; tables alone do 25.
+
+    The data is a polynomial, whose first bit has the highest power, and the CRC is its remainder. The CRC's
+    polynomial divides x**290 + x**136 + x**113 + x**107 + x**32 + 1, so the others may replace the first of
+    these terms without a change of the remainder. Squaring doubles all exponents. One operation on integers
+    replaces thousands of terms.
+    """
+    size = 8 * len(data)
+    if size <= _MOST_TABLE_BITS:
+        return _remainder(data, 0xFFFFFFFF)
+    number = int.from_bytes(data, "little") ^ 0xFFFFFFFF
+    while size > _MOST_TABLE_BITS:
+        scale = (size * 2 // 3 // _FOLD).bit_length() - 1
+        taken = min((_FOLD - _FOLD_TO[0]) << scale, size - (_FOLD << scale)) & ~7
+        first = number & ((1 << taken) - 1)
+        number >>= taken
+        for power in _FOLD_TO:
+            number ^= first << (((_FOLD - power) << scale) - taken)
+        size -= taken
+    return _remainder(number.to_bytes(size >> 3, "little"), 0)
+
+
+def _remainder(data: bytes, crc: int) -> int:
+    """The CRC after some data, by tables of 16 bits. As arrays they stay in the processor's cache."""
     first, second = _tables()
-    crc = 0xFFFFFFFF
     whole = len(data) & ~3
     words = array("I", data[:whole])
     if sys.byteorder == "big":

@@ -107,12 +107,16 @@ class TlsTransform:
             plain.take(item)
             self._held += item.data
         self._take_records()
+        if self.opaque:
+            self._skip(len(self._held))
         return plain.hand_on()
 
     def resume(self) -> list[Item]:
         """Returns what had to wait for the other side's hello."""
         if self._held and self.handshake.is_known:
             self._take_records()
+        if self.opaque:
+            self._skip(len(self._held))
         return self._plain.hand_on()
 
     def finish(self) -> list[Item]:
@@ -122,11 +126,9 @@ class TlsTransform:
 
     def _take_records(self) -> None:
         held = self._held
-        while len(held) >= _HEAD_BYTES:
+        while len(held) >= _HEAD_BYTES and not self.opaque:
             if self._lost_bytes and not may_have_secrets(self._key_logs):
                 self.opaque = True
-            if self.opaque:
-                self._skip(len(held))
                 return
             if self._lost_bytes and not self._find():
                 return

@@ -1,0 +1,256 @@
+"""Hostile bytes into the layers below NATS: `python -m tests.dissector.fuzz_layers [SECONDS] [--seed S]`.
+
+A run takes what both sides of a real connection said (TLS with its secrets and without, WebSocket, S2, a
+refused upgrade), or an element of it (a block, a ClientHello, a certificate), harms it, and feeds it in
+pieces, with gaps. The laws: nothing is raised but what a function says; each byte is counted once; offsets
+ascend; what comes out of few bytes is bounded.
+
+A failure is printed with the seed and the number of its run, which make it again (`--seed S --run R`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import random
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+
+from dissect.nats.pipeline import segments
+from dissect.nats.tcp.flow import undirected
+from dissect.nats.transport import http_refusal, s2, tls, websocket
+from dissect.nats.transport.client_hello import read_client_hello
+from dissect.nats.transport.http_upgrade import refusal_text, request_facts, response_facts
+from dissect.nats.transport.layer import Compresses, Layer, LayerOptions, Learns
+from dissect.nats.transport.s2_codec import MOST_PLAIN_BYTES, BlockError, decode_block
+from dissect.nats.transport.tls_certificate import first_certificate, read_certificate
+from dissect.nats.types import Chunk, Direction, Gap, Item, Segment
+
+from tests.support.paths import CAPTURES
+
+KEYS = str(CAPTURES / "tls-keys-2.15.1.keylog")
+FREE_BYTES = 64 << 20  # of plaintext, whatever came
+MOST_EXPANSION = 2_000
+Said = list[tuple[Direction, bytes]]
+
+
+@cache
+def connections(name: str) -> list[Said]:
+    """What both sides of each connection of a capture said."""
+    found: dict[bytes, Said] = {}
+    opened: dict[bytes, bytes] = {}
+    for each in segments([str(CAPTURES / name)]):
+        if isinstance(each, Segment) and each.payload:
+            flow = undirected(each.key)
+            first = opened.setdefault(flow, each.key)
+            way = Direction.ORIGINATOR if each.key == first else Direction.RESPONDER
+            found.setdefault(flow, []).append((way, bytes(each.payload)))
+    return list(found.values())
+
+
+def begun(name: str, *starts: bytes) -> list[Said]:
+    """The connections from the first packet on that begins with one of these bytes."""
+    cut = []
+    for said in connections(name):
+        at = next((at for at, (_, data) in enumerate(said) if data.startswith(starts)), None)
+        if at is not None:
+            cut.append(said[at:])
+    assert cut, name
+    return cut
+
+
+def harmed(data: bytes, dice: random.Random) -> bytes:
+    """Some bytes changed, left out, repeated or put in."""
+    out = bytearray(data)
+    for _ in range(dice.choice((0, 1, 1, 2, 8))):
+        at = dice.randrange(len(out) + 1)
+        match dice.randrange(5):
+            case 0 if at < len(out):
+                out[at] = dice.randrange(256)
+            case 1 if at < len(out):
+                out[at] ^= 1 << dice.randrange(8)
+            case 2:
+                del out[at : at + dice.choice((1, 2, 3, 40))]
+            case 3:
+                out[at:at] = out[at : at + dice.choice((1, 4, 90))]
+            case 4:
+                out[at:at] = dice.choice((b"\xff" * 4, bytes(3), dice.randbytes(9)))
+    return bytes(out)
+
+
+def converse(layer: Layer, said: Said, dice: random.Random, options: LayerOptions) -> None:
+    """Feeds both directions of a layer, and checks its laws."""
+    assert layer.transforms
+    transforms = dict(layer.transforms(options))
+    ends: Counter[Direction] = Counter()
+    items: dict[Direction, list[Item]] = {way: [] for way in Direction}
+    packet = 0
+    for way, data in said:
+        data = harmed(data, dice)
+        size = dice.choice((1, 9, 1448)) if len(data) < 200 else dice.choice((90, 1448, 1448))
+        for at in range(0, len(data), size):
+            packet += 1
+            piece = data[at : at + size]
+            lost = dice.random() < 0.02
+            item: Item = Chunk(packet, packet, "f", ends[way], piece)
+            if lost:
+                item = Gap(packet, packet, "f", ends[way], len(piece))
+            ends[way] += len(piece)
+            if transforms[way].opaque:
+                ends[way] -= len(piece)
+                continue
+            items[way] += transforms[way].feed(item)
+            items[way.other] += transforms[way.other].resume()
+        if dice.random() < 0.02:
+            transforms = pickle.loads(pickle.dumps(transforms))
+    for way, transform in transforms.items():
+        if not transform.opaque:
+            items[way] += transform.finish()
+        below = transform.below if isinstance(transform, Compresses) else {}
+        assert below or transform.counts.span == ends[way], (transform.counts, ends[way])
+        assert all(counts.span <= ends[way] for counts in below.values())
+        assert min(transform.counts.carried, transform.counts.skipped) >= 0
+        at = 0
+        for each in items[way]:
+            if isinstance(each, Chunk):
+                assert each.offset >= at and each.data
+                at = each.offset + len(each.data)
+        assert at < FREE_BYTES + MOST_EXPANSION * ends[way]
+        if isinstance(transform, Learns):
+            dict(transform.facts)
+
+
+def tls_without_secrets(dice: random.Random) -> None:
+    said = dice.choice(begun("tls-keys-2.15.1.pcap", b"\x16\x03"))
+    converse(tls.LAYER, said, dice, LayerOptions())
+
+
+def tls_with_secrets(dice: random.Random) -> None:
+    said = dice.choice(begun("tls-keys-2.15.1.pcap", b"\x16\x03"))
+    converse(tls.LAYER, said, dice, LayerOptions((KEYS,)))
+
+
+def websocket_frames(dice: random.Random) -> None:
+    name = dice.choice(
+        ("websocket-2.15.1", "websocket-deflate-2.15.1", "leafnode-websocket-s2-2.15.1")
+    )
+    converse(websocket.LAYER, dice.choice(begun(f"{name}.pcap", b"GET ")), dice, LayerOptions())
+
+
+def s2_stream(dice: random.Random) -> None:
+    said = dice.choice(begun("s2-2.15.1.pcap", s2.IDENTIFIER))[:40]
+    converse(s2.LAYER, said, dice, LayerOptions())
+
+
+def refused_upgrade(dice: random.Random) -> None:
+    head = begun("websocket-2.15.1.pcap", b"GET ")[0][0][1]
+    answer = (
+        b"HTTP/1.1 302 Found\r\nLocation: https://a/?b=c\r\nSec-Websocket-Version: 13\r\n\r\nno\n"
+    )
+    said = [(Direction.ORIGINATOR, head), (Direction.RESPONDER, answer)]
+    converse(http_refusal.LAYER, said, dice, LayerOptions())
+    for read in (request_facts, response_facts, refusal_text):
+        read(harmed(dice.choice((head, answer)), dice))
+
+
+@cache
+def blocks() -> list[bytes]:
+    """Compressed blocks of real servers."""
+    found = []
+    for said in begun("s2-2.15.1.pcap", s2.IDENTIFIER):
+        for way in Direction:
+            wire = b"".join(data for sender, data in said if sender is way)
+            at = max(wire.find(s2.IDENTIFIER), 0)
+            while at + 8 < len(wire):
+                size = int.from_bytes(wire[at + 1 : at + 4], "little")
+                if wire[at] == 0 and size < 3_000:
+                    found.append(wire[at + 8 : at + 4 + size])
+                at += 4 + size
+    return found
+
+
+def s2_block(dice: random.Random) -> None:
+    try:
+        plain = decode_block(harmed(dice.choice(blocks()), dice))
+    except BlockError:
+        return
+    assert len(plain) <= MOST_PLAIN_BYTES
+
+
+@cache
+def messages(kind: int) -> list[bytes]:
+    """Bodies of handshake messages of TLS 1.2, in the clear."""
+    found = []
+    for said in begun("tls-keys-2.15.1.pcap", b"\x16\x03"):
+        for way in Direction:
+            wire = b"".join(data for sender, data in said if sender is way)
+            records, at = b"", 0
+            while wire[at : at + 1] == b"\x16":
+                size = int.from_bytes(wire[at + 3 : at + 5], "big")
+                records += wire[at + 5 : at + 5 + size]
+                at += 5 + size
+            at = 0
+            while at + 4 <= len(records):
+                size = int.from_bytes(records[at + 1 : at + 4], "big")
+                if records[at] == kind:
+                    found.append(records[at + 4 : at + 4 + size])
+                at += 4 + size
+    return found
+
+
+def client_hello(dice: random.Random) -> None:
+    found = read_client_hello(harmed(dice.choice(messages(1)), dice))
+    if found:
+        assert len(found.ja3) == 32 and found.ja4.count("_") == 2
+        assert found.server_name is not None and found.protocols is not None
+
+
+def certificate(dice: random.Random) -> None:
+    found = read_certificate(harmed(first_certificate(dice.choice(messages(11)), False), dice))
+    if found:
+        found.flaw(dice.randrange(2**62))
+
+
+TARGETS: dict[str, Callable[[random.Random], None]] = {
+    each.__name__: each
+    for each in (
+        tls_without_secrets,
+        tls_with_secrets,
+        websocket_frames,
+        s2_stream,
+        s2_block,
+        refused_upgrade,
+        client_hello,
+        certificate,
+    )
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs each target for its share of the time; 1 if a law was broken."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("seconds", nargs="?", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    parser.add_argument("--run", type=int, default=0)
+    parser.add_argument("--target", choices=TARGETS, action="append")
+    given = parser.parse_args(arguments)
+    names = given.target or list(TARGETS)
+    for name in names:
+        until, run = time.monotonic() + given.seconds / len(names), given.run
+        while time.monotonic() < until:
+            try:
+                TARGETS[name](random.Random(f"{given.seed}:{name}:{run}"))
+            except Exception:  # whatever it is, it is told with what makes it again
+                traceback.print_exc()
+                print(f"{name}: broken by --target {name} --seed {given.seed} --run {run}")
+                return 1
+            run += 1
+        print(f"{name}: {run - given.run} runs hold (seed {given.seed})", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
