@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
 AUDIT = ROOT / "samples" / "audit.py"
-SECTION = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+SECTION = (ROOT / "docs" / "spark-sql.md").read_text(encoding="utf-8")
 SECRETS = ("s3cret", "hunter2", "m0ney", "guess", "t0ken-for-all", "wr0ng")
 
 

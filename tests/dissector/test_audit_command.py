@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from click.testing import CliRunner, Result
 from dissect.nats.cli import cli
 
 from tests.support.audit import detection_text
-from tests.support.paths import CAPTURES
+from tests.support.paths import CAPTURES, ROOT
 
 AUTH = str(CAPTURES / "auth-2.15.1.pcap")
 
@@ -42,6 +43,16 @@ def test_findings_and_their_number() -> None:
     assert result.stdout.startswith("HIGH ")
     assert "password-in-clear" in result.stdout
     assert " findings (" in result.stderr and " ran" in result.stderr
+
+
+def test_the_manual_shows_what_is_printed() -> None:
+    page = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
+    console = re.search(r"```console\n\$ nats-dissect audit (\S+)\n(.*?)```", page, re.DOTALL)
+    assert console
+    result = audit(str(ROOT / console[1]))
+    shown = [line for line in console[2].splitlines() if line != "..."]
+    assert len(shown) > 4
+    assert set(shown) <= set((result.stdout + result.stderr).splitlines())
 
 
 def test_the_status_depends_on_the_level(mine: str) -> None:
@@ -149,14 +160,15 @@ def test_options_that_do_not_go_together(args: list[str], reason: str) -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_spark_finds_the_same(spark: object, tmp_path: Path) -> None:
-    """In the session that runs, which `--master` leaves alone."""
-    for table in ("frames", "sessions"):
-        (tmp_path / table).mkdir()
-        path = str(tmp_path / table / "part-0.parquet")
-        assert (
-            CliRunner().invoke(cli, [table, AUTH, "--format", "parquet", "-o", path]).exit_code == 0
-        )
-    here = audit("--tables", str(tmp_path), "--format", "jsonl")
-    there = audit("--tables", str(tmp_path), "--format", "jsonl", "--master", "local[2]")
-    assert there.exit_code == 1
-    assert there.stdout == here.stdout
+    """In the session that runs, which `--master` leaves alone; over one table, to which few rules belong."""
+    (tmp_path / "services").mkdir()
+    path = str(tmp_path / "services" / "part-0.parquet")
+    capture = str(CAPTURES / "services-2.15.1.pcap")
+    made = CliRunner().invoke(cli, ["services", capture, "--format", "parquet", "-o", path])
+    assert made.exit_code == 0
+    rule = tmp_path / "rule.yml"
+    rule.write_text(detection_text("  selection: {requests|gte: 1}", "services"), encoding="utf-8")
+    args = ["--tables", str(tmp_path), "--rules", str(rule), "--format", "jsonl"]
+    here, there = audit(*args), audit(*args, "--master", "local[2]")
+    assert here.stdout and there.stdout == here.stdout
+    assert there.exit_code == here.exit_code

@@ -54,7 +54,7 @@ def test_events_at_one_time_count_together() -> None:
     text = f"{OPS}---\n{rule_text('correlation:' + COUNT, 9)}"
     (finding,) = [one for one in findings(text, rows) if one.rule == "rule-9"]
     assert finding.number == 1
-    assert finding.values == {"counted": "events, >= 3 of them within 10s"}
+    assert finding.values == {"counted": "at least 3 events within 10s"}
 
 
 def test_groups_are_counted_apart_and_rows_without_a_group_not_at_all() -> None:

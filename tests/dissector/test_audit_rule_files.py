@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from dissect.nats.audit.compiler import reporting
 from dissect.nats.audit.levels import Level
 from dissect.nats.audit.rule_files import load_rules
+from dissect.nats.audit.run import queries_of
+from dissect.nats.audit.sql_text import Dialect
+from dissect.nats.audit.suppressions import load_suppressions, names_of
 from dissect.nats.errors import RuleError
 
 from tests.support.audit import detection_text
+from tests.support.paths import ROOT
 
 RULE = detection_text("  selection: {op: PUB}")
 
@@ -18,7 +25,7 @@ RULE = detection_text("  selection: {op: PUB}")
 def test_every_rule_of_the_package_tells_what_to_do() -> None:
     rules = load_rules()
     assert len(rules) >= 3
-    for rule in rules.values():
+    for rule in map(rules.__getitem__, reporting(rules)):
         assert rule.description and rule.remedy and rule.false_positives, rule.name
         assert rule.name != rule.id
 
@@ -35,6 +42,21 @@ def test_rules_are_added_and_replaced(tmp_path: Path) -> None:
     replaced = load_rules([str(tmp_path / "two.yml")])
     assert replaced["mine"].level is Level.low
     assert name not in replaced and len(replaced) == len(known)
+
+
+def test_the_rules_of_the_manual_are_rules(tmp_path: Path) -> None:
+    page = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    rules = [block for block in blocks if "title:" in block]
+    for number, block in enumerate(rules):
+        (tmp_path / f"{number}.yml").write_text(block, encoding="utf-8")
+    known = load_rules([str(tmp_path)])
+    assert {"wildcard-listener", "refused", "many-refusals"} <= known.keys()
+    queries_of(known, Dialect.DUCKDB)
+    (suppressions,) = (block for block in blocks if block not in rules)
+    (tmp_path / "known.yml").write_text(suppressions, encoding="utf-8")
+    names = names_of([(rule.name, rule.id) for rule in known.values()])
+    load_suppressions(str(tmp_path / "known.yml"), names, date(2026, 11, 22))
 
 
 def test_one_folder_has_a_name_once(tmp_path: Path) -> None:

@@ -33,12 +33,16 @@ from .rules import Correlation, Detection
 _COUNTED = {
     SigmaCorrelationType.EVENT_COUNT: "events",
     SigmaCorrelationType.VALUE_COUNT: "different values",
-    SigmaCorrelationType.TEMPORAL: "different rules that match",
-    SigmaCorrelationType.TEMPORAL_ORDERED: "rules that match, in this order",
+    SigmaCorrelationType.TEMPORAL: "different matching rules",
+    SigmaCorrelationType.TEMPORAL_ORDERED: "matching rules in this order",
 }
 _OPERATORS = {
     SigmaCorrelationConditionOperator.GTE: ">=",
     SigmaCorrelationConditionOperator.GT: ">",
+}
+_BOUNDS = {
+    SigmaCorrelationConditionOperator.GTE: "at least",
+    SigmaCorrelationConditionOperator.GT: "more than",
 }
 _LAST = (1 << 63) - 1
 
@@ -95,7 +99,9 @@ def correlation_query(rule: Correlation, sources: Sequence[Source]) -> Query:
     tables = [source.source()[1] for source in sources]
     text = "\nUNION ALL\n".join(events)
     sql = f"WITH events AS (\n{text}\n),\n{steps},\n{_bursts(keys, span)}"
-    counted = f"{_COUNTED[kind]}, {holds} of them within {rule.parsed_rule.timespan.spec}"
+    bound = _BOUNDS[condition.op]
+    span_text = rule.parsed_rule.timespan.spec
+    counted = f"{bound} {condition.count} {_COUNTED[kind]} within {span_text}"
     return Query(rule, sql, frozenset().union(*tables), groups, {"counted": counted})
 
 
