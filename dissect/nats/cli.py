@@ -27,7 +27,6 @@ from .commands.arguments import (
 )
 from .commands.command_options import command_options
 from .commands.ladder import print_ladder
-from .commands.report import report_options, write_report
 from .commands.run import Command, print_conversation, print_info, print_rows, print_session
 from .commands.slice import ids_and_captures, slice_captures, slice_options
 from .commands.split import split
@@ -35,9 +34,10 @@ from .commands.sql import print_answer
 from .commands.top_options import top_options
 from .commands.topology import print_topology
 from .declaration import Table
-from .errors import DissectError
+from .errors import DissectError, MissingLibrary
 from .output.sink import INTERRUPTED, Fault, StandardOutput, unwritable
 from .parallel import tune_garbage_collector
+from .report.arguments import report_options
 from .spark.arguments import job_arguments, job_options
 from .tables import TABLES
 
@@ -225,6 +225,11 @@ def _report(tables: str | None, **values: object) -> None:
 
     The page opens from disk and reads nothing from a network.
     """
+    try:
+        from .report.command import write_report
+    except ImportError as error:
+        raise Fault(str(MissingLibrary(str(error.name), "report"))) from None
+
     write_report(tables, command_options(values))
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from dissect.nats.capture import CaptureReport
 from dissect.nats.pipeline import records
-from dissect.nats.report.aggregate import TABLES, Aggregate
+from dissect.nats.report.aggregate import Aggregate
+from dissect.nats.report.findings import Findings, audited, rules, wanted_tables
 from dissect.nats.report.page import SECTIONS, page
 
 from tests.support.browser import Visit, chromium
@@ -48,10 +49,10 @@ EVIL = (
 
 
 def page_of(paths: list[str]) -> str:
-    found, report = Aggregate(), CaptureReport()
-    found.add_all(records(paths, TABLES, report=report))
+    found, report, queries = Aggregate(), CaptureReport(), rules()
+    findings = audited(queries, found, records(paths, wanted_tables(queries), report=report))
     found.finish()
-    return page(found, report, "NATS in samples")
+    return page(found, findings, report, "NATS in samples")
 
 
 def hostile_capture() -> bytes:
@@ -285,7 +286,7 @@ def test_a_page_without_anything_in_it(browser: Browser, tmp_path: Path) -> None
     path = tmp_path / "empty.html"
     found = Aggregate()
     found.finish()
-    path.write_text(page(found, CaptureReport(), "NATS in nothing"), encoding="utf-8")
+    path.write_text(page(found, Findings(), CaptureReport(), "NATS in nothing"), encoding="utf-8")
     with Visit(browser, path) as visit:
         assert visit.errors == []
         assert "There are no NATS frames" in visit.page.inner_text("#summary")

@@ -71,14 +71,18 @@ class Aggregate:
     def add_all(self, rows: Iterable[Record]) -> None:
         """Takes rows of any tables."""
         for row in rows:
-            table = TABLE_OF[type(row)].name
-            self.rows[table] += 1
-            for add in self._adders[table]:
-                add(row)
-            if isinstance(row, FrameRecord):
-                self._span(row.ts_ns)
-            else:
-                self._add_rare(row)
+            self.add(row)
+
+    def add(self, row: Record) -> None:
+        """Takes a row."""
+        table = TABLE_OF[type(row)].name
+        self.rows[table] += 1
+        for add in self._adders[table]:
+            add(row)
+        if isinstance(row, FrameRecord):
+            self._span(row.ts_ns)
+        else:
+            self._add_rare(row)
 
     def finish(self) -> None:
         """There are no more rows."""

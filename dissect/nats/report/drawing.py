@@ -104,14 +104,16 @@ def drawing(found: Topology) -> Drawing:
         areas.append(Area(cluster, x, _GAP // 2, WIDTH + 2 * _INDENT, y - _GAP))
         tallest = max(tallest, y)
         x += WIDTH + 2 * _INDENT + _BETWEEN
-    wires = _wires(found, boxes)
+    wires = _wires(found, boxes, tallest)
+    height = max([tallest, *(wire.y + _GAP for wire in wires)])
     return Drawing(
-        [*boxes.values()], areas, wires, max(x - _GAP, 1), tallest, len(found.servers) - len(boxes)
+        [*boxes.values()], areas, wires, max(x - _GAP, 1), height, len(found.servers) - len(boxes)
     )
 
 
-def _wires(found: Topology, boxes: dict[str, Box]) -> list[Wire]:
+def _wires(found: Topology, boxes: dict[str, Box], below: int) -> list[Wire]:
     wires = []
+    under = 0
     pairs: Counter[tuple[str, str]] = Counter()
     for link in sorted(found.links):
         one, other = boxes.get(link.one), boxes.get(link.other)
@@ -121,8 +123,22 @@ def _wires(found: Topology, boxes: dict[str, Box]) -> list[Wire]:
             one, other = other, one
         shift = 14 * pairs[link.one, link.other]
         pairs[link.one, link.other] += 1
-        wires.append(_wire(link, found.links[link], one, other, shift))
+        if other.x - one.x > WIDTH + 2 * _INDENT + _BETWEEN:
+            under += 1
+            wires.append(_under(link, found.links[link], one, other, below + 18 * under))
+        else:
+            wires.append(_wire(link, found.links[link], one, other, shift))
     return wires
+
+
+def _under(link: Link, group: Group, one: Box, other: Box, bottom: int) -> Wire:
+    """A link over other clusters goes below them."""
+    x, y = one.x + WIDTH, one.y + _BOX // 2
+    to_y = other.y + _BOX // 2
+    turn, end = x + _INDENT + 30, other.x - _INDENT - 30
+    path = f"M{x},{y} C{turn},{y} {turn},{bottom} {turn + 60},{bottom}"
+    path += f" L{end - 60},{bottom} C{end},{bottom} {end},{to_y} {other.x},{to_y}"
+    return Wire(link, group, path, (turn + end) // 2 - 34, bottom - 5)
 
 
 def _wire(link: Link, group: Group, one: Box, other: Box, shift: int) -> Wire:

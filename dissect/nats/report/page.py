@@ -17,6 +17,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..audit.findings import Finding
 from ..capture import CaptureReport
 from ..number_formats import count_text, duration_text, moment_text, size_text
 from ..records import SessionRecord
@@ -25,8 +26,9 @@ from .aggregate import Aggregate
 from .connections import lost, trouble
 from .drawing import drawing
 from .escaping import csp_hash, cut, json_in_html, shown, shown_value
+from .findings import Findings
 from .ladder_data import ladder_data
-from .summary import facts, problems
+from .summary import BAD, WARNING, Problem, facts, problems
 from .traffic import BYTES, EVENTS
 from .unseen import unseen
 
@@ -55,8 +57,14 @@ SECTIONS = (
 )
 
 
-def page(found: Aggregate, capture: CaptureReport | None, title: str, masked: bool = True) -> str:
-    """The whole page."""
+def page(
+    found: Aggregate,
+    findings: Findings,
+    capture: CaptureReport | None,
+    title: str,
+    masked: bool = True,
+) -> str:
+    """The whole page. Without a capture report, the rows came from tables."""
     environment = _environment()
     plotly, script, style = _plotly(), _resource("report.js"), _resource("report.css")
     drawn = {name: json.loads(item.to_json()) for name, item in drawn_figures(found).items()}
@@ -85,7 +93,10 @@ def page(found: Aggregate, capture: CaptureReport | None, title: str, masked: bo
         sections=SECTIONS,
         found=found,
         capture=capture,
-        problems=problems(found, capture),
+        findings=findings,
+        problems=sorted(
+            [*_of_findings(findings), *problems(found, capture)], key=lambda item: item.level
+        ),
         facts=facts(found),
         unseen=unseen(found, capture),
         drawing=drawing(found.topology),
@@ -116,6 +127,16 @@ def drawn_figures(found: Aggregate) -> dict[str, Figure]:
     if found.connections.stopped.seen:
         made["stopped"] = figures.stopped(found.connections)
     return made
+
+
+def _of_findings(findings: Findings) -> list[Problem]:
+    """The findings as one problem, if there are any that matter."""
+    named = [f"{findings.levels[name]} {name}" for name in ("critical", "high", "medium")]
+    counted = ", ".join(text for text in named if not text.startswith("0 "))
+    if not counted:
+        return []
+    level = BAD if findings.levels["critical"] or findings.levels["high"] else WARNING
+    return [Problem(level, f"Findings of the audit: {counted}.", "findings")]
 
 
 def _frame_numbers(found: Aggregate) -> dict[tuple[str, str, int], int]:
@@ -172,9 +193,15 @@ def _environment() -> Environment:
         trouble=trouble,
         troubles=troubles,
         ranked=_ranked,
+        values=_values,
         find=lambda text: quote(shown(text), safe=""),
     )
     return environment
+
+
+def _values(finding: Finding) -> str:
+    """The fields of a finding in words."""
+    return ", ".join(f"{name} {value}" for name, value in finding.values.items())
 
 
 def _ranked(items: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:

@@ -1,0 +1,34 @@
+"""The options and arguments of `nats-dissect report`."""
+
+from __future__ import annotations
+
+import click
+
+from ..commands.arguments import INPUT, PROGRESS, Command, Decorator, option, output_name
+
+
+def report_options(command: Command) -> Command:
+    """Captures or tables, and the output."""
+    options = (
+        option(
+            "-o",
+            "--output",
+            group="Output",
+            required=True,
+            metavar="FILE",
+            callback=output_name,
+            help="Write the page to this file.",
+        ),
+        option(
+            "--tables",
+            group="Selection",
+            metavar="DIR",
+            help="Read Parquet tables, as `spark --out DIR` writes them, instead of captures.",
+        ),
+        PROGRESS,
+    )
+    listed: Decorator = click.argument("captures", nargs=-1, metavar="CAPTURE...")
+    command = listed(command)
+    for each in reversed((*options, *INPUT)):
+        command = each(command)
+    return command
