@@ -44,6 +44,7 @@ SHOWN = {
     "report": "rows -> one HTML page",
     "commands": "what each command prints",
     "spark": "many tasks",
+    "plots": "figures for notebooks",
     "cli": "nats-dissect",
     "api": "Python functions",
 }

@@ -16,10 +16,12 @@ from ..errors import MissingLibrary
 from ..number_formats import duration_text, size_text, time_text
 from ..records import printable
 from .connections import Connections
+from .drawing import WIDTH, Box, drawing
 from .durations import Durations, lowest, percentile
 from .jetstream import JetStream
 from .subjects import Subjects
 from .time_bins import TimeBins
+from .topology import Topology
 from .traffic import EVENTS, LOSSES, MESSAGES, Lane, Traffic
 
 if TYPE_CHECKING:
@@ -250,3 +252,41 @@ def stopped(found: Connections) -> Figure:
         yaxis={"type": "category", "automargin": True},
         height=110 + 24 * max(len(rows), 2),
     )
+
+
+def topology(found: Topology) -> Figure:
+    """Servers in their clusters, with the links between them and their clients."""
+    go, drawn = plotly(), drawing(found)
+    place = {box.name: (box.x + WIDTH / 2, -box.y) for box in drawn.boxes}
+    data = []
+    for kind in sorted({wire.link.kind for wire in drawn.wires}):
+        xs: list[float | None] = []
+        ys: list[float | None] = []
+        for wire in drawn.wires:
+            if wire.link.kind == kind:
+                (x, y), (to_x, to_y) = place[wire.link.one], place[wire.link.other]
+                xs += [x, to_x, None]
+                ys += [y, to_y, None]
+        data.append(go.Scatter(x=xs, y=ys, mode="lines", name=kind, hoverinfo="skip"))
+    data.append(
+        go.Scatter(
+            x=[x for x, _ in place.values()],
+            y=[y for _, y in place.values()],
+            text=[text(box.name) for box in drawn.boxes],
+            customdata=[_about(box) for box in drawn.boxes],
+            hovertemplate="%{text}<br>%{customdata}<extra></extra>",
+            mode="markers+text",
+            textposition="top center",
+            marker={"symbol": "square", "size": 18},
+            name="servers",
+        )
+    )
+    hidden = {"visible": False}
+    return figure(data, xaxis=hidden, yaxis=hidden, height=max(320, drawn.height))
+
+
+def _about(box: Box) -> str:
+    """A server's cluster and clients, in lines."""
+    clients = [f"{text(client.name)}: {group.count}" for client, group in box.clients]
+    cluster = [f"cluster {text(box.server.cluster)}"] if box.server.cluster else []
+    return "<br>".join([*cluster, *clients])

@@ -8,7 +8,7 @@ in every row. Needs pyarrow, the extra `parquet`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -67,20 +67,40 @@ def rows_in(table: str, path: str) -> Iterator[Record]:
 
 def records_of(table: str, batch: pa.RecordBatch | pa.Table) -> Iterator[Record]:
     """The rows of a batch, or of an Arrow table, as records."""
+    known = {column.field for column in TABLES[table].columns if column.type is not Type.TIME}
+    names = [name for name in batch.schema.names if name in known]
+    return records_from(table, batch.select(names).to_pylist())
+
+
+def records_from(table: str, rows: Iterable[Mapping[str, object]]) -> Iterator[Record]:
+    """Records from rows as mappings. A column that a row lacks is absent, or empty where it cannot be."""
     declared = TABLES[table]
-    maps = {
-        column.name for column in declared.columns if column.type in (Type.COUNTS, Type.HEADERS)
+    types = {
+        column.name: column.type for column in declared.columns if column.type is not Type.TIME
     }
     blank = {
-        item.name: _BLANK[column.type]
+        item.name: _BLANK[types[item.name]]
         for item in fields(declared.row)  # type: ignore[arg-type]  # a dataclass
-        for column in declared.columns
-        if column.name == item.name and item.default is MISSING
+        if item.default is MISSING
     }
-    known = {column.field for column in declared.columns if column.name == column.field}
-    names = [name for name in batch.schema.names if name in known]
-    for values in batch.select(names).to_pylist():
-        present = {name: value for name, value in values.items() if value is not None}
-        for name in maps & present.keys():
-            present[name] = dict(present[name])
+    for row in rows:
+        present = {
+            name: _value(types[name], value)
+            for name, value in row.items()
+            if name in types and not _is_absent(value)
+        }
         yield declared.row(**{**blank, **present})
+
+
+def _is_absent(value: object) -> bool:
+    """None, or what pandas has in its place: a value that does not equal itself."""
+    return value is None or (isinstance(value, float) and value != value)
+
+
+def _value(type_: Type, value: object) -> object:
+    """A value as records have it: Arrow has maps as pairs, pandas integers beside gaps as floats."""
+    if type_ in (Type.COUNTS, Type.HEADERS):
+        return dict(value)  # type: ignore[call-overload]  # a mapping, or pairs
+    if type_ is Type.INTEGER:
+        return int(value)  # type: ignore[call-overload]  # a number
+    return value

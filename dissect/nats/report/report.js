@@ -158,6 +158,7 @@
     body.append(...lines);
     table.append(make("thead"), body);
     table.tHead.append(head);
+    table.style.minWidth = `${10 + 7 * (people.length - 1)}rem`;
     byId("ladder").replaceChildren(table);
     return table;
   };

@@ -1,0 +1,137 @@
+"""The figures of the report as objects for notebooks: Plotly figures, which Jupyter shows.
+
+    from dissect.nats import frames, plots
+
+    plots.traffic(frames("capture.pcap"))
+    plots.latency(spark.read.parquet("tables/requests"))
+
+Each function takes the rows of one table: records, an Arrow table, a pandas DataFrame or a Spark DataFrame.
+Rows are added up and never collected: Spark adds up where the rows are, and only sums travel. A column
+that is missing counts as absent. Needs the extra `report`; raises MissingLibrary without it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+
+from .output.arrow import pyarrow
+from .records import Record
+from .report import figures
+from .report.connections import Connections
+from .report.jetstream import JetStream
+from .report.parquet_rows import records_from, records_of
+from .report.requests import Requests
+from .report.subjects import Subjects
+from .report.topology import Topology
+from .report.traffic import BYTES, MESSAGES, Traffic
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow as pa
+    from plotly.graph_objects import Figure
+    from pyspark.sql import DataFrame
+    from typing_extensions import TypeAlias
+
+    Rows: TypeAlias = Iterable[Record] | pa.Table | pa.RecordBatch | pandas.DataFrame | DataFrame
+
+__all__ = [
+    "BYTES",
+    "MESSAGES",
+    "lag",
+    "latency",
+    "latency_over_time",
+    "stopped",
+    "subjects",
+    "talkers",
+    "topology",
+    "traffic",
+]
+
+
+class _Part(Protocol):
+    """What adds up rows."""
+
+    def add(self, row: Record) -> None: ...
+
+    def merge(self: _P, other: _P) -> None: ...
+
+
+_P = TypeVar("_P", bound=_Part)
+
+
+def traffic(frames: Rows, measure: str = MESSAGES) -> Figure:
+    """Messages, or BYTES, of `frames` over time by kind of connection and direction, with errors."""
+    return figures.traffic(_added_up(Traffic, "frames", frames), measure)
+
+
+def subjects(frames: Rows) -> Figure:
+    """The subjects of `frames` that take most bytes, as nested rectangles."""
+    return figures.subjects(_added_up(Subjects, "frames", frames))
+
+
+def latency(requests: Rows) -> Figure:
+    """How many of the `requests` that were answered took how long."""
+    return figures.histogram(_added_up(Requests, "requests", requests).latency)
+
+
+def latency_over_time(requests: Rows) -> Figure:
+    """Median and percentiles of the latency of `requests` over time."""
+    return figures.percentiles(_added_up(Requests, "requests", requests).over_time)
+
+
+def talkers(sessions: Rows) -> Figure:
+    """Who sends and receives most bytes in `sessions`."""
+    return figures.talkers(_added_up(Connections, "sessions", sessions))
+
+
+def topology(sessions: Rows) -> Figure:
+    """The servers of `sessions` in their clusters, with links and clients."""
+    return figures.topology(_added_up(Topology, "sessions", sessions))
+
+
+def stopped(flows: Rows) -> Figure:
+    """How long receivers of `flows` stopped their senders with a zero window."""
+    return figures.stopped(_added_up(Connections, "flows", flows))
+
+
+def lag(deliveries: Rows) -> Figure:
+    """The messages that wait for each consumer over time, from `deliveries` of JetStream."""
+    return figures.lag(_added_up(JetStream, "deliveries", deliveries))
+
+
+def _added_up(make: Callable[[], _P], table: str, rows: object) -> _P:
+    figures.plotly()
+    part = make()
+    if hasattr(rows, "mapInArrow"):
+        add_up = partial(_parts, make, table)
+        for row in rows.mapInArrow(add_up, "part binary").toLocalIterator():
+            part.merge(pickle.loads(row.part))  # what `_parts` wrote
+        return part
+    for record in _records(table, rows):
+        part.add(record)
+    return part
+
+
+def _parts(
+    make: Callable[[], _P], table: str, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The sum of some rows, on a worker of Spark."""
+    part = make()
+    for batch in batches:
+        for record in records_of(table, batch):
+            part.add(record)
+    arrow = pyarrow()
+    yield arrow.RecordBatch.from_arrays(
+        [arrow.array([pickle.dumps(part)], arrow.binary())], names=["part"]
+    )
+
+
+def _records(table: str, rows: object) -> Iterable[Record]:
+    if hasattr(rows, "to_pylist"):
+        return records_of(table, rows)
+    if hasattr(rows, "to_dict"):
+        return records_from(table, rows.to_dict("records"))
+    return cast("Iterable[Record]", rows)

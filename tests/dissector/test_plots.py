@@ -1,0 +1,92 @@
+"""Figures for notebooks: the same from records, Arrow, pandas and Spark; and the sample notebook runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from dissect.nats import plots
+from dissect.nats.output.arrow import batch
+
+from tests.dissector.samples import rows
+from tests.support.paths import CAPTURES, ROOT
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+NAMES = ("gateway-2.15.1.pcap", "orders-2.15.1.pcap", "slow-2.15.1.pcap")
+FIGURES: list[tuple[Callable[..., Figure], str]] = [
+    (plots.traffic, "frames"),
+    (plots.subjects, "frames"),
+    (plots.latency, "requests"),
+    (plots.latency_over_time, "requests"),
+    (plots.talkers, "sessions"),
+    (plots.topology, "sessions"),
+    (plots.stopped, "flows"),
+    (plots.lag, "deliveries"),
+]
+
+
+class Distributed:
+    """What a Spark DataFrame does with `mapInArrow`, in partitions of seven rows."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def mapInArrow(
+        self, function: Callable[..., Iterator[pa.RecordBatch]], schema: str
+    ) -> Distributed:
+        parts = [
+            part
+            for start in range(0, self._table.num_rows, 7)
+            for part in function(iter(self._table.slice(start, 7).to_batches()))
+        ]
+        return Distributed(pa.Table.from_batches(parts))
+
+    def toLocalIterator(self) -> Iterator[SimpleNamespace]:
+        return (SimpleNamespace(**row) for row in self._table.to_pylist())
+
+
+@pytest.mark.parametrize("figure, table", FIGURES, ids=lambda item: getattr(item, "__name__", item))
+def test_every_kind_of_rows_makes_the_same_figure(
+    figure: Callable[..., Figure], table: str
+) -> None:
+    records = rows([CAPTURES / name for name in NAMES], [table])
+    arrow = pa.Table.from_batches([batch(table, records)])
+    drawn = figure(records).to_json()
+    assert len(figure(records).data) > 0
+    assert figure(arrow).to_json() == drawn
+    assert figure(arrow.to_pandas()).to_json() == drawn
+    assert figure(Distributed(arrow)).to_json() == drawn
+
+
+def test_the_sample_notebook_runs(tmp_path: Path) -> None:
+    done = tmp_path / "done.ipynb"
+    code = (
+        "import sys, nbclient, nbformat\n"
+        "book = nbformat.read(sys.argv[1], 4)\n"
+        "nbclient.NotebookClient(book, timeout=50, kernel_name='python3').execute()\n"
+        "nbformat.write(book, sys.argv[2])\n"
+    )
+    sample = ROOT / "samples" / "plots.ipynb"
+    subprocess.run([sys.executable, "-c", code, sample, done], check=True, cwd=ROOT / "samples")
+    cells = json.loads(done.read_text(encoding="utf-8"))["cells"]
+    shown = [
+        output["data"].get("application/vnd.plotly.v1+json")
+        for cell in cells
+        for output in cell.get("outputs", ())
+        if "data" in output
+    ]
+    assert len(shown) == sum(
+        "plots." in "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"
+    )
+    assert all(figure["data"] for figure in shown)
+    assert not any(cell.get("outputs") for cell in json.loads(sample.read_text())["cells"])
