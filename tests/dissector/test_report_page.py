@@ -155,7 +155,7 @@ def test_it_draws_without_a_network_at_any_width(rich: Visit) -> None:
     root = "document.documentElement"
     for width in WIDTHS:
         rich.resize(width)
-        rich.page.wait_for_function(f"{root}.scrollWidth <= {root}.clientWidth")
+        rich.wait_until(f"{root}.scrollWidth <= {root}.clientWidth")
     assert rich.requests == rich.errors == []
     assert [text for text in rich.console if REFUSED not in text] == []
 
@@ -202,7 +202,7 @@ def test_ladders_of_sessions_and_of_messages(rich: Visit) -> None:
 def test_the_drawing_leads_to_sessions_by_keyboard(rich: Visit) -> None:
     rich.page.locator(".drawing a.server").first.focus()
     rich.page.keyboard.press("Enter")
-    rich.page.wait_for_function("document.getElementById('search').value !== ''")
+    rich.wait_until("document.getElementById('search').value !== ''")
     assert rich.page.locator("#sessions tbody tr:visible").count() > 0
     rich.page.fill("#search", "")
 
@@ -212,9 +212,7 @@ def test_charts_take_the_colours_of_the_system(rich: Visit) -> None:
     fill = "getComputedStyle(document.querySelector('#figure-traffic .xtick text')).fill"
     for scheme, light in (("dark", False), ("light", True)):
         rich.colours("dark" if scheme == "dark" else "light")
-        rich.page.wait_for_function(
-            f"(parseInt({fill}.match(/\\d+/)[0]) < 128) === {str(light).lower()}"
-        )
+        rich.wait_until(f"(parseInt({fill}.match(/\\d+/)[0]) < 128) === {str(light).lower()}")
 
 
 def test_on_paper_every_chart_is_there(rich: Visit) -> None:

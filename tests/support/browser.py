@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -15,6 +16,7 @@ from tests.support.requirements import missing
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+_PATIENCE = 120  # seconds, for busy machines
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -47,7 +49,7 @@ class Visit:
         self.errors: list[str] = []
         self.console: list[str] = []
         self._context = browser.new_context(viewport={"width": width, "height": 900})
-        self._context.set_default_timeout(120_000)  # for busy machines
+        self._context.set_default_timeout(_PATIENCE * 1000)
         self.page: Page = self._context.new_page()
         self._url = path.resolve().as_uri()
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -74,6 +76,14 @@ class Visit:
         trace: TracebackType | None,
     ) -> None:
         self._context.close()
+
+    def wait_until(self, expression: str) -> None:
+        """Waits until an expression of JavaScript is true. The page's policy forbids Playwright's own way,
+        which evaluates text inside of the page."""
+        deadline = time.monotonic() + _PATIENCE
+        while not self.page.evaluate(expression):
+            assert time.monotonic() < deadline, expression
+            self.page.wait_for_timeout(50)
 
     def audit(self, rules: list[str] | None = None) -> list[str]:
         """What axe-core finds serious on the page, by these rules or all. Charts are images to it: it does
