@@ -221,23 +221,6 @@ def test_on_paper_every_chart_is_there(rich: Visit) -> None:
     assert drawn.count() == rich.page.locator(".plot").count() > 5
 
 
-def test_the_policy_forbids_connections_and_scripts(rich: Visit) -> None:
-    tried = """async () => {
-        const tries = [fetch("https://example.org/"), fetch("file:///etc/hostname")];
-        const image = new Image();
-        image.src = "https://example.org/a.png";
-        const script = document.createElement("script");
-        script.textContent = "window.harmed = 1";
-        document.body.append(image, script);
-        const results = await Promise.allSettled(tries);
-        image.remove();
-        script.remove();
-        return [results.map((item) => item.status), window.harmed];
-    }"""
-    assert rich.page.evaluate(tried) == [["rejected", "rejected"], None]
-    assert rich.requests == []
-
-
 def test_a_screen_reader_can_read_it(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "small.html"
     path.write_text(page_of([str(CAPTURES / RICH[0])]), encoding="utf-8")
@@ -280,11 +263,25 @@ def test_nothing_from_the_wire_does_harm(browser: Browser, hostile: Path) -> Non
             assert said in text
 
 
-def test_a_page_without_anything_in_it(browser: Browser, tmp_path: Path) -> None:
+def test_a_page_without_anything_in_it_forbids_connections_and_scripts(
+    browser: Browser, tmp_path: Path
+) -> None:
     path = tmp_path / "empty.html"
     found = Aggregate()
     found.finish()
     path.write_text(page(found, Findings(), CaptureReport(), "NATS in nothing"), encoding="utf-8")
+    tried = """async () => {
+        const tries = [fetch("https://example.org/"), fetch("file:///etc/hostname")];
+        const image = new Image();
+        image.src = "https://example.org/a.png";
+        const script = document.createElement("script");
+        script.textContent = "window.harmed = 1";
+        document.body.append(image, script);
+        const results = await Promise.allSettled(tries);
+        return [results.map((item) => item.status), window.harmed];
+    }"""
     with Visit(browser, path) as visit:
         assert visit.errors == []
         assert "There are no NATS frames" in visit.page.inner_text("#summary")
+        assert visit.page.evaluate(tried) == [["rejected", "rejected"], None]
+        assert visit.requests == []
