@@ -28,7 +28,7 @@ def rows(paths: Iterable[Path], tables: Collection[str] = ("frames",)) -> list[R
     return list(records([str(path) for path in paths], tables))
 
 
-def told(found: Iterable[Row], table: type[Row], but_for: Collection[str]) -> list[Values]:
+def values_of(found: Iterable[Row], table: type[Row], but_for: Collection[str]) -> list[Values]:
     """The rows of one table as values without some columns."""
     names = [item.name for item in dataclasses.fields(table) if item.name not in but_for]
     return [tuple(getattr(row, name) for name in names) for row in found if isinstance(row, table)]
@@ -53,7 +53,7 @@ TIMES = {"ts_ns", "number"}
 
 def same_frames(name: str, paths: Iterable[Path], but_for: Collection[str] = PLACES) -> None:
     """The frames are those of the sample, value for value."""
-    found, expected = (told(each, FrameRecord, but_for) for each in (rows(paths), known(name)))
+    found, expected = (values_of(each, FrameRecord, but_for) for each in (rows(paths), known(name)))
     if "ts_ns" in but_for:
         found, expected = sorted(found, key=repr), sorted(expected, key=repr)
     assert found == expected
@@ -62,7 +62,9 @@ def same_frames(name: str, paths: Iterable[Path], but_for: Collection[str] = PLA
 def same_sessions(name: str, paths: Iterable[Path], but_for: Collection[str]) -> None:
     """The sessions are those of the sample."""
     found = rows(paths, ["sessions"])
-    assert told(found, SessionRecord, but_for) == told(known(name), SessionRecord, but_for)
+    assert values_of(found, SessionRecord, but_for) == values_of(
+        known(name), SessionRecord, but_for
+    )
 
 
 def anomalies(found: Iterable[Row]) -> list[AnomalyRecord]:

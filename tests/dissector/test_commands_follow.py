@@ -15,7 +15,7 @@ CORE = str(CAPTURES / "core-2.15.1.pcap")
 HEADING = Heading("5" * 16, "client", "a:1", "b:2", 1_000_000_000)
 
 
-def said(frame: FrameRecord, full: bool = False) -> list[str]:
+def lines_of(frame: FrameRecord, full: bool = False) -> list[str]:
     conversation = Conversation(False, full)
     conversation.text(HEADING)
     frame.ts_ns = 1_002_345_678
@@ -38,7 +38,7 @@ def test_the_heading_names_the_ends() -> None:
 def test_a_message_with_headers_and_payload() -> None:
     hpub = frame("HPUB", "hello\nworld\x1b[2J\\xff\n")
     hpub.headers, hpub.reply = {"A": ["1", "2"]}, "_INBOX.1"
-    assert said(hpub) == [
+    assert lines_of(hpub) == [
         "    0.002345  > HPUB greet reply _INBOX.1",
         "              A: 1",
         "              A: 2",
@@ -49,24 +49,24 @@ def test_a_message_with_headers_and_payload() -> None:
 
 
 def test_long_payloads_are_cut_and_counted() -> None:
-    *_, line, more = said(frame(payload="x" * 3000))
+    *_, line, more = lines_of(frame(payload="x" * 3000))
     assert line.strip() == "x" * 1024
     assert more.strip() == "... 1976 characters more; --full shows them"
-    assert said(frame(payload="x" * 3000), full=True)[-1].strip() == "x" * 3000
+    assert lines_of(frame(payload="x" * 3000), full=True)[-1].strip() == "x" * 3000
 
 
 def test_json_is_spread_over_lines() -> None:
     info = frame("INFO")
     info.json = '{"port":4222,"urls":["a"]}'
-    assert [line.strip() for line in said(info)[1:4]] == ["{", '"port": 4222,', '"urls": [']
+    assert [line.strip() for line in lines_of(info)[1:4]] == ["{", '"port": 4222,', '"urls": [']
     info.json = "***"
-    assert said(info)[1:] == ["              ***"]
+    assert lines_of(info)[1:] == ["              ***"]
 
 
 def test_a_hash_stands_for_its_payload() -> None:
     hashed = frame()
     hashed.payload_sha256 = "ab" * 32
-    assert said(hashed)[-1].strip() == "sha256 " + "ab" * 32
+    assert lines_of(hashed)[-1].strip() == "sha256 " + "ab" * 32
 
 
 def test_what_is_missing_is_said() -> None:

@@ -24,13 +24,13 @@ CORE = str(CAPTURES / "core-2.15.1.pcap")
 SNAP = str(CAPTURES / "snap96.pcap")
 
 
-def told(path: str, start: str) -> list[TimelineEntry]:
+def entries_of(path: str, start: str) -> list[TimelineEntry]:
     return list(timeline_entries([path], start, Options()))
 
 
 def test_a_session_from_its_heading_to_its_row() -> None:
     row = max(sessions([CORE]), key=lambda row: row.subscriptions)
-    heading, *middle, last = told(CORE, row.session[:7])
+    heading, *middle, last = entries_of(CORE, row.session[:7])
     ends = row.originator, row.responder
     assert heading == Heading(row.session, row.kind, *ends, row.first_ns)
     assert last == row
@@ -45,7 +45,7 @@ def test_what_is_missing_is_told_once_and_in_its_place(name: str) -> None:
     for session in {row.session for row in odd}:
         passed = {"originator": (0, 0), "responder": (0, 0)}
         found = []
-        for entry in told(path, session):
+        for entry in entries_of(path, session):
             if isinstance(entry, AnomalyRecord):
                 found.append(entry)
                 offset, ts_ns = passed[entry.sender]
@@ -69,11 +69,11 @@ def test_a_story_tells_what_matters() -> None:
 
 def test_an_id_that_is_not_clear() -> None:
     with pytest.raises(Unclear, match="no session zz in the captures") as none:
-        told(CORE, "zz")
+        entries_of(CORE, "zz")
     assert none.value.ids == {} or not none.value.ids
     ids = [row.session for row in sessions([CORE])]
     with pytest.raises(Unclear) as several:
-        told(CORE, "")
+        entries_of(CORE, "")
     assert sorted(several.value.ids) == sorted(ids)
     assert all(session in str(several.value) for session in ids)
     assert str(pickle.loads(pickle.dumps(several.value))) == str(several.value)

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from dissect.nats import FrameRecord, SessionRecord
 from dissect.nats.cli import cli
 
-from tests.dissector.samples import PLACES, Values, rows, told
+from tests.dissector.samples import PLACES, Values, rows, values_of
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import (
     GRE,
@@ -38,14 +38,14 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(cli, ["slice", *map(str, arguments)])
 
 
-def said(path: Path, session: str | None = None) -> list[list[Values]]:
+def values_in(path: Path, session: str | None = None) -> list[list[Values]]:
     """Rows without the places of packets: of all sessions, or of one."""
     found = [
         row
         for row in rows([path], TABLES)
         if isinstance(row, (SessionRecord, FrameRecord)) and session in (None, row.session)
     ]
-    return [told(found, table, PLACES) for table in (SessionRecord, FrameRecord)]
+    return [values_of(found, table, PLACES) for table in (SessionRecord, FrameRecord)]
 
 
 def sessions(path: Path) -> list[str]:
@@ -60,7 +60,7 @@ def test_a_slice_says_of_each_session_what_the_capture_says(name: str, tmp_path:
         assert done.exit_code == 0, done.output
         assert done.stderr.startswith("nats-dissect: 1 session, ")
         assert done.stderr.endswith(f" in {out}\n")
-        assert said(out) == said(CAPTURES / name, session)
+        assert values_in(out) == values_in(CAPTURES / name, session)
 
 
 def test_several_sessions_by_the_starts_of_their_ids(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_file_whose_name_is_hexadecimal_is_a_capture(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         assert run("-o", "out", "cafe").exit_code == 0
-    assert said(tmp_path / "out") == said(CORE)
+    assert values_in(tmp_path / "out") == values_in(CORE)
 
 
 def test_a_port_that_is_used_again_is_another_session(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_comments_and_names_of_a_session_come_along(tmp_path: Path) -> None:
     session, _ = sessions(whole)
     assert run("-o", tmp_path / "out", session, whole).exit_code == 0
     assert (tmp_path / "out").read_bytes() == head + kept
-    assert said(tmp_path / "out") == said(whole, session)
+    assert values_in(tmp_path / "out") == values_in(whole, session)
 
 
 def test_tunnels_whose_packets_are_fragmented_come_along(tmp_path: Path) -> None:
@@ -191,4 +191,4 @@ def test_a_damaged_capture_is_sliced_up_to_the_damage(tmp_path: Path) -> None:
     path.write_bytes(CORE.read_bytes()[:-5])
     done = run("-o", tmp_path / "out", path)
     assert done.exit_code == 3 and "cut short" in done.stderr
-    assert said(tmp_path / "out") == said(path)
+    assert values_in(tmp_path / "out") == values_in(path)

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from dissect.nats import FrameRecord
 from dissect.nats.cli import cli
 
-from tests.dissector.samples import rows, told
+from tests.dissector.samples import rows, values_of
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import START_NS, Record, Talk, pcap_file
 
@@ -22,7 +22,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 def frames(path: Path) -> list[tuple[object, ...]]:
-    return told(rows([path]), FrameRecord, {"capture", "packet"})
+    return values_of(rows([path]), FrameRecord, {"capture", "packet"})
 
 
 @pytest.mark.parametrize("name", ["core-2.15.1.pcap", "dumpcap.pcapng", "lossy.pcap"])

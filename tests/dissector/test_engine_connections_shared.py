@@ -20,10 +20,10 @@ from tests.support.pcapwriter import Record, Talk, pcap_file
 
 SECOND = 10**9
 
-Told = tuple[SortKey, list[tuple[str, str, bool, str]]]
+GroupValue = tuple[SortKey, list[tuple[str, str, bool, str]]]
 
 
-def told(group: PacketEvents) -> Told:
+def value_of(group: PacketEvents) -> GroupValue:
     """A group as a value."""
     connections = [
         (talk.flow.id, talk.flow.end.value, talk.over, repr(events))
@@ -32,12 +32,14 @@ def told(group: PacketEvents) -> Told:
     return group.release, connections
 
 
-def groups(path: Path, options: Options, mine: int = 0, readers: int = 1) -> list[Told]:
+def groups(path: Path, options: Options, mine: int = 0, readers: int = 1) -> list[GroupValue]:
     parser = PacketParser(lambda flow: flow % readers == mine)
-    return [told(group) for group in packet_events(segments([str(path)], parser=parser), options)]
+    return [
+        value_of(group) for group in packet_events(segments([str(path)], parser=parser), options)
+    ]
 
 
-def check(path: Path, options: Options) -> list[Told]:
+def check(path: Path, options: Options) -> list[GroupValue]:
     whole = groups(path, options)
     releases = [release for release, _ in whole]
     assert releases == sorted(set(releases))

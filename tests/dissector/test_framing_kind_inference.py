@@ -12,13 +12,13 @@ from natsync.protocol import Context, Kind, Role, ServerInfo
 from tests.support.conversations import CONNECT, ORIGINATOR, RESPONDER, Said
 
 
-def heard(*lines: bytes) -> Evidence:
-    testimony = Evidence()
+def evidence_of(*lines: bytes) -> Evidence:
+    evidence = Evidence()
     for line in lines:
         chain = Chain(0, ALL)
         assert chain.read(line) is not None
-        testimony.add(chain)
-    return testimony
+        evidence.add(chain)
+    return evidence
 
 
 @pytest.mark.parametrize(
@@ -34,19 +34,19 @@ def heard(*lines: bytes) -> Evidence:
     ],
 )
 def test_the_likeliest_way_to_read(lines: list[bytes], sender: Role, expected: Context) -> None:
-    assert heard(*lines).likeliest(sender, Evidence()) == expected
+    assert evidence_of(*lines).likeliest(sender, Evidence()) == expected
 
 
 def test_pings_tell_nothing() -> None:
-    assert not heard(b"PING\r\n").tells
-    assert heard(b"PUB a 5\r\n").tells
+    assert not evidence_of(b"PING\r\n").tells
+    assert evidence_of(b"PUB a 5\r\n").tells
 
 
 def test_a_gateway_sends_messages_one_way() -> None:
-    messages, interest = heard(b"RMSG A a 5\r\n"), heard(b"RS+ A a\r\n")
+    messages, interest = evidence_of(b"RMSG A a 5\r\n"), evidence_of(b"RS+ A a\r\n")
     assert sends_messages(messages, interest) is messages
     assert sends_messages(interest, messages) is messages
-    assert sends_messages(messages, heard(b"PONG\r\n")) is None
+    assert sends_messages(messages, evidence_of(b"PONG\r\n")) is None
     assert messages.observe(["RS+"])
     assert not messages.observe(["RS+", "RMSG"])
     assert sends_messages(messages, interest) is None
@@ -105,9 +105,9 @@ def test_pongs_between_losses_do_not_undo_what_is_known() -> None:
 
 
 def test_what_was_found_last_is_believed_where_both_do_not_fit_the_sender() -> None:
-    testimony = Evidence()
+    evidence = Evidence()
     gateway, route = Context(Role.SERVER, Kind.GATEWAY), Context(Role.CLIENT, Kind.ROUTE)
-    testimony.add(Chain(0, (gateway,)))
-    testimony.add(Chain(0, (route, gateway)))
-    assert testimony.likeliest(Role.CLIENT, Evidence()) == route
-    assert testimony.likeliest(Role.SERVER, Evidence()) == gateway
+    evidence.add(Chain(0, (gateway,)))
+    evidence.add(Chain(0, (route, gateway)))
+    assert evidence.likeliest(Role.CLIENT, Evidence()) == route
+    assert evidence.likeliest(Role.SERVER, Evidence()) == gateway

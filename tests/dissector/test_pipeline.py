@@ -37,7 +37,7 @@ def one(path: Path) -> SessionRecord:
     return record
 
 
-def said(talk: Talk) -> Talk:
+def greeted(talk: Talk) -> Talk:
     talk.handshake().from_server(INFO).from_client(CONNECT + b"PING\r\n").from_server(b"PONG\r\n")
     return talk.from_client(b"PUB a 5\r\nhello\r\n")
 
@@ -50,7 +50,7 @@ def written(tmp_path: Path, *talks: Talk) -> Path:
 
 
 def test_frames_come_in_order_with_their_places(tmp_path: Path) -> None:
-    found = rows(written(tmp_path, said(Talk()).close()))
+    found = rows(written(tmp_path, greeted(Talk()).close()))
     assert [row.op for row in found] == ["INFO", "CONNECT", "PING", "PONG", "PUB"]
     assert [row.number for row in found] == [1, 2, 3, 4, 5]
     assert [row.packet for row in found] == [4, 6, 6, 8, 10]
@@ -59,12 +59,12 @@ def test_frames_come_in_order_with_their_places(tmp_path: Path) -> None:
 
 
 def test_ports_say_nothing(tmp_path: Path) -> None:
-    record = one(written(tmp_path, said(Talk(server=("10.0.0.2", 80)))))
+    record = one(written(tmp_path, greeted(Talk(server=("10.0.0.2", 80)))))
     assert (record.kind, record.start, record.end) == ("client", "handshake", "open")
 
 
 def test_a_session_of_which_the_server_was_seen_first(tmp_path: Path) -> None:
-    talk = said(Talk())
+    talk = greeted(Talk())
     del talk.records[:6]
     talk.from_server(b"MSG a 1 0\r\n\r\n").from_client(b"PUB a 0\r\n\r\nPING\r\n")
     talk.from_server(b"PONG\r\n" * 3).close()
@@ -89,7 +89,7 @@ def test_a_port_that_the_user_knows(tmp_path: Path) -> None:
 
 
 def test_rows_that_had_to_wait_take_their_place(tmp_path: Path) -> None:
-    talk = said(Talk())
+    talk = greeted(Talk())
     talk.from_client(b"PUB b 5\r\nhello\r\n", skip=True)
     talk.from_client(b"garbage PUB c 5\r\nhello\r\n")
     talk.from_server(b"MSG x 1 0\r\n\r\n").from_client(b"PUB d 0\r\n\r\n").from_client(

@@ -12,7 +12,7 @@ from dissect.nats.sessions.subscriptions import Subscription
 from natsync.protocol import LMsg, LSub, LUnsub, RMsg, RSub, RUnsub, matches
 
 
-class Told(Interest):
+class RecordedInterest(Interest):
     """Keeps what comes out."""
 
     def __init__(self, entries: int = 1000) -> None:
@@ -30,7 +30,7 @@ class Told(Interest):
 
 
 def test_a_new_weight_is_no_new_interest() -> None:
-    interest = Told()
+    interest = RecordedInterest()
     for weight in (1, 2, 1):
         interest.open(RSub(b"a", b"A", b"q", weight), weight)
     interest.close(RUnsub(b"a", b"A", b"q"), 5)
@@ -40,7 +40,7 @@ def test_a_new_weight_is_no_new_interest() -> None:
 
 
 def test_accounts_queues_and_origins_are_apart() -> None:
-    interest = Told()
+    interest = RecordedInterest()
     interest.open(RSub(b"a", b"A"), 1)
     interest.open(RSub(b"a", b"B"), 1)
     interest.open(RSub(b"a", b"A", b"q", 1), 1)
@@ -58,7 +58,7 @@ def test_accounts_queues_and_origins_are_apart() -> None:
 
 
 def test_older_servers_leave_the_origin_out() -> None:
-    interest = Told()
+    interest = RecordedInterest()
     interest.open(LSub(b"a", b"A", b"leaf"), 1)
     interest.open(LSub(b"b", b"A", b"leaf"), 1)
     interest.close(RUnsub(b"a", b"A"), 2)
@@ -69,7 +69,7 @@ def test_older_servers_leave_the_origin_out() -> None:
 
 
 def test_messages_count_for_all_plain_interest_and_the_queues_they_name() -> None:
-    interest = Told()
+    interest = RecordedInterest()
     for subject in (b"a.b", b"a.*", b"a.>", b">", b"*.b", b"a", b"a.b.c", b"b.*"):
         interest.open(RSub(subject, b"A"), 1)
     interest.open(RSub(b"a.*", b"A", b"q", 1), 1)
@@ -107,7 +107,7 @@ _PATTERN = st.builds(
 def test_messages_reach_what_the_codec_says_they_match(
     patterns: set[bytes], subject: bytes
 ) -> None:
-    interest = Told()
+    interest = RecordedInterest()
     for pattern in patterns:
         interest.open(RSub(pattern, b"A"), 1)
     interest.deliver(RMsg(subject, b"A"), 1)
@@ -117,7 +117,7 @@ def test_messages_reach_what_the_codec_says_they_match(
 
 
 def test_a_message_to_a_wildcard_counts_once() -> None:
-    interest = Told()
+    interest = RecordedInterest()
     interest.open(RSub(b"a.*", b"A"), 1)
     interest.deliver(RMsg(b"a.*", b"A"), 1)
     interest.deliver(RMsg(b".".join([b"a"] * 40), b"A"), 1)
@@ -126,7 +126,7 @@ def test_a_message_to_a_wildcard_counts_once() -> None:
 
 @pytest.mark.parametrize("entries", [0, 1, 10])
 def test_memory_is_bounded_and_what_is_given_up_is_said(entries: int) -> None:
-    interest = Told(entries)
+    interest = RecordedInterest(entries)
     for number in range(100):
         interest.open(RSub(b"a.%d" % number, b"%d" % (number % 7)), number)
     found = interest.end()

@@ -11,7 +11,7 @@ from natsync.protocol import HMsg, HPub, Msg, Pub
 NOBODY = b"NATS/1.0 503\r\n\r\n"
 
 
-class Told:
+class RecordedRequests:
     """Requests with rows, and without: the counts must be the same. Time goes by one a message."""
 
     def __init__(self, entries: int = 1 << 18) -> None:
@@ -46,13 +46,13 @@ class Told:
 
 
 def test_replies_are_found_by_their_subject() -> None:
-    told = Told()
-    told.send(Pub(b"svc", b"_INBOX.n.1", b"ask"))
-    told.send(HPub(b"svc", b"_INBOX.n.2", b"NATS/1.0\r\n\r\n", b"x"))
-    told.receive(Msg(b"_INBOX.n.2", b"1", payload=b"one"))
-    told.receive(Msg(b"_INBOX.n.2", b"1", payload=b"three"))
-    told.receive(Msg(b"news", b"2"))
-    first, second = told.rows()
+    recorded = RecordedRequests()
+    recorded.send(Pub(b"svc", b"_INBOX.n.1", b"ask"))
+    recorded.send(HPub(b"svc", b"_INBOX.n.2", b"NATS/1.0\r\n\r\n", b"x"))
+    recorded.receive(Msg(b"_INBOX.n.2", b"1", payload=b"one"))
+    recorded.receive(Msg(b"_INBOX.n.2", b"1", payload=b"three"))
+    recorded.receive(Msg(b"news", b"2"))
+    first, second = recorded.rows()
     assert (first.subject, first.reply, first.sent_ns) == ("svc", "_INBOX.n.1", 1)
     assert (first.replied_ns, first.latency_ns, first.responses) == (None, None, 0)
     assert (second.replied_ns, second.latency_ns, second.responses) == (3, 1, 2)
@@ -60,38 +60,38 @@ def test_replies_are_found_by_their_subject() -> None:
 
 
 def test_nobody_listens() -> None:
-    told = Told()
-    told.send(Pub(b"svc", b"_INBOX.1"))
-    told.receive(HMsg(b"_INBOX.1", b"1", b"", NOBODY))
-    (row,) = told.rows()
+    recorded = RecordedRequests()
+    recorded.send(Pub(b"svc", b"_INBOX.1"))
+    recorded.receive(HMsg(b"_INBOX.1", b"1", b"", NOBODY))
+    (row,) = recorded.rows()
     assert (row.status, row.latency_ns, row.responses, row.reply_bytes) == (503, 1, 0, 0)
 
 
 def test_a_status_with_a_payload_and_a_block_that_is_none_are_replies() -> None:
-    told = Told()
+    recorded = RecordedRequests()
     for number in (b"1", b"2"):
-        told.send(Pub(b"svc", number))
-    told.receive(HMsg(b"2", b"1", b"", b"no header block"))
-    told.receive(HMsg(b"1", b"1", b"", b"NATS/1.0 409 Stop\r\n\r\n", b"x"))
-    assert [(row.status, row.responses) for row in told.rows()] == [(409, 1), (None, 1)]
+        recorded.send(Pub(b"svc", number))
+    recorded.receive(HMsg(b"2", b"1", b"", b"no header block"))
+    recorded.receive(HMsg(b"1", b"1", b"", b"NATS/1.0 409 Stop\r\n\r\n", b"x"))
+    assert [(row.status, row.responses) for row in recorded.rows()] == [(409, 1), (None, 1)]
 
 
 def test_copies_under_another_sid_do_not_count() -> None:
-    told = Told()
-    told.send(Pub(b"svc", b"_INBOX.1"))
+    recorded = RecordedRequests()
+    recorded.send(Pub(b"svc", b"_INBOX.1"))
     for sid in (b"1", b"2", b"1"):
-        told.receive(Msg(b"_INBOX.1", sid))
-    assert told.rows()[0].responses == 2
+        recorded.receive(Msg(b"_INBOX.1", sid))
+    assert recorded.rows()[0].responses == 2
 
 
 def test_a_reply_subject_that_is_used_again() -> None:
-    told = Told()
-    told.send(Pub(b"one", b"r"))
-    told.receive(Msg(b"r", b"1"))
-    told.send(Pub(b"two", b"r"))
-    told.receive(Msg(b"r", b"1"))
-    told.receive(Msg(b"r", b"1"))
-    assert [(row.subject, row.latency_ns, row.responses) for row in told.rows()] == [
+    recorded = RecordedRequests()
+    recorded.send(Pub(b"one", b"r"))
+    recorded.receive(Msg(b"r", b"1"))
+    recorded.send(Pub(b"two", b"r"))
+    recorded.receive(Msg(b"r", b"1"))
+    recorded.receive(Msg(b"r", b"1"))
+    assert [(row.subject, row.latency_ns, row.responses) for row in recorded.rows()] == [
         ("one", 1, 1),
         ("two", 1, 2),
     ]
@@ -102,78 +102,80 @@ NEXT = b"$JS.API.CONSUMER.MSG.NEXT.ST.CO"
 
 
 def test_a_pull_gets_what_comes_by_the_sid_of_its_inbox() -> None:
-    told = Told()
-    told.send(Pub(NEXT, b"_INBOX.1"))
-    told.receive(Msg(b"orders.new", b"1", ACK), b"_INBOX.1")
-    told.receive(Msg(b"orders.new", b"2", ACK), b"deliver.here")
-    told.receive(HMsg(b"_INBOX.1", b"1", b"", b"NATS/1.0 408 Request Timeout\r\n\r\n"), b"_INBOX.1")
-    (row,) = told.rows()
+    recorded = RecordedRequests()
+    recorded.send(Pub(NEXT, b"_INBOX.1"))
+    recorded.receive(Msg(b"orders.new", b"1", ACK), b"_INBOX.1")
+    recorded.receive(Msg(b"orders.new", b"2", ACK), b"deliver.here")
+    recorded.receive(
+        HMsg(b"_INBOX.1", b"1", b"", b"NATS/1.0 408 Request Timeout\r\n\r\n"), b"_INBOX.1"
+    )
+    (row,) = recorded.rows()
     assert (row.latency_ns, row.responses, row.status) == (1, 2, None)
 
 
 def test_pulls_that_share_a_wildcard_inbox_are_told_apart_by_consumer() -> None:
-    told = Told()
-    told.send(Pub(NEXT, b"_INBOX.n.1"))
-    told.send(Pub(b"$JS.hub.API.CONSUMER.MSG.NEXT.ST.OTHER", b"_INBOX.n.2"))
-    told.receive(Msg(b"orders.new", b"1", ACK), b"_INBOX.n.*")
-    told.receive(
+    recorded = RecordedRequests()
+    recorded.send(Pub(NEXT, b"_INBOX.n.1"))
+    recorded.send(Pub(b"$JS.hub.API.CONSUMER.MSG.NEXT.ST.OTHER", b"_INBOX.n.2"))
+    recorded.receive(Msg(b"orders.new", b"1", ACK), b"_INBOX.n.*")
+    recorded.receive(
         Msg(b"o", b"1", b"$JS.ACK.hub.ACCHASH.ST.OTHER.1.1.1.1795213358078505028.0"), b"_INBOX.n.*"
     )
-    told.receive(Msg(b"orders.new", b"1", b"$JS.ACK.ST.THIRD.1.1.1.1.0"), b"_INBOX.n.*")
-    told.receive(Msg(b"orders.new", b"1", ACK), b"elsewhere.*")
-    told.receive(Msg(b"orders.new", b"1", ACK))
-    told.receive(Msg(b"orders.new", b"1", b"$JS.ACK."), b"_INBOX.n.*")
-    assert [row.responses for row in told.rows()] == [1, 1]
+    recorded.receive(Msg(b"orders.new", b"1", b"$JS.ACK.ST.THIRD.1.1.1.1.0"), b"_INBOX.n.*")
+    recorded.receive(Msg(b"orders.new", b"1", ACK), b"elsewhere.*")
+    recorded.receive(Msg(b"orders.new", b"1", ACK))
+    recorded.receive(Msg(b"orders.new", b"1", b"$JS.ACK."), b"_INBOX.n.*")
+    assert [row.responses for row in recorded.rows()] == [1, 1]
 
 
 def test_pulls_are_forgotten_after_many() -> None:
-    told = Told()
+    recorded = RecordedRequests()
     for number in range(3000):
-        told.send(Pub(NEXT + b"%d" % number, b"_INBOX.n.%d" % number))
-    told.receive(Msg(b"o", b"1", b"$JS.ACK.ST.CO7.1.1.1.1.0"), b"_INBOX.n.*")
-    assert not any(row.responses for row in told.rows())
+        recorded.send(Pub(NEXT + b"%d" % number, b"_INBOX.n.%d" % number))
+    recorded.receive(Msg(b"o", b"1", b"$JS.ACK.ST.CO7.1.1.1.1.0"), b"_INBOX.n.*")
+    assert not any(row.responses for row in recorded.rows())
 
 
 def test_the_window_is_bounded_and_rows_come_in_order() -> None:
-    told = Told()
+    recorded = RecordedRequests()
     for number in range(20_000):
-        told.send(Pub(b"svc", b"_INBOX.%d" % number))
-    assert len(told.out) >= 20_000 - 2 * 4096
-    told.receive(Msg(b"_INBOX.1", b"1"))
-    told.receive(Msg(b"_INBOX.19000", b"1"))
-    rows = told.rows()
+        recorded.send(Pub(b"svc", b"_INBOX.%d" % number))
+    assert len(recorded.out) >= 20_000 - 2 * 4096
+    recorded.receive(Msg(b"_INBOX.1", b"1"))
+    recorded.receive(Msg(b"_INBOX.19000", b"1"))
+    rows = recorded.rows()
     assert [row.sent_ns for row in rows] == sorted(row.sent_ns for row in rows)
     assert [row.reply for row in rows if row.responses] == ["_INBOX.19000"]
 
 
 def test_a_reply_subject_may_come_back_when_the_window_has_moved() -> None:
-    told = Told()
-    told.send(Pub(b"one", b"r"))
+    recorded = RecordedRequests()
+    recorded.send(Pub(b"one", b"r"))
     for number in range(5000):
-        told.send(Pub(b"svc", b"_INBOX.%d" % number))
-    told.send(Pub(b"two", b"r"))
+        recorded.send(Pub(b"svc", b"_INBOX.%d" % number))
+    recorded.send(Pub(b"two", b"r"))
     for number in range(5000, 9000):
-        told.send(Pub(b"svc", b"_INBOX.%d" % number))
-    told.receive(Msg(b"r", b"1"))
-    assert [row.subject for row in told.rows() if row.responses] == ["two"]
+        recorded.send(Pub(b"svc", b"_INBOX.%d" % number))
+    recorded.receive(Msg(b"r", b"1"))
+    assert [row.subject for row in recorded.rows() if row.responses] == ["two"]
 
 
 def test_without_room_only_the_latest_is_open() -> None:
-    told = Told(0)
+    recorded = RecordedRequests(0)
     for number in range(10):
-        told.send(Pub(b"svc", b"_INBOX.%d" % number))
-    told.receive(Msg(b"_INBOX.9", b"1"))
-    told.receive(Msg(b"_INBOX.1", b"1"))
-    assert [row.responses for row in told.rows()] == [0] * 9 + [1]
+        recorded.send(Pub(b"svc", b"_INBOX.%d" % number))
+    recorded.receive(Msg(b"_INBOX.9", b"1"))
+    recorded.receive(Msg(b"_INBOX.1", b"1"))
+    assert [row.responses for row in recorded.rows()] == [0] * 9 + [1]
 
 
 def outcome(reply: Msg | HMsg) -> tuple[str, int | None]:
     """The outcome of a request that gets this reply, under the subject that it names."""
-    told = Told()
-    told.send(Pub(b"svc", reply.subject, b"ask"))
-    told.receive(reply)
-    told.receive(Msg(reply.subject, reply.sid, payload=b"a later reply does not change it"))
-    (row,) = told.rows()
+    recorded = RecordedRequests()
+    recorded.send(Pub(b"svc", reply.subject, b"ask"))
+    recorded.receive(reply)
+    recorded.receive(Msg(reply.subject, reply.sid, payload=b"a later reply does not change it"))
+    (row,) = recorded.rows()
     return row.outcome, row.error_code
 
 
@@ -221,25 +223,25 @@ def test_statuses() -> None:
     assert outcome(headed(status=b" 409 Consumer Deleted")) == ("api_error", 409)
     assert outcome(headed(status=b" 404 No Messages")) == ("ok", None)
     assert outcome(headed(status=b" 408 Request Timeout")) == ("ok", None)
-    told = Told()
-    told.send(Pub(b"svc", b"_INBOX.1"))
-    told.receive(HMsg(b"_INBOX.1", b"1", headers=NOBODY))
-    (row,) = told.rows()
+    recorded = RecordedRequests()
+    recorded.send(Pub(b"svc", b"_INBOX.1"))
+    recorded.receive(HMsg(b"_INBOX.1", b"1", headers=NOBODY))
+    (row,) = recorded.rows()
     assert (row.outcome, row.error_code) == ("no_responders", None)
 
 
 def test_a_request_that_the_server_refuses() -> None:
-    told = Told()
+    recorded = RecordedRequests()
     for number in range(4):
-        told.send(Pub(b"svc.%d" % (number % 3), b"_INBOX.%d" % number))
-    told.receive(Msg(b"_INBOX.1", b"1", payload=b"ok"))
-    for requests in told.both:
+        recorded.send(Pub(b"svc.%d" % (number % 3), b"_INBOX.%d" % number))
+    recorded.receive(Msg(b"_INBOX.1", b"1", payload=b"ok"))
+    for requests in recorded.both:
         requests.refuse(b'Permissions Violation for Publish to "svc.0"')  # the latest of two
         requests.refuse(b'Permissions Violation for Publish to "svc.1"')  # which has its reply
         requests.refuse(b'Permissions Violation for Publish with Reply of "_INBOX.2"')
         requests.refuse(b'Permissions Violation for Publish to "svc.9"')
         requests.refuse(b'Permissions Violation for Subscription to "svc.0"')
-    assert {row.reply[-1]: row.outcome for row in told.rows()} == {
+    assert {row.reply[-1]: row.outcome for row in recorded.rows()} == {
         "0": "no_reply",
         "1": "ok",
         "2": "refused",

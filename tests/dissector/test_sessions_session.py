@@ -36,21 +36,21 @@ from natsync.protocol import (
 from tests.dissector.test_sessions_identity import blank
 
 ORIGINATOR, RESPONDER = Direction
-Said = tuple[Direction, Frame]
+SentFrame = tuple[Direction, Frame]
 
 
-def tell(session: Session, *said: Said) -> None:
+def add_frames(session: Session, *sent: SentFrame) -> None:
     """Every frame in a packet of its own, a microsecond apart."""
-    for number, (sender, frame) in enumerate(said):
+    for number, (sender, frame) in enumerate(sent):
         chunk = Chunk(number * 1000, number + 1, "t.pcap", 0, b"")
         session.add(Batch(sender, number * 1000, chunk, chunk, [frame], None))
 
 
-def told(
-    *said: Said, kind: Kind = Kind.CLIENT, end: str = "fin", handshake: bool = True
+def row_after(
+    *sent: SentFrame, kind: Kind = Kind.CLIENT, end: str = "fin", handshake: bool = True
 ) -> SessionRecord:
     session = Session()
-    tell(session, *said)
+    add_frames(session, *sent)
     session.finish(None if end == "open" else 99_000, handshake)
     record = blank()
     record.end = end
@@ -59,16 +59,16 @@ def told(
     return record
 
 
-def odd(*said: Said, budget: EntryQuota | None = None) -> list[tuple[str, int, str]]:
-    """Name, packet and text of what the session finds odd."""
+def notes_after(*sent: SentFrame, budget: EntryQuota | None = None) -> list[tuple[str, int, str]]:
+    """Name, packet and text of what the session finds notes_after."""
     session = Session(budget=budget)
-    tell(session, *said)
+    add_frames(session, *sent)
     session.finish(None, True)
     return [(note.anomaly.value, note.number, note.text) for note in session.notes]
 
 
 def test_counts_messages_and_bytes() -> None:
-    record = told(
+    record = row_after(
         (ORIGINATOR, Sub(b"a", b"1")),
         (ORIGINATOR, Pub(b"a", payload=b"hello")),
         (ORIGINATOR, HPub(b"a", headers=b"NATS/1.0\r\n\r\n", payload=b"x")),
@@ -82,7 +82,7 @@ def test_counts_messages_and_bytes() -> None:
 
 
 def test_the_smallest_round_trip_counts() -> None:
-    record = told(
+    record = row_after(
         (ORIGINATOR, Ping()),
         (ORIGINATOR, Ping()),
         (RESPONDER, Pong()),
@@ -96,9 +96,9 @@ def test_the_smallest_round_trip_counts() -> None:
 
 def test_pings_do_not_pair_across_a_hole() -> None:
     session = Session()
-    tell(session, (ORIGINATOR, Ping()))
+    add_frames(session, (ORIGINATOR, Ping()))
     session.note(Note(RESPONDER, 2, 1, "t.pcap", Anomaly.LOST, 0, 1))
-    tell(session, (RESPONDER, Pong()))
+    add_frames(session, (RESPONDER, Pong()))
     session.finish(None, True)
     record = blank()
     add_session(record, session, Kind.CLIENT)
@@ -106,21 +106,21 @@ def test_pings_do_not_pair_across_a_hole() -> None:
 
 
 def test_an_error_that_ends_the_session() -> None:
-    record = told((RESPONDER, Err(b"Authorization Violation")))
+    record = row_after((RESPONDER, Err(b"Authorization Violation")))
     assert (record.end, record.ended_by) == ("error", "responder")
     assert record.errors == ["Authorization Violation"]
 
 
 def test_an_error_that_does_not() -> None:
-    record = told((RESPONDER, Err(b'Permissions Violation for Publish to "a"')))
+    record = row_after((RESPONDER, Err(b'Permissions Violation for Publish to "a"')))
     assert (record.end, record.ended_by) == ("fin", "originator")
-    record = told((RESPONDER, Err(b"Stale Connection")), (RESPONDER, Ping()))
+    record = row_after((RESPONDER, Err(b"Stale Connection")), (RESPONDER, Ping()))
     assert record.end == "fin"
-    assert told((RESPONDER, Err(b"Stale Connection")), end="open").end == "open"
+    assert row_after((RESPONDER, Err(b"Stale Connection")), end="open").end == "open"
 
 
 def test_errors_do_not_repeat_secrets() -> None:
-    record = told(
+    record = row_after(
         (ORIGINATOR, Connect(b'{"auth_token":"hush-hush"}')),
         (RESPONDER, Err(b"no such token: hush-hush")),
     )
@@ -134,14 +134,14 @@ def test_names_do_not_show_passwords() -> None:
         (False, "nats://bob:hush@h", "nats://t0ken@h"),
     ):
         session = Session(redact=redact)
-        tell(session, (ORIGINATOR, connect))
+        add_frames(session, (ORIGINATOR, connect))
         record = blank()
         add_session(record, session, Kind.CLIENT)
         assert (record.client_name, record.user, record.client_lang) == (name, user, "go")
 
 
 def test_interest_is_one_subscription_however_often_its_weight_changes() -> None:
-    record = told(
+    record = row_after(
         (ORIGINATOR, RSub(b"a", b"A", b"q", 1)),
         (ORIGINATOR, RSub(b"a", b"A", b"q", 2)),
         (ORIGINATOR, RUnsub(b"a", b"A", b"q")),
@@ -152,32 +152,33 @@ def test_interest_is_one_subscription_however_often_its_weight_changes() -> None
 
 
 def test_json_that_cannot_be_read_is_an_anomaly() -> None:
-    record = told((RESPONDER, Info(b"{")), (ORIGINATOR, Connect(b"[]")))
+    record = row_after((RESPONDER, Info(b"{")), (ORIGINATOR, Connect(b"[]")))
     assert record.anomalies == {"bad_json": 2}
 
 
 def test_which_errors_end_a_session_depends_on_its_kind() -> None:
-    said = (RESPONDER, Err(b'Permissions Violation for Subscription to "a"'))
-    assert told(said, kind=Kind.LEAFNODE).end == "error"
+    sent = (RESPONDER, Err(b'Permissions Violation for Subscription to "a"'))
+    assert row_after(sent, kind=Kind.LEAFNODE).end == "error"
     assert (
-        told((ORIGINATOR, Err(b"Invalid Subscription")), kind=Kind.ROUTE).ended_by == "originator"
+        row_after((ORIGINATOR, Err(b"Invalid Subscription")), kind=Kind.ROUTE).ended_by
+        == "originator"
     )
-    assert told((ORIGINATOR, Err(b"Invalid Subscription")), kind=Kind.LEAFNODE).end == "fin"
+    assert row_after((ORIGINATOR, Err(b"Invalid Subscription")), kind=Kind.LEAFNODE).end == "fin"
 
 
 def test_pings_that_nobody_answers() -> None:
-    assert told((RESPONDER, Ping()), (RESPONDER, Ping())).unanswered_pings == 2
-    assert told((RESPONDER, Ping()), (ORIGINATOR, Pong())).unanswered_pings is None
+    assert row_after((RESPONDER, Ping()), (RESPONDER, Ping())).unanswered_pings == 2
+    assert row_after((RESPONDER, Ping()), (ORIGINATOR, Pong())).unanswered_pings is None
 
 
-def rows(*said: Said, tables: Collection[str]) -> list[object]:
+def rows(*sent: SentFrame, tables: Collection[str]) -> list[object]:
     session = Session("s", tables)
-    tell(session, *said)
+    add_frames(session, *sent)
     session.finish(99_000, True)
     return list(session.rows)
 
 
-TALK: tuple[Said, ...] = (
+TALK: tuple[SentFrame, ...] = (
     (ORIGINATOR, Sub(b"_INBOX.n.*", b"1")),
     (ORIGINATOR, Pub(b"svc", b"_INBOX.n.1", b"ask")),
     (RESPONDER, HMsg(b"_INBOX.n.1", b"1", b"", b"NATS/1.0\r\n\r\n", b"x")),
@@ -199,7 +200,7 @@ def test_rows_are_made_only_where_they_are_wanted() -> None:
     (request,) = rows(*TALK, tables={"requests"})
     assert isinstance(request, RequestRecord)
     assert (request.subject, request.latency_ns) == ("svc", 1000)
-    record = told(*TALK)
+    record = row_after(*TALK)
     assert (record.subscriptions, record.requests, record.replies) == (1, 1, 1)
 
 
@@ -219,23 +220,23 @@ def test_a_maximum_and_a_refusal() -> None:
 
 
 def test_messages_between_servers_count_for_the_interest_of_the_other_side() -> None:
-    said: tuple[Said, ...] = (
+    sent: tuple[SentFrame, ...] = (
         (RESPONDER, LSub(b"a.*", b"A", b"leaf")),
         (ORIGINATOR, RSub(b"a.*", b"A")),
         (ORIGINATOR, RMsg(b"a.b", b"A", payload=b"x")),
         (ORIGINATOR, LMsg(b"a.c", b"A", b"leaf", headers=b"no block", payload=b"y")),
     )
-    found = [row for row in rows(*said, tables={"subscriptions"})]
+    found = [row for row in rows(*sent, tables={"subscriptions"})]
     assert [
         (row.sender, row.origin, row.delivered, row.delivered_bytes)
         for row in found
         if isinstance(row, SubscriptionRecord)
     ] == [("originator", None, 0, 0), ("responder", "leaf", 2, 10)]
-    assert told(*said, kind=Kind.ROUTE).anomalies == {"bad_headers": 1}
+    assert row_after(*sent, kind=Kind.ROUTE).anomalies == {"bad_headers": 1}
 
 
 def test_more_than_the_server_takes() -> None:
-    said: tuple[Said, ...] = (
+    sent: tuple[SentFrame, ...] = (
         (ORIGINATOR, Pub(b"a", payload=b"12345")),
         (RESPONDER, Info(b'{"max_payload":4}')),
         (ORIGINATOR, Pub(b"a", payload=b"1234")),
@@ -244,14 +245,14 @@ def test_more_than_the_server_takes() -> None:
         (RESPONDER, Info(b'{"max_payload":100}')),
         (ORIGINATOR, Pub(b"a", payload=b"12345")),
     )
-    assert odd(*said) == [
+    assert notes_after(*sent) == [
         ("max_payload_exceeded", 4, "5 bytes, where the server takes 4"),
         ("max_payload_exceeded", 5, "12 bytes, where the server takes 4"),
     ]
 
 
 def test_subjects_that_are_none() -> None:
-    said: tuple[Said, ...] = (
+    sent: tuple[SentFrame, ...] = (
         (ORIGINATOR, Sub(b"a.>.b", b"1")),
         (ORIGINATOR, Sub(b"a..b", b"2")),
         (ORIGINATOR, Sub(b"a.*.>", b"3")),
@@ -260,31 +261,31 @@ def test_subjects_that_are_none() -> None:
         (ORIGINATOR, Pub(b"a*.b>")),
         (ORIGINATOR, Pub(b"$JS.API.CONSUMER.CREATE.S.c.orders.>", b"r")),
     )
-    assert [(name, packet) for name, packet, _ in odd(*said)] == [
+    assert [(name, packet) for name, packet, _ in notes_after(*sent)] == [
         ("invalid_subject", packet) for packet in (1, 2, 4, 5)
     ]
 
 
 def test_a_sid_that_is_in_use() -> None:
-    said: tuple[Said, ...] = ((ORIGINATOR, Sub(b"a", b"1")), (ORIGINATOR, Sub(b"b", b"1")))
-    assert odd(*said) == [("sid_in_use", 2, "the subscription that has it goes on")]
+    sent: tuple[SentFrame, ...] = ((ORIGINATOR, Sub(b"a", b"1")), (ORIGINATOR, Sub(b"b", b"1")))
+    assert notes_after(*sent) == [("sid_in_use", 2, "the subscription that has it goes on")]
 
 
 def test_more_answers_than_questions() -> None:
     quiet = (ORIGINATOR, Connect(b'{"verbose":false}'))
-    assert odd(quiet, (ORIGINATOR, Pub(b"a")), (RESPONDER, Ok())) == [
+    assert notes_after(quiet, (ORIGINATOR, Pub(b"a")), (RESPONDER, Ok())) == [
         ("unasked_ok", 3, "1 more than operations")
     ]
     verbose = (ORIGINATOR, Connect(b"{}"))
-    assert not odd(verbose, (RESPONDER, Ok()), (ORIGINATOR, Pub(b"a")), (RESPONDER, Ok()))
-    assert odd(quiet, (RESPONDER, Pong())) == [("unasked_pong", 2, "1 more than PINGs")]
-    assert told(quiet, (RESPONDER, Pong())).anomalies == {"unasked_pong": 1}
-    assert told(quiet, (RESPONDER, Pong()), handshake=False).anomalies is None
+    assert not notes_after(verbose, (RESPONDER, Ok()), (ORIGINATOR, Pub(b"a")), (RESPONDER, Ok()))
+    assert notes_after(quiet, (RESPONDER, Pong())) == [("unasked_pong", 2, "1 more than PINGs")]
+    assert row_after(quiet, (RESPONDER, Pong())).anomalies == {"unasked_pong": 1}
+    assert row_after(quiet, (RESPONDER, Pong()), handshake=False).anomalies is None
 
 
 def test_what_is_given_up_is_said() -> None:
-    subs: list[Said] = [(ORIGINATOR, Sub(b"a", b"%d" % number)) for number in range(3)]
-    assert odd(*subs, budget=EntryQuota(2)) == [
+    subs: list[SentFrame] = [(ORIGINATOR, Sub(b"a", b"%d" % number)) for number in range(3)]
+    assert notes_after(*subs, budget=EntryQuota(2)) == [
         ("forgotten", 3, "1 subscriptions given up: there were too many")
     ]
 
@@ -292,8 +293,8 @@ def test_what_is_given_up_is_said() -> None:
 def test_the_place_of_what_is_odd_is_that_of_its_frame() -> None:
     session = Session()
     first, last = (Chunk(ts_ns, ts_ns, f"{ts_ns}.pcap", 0, b"") for ts_ns in (1, 2))
-    odd = [Pub(b"a.*").placed(10, 20), Pub(b"b.*").placed(30, 21)]
-    session.add(Batch(ORIGINATOR, 2, first, last, [*odd], None))
+    notes_after = [Pub(b"a.*").placed(10, 20), Pub(b"b.*").placed(30, 21)]
+    session.add(Batch(ORIGINATOR, 2, first, last, [*notes_after], None))
     assert session.notes == [
         Note(
             ORIGINATOR,
@@ -305,32 +306,32 @@ def test_the_place_of_what_is_odd_is_that_of_its_frame() -> None:
             frame.total_bytes,
             "published to a wildcard or an empty token",
         )
-        for place, frame in zip((first, last), odd)
+        for place, frame in zip((first, last), notes_after)
     ]
 
 
 def test_advisories_that_report_trouble() -> None:
     subject = b"$JS.EVENT.ADVISORY.STREAM.QUORUM_LOST.S"
-    assert told((RESPONDER, Msg(subject, b"1"))).anomalies == {"jetstream_trouble": 1}
-    assert told((RESPONDER, Msg(b"$JS.EVENT.ADVISORY.API", b"1"))).anomalies is None
+    assert row_after((RESPONDER, Msg(subject, b"1"))).anomalies == {"jetstream_trouble": 1}
+    assert row_after((RESPONDER, Msg(b"$JS.EVENT.ADVISORY.API", b"1"))).anomalies is None
     between = (ORIGINATOR, RMsg(subject, b"A")), (ORIGINATOR, LMsg(subject, b"A", b"leaf"))
-    assert told(*between, kind=Kind.ROUTE).anomalies == {"jetstream_trouble": 2}
+    assert row_after(*between, kind=Kind.ROUTE).anomalies == {"jetstream_trouble": 2}
 
 
 def test_addresses_do_not_show_passwords() -> None:
     info = Info(b'{"server_id":"S","connect_urls":["bob:hush@h:1","t0ken@h","h:2"]}')
-    assert told((RESPONDER, info)).connect_urls == ["bob:***@h:1", "***@h", "h:2"]
+    assert row_after((RESPONDER, info)).connect_urls == ["bob:***@h:1", "***@h", "h:2"]
 
 
 def test_many_secrets_and_refusals_cost_a_constant_time_each() -> None:
     def seconds(count: int) -> float:
-        frames: list[Said] = []
+        frames: list[SentFrame] = []
         for number in range(count):
             frames.append((ORIGINATOR, Connect(b'{"auth_token":"secret-%d"}' % number)))
             frames.append((RESPONDER, Err(b"Invalid Subject")))
         subs = [(ORIGINATOR, Sub(b"a." * 1000 + b"%d" % sid, b"%d" % sid)) for sid in range(256)]
         began = process_time()
-        record = told(*subs, *frames)
+        record = row_after(*subs, *frames)
         assert record.errors and set(record.errors) == {"***"}
         return process_time() - began
 

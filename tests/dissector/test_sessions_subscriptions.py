@@ -12,7 +12,7 @@ from natsync.protocol import Sub, Unsub
 SECOND = 10**9
 
 
-class Told(Subscriptions):
+class RecordedSubscriptions(Subscriptions):
     """Keeps what comes out."""
 
     def __init__(self, entries: int = 1000) -> None:
@@ -35,7 +35,7 @@ class Told(Subscriptions):
 
 
 def test_unsub_ends_it_but_what_is_on_its_way_counts() -> None:
-    subs = Told()
+    subs = RecordedSubscriptions()
     subs.open(Sub(b"a", b"1"), 1)
     subs.deliver(b"1")
     subs.unsub(Unsub(b"1"), 5)
@@ -46,7 +46,7 @@ def test_unsub_ends_it_but_what_is_on_its_way_counts() -> None:
 
 
 def test_what_ended_is_told_after_a_while() -> None:
-    subs = Told()
+    subs = RecordedSubscriptions()
     for sid in (b"1", b"2"):
         subs.open(Sub(b"a", sid), 1)
     subs.unsub(Unsub(b"1"), 5)
@@ -55,7 +55,7 @@ def test_what_ended_is_told_after_a_while() -> None:
 
 
 def test_a_maximum_counts_from_the_sub() -> None:
-    subs = Told()
+    subs = RecordedSubscriptions()
     subs.open(Sub(b"a", b"1"), 1)
     subs.deliver(b"1", 2)
     subs.unsub(Unsub(b"1", 2), 3)
@@ -68,7 +68,7 @@ def test_a_maximum_counts_from_the_sub() -> None:
     ("max_msgs", "close"), [(0, "unsub"), (None, "unsub"), (1, "auto"), (2, "auto"), (3, "session")]
 )
 def test_a_maximum_that_is_reached_ends_it_at_once(max_msgs: int | None, close: str) -> None:
-    subs = Told()
+    subs = RecordedSubscriptions()
     subs.open(Sub(b"a", b"1"), 1)
     subs.deliver(b"1")
     subs.deliver(b"1")
@@ -77,13 +77,13 @@ def test_a_maximum_that_is_reached_ends_it_at_once(max_msgs: int | None, close: 
 
 
 def test_a_session_that_goes_on_leaves_them_open() -> None:
-    subs = Told()
+    subs = RecordedSubscriptions()
     subs.open(Sub(b"a", b"1"), 1)
     assert subs.end(None) == [(b"a", None, None, 0)]
 
 
 def test_a_sid_is_used_again() -> None:
-    subs = Told()
+    subs = RecordedSubscriptions()
     subs.open(Sub(b"a", b"1"), 1)
     assert not subs.open(Sub(b"b", b"1"), 2)
     subs.unsub(Unsub(b"1"), 3)
@@ -93,7 +93,7 @@ def test_a_sid_is_used_again() -> None:
 
 
 def test_a_sid_with_a_maximum_is_used_again_when_its_messages_were_lost() -> None:
-    subs = Told()
+    subs = RecordedSubscriptions()
     subs.open(Sub(b"a", b"1"), 1)
     subs.unsub(Unsub(b"1", 5), 2)
     assert subs.open(Sub(b"b", b"1"), 4)
@@ -101,7 +101,7 @@ def test_a_sid_with_a_maximum_is_used_again_when_its_messages_were_lost() -> Non
 
 
 def test_a_message_for_a_sub_that_was_not_captured() -> None:
-    subs = Told()
+    subs = RecordedSubscriptions()
     subs.deliver(b"7")
     subs.deliver(b"7")
     subs.unsub(Unsub(b"8"), 3)
@@ -124,7 +124,7 @@ def test_a_message_for_a_sub_that_was_not_captured() -> None:
     ],
 )
 def test_a_refusal_finds_its_subscription(text: bytes, refused: bytes | None) -> None:
-    subs = Told()
+    subs = RecordedSubscriptions()
     for sid, subject, queue in (
         (b"1", b"a", b""),
         (b"2", b"b", b""),
@@ -141,7 +141,7 @@ def test_a_refusal_finds_its_subscription(text: bytes, refused: bytes | None) ->
 
 
 def test_memory_is_bounded_and_what_is_given_up_is_said() -> None:
-    subs = Told(100)
+    subs = RecordedSubscriptions(100)
     for number in range(1000):
         subs.open(Sub(b"a.%d" % number, b"%d" % number), number)
         assert len(subs.by_sid) <= 100
@@ -152,7 +152,7 @@ def test_memory_is_bounded_and_what_is_given_up_is_said() -> None:
 
 
 def test_without_any_room_each_is_given_up_at_once() -> None:
-    subs = Told(0)
+    subs = RecordedSubscriptions(0)
     subs.open(Sub(b"a", b"1"), 1)
     subs.deliver(b"1")
     assert subs.end(9) == [(b"a", None, None, 0), (b"", None, None, 1)]

@@ -12,11 +12,11 @@ from tests.support.segments import (
     BASE,
     ISN,
     acking,
+    data_of,
     gaps,
     oddities,
     opened,
     run,
-    said,
     segment,
     syn,
 )
@@ -37,7 +37,7 @@ def test_the_next_segment_is_handed_up_at_once() -> None:
 def test_a_syn_may_carry_data() -> None:
     stream = Stream()
     items = stream.push(segment(ISN, b"early", SYN)) + stream.push(segment(BASE + 5, b" bird"))
-    assert said(items) == b"early bird"
+    assert data_of(items) == b"early bird"
 
 
 def test_a_repeated_syn_changes_nothing() -> None:
@@ -45,7 +45,7 @@ def test_a_repeated_syn_changes_nothing() -> None:
     items = (
         stream.push(segment(BASE, b"a")) + stream.push(syn()) + stream.push(segment(BASE + 1, b"b"))
     )
-    assert said(items) == b"ab"
+    assert data_of(items) == b"ab"
 
 
 def test_offsets_go_on_behind_4_gib() -> None:
@@ -55,7 +55,7 @@ def test_offsets_go_on_behind_4_gib() -> None:
     for count in range(258):
         items += stream.push(segment(BASE + count * step, b"x", length=step))
     assert stream.offset == 258 * step > 1 << 32
-    assert said(items) == b"x" * 258
+    assert data_of(items) == b"x" * 258
 
 
 def test_bare_acks_are_nothing() -> None:
@@ -73,14 +73,14 @@ def test_a_retransmission_is_only_counted() -> None:
     stream, items = run(
         [segment(BASE, b"abcd"), segment(BASE, b"abcd"), segment(BASE + 2, b"cdef")]
     )
-    assert said(items) == b"abcdef"
+    assert data_of(items) == b"abcdef"
     assert stream.retransmitted_bytes == 6
     assert stream.out_of_order == 0
 
 
 def test_a_second_copy_that_differs_is_reported_and_the_first_counts() -> None:
     stream, items = run([segment(BASE, b"abcd"), segment(BASE + 2, b"cXef")])
-    assert said(items) == b"abcdef"
+    assert data_of(items) == b"abcdef"
     assert oddities(items) == [(Anomaly.OVERLAP_DIFFERS, 2, 2)]
     assert stream.retransmitted_bytes == 2
 
@@ -89,7 +89,7 @@ def test_a_copy_that_differs_from_bytes_that_wait_is_reported() -> None:
     stream, items = run(
         [segment(BASE + 4, b"efgh"), segment(BASE, b"abcdEF"), segment(BASE + 6, b"gh")]
     )
-    assert said(items) == b"abcdefgh"
+    assert data_of(items) == b"abcdefgh"
     assert oddities(items) == [(Anomaly.OVERLAP_DIFFERS, 4, 2)]
     assert stream.out_of_order == 1
 
@@ -98,7 +98,7 @@ def test_keep_alive_probes_are_no_repetition() -> None:
     stream = opened()
     items = stream.push(segment(BASE, b"abcd"))
     items += stream.push(segment(BASE + 3, b"\0")) + stream.push(segment(BASE + 3))
-    assert said(items) == b"abcd"
+    assert data_of(items) == b"abcd"
     assert oddities(items) == []
     assert stream.retransmitted_bytes == 0
 
@@ -115,7 +115,7 @@ def test_a_zero_where_nothing_is_missing_for_the_receiver_is_a_probe() -> None:
 def test_a_last_byte_with_a_fin_is_no_probe() -> None:
     stream = Stream()
     stream.push(segment(BASE, b"\0", FIN | ACK))
-    assert said(stream.finish()) == b"\0"
+    assert data_of(stream.finish()) == b"\0"
 
 
 def test_a_segment_across_several_holes_fills_them_all() -> None:
@@ -125,7 +125,7 @@ def test_a_segment_across_several_holes_fills_them_all() -> None:
     items = stream.push(segment(BASE + 1, b"bcdefghijkl"))
     assert items == []
     items = stream.push(segment(BASE, b"a"))
-    assert said(items) == b"abcdefghijkl"
+    assert data_of(items) == b"abcdefghijkl"
     assert [item.offset for item in items] == [0, 1, 4, 6, 8, 10]
     assert stream.retransmitted_bytes == 4
 
@@ -139,7 +139,7 @@ def test_a_hole_is_filled_by_a_late_segment() -> None:
     items = stream.push(segment(BASE, b"ab", ms=2))
     assert items == [Chunk(2 * 10**6, 3, "t.pcap", 0, b"ab"), Chunk(10**6, 2, "t.pcap", 2, b"cd")]
     assert stream.out_of_order == 1
-    assert said(stream.push(segment(BASE + 4, b"ef"))) == b"ef"
+    assert data_of(stream.push(segment(BASE + 4, b"ef"))) == b"ef"
 
 
 def test_an_acknowledged_hole_is_a_gap_after_some_packets() -> None:
@@ -212,7 +212,7 @@ def test_a_stream_can_be_relieved_of_all_that_waits(known: bool) -> None:
     stream.push(segment(BASE + 10, b"y"))
     assert stream.held_bytes > 2 * 100
     items = stream.relieve()
-    assert said(items) == b"xxy"
+    assert data_of(items) == b"xxy"
     assert gaps(items) == ([(0, 5, False), (7, 3, False)] if known else [(2, 3, False)])
     assert [name for name, _, _ in oddities(items)] == [Anomaly.LIMIT] * len(gaps(items))
     assert stream.held_bytes == 0
@@ -262,9 +262,9 @@ def test_a_number_is_near_within_what_hosts_use() -> None:
 
 def test_a_fin_says_where_the_stream_ends() -> None:
     stream = opened()
-    assert said(stream.push(segment(BASE, b"abcd", FIN | ACK))) == b"abcd"
+    assert data_of(stream.push(segment(BASE, b"abcd", FIN | ACK))) == b"abcd"
     late = stream.push(segment(BASE + 2, b"cdEF"))
-    assert said(late) == b""
+    assert data_of(late) == b""
     assert oddities(late) == [(Anomaly.DATA_AFTER_FIN, 4, 2)]
     assert oddities(stream.push(segment(BASE + 9, b"x"))) == [(Anomaly.DATA_AFTER_FIN, 9, 1)]
     assert stream.push(segment(BASE + 4, flags=FIN | ACK)) == []
@@ -279,14 +279,14 @@ def test_what_a_fin_proves_to_be_missing_is_a_gap() -> None:
 def test_a_fin_before_the_data_it_follows() -> None:
     stream = opened()
     items = stream.push(segment(BASE + 4, b"ef", FIN | ACK)) + stream.push(segment(BASE, b"abcd"))
-    assert said(items + stream.finish()) == b"abcdef"
+    assert data_of(items + stream.finish()) == b"abcdef"
 
 
 def test_a_fin_behind_the_present_is_ignored() -> None:
     stream = opened()
     items = stream.push(segment(BASE, b"abcd")) + stream.push(segment(BASE, b"ab", FIN | ACK))
     items += stream.push(segment(BASE + 4, b"ef"))
-    assert said(items) == b"abcdef"
+    assert data_of(items) == b"abcdef"
 
 
 # Midstream
@@ -308,21 +308,21 @@ def test_midstream_an_ack_settles_the_start() -> None:
     stream = Stream()
     assert stream.push(segment(BASE, b"ab")) == []
     assert stream.acked(acking(0)) == []
-    assert said(stream.acked(acking(2))) == b"ab"
-    assert said(stream.push(segment(BASE + 2, b"cd"))) == b"cd"
+    assert data_of(stream.acked(acking(2))) == b"ab"
+    assert data_of(stream.push(segment(BASE + 2, b"cd"))) == b"cd"
 
 
 def test_midstream_a_moment_settles_the_start() -> None:
     stream = Stream()
     assert stream.push(segment(BASE, b"ab")) == []
-    assert said(stream.push(segment(BASE + 2, b"cd", ms=1000))) == b"abcd"
+    assert data_of(stream.push(segment(BASE + 2, b"cd", ms=1000))) == b"abcd"
 
 
 def test_midstream_what_comes_too_late_is_reported() -> None:
     stream = Stream(Limits(start_segments=1))
-    assert said(stream.push(segment(BASE, b"ab"))) == b"ab"
+    assert data_of(stream.push(segment(BASE, b"ab"))) == b"ab"
     items = stream.push(segment(BASE - 4, b"wxyzabcd"))
-    assert said(items) == b"cd"
+    assert data_of(items) == b"cd"
     assert oddities(items) == [(Anomaly.DATA_BEFORE_START, -4, 4)]
     assert oddities(stream.push(segment(BASE - 9, b"pq"))) == [(Anomaly.DATA_BEFORE_START, -9, 2)]
     assert stream.retransmitted_bytes == 2
@@ -334,7 +334,7 @@ def test_midstream_a_late_syn_settles_the_start() -> None:
     assert stream.push(segment(BASE + 4, flags=FIN | ACK)) == []
     assert stream.push(syn()) == []
     items = stream.push(segment(BASE, b"ab"))
-    assert said(items) == b"abcd"
+    assert data_of(items) == b"abcd"
     assert stream.finish() == []
 
 
@@ -345,7 +345,7 @@ def test_midstream_a_syn_may_be_later_than_what_it_opened() -> None:
         + stream.push(syn())
         + stream.push(segment(BASE + 2, b"cd"))
     )
-    assert said(items) == b"abcd"
+    assert data_of(items) == b"abcd"
     assert stream.isn == ISN
 
 
@@ -394,4 +394,4 @@ def test_a_syn_that_does_not_fit_changes_nothing() -> None:
     stream = Stream(Limits(start_segments=1))
     stream.push(segment(BASE, b"ab"))
     assert stream.push(syn(ISN + 500)) == []
-    assert said(stream.push(segment(BASE + 2, b"cd"))) == b"cd"
+    assert data_of(stream.push(segment(BASE + 2, b"cd"))) == b"cd"

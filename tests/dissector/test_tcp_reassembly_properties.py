@@ -14,11 +14,11 @@ from tests.support.segments import (
     MASK,
     acking,
     check_sums,
+    data_of,
     gaps,
     oddities,
     opened,
     run,
-    said,
     segment,
 )
 from tests.support.tcp_conversation import ACK, FIN, SYN
@@ -49,7 +49,7 @@ def test_shuffled_doubled_split_and_overlapping_segments_say_the_same(
     segments = [segment(base + start, TEXT[start:end]) for start, end in ranges]
     stream, items = run(segments, opened(isn=isn))
     size = max(end for _, end in ranges)
-    assert said(items) == TEXT[:size]
+    assert data_of(items) == TEXT[:size]
     assert stream.missing_bytes == 0
     assert oddities(items) == []
     assert stream.retransmitted_bytes <= sum(end - start for start, end in ranges) - size
@@ -62,7 +62,7 @@ def test_without_a_syn_they_say_the_same_while_the_start_is_open(
 ) -> None:
     stream = Stream(Limits(start_segments=1000))
     _, items = run([segment(BASE + start, TEXT[start:end]) for start, end in ranges], stream)
-    assert said(items) == TEXT[: max(end for _, end in ranges)]
+    assert data_of(items) == TEXT[: max(end for _, end in ranges)]
     assert stream.missing_bytes == 0
 
 
@@ -78,7 +78,7 @@ def test_a_lost_segment_is_one_gap_of_its_size(sizes: list[int], data: st.DataOb
     del segments[lost]
     stream, items = run(data.draw(st.permutations(segments)))
     assert gaps(items) == [(starts[lost], sizes[lost], False)]
-    assert said(items) == TEXT[: starts[lost]] + TEXT[starts[lost] + sizes[lost] : sum(sizes)]
+    assert data_of(items) == TEXT[: starts[lost]] + TEXT[starts[lost] + sizes[lost] : sum(sizes)]
 
 
 @settings(deadline=None)

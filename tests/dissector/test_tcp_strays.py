@@ -65,12 +65,12 @@ def jumps(deliveries: list[Delivery]) -> list[int]:
     ]
 
 
-def said(talk: Talk, times: int) -> list[Segment]:
+def exchange(talk: Talk, times: int) -> list[Segment]:
     return [talk.say(number % 2) for number in range(times)]
 
 
 def test_a_jump_of_both_numbers_is_another_connection() -> None:
-    made = fed(said(Talk(1000, 5000), 20) + said(Talk(FAR, 3 * FAR), 30))
+    made = fed(exchange(Talk(1000, 5000), 20) + exchange(Talk(FAR, 3 * FAR), 30))
     assert list(bytes_of(made).values()) == [2000, 3000]
     assert missing(made) == 0 and jumps(made) == [0]
     first, second = bytes_of(made)
@@ -82,14 +82,14 @@ def test_a_jump_of_both_numbers_is_another_connection() -> None:
 def test_acknowledgements_alone_show_it_as_well() -> None:
     other = Talk(FAR, 3 * FAR)
     acks = [other.say(side, b"") for side in (0, 1, 0, 1)]
-    made = fed(said(Talk(1000, 5000), 20) + acks)
+    made = fed(exchange(Talk(1000, 5000), 20) + acks)
     assert missing(made) == 0 and len(bytes_of(made)) == 2 and jumps(made) == [0]
 
 
 def test_connections_that_take_turns_leave_the_first_whole() -> None:
     """Captures of the same time: packet by packet, nothing proves that the first connection is over."""
     one, other = Talk(1000, 5000), Talk(FAR, 3 * FAR)
-    every = said(one, 20)
+    every = exchange(one, 20)
     for _ in range(10):
         every += [one.say(0), other.say(0)]
     made = fed(every + [one.say(0)])
@@ -101,22 +101,22 @@ def test_connections_that_take_turns_leave_the_first_whole() -> None:
 
 def test_a_forged_packet_does_no_harm() -> None:
     one = Talk(1000, 5000)
-    made = fed([*said(one, 20), Talk(FAR, 3 * FAR).say(0), *said(one, 20)])
+    made = fed([*exchange(one, 20), Talk(FAR, 3 * FAR).say(0), *exchange(one, 20)])
     assert list(bytes_of(made).values()) == [4000] and jumps(made) == [100]
 
 
 def test_what_was_not_captured_stays_a_gap() -> None:
     """One side sent much more than was captured: the other number says that it is the same connection."""
     one = Talk(1000, 5000)
-    every = said(one, 20)
+    every = exchange(one, 20)
     one.numbers[0] += 100 << 20
-    made = fed(every + said(one, 20))
+    made = fed(every + exchange(one, 20))
     assert list(bytes_of(made).values()) == [4000]
     assert missing(made) == 100 << 20 and jumps(made) == []
 
 
 def test_a_stray_at_the_end_is_counted() -> None:
-    made = fed([*said(Talk(1000, 5000), 20), Talk(FAR, 3 * FAR).say(1)])
+    made = fed([*exchange(Talk(1000, 5000), 20), Talk(FAR, 3 * FAR).say(1)])
     assert jumps(made) == [100] and list(bytes_of(made).values()) == [2000]
 
 

@@ -55,7 +55,7 @@ def opened(limits: Limits | None = None, isn: int = ISN) -> Stream:
     return stream
 
 
-def said(items: Iterable[Item]) -> bytes:
+def data_of(items: Iterable[Item]) -> bytes:
     return b"".join(item.data for item in items if isinstance(item, Chunk))
 
 
