@@ -135,6 +135,16 @@ def test_the_context_of_earlier_messages_may_be_used() -> None:
     assert plain(found) == text * 4
 
 
+def test_a_compressed_message_without_an_end_is_counted() -> None:
+    made = transform(NO_CONTEXT)
+    begun = b"\x42\x04" + deflate(b"PING\r\n" * 9)[:4]
+    whole = build_frame(Opcode.BINARY, deflate(b"PONG\r\n"), b"", True)
+    assert plain(made.feed(chunk(500, begun + whole))) == b"PONG\r\n"
+    made.finish()
+    assert made.counts.skipped == 4
+    assert made.counts.span == len(NO_CONTEXT) + len(begun) + len(whole)
+
+
 def test_a_gap_takes_the_context_away() -> None:
     compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
     wires = []

@@ -202,6 +202,7 @@ class WebSocketTransform:
     def _begin_frame(self, head: FrameHead) -> None:
         self._frame, self._left = head, head.length
         if head.compressed:
+            self._plain.skip(len(self._message or b""))  # of one that has no end
             self._message, self._is_broken = bytearray(), False
         if not head.length:
             self._end_frame(head)
