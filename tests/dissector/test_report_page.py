@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import pytest
 
 from dissect.nats.capture import CaptureReport
 from dissect.nats.pipeline import records
+from dissect.nats.records import FrameRecord
 from dissect.nats.report.aggregate import Aggregate
 from dissect.nats.report.findings import Findings, audited, rules, wanted_tables
 from dissect.nats.report.page import SECTIONS, page
@@ -285,3 +287,24 @@ def test_a_page_without_anything_in_it_forbids_connections_and_scripts(
         assert "There are no NATS frames" in visit.page.inner_text("#summary")
         assert visit.page.evaluate(tried) == [["rejected", "rejected"], None]
         assert visit.requests == []
+
+
+@pytest.mark.slow
+def test_a_page_of_a_million_frames(browser: Browser, tmp_path: Path) -> None:
+    found, path = Aggregate(), tmp_path / "million.html"
+    rows = [row for row in records(SAMPLES, ["frames"]) if isinstance(row, FrameRecord)]
+    for turn in range(1_000_000 // len(rows) + 1):
+        for row in rows:
+            moved = replace(row, session=f"{turn % 40:02x}{row.session[2:]}")
+            moved.number += turn // 40 * 5000
+            moved.ts_ns += turn * 10**9
+            if moved.subject and turn % 3 == 0:
+                moved.subject += f".{turn}.{moved.number}"
+            found.add(moved)
+    found.finish()
+    path.write_text(page(found, Findings(), None, "NATS in a million frames"), encoding="utf-8")
+    assert found.rows["frames"] >= 1_000_000 and path.stat().st_size <= 25_000_000
+    with Visit(browser, path) as visit:
+        paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+        assert visit.page.evaluate(paint) <= 3000
+        assert "Ladders show" in visit.page.inner_text("#unseen")
