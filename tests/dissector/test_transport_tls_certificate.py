@@ -53,6 +53,12 @@ def test_without_the_library_nothing_is_known(der: bytes, monkeypatch: pytest.Mo
     assert read_certificate(der) is None
 
 
+def test_a_name_of_a_wrong_type(der: bytes) -> None:
+    """`cryptography` raises TypeError for it."""
+    assert der.count(b"\x0c\x08tests ca") == 1
+    assert read_certificate(der.replace(b"\x0c\x08tests ca", b"\x03\x08\0ests ca")) is None
+
+
 def test_dates_that_no_column_holds(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     path = authority.issue("long", days=365 * 2_000).cert

@@ -52,7 +52,7 @@ def read_certificate(der: bytes) -> Certificate | None:
                 _time_ns(found.not_valid_before_utc),
                 _time_ns(found.not_valid_after_utc),
             )
-    except (ValueError, x509.InvalidVersion):
+    except (TypeError, ValueError, x509.InvalidVersion):  # as fuzzing showed
         return None
 
 
