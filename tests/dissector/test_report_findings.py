@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from dissect.nats.audit.levels import Level
 from dissect.nats.cli import cli
 from dissect.nats.output.arrow import batch
 from dissect.nats.pipeline import records
@@ -40,6 +41,7 @@ def test_the_findings_of_the_audit() -> None:
     names = ("rule", "level", "ts_ns", "session", "number")
     assert values(findings) == [tuple(line.get(name) for name in names) for line in lines] != []
     assert findings.levels.total() == len(lines) and findings.left_out == 0
+    assert list(findings.levels) == sorted(findings.levels, key=lambda name: -Level[name])
     assert aggregate.rows["sessions"] == len(rows([AUTH], ["sessions"]))
 
 

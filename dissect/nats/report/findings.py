@@ -26,8 +26,8 @@ SHOWN = 500
 
 @dataclass(slots=True)
 class Findings:
-    """What an audit found. `worst` are the first findings, the worst first; `levels` counts all by level.
-    `not_run` are rules that lack tables. Where no audit was made, `why_not` says the reason."""
+    """Findings of an audit. `worst` are the first of them, `levels` counts all by level; both begin with the
+    worst. `not_run` are rules that lack tables. Where no audit was made, `why_not` says the reason."""
 
     worst: list[Finding] = field(default_factory=list)
     levels: Counter[str] = field(default_factory=Counter)
@@ -96,6 +96,7 @@ def _seen(rows: Iterable[Record], found: Aggregate, names: Collection[str]) -> I
 def _findings(queries: list[Query], engine: Engine) -> Findings:
     with store() as kept:
         outcome = run(queries, engine, kept)
-        levels = Counter({level.name: count for level, count in kept.counts.items()})
+        worst_first = sorted(kept.counts.items(), reverse=True)
+        levels = Counter({level.name: count for level, count in worst_first})
         worst = list(islice(kept.findings(), SHOWN))
         return Findings(worst, levels, outcome.ran, outcome.not_run)
