@@ -40,18 +40,9 @@ from .parallel import tune_garbage_collector
 from .report.arguments import report_options
 from .spark.arguments import job_arguments, job_options
 from .tables import TABLES
+from .version import version
 
 _TERMINATED = 128 + signal.SIGTERM
-
-
-def version() -> str:
-    """The version of the installed package."""
-    from importlib import metadata
-
-    try:
-        return metadata.version("natsync")
-    except metadata.PackageNotFoundError:  # run from a checkout
-        return "unknown"
 
 
 def _print_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:

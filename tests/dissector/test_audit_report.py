@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissect.nats.audit.report import fingerprint, message, techniques, version
+from dissect.nats.audit.report import fingerprint, message, techniques
 
 from tests.dissector.test_audit_store import finding
 from tests.support.audit import detection_text, rules
@@ -24,7 +24,3 @@ def test_techniques_are_those_of_attack() -> None:
         "  s: {op: x}\n  condition: s", more="tags: [attack.t1110.003, attack.impact, x.t1]\n"
     )
     assert techniques(rules(text)["rule-1"]) == ["T1110.003"]
-
-
-def test_the_version_is_known() -> None:
-    assert version()

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from ..number_formats import iso_time
 from ..output.json_lines import json_text
+from ..version import version
 from .findings import Finding
-from .report import TOOL, Report, fingerprint, message, techniques, version
+from .report import TOOL, Report, fingerprint, message, techniques
 
 if TYPE_CHECKING:
     from .rules import Rule

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TextIO
 
 from ..output.json_lines import json_text
+from ..version import version
 from .findings import Finding
 from .levels import Level
-from .report import TOOL, Report, fingerprint, message, techniques, version
+from .report import TOOL, Report, fingerprint, message, techniques
 
 if TYPE_CHECKING:
     from .rules import Rule

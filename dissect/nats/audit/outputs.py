@@ -2,6 +2,7 @@
 
 The formats of tables (JSON lines, CSV, Parquet) have one row a finding. In JSON lines `fields` is an object,
 and absent values are left out. Each format takes findings in order, and holds only some of them at a time.
+Every command loads this module for its help: what writes a format is loaded when it is used.
 """
 
 from __future__ import annotations
@@ -14,16 +15,12 @@ from ..number_formats import iso_time
 from ..output.arrow import pyarrow
 from ..output.formats import FORMATS
 from ..output.json_lines import json_text
-from .ecs import write_ecs
 from .findings import FIELDS, Finding
-from .ocsf import write_ocsf
-from .report import Report
-from .sarif import write_sarif
-from .store import batch
-from .text import paragraphs
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from .report import Report
 
 _ROWS = 1024
 
@@ -47,6 +44,8 @@ def _text(output: TextIO, report: Report) -> None:
     if report.layout.columns is not None:
         _rows(output, report, "text")
         return
+    from .text import paragraphs
+
     for line in paragraphs(report.findings, report.counts, report.layout.terminal):
         output.write(line)
 
@@ -67,6 +66,8 @@ def _json_value(finding: Finding, name: str) -> object:
 
 def _rows(output: TextIO, report: Report, name: str) -> None:
     """Writes a format of tables."""
+    from .store import batch
+
     columns = list(report.layout.columns or column_names())
     batches = (_shown(batch(some), columns, name) for some in _some(report.findings))
     first = next(batches, None) or _shown(batch([]), columns, name)
@@ -95,6 +96,24 @@ def _shown(rows: pa.RecordBatch, columns: list[str], name: str) -> pa.RecordBatc
     return rows.select(columns)
 
 
+def _sarif(output: TextIO, report: Report) -> None:
+    from .sarif import write_sarif
+
+    write_sarif(output, report)
+
+
+def _ocsf(output: TextIO, report: Report) -> None:
+    from .ocsf import write_ocsf
+
+    write_ocsf(output, report)
+
+
+def _ecs(output: TextIO, report: Report) -> None:
+    from .ecs import write_ecs
+
+    write_ecs(output, report)
+
+
 OUTPUTS = {
     "text": FindingFormat("for people", _text),
     "jsonl": FindingFormat(FORMATS["jsonl"].meaning, _json_lines),
@@ -104,8 +123,8 @@ OUTPUTS = {
     "parquet": FindingFormat(
         FORMATS["parquet"].meaning, lambda output, report: _rows(output, report, "parquet"), True
     ),
-    "sarif": FindingFormat("SARIF 2.1.0, for code scanning", write_sarif),
-    "ocsf": FindingFormat("OCSF detection findings", write_ocsf),
-    "ecs": FindingFormat("alerts in the Elastic Common Schema", write_ecs),
+    "sarif": FindingFormat("SARIF 2.1.0, for code scanning", _sarif),
+    "ocsf": FindingFormat("OCSF detection findings", _ocsf),
+    "ecs": FindingFormat("alerts in the Elastic Common Schema", _ecs),
 }
 """The formats by name, in the order in which the help lists them."""

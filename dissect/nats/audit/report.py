@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from importlib import metadata
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..output.writer import Layout
@@ -23,14 +22,6 @@ class Report(NamedTuple):
     counts: Mapping[str, int]
     rules: Mapping[str, Rule]
     layout: Layout
-
-
-def version() -> str:
-    """The version of the package."""
-    try:
-        return metadata.version("natsync")
-    except metadata.PackageNotFoundError:  # run from a checkout
-        return "unknown"
 
 
 def fingerprint(finding: Finding) -> str:

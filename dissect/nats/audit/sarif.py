@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TextIO
 from urllib.parse import quote
 
 from ..output.json_lines import json_text
+from ..version import version
 from .findings import Finding
 from .levels import Level
-from .report import TOOL, Report, fingerprint, message, version
+from .report import TOOL, Report, fingerprint, message
 
 if TYPE_CHECKING:
     from .rules import Rule

@@ -26,8 +26,9 @@ SHOWN = 500
 
 @dataclass(slots=True)
 class Findings:
-    """Findings of an audit. `worst` are the first of them, `levels` counts all by level; both begin with the
-    worst. `not_run` are rules that lack tables. Where no audit was made, `why_not` says the reason."""
+    """Findings of an audit. `worst` are the first of them, `levels` counts all by level; both begin with
+    the worst. `not_run` are rules that lack tables. `why_not` is the reason if no audit was made.
+    """
 
     worst: list[Finding] = field(default_factory=list)
     levels: Counter[str] = field(default_factory=Counter)
