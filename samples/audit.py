@@ -1,68 +1,39 @@
-"""Six questions to the tables that `nats-dissect spark` wrote: python audit.py DIR
+"""What to do first about captured traffic: python audit.py CAPTURE...
 
-    nats-dissect spark CAPTURE... --out DIR --tables frames,sessions,subscriptions,requests,flows
-
-Each is a text of Spark SQL in audit/, to be copied into a notebook. Exit status: 0 nothing that an audit
-should stop on; 1 readable credentials, or sessions that ended in error; 2 it could not be done.
+Runs the rules of `nats-dissect audit` and those in audit/, and prints each rule that found something with
+its remedy and the command that shows the first evidence, the worst first. Exit status: 0 nothing of level
+high or worse; 1 something; 2 it could not be done.
 """
 
-import os
-import shutil
 import sys
+from itertools import groupby
 from pathlib import Path
-from typing import NoReturn
 
-TABLES = ("frames", "sessions", "subscriptions", "requests", "flows")
-JAVA = "Spark needs Java 17 or later: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
-QUESTIONS = {  # file: title, and whether an audit stops on an answer
-    "talkers": ("Top talkers", False),
-    "plaintext": ("Plaintext credentials", True),
-    "unanswered": ("Requests that got no answer", False),
-    "slow": ("Slow responders", False),
-    "unheard": ("Subjects nobody subscribed to, as far as can be seen", False),
-    "failed": ("Sessions that ended in error", True),
-}
+from dissect.nats.audit import audit
+from dissect.nats.errors import DissectError
+
+RULES = Path(__file__).with_suffix("")
 
 
-def refuse(text: str) -> NoReturn:
-    print(f"audit: {text}", file=sys.stderr)
-    sys.exit(2)
+def main(captures: list[str]) -> int:
+    if not captures:
+        print("audit: usage: audit.py CAPTURE...", file=sys.stderr)
+        return 2
+    levels = set()
+    try:  # findings are ordered by level and rule
+        for _, group in groupby(audit(captures, rules=[RULES]), key=lambda finding: finding.rule):
+            first, *others = group
+            levels.add(first.level)
+            print(f"{first.level.upper()} {first.title}: {1 + len(others)}")
+            print(f"  first: {first.subject}")
+            print(f"  what to do: {first.remedy}")
+            if first.follow:
+                print(f"  see: {first.follow}")
+    except DissectError as error:
+        print(f"audit: {error}", file=sys.stderr)
+        return 2
+    return 1 if levels & {"high", "critical"} else 0
 
 
-if len(sys.argv) != 2:
-    refuse("usage: audit.py DIR, which `nats-dissect spark CAPTURE... --out DIR` wrote")
-try:
-    from pyspark.errors import AnalysisException, PySparkRuntimeError
-    from pyspark.sql import SparkSession, functions
-
-    from dissect.nats.spark.types import spark_schema
-except ImportError as error:
-    refuse(f"{error}: pip install 'natsync[spark]'")
-home = os.environ.get("JAVA_HOME")
-if not shutil.which("java", path=f"{home}/bin" if home else None):
-    refuse(JAVA)
-try:
-    spark = SparkSession.builder.appName("audit").getOrCreate()
-except PySparkRuntimeError:  # of which Java has said more
-    refuse(JAVA)
-spark.sparkContext.setLogLevel("ERROR")
-for table in TABLES:
-    try:  # the schema, because a table may be empty
-        rows = spark.read.schema(spark_schema(table)).parquet(f"{sys.argv[1]}/{table}")
-    except AnalysisException:
-        command = f"nats-dissect spark CAPTURE... --out {sys.argv[1]} --tables {','.join(TABLES)}"
-        refuse(f"no {table} in {sys.argv[1]}: {command}")
-    rows.createOrReplaceTempView(table)
-
-found = False
-for name, (title, stops) in QUESTIONS.items():
-    answer = spark.sql(Path(__file__).with_suffix("").joinpath(f"{name}.sql").read_text("utf-8"))
-    harmless = {  # to a terminal: anybody can call himself "\x1b[2J"
-        column: functions.regexp_replace(column, r"\p{C}", "?")
-        for column, type_ in answer.dtypes
-        if type_ == "string"
-    }
-    print(title)
-    answer.withColumns(harmless).show(truncate=60)
-    found |= stops and not answer.isEmpty()
-sys.exit(int(found))
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
