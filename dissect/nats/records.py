@@ -71,8 +71,6 @@ class SessionRecord(Record):
     kind: Annotated[str, "client, route, gateway, leafnode or unknown"]
     transport: Annotated[str, "tcp, tls, websocket or websocket+tls"]
     compression: Annotated[str | None, "s2 or deflate, where the stream is compressed"] = None
-    tls_version: Annotated[str | None, "version of TLS: 1.2, 1.3"] = None
-    tls_cipher: Annotated[str | None, "cipher suite of TLS, by its IANA name"] = None
     originator: Annotated[str, "ip:port of who opened the TCP connection"]
     responder: Annotated[str, "ip:port of who accepted it"]
     first_ns: Annotated[int, "time of the first packet"]
@@ -124,6 +122,8 @@ class SessionRecord(Record):
     ] = None
     retransmitted_bytes: Annotated[int, "sent again"] = 0
     anomalies: Annotated[Counts | None, "oddity to count"] = None
+    tls_version: Annotated[str | None, "version of TLS: 1.2, 1.3"] = None
+    tls_cipher: Annotated[str | None, "cipher suite of TLS, by its IANA name"] = None
 
 
 @dataclass(slots=True, kw_only=True)

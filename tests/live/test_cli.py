@@ -114,7 +114,9 @@ def test_sub_outlives_a_crash_of_the_server(start_server: StartServer, which: Wh
         assert process.wait(10) == 130
         told = process.stderr.read().splitlines()
     assert came == ["before", "behind"]
-    assert [line.split()[1] for line in told] == ["disconnected:", "reconnected"]
+    first, *attempts, last = [line.split()[1] for line in told]
+    assert (first, last) == ("disconnected:", "reconnected")
+    assert set(attempts) <= {"no"}  # connection, where the port of the dying server still took one
 
 
 @BOTH
