@@ -197,7 +197,7 @@ def test_closing_says_farewell_but_not_in_a_forked_process(
         assert near.read(READ_BYTES) is None
         monkeypatch.setattr(os, "getpid", lambda: -1)
         near.close()
-        with pytest.raises(ssl.SSLEOFError):
+        with pytest.raises(ssl.SSLError, match="(?i)eof"):  # Debian's Python: no SSLEOFError
             far.recv(10)
 
 
