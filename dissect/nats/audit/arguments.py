@@ -18,7 +18,7 @@ from ..commands.arguments import (
     option,
 )
 from ..commands.command_options import CommandOptions
-from ..spark.arguments import settings
+from ..spark.arguments import CONF
 from .levels import Level
 from .outputs import OUTPUTS
 
@@ -82,14 +82,7 @@ _TABLES = (
         metavar="URL",
         help="Run the rules over the tables on this Spark: spark://HOST:PORT, yarn, local[4] ...",
     ),
-    option(
-        "--conf",
-        group="Spark",
-        metavar="K=V",
-        multiple=True,
-        callback=settings,
-        help="A setting of Spark; repeatable.",
-    ),
+    CONF,
 )
 _OUTPUTS = (
     option(

@@ -91,6 +91,14 @@ _TABLES = (
         help="Also write the summary as JSON; - is standard output.",
     ),
 )
+CONF = option(
+    "--conf",
+    group="Spark",
+    metavar="K=V",
+    multiple=True,
+    callback=settings,
+    help="A setting of Spark; repeatable.",
+)
 _SPARK = (
     option(
         "--master",
@@ -98,14 +106,7 @@ _SPARK = (
         metavar="URL",
         help="The cluster: spark://HOST:PORT, yarn, local[4] ...; by default this machine.",
     ),
-    option(
-        "--conf",
-        group="Spark",
-        metavar="K=V",
-        multiple=True,
-        callback=settings,
-        help="A setting of Spark; repeatable.",
-    ),
+    CONF,
     option(
         "--chunk-size",
         "chunk_bytes",
