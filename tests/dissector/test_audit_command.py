@@ -84,7 +84,16 @@ def test_rules_without_their_tables_are_named(tmp_path: Path) -> None:
     (tmp_path / "frames").mkdir()
     result = audit("--tables", str(tmp_path))
     assert result.exit_code == 0
-    assert "rule password-in-clear did not run: there is no table sessions" in result.stderr
+    (line,) = (line for line in result.stderr.splitlines() if "no table sessions:" in line)
+    assert "did not run: " in line and ", password-in-clear," in line
+    assert re.search(r"\b[1-9]\d* rules? ran; [1-9]\d* did not", result.stderr)
+
+
+def test_a_folder_without_tables_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    result = audit("--tables", str(tmp_path))
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert result.stderr.startswith(f"nats-dissect: {tmp_path}: none of the tables")
 
 
 def test_rules_are_listed_and_explained(mine: str) -> None:

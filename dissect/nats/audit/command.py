@@ -56,6 +56,11 @@ def audit(options: AuditOptions) -> None:
         dialect = Dialect.SPARK if options.master else Dialect.DUCKDB
         queries = queries_of(rules, dialect)
         with _engine(options, reading, queries) as engine, store() as kept:
+            if options.tables and not engine.tables:
+                raise Fault(
+                    f"{options.tables}: none of the tables that rules read; `nats-dissect spark"
+                    f" CAPTURE... --out {options.tables}` makes tables"
+                )
             outcome = run(queries, engine, kept, known.applied)
             clear()
             findings = islice(kept.findings(), options.limit)
@@ -153,8 +158,11 @@ def _summarize(kept: Store, outcome: Outcome, reading: Command, known: Suppressi
         say(reason)
     for remark in known.remarks():
         say(remark)
+    not_run: dict[str, list[str]] = {}
     for rule, lacking in outcome.not_run.items():
-        say(f"rule {rule} did not run: there is no table {', '.join(lacking)}")
+        not_run.setdefault(" and ".join(lacking), []).append(rule)
+    for tables, rules in not_run.items():
+        say(f"no table {tables}: {count_text(len(rules), 'rule')} did not run: {', '.join(rules)}")
     levels = ", ".join(
         f"{kept.counts[level]} {level.name}"
         for level in sorted(Level, reverse=True)
