@@ -128,7 +128,7 @@ class Requests:
         mux = connection.reply_mux()
         window: RequestWindow[_T] = RequestWindow(most, connection.drive, connection.wake)
         future_of = mux.future_of(
-            lambda subject, frame: read(subject, ReceivedMsg(frame, self._host.publish)),
+            lambda subject, frame: read(subject, ReceivedMsg(frame, self._host.respond)),
             connection.dispatcher.post,
             window.left,
             rescue,
@@ -175,7 +175,7 @@ class Requests:
         host = StreamHost(
             send,
             mux.close_stream,
-            self._host.publish,
+            self._host.respond,
             connection.drive,
             connection.lock,
             connection.dispatcher.report,
@@ -230,7 +230,7 @@ class Requests:
         return wait_time(timeout)
 
     def _read_reply(self, subject: str, frame: Delivered) -> Msg:
-        msg = ReceivedMsg(frame, self._host.publish)
+        msg = ReceivedMsg(frame, self._host.respond)
         if not frame.payload and is_no_responders(msg):  # a quick look first
             raise NoRespondersError(subject)
         return msg

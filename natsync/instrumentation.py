@@ -69,7 +69,9 @@ def instrument(client: Client, hook: Instrumentation) -> None:
         "request_many",
     ):
         calls[operation] = instrumented(client, hook, operation, getattr(client, operation))
-    calls["respond"] = lambda msg, data=b"": client.publish(to_text(wire_reply(msg)), data)
+    calls["respond"] = lambda msg, data=b"", *, headers=None: client.publish(
+        to_text(wire_reply(msg)), data, headers=headers
+    )
     subscribe = client.subscribe
 
     @wraps(subscribe)
@@ -82,7 +84,7 @@ def instrument(client: Client, hook: Instrumentation) -> None:
         return call(subject, handler=handler, queue=queue, **options)
 
     calls["subscribe"] = subscribe_observed
-    client.rebind()  # so that `Msg.respond` publishes by what was wrapped
+    client.rebind()  # so that `Msg.respond` calls what was wrapped
     calls["_observe"] = lambda ask: instrumented(client, hook, "window", ask)
 
 

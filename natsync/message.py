@@ -25,8 +25,8 @@ __all__ = [
     "Headers",
     "HeadersLike",
     "Msg",
-    "Publish",
     "ReceivedMsg",
+    "Respond",
     "is_no_responders",
     "message_parts",
     "to_text",
@@ -40,14 +40,14 @@ Delivered = MsgFrame | HMsg
 """A frame that brings a message."""
 
 
-class Publish(Protocol):
-    """Sends a message; `Msg.respond` calls it."""
+class Respond(Protocol):
+    """Publishes to the reply subject of a message; `Msg.respond` calls it."""
 
-    def __call__(self, subject: str, data: Data, *, headers: HeadersLike | None) -> None: ...
+    def __call__(self, msg: Msg, data: Data, *, headers: HeadersLike | None) -> None: ...
 
 
-def _unbound(subject: str, data: Data, *, headers: HeadersLike | None) -> None:
-    raise MsgNotBoundError(subject)
+def _unbound(msg: Msg, data: Data, *, headers: HeadersLike | None) -> None:
+    wire_reply(msg)  # raises the error
 
 
 class Msg:
@@ -59,7 +59,7 @@ class Msg:
     when they are read; an invalid header block raises ProtocolError then.
     """
 
-    __slots__ = ("_frame", "_publish", "_parsed")
+    __slots__ = ("_frame", "_respond", "_parsed")
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Msg:
             encode_headers(headers) if headers else b"",
             bytes(data),
         )
-        self._publish: Publish = _unbound
+        self._respond: Respond = _unbound
         self._parsed: tuple[Headers, int, str] | None = None
 
     @property
@@ -123,11 +123,9 @@ class Msg:
 
         The headers of this message are not copied into the answer. Raises MsgNoReplyError if there is
         no reply subject, MsgNotBoundError if the message belongs to no connection, and the errors of
-        `Client.publish`.
+        `Client.publish`. A reply subject that a server sent is not checked again.
         """
-        if not self._frame.reply:
-            raise MsgNoReplyError(self.subject)
-        self._publish(self.reply, data, headers=headers)
+        self._respond(self, data, headers=headers)
 
     def _headers(self) -> tuple[Headers, int, str]:
         if self._parsed is None:
@@ -164,13 +162,13 @@ class Msg:
 
 
 class ReceivedMsg(Msg):
-    """A message made from the frame that brought it and the function that sends a reply."""
+    """A message made from the frame that brought it and the function that responds to it."""
 
     __slots__ = ()
 
-    def __init__(self, frame: Delivered, publish: Publish) -> None:
+    def __init__(self, frame: Delivered, respond: Respond) -> None:
         self._frame = frame
-        self._publish = publish
+        self._respond = respond
         self._parsed = None
 
 
@@ -192,7 +190,7 @@ def wire_reply(msg: Msg) -> bytes:
     reply = msg._frame.reply
     if not reply:
         raise MsgNoReplyError(msg.subject)
-    if msg._publish is _unbound:
+    if msg._respond is _unbound:
         raise MsgNotBoundError(msg.reply)
     return reply
 

@@ -148,7 +148,7 @@ class Subscription:
         frame = self._sink.take(timeout)
         if frame is None:
             raise NextMsgTimeoutError(self.subject, timeout or 0.0)
-        return ReceivedMsg(frame, self._sink.host.publish)
+        return ReceivedMsg(frame, self._sink.host.respond)
 
     def __iter__(self) -> Iterator[Msg]:
         """Yields messages until the subscription is unsubscribed or has had `max_msgs` messages, or the
@@ -197,7 +197,7 @@ class Subscription:
 
     def _messages(self, timeout: float | None = None, limit: int | None = None) -> Iterator[Msg]:
         for frame in self._sink.frames(timeout, limit):
-            yield ReceivedMsg(frame, self._sink.host.publish)
+            yield ReceivedMsg(frame, self._sink.host.respond)
 
     def _check_sync(self) -> None:
         if self._handled:

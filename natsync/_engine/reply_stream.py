@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..errors import BadSubscriptionError, Error, ForkedError, SlowConsumerError
 from ..headers import HeadersLike
-from ..message import Data, Delivered, Msg, Publish, ReceivedMsg
+from ..message import Data, Delivered, Msg, ReceivedMsg, Respond
 from ..options import MAX_WAIT, PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT
 from .pending_queue import Overflow, PendingQueue
 from .waiter import Drive, StateLock, deadline_after
@@ -26,7 +26,7 @@ class StreamHost(NamedTuple):
 
     send: Callable[[str, Data, bytes, HeadersLike | None], None]
     forget: Callable[[bytes], object]
-    publish: Publish
+    respond: Respond
     drive: Drive
     lock: StateLock
     report: Callable[[Error], None]
@@ -75,7 +75,7 @@ class ReplyStream:
             )
             if timeout is not None:
                 break
-        return None if frame is None else ReceivedMsg(frame, self._host.publish)
+        return None if frame is None else ReceivedMsg(frame, self._host.respond)
 
     def __iter__(self) -> Iterator[Msg]:
         """Yields replies until `close`; raises as `next` does."""

@@ -100,7 +100,7 @@ class RunQueue:
                 frame = self._sink.next(me)
                 if frame is None:
                     break
-                self._handle(ReceivedMsg(frame, self._sink.host.publish), frame)
+                self._handle(ReceivedMsg(frame, self._sink.host.respond), frame)
         finally:
             self._running.pop(me, None)
             self._end_run()

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from ..errors import BadSubscriptionError, ConnectionReconnectingError, Error, ForkedError
 from ..headers import to_wire
-from ..message import Delivered, Msg, Publish, ReceivedMsg
+from ..message import Delivered, Msg, ReceivedMsg, Respond
 from ..options import MAX_WAIT
 from ..protocol import check_queue, check_subscribe
 from .pending_queue import Overflow, PendingQueue
@@ -58,7 +58,7 @@ class SubscriptionHost(NamedTuple):
     """The calls that a subscription makes on its connection. `resume` is called when a full queue has
     room again."""
 
-    publish: Publish
+    respond: Respond
     drive: Drive
     lock: threading.RLock
     unsubscribe: Callable[[SubscriptionSink, int | None], None]
@@ -195,7 +195,7 @@ class SubscriptionSink:
         `handled`. For the thread of the handler."""
         me = threading.get_ident()
         for frame in self.frames(refusal=False, thread=me):
-            call(ReceivedMsg(frame, self.host.publish), frame)
+            call(ReceivedMsg(frame, self.host.respond), frame)
 
     def handled(self, token: object) -> None:
         """Notes that the handler has returned."""

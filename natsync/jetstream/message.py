@@ -126,7 +126,7 @@ class JetStreamMsg(Msg):
 
     def __init__(self, msg: Msg, core: Core) -> None:
         self._frame = msg._frame
-        self._publish = msg._publish
+        self._respond = msg._respond
         self._parsed = None
         self._core = core
         self._unsettled = (

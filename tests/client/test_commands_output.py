@@ -8,16 +8,14 @@ import pytest
 
 from natsync.commands.output import show
 from natsync.headers import HeadersLike
-from natsync.message import ReceivedMsg
+from natsync.message import Data, Msg, ReceivedMsg
 from natsync.protocol import HMsg
 from natsync.protocol import Msg as MsgFrame
 
 Output = pytest.CaptureFixture[bytes]
 
 
-def nowhere(
-    subject: str, data: bytes | bytearray | memoryview, *, headers: HeadersLike | None
-) -> None:
+def nowhere(msg: Msg, data: Data, *, headers: HeadersLike | None) -> None:
     raise AssertionError("nothing is sent here")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from natsync.errors import MaxPayloadError, MsgNoReplyError, MsgNotBoundError, ProtocolError
 from natsync.headers import HeadersLike
-from natsync.message import Msg, ReceivedMsg
+from natsync.message import Data, Msg, ReceivedMsg, wire_reply
 from natsync.protocol import HMsg
 from natsync.protocol import Msg as MsgFrame
 from natsync.protocol import Pub
@@ -22,12 +22,11 @@ BLOCK = b"NATS/1.0 503 No Responders\r\nA: 1\r\nb: x\r\nA:  2 \r\na: 3\r\n\r\n"
 def received(frame: MsgFrame | HMsg) -> tuple[Msg, Sent]:
     sent: Sent = []
 
-    def publish(
-        subject: str, data: bytes | bytearray | memoryview, *, headers: HeadersLike | None
-    ) -> None:
-        sent.append((subject, bytes(data), headers))
+    def respond(msg: Msg, data: Data, *, headers: HeadersLike | None) -> None:
+        wire_reply(msg)
+        sent.append((msg.reply, bytes(data), headers))
 
-    return ReceivedMsg(frame, publish), sent
+    return ReceivedMsg(frame, respond), sent
 
 
 def test_a_plain_message() -> None:

@@ -39,6 +39,7 @@ def test_what_the_caller_puts_together_is_a_message() -> None:
 
 def test_the_oldest_subjects_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "_SUBJECTS", 10)
+    monkeypatch.setattr(encoding, "_AT_FIRST", 1000)
     monkeypatch.setattr(encoding, "_AT_ONCE", 2)
     encoder = MessageEncoder(INFO)
     for number in range(100):
@@ -46,6 +47,51 @@ def test_the_oldest_subjects_make_room_for_new_ones(monkeypatch: pytest.MonkeyPa
         assert wire == b"PUB s%d 0\r\n\r\n" % number
         assert len(encoder.prefixes) <= 10
     assert list(encoder.prefixes)[-9:] == [f"s{number}" for number in range(91, 100)]
+
+
+def test_subjects_that_do_not_repeat_are_not_kept() -> None:
+    encoder = MessageEncoder(INFO)
+    for number in range(10_000):
+        assert (
+            encoder.message(f"once.{number}", b"", None, None) == b"PUB once.%d 0\r\n\r\n" % number
+        )
+        assert encoder.response(b"_INBOX.%d" % number, b"x", None) == (
+            b"PUB _INBOX.%d 1\r\nx\r\n" % number
+        )
+    kept = len(encoder.prefixes)
+    assert 256 <= kept < 300
+    for _ in range(2):
+        encoder.message("twice", b"", None, None)
+    assert "twice" in encoder.prefixes and len(encoder.prefixes) == kept + 1
+
+
+def test_long_subjects_are_not_kept() -> None:
+    encoder = MessageEncoder(INFO)
+    for _ in range(3):
+        encoder.message("x" * 1000, b"", None, None)
+    assert not encoder.prefixes
+
+
+@pytest.mark.parametrize("headers", [None, HEADERS])
+@pytest.mark.parametrize("data", [b"", b"hello", bytearray(b"hello"), memoryview(b"h.e.l")[::2]])
+def test_a_response_is_what_the_codec_writes(
+    data: bytes | bytearray | memoryview, headers: dict[str, str] | None
+) -> None:
+    wire = MessageEncoder(INFO).response(b"_INBOX.1", data, headers)
+    if headers:
+        assert wire == encode(HPub(b"_INBOX.1", b"", encode_headers(headers), bytes(data)))
+    else:
+        assert wire == encode(Pub(b"_INBOX.1", b"", bytes(data)))
+
+
+def test_a_response_that_cannot_be_sent() -> None:
+    encoder = MessageEncoder(ServerInfo(max_payload=4))
+    with pytest.raises(errors.MaxPayloadError):
+        encoder.response(b"a", b"12345", None)
+    with pytest.raises(errors.HeadersNotSupportedError):
+        encoder.response(b"a", b"", HEADERS)
+    with pytest.raises(TypeError, match="data must be bytes"):
+        encoder.response(b"a", "text", None)  # type: ignore[arg-type]  # as a caller may
 
 
 @pytest.mark.parametrize(

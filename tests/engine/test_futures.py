@@ -16,7 +16,7 @@ from natsync._engine.loop import Guest
 from natsync.message import Delivered, ReceivedMsg
 from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub
 
-from tests.support.driving import idle, publish
+from tests.support.driving import idle, respond
 from tests.support.fake_server import Background, FakeServer
 from tests.support.waiting import eventually
 
@@ -29,7 +29,7 @@ def lone_future(waiting: int = 1) -> ReplyFuture[natsync.Msg]:
     left = [True] * waiting
 
     def read(subject: str, frame: Delivered) -> natsync.Msg:
-        return ReceivedMsg(frame, publish)
+        return ReceivedMsg(frame, respond)
 
     context = FutureContext(
         read,

@@ -12,7 +12,7 @@ from natsync._engine.reply_stream import ReplyStream, StreamHost
 from natsync.message import Data, HeadersLike
 from natsync.protocol import Err, Msg, Ping, Pong, Pub, Sub
 
-from tests.support.driving import idle, nothing, publish
+from tests.support.driving import idle, nothing, respond
 from tests.support.fake_server import Background, FakeServer
 
 TIMEOUT = 10.0
@@ -23,7 +23,7 @@ def open_stream(mux: ReplyMux, reported: list[errors.Error] | None = None) -> Re
         """Sends nothing."""
 
     report = [].append if reported is None else reported.append
-    host = StreamHost(send, mux.close_stream, publish, idle, threading.RLock(), report, nothing)
+    host = StreamHost(send, mux.close_stream, respond, idle, threading.RLock(), report, nothing)
     return mux.open_stream("x", host)
 
 

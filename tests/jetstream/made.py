@@ -24,7 +24,7 @@ class Sent:
             raise self.error
         self.sent.append((subject, bytes(data)))
 
-    def respond(self, msg: Msg, data: Data) -> None:
+    def respond(self, msg: Msg, data: Data, *, headers: HeadersLike | None = None) -> None:
         self.publish(msg.reply, data)
 
     def request(self, subject: str, data: bytes, *, timeout: float | None = 1.0) -> None:
@@ -33,14 +33,14 @@ class Sent:
 
 def message(data: bytes = b"x", reply: str = ACK, subject: str = "s.a") -> Msg:
     """A message of a stream."""
-    return ReceivedMsg(MsgFrame(subject.encode(), b"1", reply.encode(), data), Sent().publish)
+    return ReceivedMsg(MsgFrame(subject.encode(), b"1", reply.encode(), data), Sent().respond)
 
 
 def status(line: str, headers: Mapping[str, str] | None = None) -> Msg:
     """A status, such as `408 Request Timeout`."""
     fields = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
     block = f"NATS/1.0 {line}\r\n{fields}\r\n".encode()
-    return ReceivedMsg(HMsg(b"_INBOX.x", b"1", b"", block, b""), Sent().publish)
+    return ReceivedMsg(HMsg(b"_INBOX.x", b"1", b"", block, b""), Sent().respond)
 
 
 def delivered(

@@ -85,7 +85,7 @@ def test_the_counts_of_a_status() -> None:
 def test_what_is_no_status() -> None:
     assert read_status(message(), "S", "c") is None
     assert read_status(message(b""), "S", "c") is None
-    broken = ReceivedMsg(HMsg(b"s.a", b"1", b"", b"no headers at all", b""), Sent().publish)
+    broken = ReceivedMsg(HMsg(b"s.a", b"1", b"", b"no headers at all", b""), Sent().respond)
     assert read_status(broken, "S", "c") is None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from natsync._engine.sink import SubscriptionHost, SubscriptionSink
 from natsync.headers import HeadersLike
+from natsync.message import Data, Msg
 
 
 def idle(done: Callable[[], object], until: float) -> None:
@@ -17,9 +18,7 @@ def nothing() -> None:
     """Anybody may wait."""
 
 
-def publish(
-    subject: str, data: bytes | bytearray | memoryview, *, headers: HeadersLike | None
-) -> None:
+def respond(msg: Msg, data: Data, *, headers: HeadersLike | None) -> None:
     """Sends nothing."""
 
 
@@ -33,4 +32,4 @@ def host(ended: list[int | None] | None = None) -> SubscriptionHost:
     def drain(sub: SubscriptionSink, timeout: float) -> None:
         pass
 
-    return SubscriptionHost(publish, idle, threading.RLock(), unsubscribe, drain, lambda: None)
+    return SubscriptionHost(respond, idle, threading.RLock(), unsubscribe, drain, lambda: None)
