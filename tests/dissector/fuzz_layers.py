@@ -25,7 +25,12 @@ from dissect.nats.transport import http_refusal, s2, tls, websocket
 from dissect.nats.transport.client_hello import read_client_hello
 from dissect.nats.transport.http_upgrade import refusal_text, request_facts, response_facts
 from dissect.nats.transport.layer import Compresses, Layer, LayerOptions, Learns
-from dissect.nats.transport.s2_codec import MOST_PLAIN_BYTES, BlockError, decode_block
+from dissect.nats.transport.s2_codec import (
+    MOST_PLAIN_BYTES,
+    BlockError,
+    decode_block,
+    decode_in_python,
+)
 from dissect.nats.transport.tls_certificate import first_certificate, read_certificate
 from dissect.nats.types import Chunk, Direction, Gap, Item, Segment
 
@@ -173,11 +178,18 @@ def blocks() -> list[bytes]:
 
 
 def s2_block(dice: random.Random) -> None:
+    block = harmed(dice.choice(blocks()), dice)
     try:
-        plain = decode_block(harmed(dice.choice(blocks()), dice))
+        plain = decode_block(block)
     except BlockError:
-        return
-    assert len(plain) <= MOST_PLAIN_BYTES
+        plain = None
+    else:
+        assert len(plain) <= MOST_PLAIN_BYTES
+    try:
+        in_python = decode_in_python(block)
+    except BlockError:
+        in_python = None
+    assert plain == in_python
 
 
 @cache

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.transport import s2_codec
+from dissect.nats.transport import s2_codec, s2_snappy
 from dissect.nats.transport.s2_codec import (
     MOST_PLAIN_BYTES,
     BlockError,
     crc32c_in_python,
     decode_block,
+    decode_in_python,
     masked_checksum,
 )
 
@@ -56,6 +57,7 @@ def varint(value: int) -> bytes:
 )
 def test_every_element(elements: bytes, plain: bytes) -> None:
     assert decode_block(varint(len(plain)) + elements) == plain
+    assert decode_in_python(varint(len(plain)) + elements) == plain
 
 
 @pytest.mark.parametrize(
@@ -80,6 +82,8 @@ def test_every_element(elements: bytes, plain: bytes) -> None:
 def test_what_is_no_block(block: bytes, reason: str) -> None:
     with pytest.raises(BlockError, match=reason):
         decode_block(block)
+    with pytest.raises(BlockError, match=reason):
+        decode_in_python(block)
 
 
 @given(st.binary(max_size=200))
@@ -113,17 +117,23 @@ def test_a_crc_of_many_bytes_is_that_of_its_parts(size: int) -> None:
     assert crc32c_in_python(data) == crc ^ 0xFFFFFFFF
 
 
-def test_the_library_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_libraries_are_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = varint(8) + literal(b"abcd") + b"\x01\x04"
     expected = masked_checksum(b"plain")
     whole = builtins.__import__
 
     def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name == "google_crc32c":
+        if name in ("google_crc32c", "cramjam"):
             raise ImportError(name)
         return whole(name, *args, **kwargs)
 
-    s2_codec._crc32c.cache_clear()
+    caches = s2_codec._crc32c, s2_snappy._library
+    for each in caches:
+        each.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
     assert masked_checksum(b"plain") == expected
+    assert decode_block(block) == b"abcdabcd"
+    assert s2_snappy._library() is None
     monkeypatch.undo()
-    s2_codec._crc32c.cache_clear()
+    for each in caches:
+        each.cache_clear()

@@ -1,7 +1,7 @@
 """S2 blocks and the checksum of their plaintext, as servers write them.
 
 S2 is an extension of Snappy (github.com/klauspost/compress/s2; google/snappy: framing_format.txt). Where the
-package `google-crc32c` (extra `s2`) is installed, it computes the checksums.
+packages of the extra `s2` are installed, `cramjam` decompresses and `google-crc32c` computes the checksums.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import sys
 from array import array
 from collections.abc import Callable
 from functools import cache
+
+from .s2_snappy import decompress, repeat_length
 
 MOST_PLAIN_BYTES = (
     4 << 20
@@ -34,6 +36,13 @@ class BlockError(ValueError):
 
 def decode_block(data: bytes) -> bytes:
     """The plaintext of one block. Raises BlockError; never makes more than `MOST_PLAIN_BYTES`."""
+    size, at = _plain_bytes(data)
+    plain = decompress(data, at, size)
+    return decode_in_python(data) if plain is None else plain
+
+
+def decode_in_python(data: bytes) -> bytes:
+    """The same without a library."""
     size, at = _plain_bytes(data)
     out = bytearray()
     try:
@@ -63,63 +72,53 @@ def _plain_bytes(data: bytes) -> tuple[int, int]:
     raise BlockError("the block has no length")
 
 
+# By tag, the length of a copy, and the high bits of the distance of a copy of the first kind.
+_LENGTHS = tuple((tag >> 2 & 7) + 4 if tag & 3 == 1 else (tag >> 2) + 1 for tag in range(256))
+_HIGH_BITS = tuple((tag & 0xE0) << 3 for tag in range(256))
+
+
 def _decode_elements(data: bytes, at: int, size: int, out: bytearray) -> None:
     end, distance = len(data), 0
     while at < end:
         tag = data[at]
         kind = tag & 3
         if kind == 0:  # a literal
-            length = tag >> 2
-            at += 1
-            if length >= 60:
-                width = length - 59
-                length = int.from_bytes(data[at : at + width], "little")
+            stop = at + (tag >> 2) + 2
+            if tag >= 240:
+                width = (tag >> 2) - 59
                 at += width
-            length += 1
-            if at + length > end:
+                stop = at + 2 + int.from_bytes(data[at - width + 1 : at + 1], "little")
+            if stop > end:
                 raise IndexError
-            out += data[at : at + length]
-            at += length
+            out += data[at + 1 : stop]
+            at = stop
         else:
+            length = _LENGTHS[tag]
             if kind == 1:
-                length = tag >> 2 & 7
-                near = (tag & 0xE0) << 3 | data[at + 1]
+                near = _HIGH_BITS[tag] | data[at + 1]
                 at += 2
                 if near:
                     distance = near
-                    length += 4
                 else:  # the distance of the copy before
-                    length, at = _repeat_length(length, data, at)
+                    length, at = repeat_length(length - 4, data, at)
             elif kind == 2:
                 distance = data[at + 1] | data[at + 2] << 8
-                length = (tag >> 2) + 1
                 at += 3
             else:
                 if at + 5 > end:
                     raise IndexError
                 distance = int.from_bytes(data[at + 1 : at + 5], "little")
-                length = (tag >> 2) + 1
                 at += 5
-            start = len(out) - distance
-            if start < 0 or not distance:
+            here = len(out)
+            start = here - distance
+            if not 0 <= start < here:
                 raise BlockError("a copy from before the start of the block")
-            if len(out) + length > size:
+            if here + length > size:
                 raise BlockError("more bytes than the block announces")
             if distance >= length:
                 out += out[start : start + length]
             else:  # a copy of bytes that it writes itself
                 out += (out[start:] * (length // distance + 1))[:length]
-
-
-def _repeat_length(code: int, data: bytes, at: int) -> tuple[int, int]:
-    """The length of a copy with a repeated distance, and where the next element begins."""
-    if code < 5:
-        return code + 4, at
-    width = code - 4
-    if at + width > len(data):
-        raise IndexError
-    base = (8, 260, 65540)[width - 1]
-    return base + int.from_bytes(data[at : at + width], "little"), at + width
 
 
 @cache
