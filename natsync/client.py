@@ -269,12 +269,15 @@ class Client(Requests):
         self.flush(timeout)
         return monotonic() - start
 
-    def start_thread(self, name: str, body: Callable[[], None]) -> Thread:
+    def start_thread(self, name: str, body: Callable[[], None], *, drained: bool = False) -> Thread:
         """Runs `body` on a daemon thread of this client, which it returns: `close` joins it, as it does the
         threads of handlers, and `drain` called by it does not wait for it. `body` ends when the calls of
         this client raise that it is closed. Raises RuntimeError where the system gives no more threads.
+
+        With `drained`, it takes messages of subscriptions and ends after the last one: `drain` waits
+        for that before it closes the connection.
         """
-        return self._connection.dispatcher.start(name, body)
+        return self._connection.dispatcher.start(name, body, drained)
 
     def new_inbox(self) -> str:
         """Returns a unique subject for replies."""

@@ -16,7 +16,7 @@ from .errors import (
     OptionError,
     SyncSubRequiredError,
 )
-from .message import Msg, ReceivedMsg, is_no_responders
+from .message import Delivered, Msg, ReceivedMsg, is_no_responders
 from .options import DRAIN_TIMEOUT, check_max_msgs, wait_time
 
 __all__ = ["Replies", "State", "SubStats", "Subscription", "check_limits"]
@@ -60,6 +60,13 @@ class Subscription:
     def __init__(self, sink: SubscriptionSink, handled: bool = False) -> None:
         self._sink = sink
         self._handled = handled
+        self.next_frame: Callable[[float], Delivered | None] = sink.take
+        """Does as `next_msg`, but returns the frame of the message, or None: for packages with messages of
+        their own."""
+        self.gather = sink.gather
+        """Moves the frames that have arrived to `at_hand`, at once, without waiting: for packages in which
+        one thread takes all messages."""
+        self.at_hand = sink.pending.at_hand
 
     @property
     def subject(self) -> str:

@@ -44,6 +44,7 @@ class Dispatcher:
         self._around = around
         self._lock = lock
         self._threads: set[threading.Thread] = set()
+        self._drained: set[threading.Thread] = set()  # those that a drain waits for
         self._running: dict[int, None] = {}  # threads of executors, by atomic operations
         self._callback_thread = _Serial("callbacks", self._start, lock)
         self._feeder = _Serial("executors", self._start, lock)
@@ -181,23 +182,38 @@ class Dispatcher:
         here = threading.current_thread()
         return here in self._threads or here.ident in self._running
 
-    def start(self, what: str, body: Callable[[], None]) -> threading.Thread:
-        """Runs `body` on a thread of its own, which it returns."""
-        return self._start(what, body)
+    def start(self, what: str, body: Callable[[], None], drained: bool = False) -> threading.Thread:
+        """Runs `body` on a thread of its own, which it returns. If it is `drained`, it ends after the
+        last message of subscriptions that have ended, and `join_drained` waits for it."""
+        return self._start(what, body, drained)
 
-    def _start(self, what: str, body: Callable[[], None]) -> threading.Thread:
+    def join_drained(self, until: float) -> list[str]:
+        """Waits for the threads that handle messages of packages, except the calling one; returns the
+        names of those that run at the time `until`."""
+        others = self._drained.copy() - {threading.current_thread()}
+        for thread in others:
+            thread.join(max(0.0, until - monotonic()))
+        return [thread.name for thread in others if thread.is_alive()]
+
+    def _start(
+        self, what: str, body: Callable[[], None], drained: bool = False
+    ) -> threading.Thread:
         def run() -> None:
             try:
                 body()
             finally:
+                self._drained.discard(thread)
                 self._threads.discard(thread)
 
         thread = threading.Thread(target=run, name=f"{self._name}-{what}", daemon=True)
         self._threads.add(thread)  # atomic
+        if drained:
+            self._drained.add(thread)
         try:
             thread.start()
         except BaseException as error:
             if thread.ident is None:
+                self._drained.discard(thread)
                 self._threads.discard(thread)
             # The other one is an interrupt, which the wait in `start` makes an error of its lock.
             raise (error.__context__ or error) if isinstance(error, RuntimeError) else error

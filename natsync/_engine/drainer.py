@@ -82,6 +82,7 @@ class Drainer:
                 supervisor.drained()
                 subs = self._table.subscriptions()
                 left = self._drain(subs, [sub for sub in subs if sub.is_taken_elsewhere()], until)
+                left |= dict.fromkeys(self._dispatcher.join_drained(until), 1)
         finally:
             if first:
                 self._close(max(_GRACE, until - monotonic()), "drain()")

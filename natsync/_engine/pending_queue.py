@@ -69,6 +69,9 @@ class PendingQueue:
         self._waiting: list[threading.Lock] = []
         self._idle: list[threading.Lock] = []
         self._frames: deque[Delivered] = deque()
+        self.at_hand: deque[Delivered] = deque()
+        """Messages that one thread takes from here, without a lock. They are pending; their bytes are not
+        counted any more."""
         self.on_outage: Callable[[Error | None], object] | None = None
         """Called in `next`, between messages; see `mark`."""
 
@@ -78,13 +81,13 @@ class PendingQueue:
         self._active: dict[int, int] = {}
 
     def __len__(self) -> int:
-        return len(self._frames)
+        return len(self._frames) + len(self.at_hand)
 
     @property
     def delivered(self) -> int:
         """The number of messages that were taken."""
         with self._lock:
-            return self.received - self.dropped - len(self._frames)
+            return self.received - self.dropped - len(self)
 
     @property
     def is_full(self) -> bool:
@@ -122,6 +125,8 @@ class PendingQueue:
                 if self._marks and self._is_mark_due():
                     _, outage = self._marks.popleft()
                 elif not self._frames:
+                    if self._idle:
+                        self._tell_idle()
                     return None
                 else:
                     frame = self._frames.popleft()
@@ -129,9 +134,20 @@ class PendingQueue:
                     self.size -= size
                     if thread is not None:
                         self._active[id(frame)] = thread
+                    elif self._idle and not self._frames:
+                        self._tell_idle()
                     return frame
             if self.on_outage:
                 self.on_outage(outage)
+
+    def gather(self) -> None:
+        """Moves all messages that have arrived to `at_hand`; none if `on_outage` is due, which `next`
+        calls."""
+        with self._lock:
+            if not self._marks:
+                self.at_hand.extend(self._frames)
+                self._frames.clear()
+                self.size = 0
 
     def take(self, until: float, refusal: bool, thread: int | None = None) -> Delivered | None:
         """As `next`, but waits until the time `until`. Raises the reason if there will be no more
@@ -224,23 +240,24 @@ class PendingQueue:
         """Waits until everything is taken and handled; returns how much is not at the time `until`.
         Messages that the calling thread itself handles do not count, since they could not end."""
         me = threading.get_ident()
+        in_time = True
         while True:
             turn = threading.Lock()
             turn.acquire()
             with self._lock:
                 self._idle.append(turn)
                 active = self._active.copy().values()
-                left = len(self._frames) + sum(thread != me for thread in active)
-                if not left:
-                    return 0
-            if not turn.acquire(timeout=max(0.0, until - monotonic())):
-                return left
+                left = len(self) + sum(thread != me for thread in active)
+                if not left or not in_time:
+                    return left
+            in_time = turn.acquire(timeout=max(0.0, until - monotonic()))
 
     def _discard(self) -> None:
         """Drops pending messages."""
-        dropped = len(self._frames)
+        dropped = len(self)
         self.dropped += dropped
         self._frames.clear()
+        self.at_hand.clear()
         self.size = 0
 
     def _is_over(self, msgs: int, size: int) -> bool:

@@ -172,10 +172,10 @@ class SubscriptionSink:
     def abandon(self) -> None:
         """Ends the subscription in a forked child, without the locks, which a thread of the parent may
         have held."""
-        limits = self.pending.most, self.pending.most_bytes
-        self.pending = PendingQueue(
-            *limits, self.pending.overflow, self.host.drive, threading.RLock()
-        )
+        before = self.pending
+        limits = before.most, before.most_bytes
+        self.pending = PendingQueue(*limits, before.overflow, self.host.drive, threading.RLock())
+        self.pending.at_hand = before.at_hand  # who takes messages from it keeps it
         self.pending.close(ForkedError(), discard=True)
 
     def wait_idle(self, until: float) -> int:
@@ -232,6 +232,11 @@ class SubscriptionSink:
             self._takers.add(thread)
             self.host.resume()
         return frame
+
+    def gather(self) -> None:
+        """Moves all messages that have arrived to `pending.at_hand`. For the one thread that takes messages
+        of a queue that never blocks."""
+        self.pending.gather()
 
     def take(
         self, timeout: float | None, *, refusal: bool = True, thread: int | None = None

@@ -176,9 +176,7 @@ class Consumer:
         NoHeartbeatError and ConsumerLeadershipChangedError, by the thread that takes messages;
         without it they are logged.
         """
-        check_call(on_error=on_error)
-        self._need_pull()
-        return Messages(self._source, PullPlan(**self._grouped(self._limited(options))), on_error)
+        return self._messages(on_error, options)
 
     def consume(
         self,
@@ -196,9 +194,17 @@ class Consumer:
         delivered again after `ack_wait`. For the other arguments see `messages`.
         """
         check_handler(handler, workers)
-        messages = self.messages(on_error=on_error, **options)
+        messages = self._messages(on_error, options, shared=workers > 1)
         name = f"{self.stream_name}.{self.name}"
         return ConsumeContext(self._api.core, messages, handler, workers, on_error, name)
+
+    def _messages(
+        self, on_error: OnError | None, options: PullOptions, shared: bool = True
+    ) -> Messages:
+        check_call(on_error=on_error)
+        self._need_pull()
+        plan = PullPlan(**self._grouped(self._limited(options)))
+        return Messages(self._source, plan, on_error, shared)
 
     def _grouped(self, options: _Options) -> _Options:
         """`options`, with the consumer's own group unless they name one."""

@@ -71,7 +71,7 @@ class ConsumeContext:
         self._threads: list[threading.Thread] = []
         try:
             for _ in range(workers):
-                self._threads.append(core.start_thread(f"consume-{name}", self._run))
+                self._threads.append(core.start_thread(f"consume-{name}", self._run, drained=True))
         except BaseException:  # the system has no more threads, or an interrupt
             reader.stop()
             raise

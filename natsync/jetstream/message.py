@@ -11,13 +11,13 @@ or eleven and more, with `<domain>.<account hash>` after `$JS.ACK`; `_` stands f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
 from datetime import datetime, timedelta, timezone
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from .._checks import check_seconds, check_text
 from ..core import Core
-from ..message import Msg, to_wire
+from ..message import Delivered, Msg, Respond, to_wire
 from ..options import DEFAULT, Default
 from ..protocol import HMsg
 from .consume_errors import CantAckIfConsumerAckNoneError, MsgAlreadyAckdError, NotJSMessageError
@@ -26,6 +26,8 @@ __all__ = [
     "AckNoneMsg",
     "JetStreamMsg",
     "MsgMetadata",
+    "NO_ORIGIN",
+    "origin_of",
     "parse_metadata",
     "parse_sequences",
 ]
@@ -36,8 +38,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _DIGITS = 20  # of the largest uint64
 
 
-@dataclass(frozen=True, slots=True)
-class MsgMetadata:
+_PLAIN = re.compile(
+    r"\$JS\.ACK\.([^.]+)\.([^.]+)"
+    r"\.([0-9]{1,20})\.([0-9]{1,20})\.([0-9]{1,20})\.([0-9]{1,18}|[0-8][0-9]{18})\.([0-9]{1,20})"
+)
+"""The reply subject of nearly every message, with a time that a datetime can hold."""
+
+
+class MsgMetadata(NamedTuple):
     """The origin of a delivered message.
 
     `stream_seq` is its place in the stream and stays; `consumer_seq` counts deliveries of the
@@ -68,6 +76,22 @@ def parse_metadata(reply: str) -> MsgMetadata:
     Tokens before `$JS.ACK` are skipped: the account of the client may have imported the subject
     under a prefix.
     """
+    plain = _PLAIN.fullmatch(reply)  # takes half the time of the rest
+    if plain:
+        stream, consumer, delivered, stream_seq, consumer_seq, stored, pending = plain.groups()
+        return MsgMetadata(
+            stream,
+            consumer,
+            int(delivered),
+            int(stream_seq),
+            int(consumer_seq),
+            int(stored),
+            int(pending),
+        )
+    return _parse_other(reply)
+
+
+def _parse_other(reply: str) -> MsgMetadata:
     start = reply.find(_PREFIX)
     if start > 0 and reply[start - 1] != ".":
         start = -1
@@ -113,6 +137,18 @@ def parse_sequences(reply: str) -> tuple[int, int]:
     return found.stream_seq, found.consumer_seq
 
 
+NO_ORIGIN = b"\0"
+"""Equals no part of a subject."""
+
+
+def origin_of(reply: str) -> bytes:
+    """Returns what comes before the last four tokens of a reply subject, if that is all but sequences,
+    time and pending messages; else NO_ORIGIN. Each message of a consumer has the same one."""
+    if reply.startswith(_PREFIX) and reply.count(".") in (8, 10):
+        return to_wire(reply).rsplit(b".", 4)[0]
+    return NO_ORIGIN
+
+
 class JetStreamMsg(Msg):
     """One delivered message of a stream: a `natsync.Msg` that can be acknowledged, once.
 
@@ -122,22 +158,25 @@ class JetStreamMsg(Msg):
     `ack_sync` or `flush` of the client.
     """
 
-    __slots__ = ("_core", "_unsettled")
+    __slots__ = ("_core", "_unsettled", "_metadata")
 
-    def __init__(self, msg: Msg, core: Core) -> None:
-        self._frame = msg._frame
-        self._respond = msg._respond
+    def __init__(self, frame: Delivered, respond: Respond, core: Core) -> None:
+        self._frame = frame
+        self._respond = respond
         self._parsed = None
         self._core = core
-        self._unsettled = (
-            True  # deleted when it is settled: atomic, and needs no lock for each message
-        )
+        # Deleted when it is settled: that is atomic, and needs no lock for each message.
+        self._unsettled = True
 
     @property
     def metadata(self) -> MsgMetadata:
         """The origin of the message. Raises NotJSMessageError if the reply subject does not tell
         it."""
-        return parse_metadata(self.reply)
+        try:
+            return self._metadata
+        except AttributeError:  # not read so far
+            self._metadata: MsgMetadata = parse_metadata(self.reply)
+        return self._metadata
 
     @property
     def wire_size(self) -> int:
@@ -196,7 +235,11 @@ class JetStreamMsg(Msg):
         self._core.respond(self, b"+WPI")
 
     def _send(self, payload: bytes) -> None:
-        self._settle()
+        self._check_ack()
+        try:  # as `_settle`, without a call: most messages are acknowledged
+            del self._unsettled
+        except AttributeError:
+            raise MsgAlreadyAckdError(self.reply) from None
         try:
             self._core.respond(self, payload)
         except BaseException:

@@ -71,22 +71,31 @@ class Messages:
     """The messages of a pull consumer as they arrive: an iterator and a context manager.
 
     Any number of threads may take messages; each message goes to one of them. Made by
-    `Consumer.messages`.
+    `Consumer.messages`. One that is not `shared`, as that of a `consume` with one worker, takes what
+    has arrived at once, and no lock for each message.
     """
 
-    def __init__(self, source: PullSource, plan: PullPlan, on_error: OnError | None = None) -> None:
+    def __init__(
+        self,
+        source: PullSource,
+        plan: PullPlan,
+        on_error: OnError | None = None,
+        shared: bool = True,
+    ) -> None:
         self._source = source
         self._plan = plan
         self._on_error = on_error
         # Guards all that changes below; not held while waiting, sending or calling `on_error`.
         self._lock = threading.RLock()
         self._open = OpenPulls(plan)
+        # Whether there is more to look at in a message than its place in the queue.
+        self._is_counted = bool(plan.max_bytes or plan.group)
         self._backoff = Backoff()
         self._heard = monotonic()
         self._taken = 0  # messages: a sign of life that needs no look at the clock
         self._error: Error | None = None
         self._stopping = False
-        self._inbox = PullInbox(source)
+        self._inbox = PullInbox(source, shared)
         self._ask()
 
     def next(self, timeout: float | None = None) -> JetStreamMsg:
@@ -96,6 +105,9 @@ class Messages:
         accept the requests; MessagesClosedError after `stop`, and after `drain` when no message is
         left; ConnectionClosedError.
         """
+        msg = self._take_at_hand()
+        if msg is not None:
+            return msg
         item = None if self._error else self._take(0.0)  # without a look at the clock
         if isinstance(item, JetStreamMsg):
             self._count(item)
@@ -118,6 +130,26 @@ class Messages:
                 if taken != self._taken:  # another thread has heard of the consumer
                     started = monotonic()
                 self._look(started)
+
+    def _take_at_hand(self) -> JetStreamMsg | None:
+        """The hot path of a reader that is not shared: returns the next of the messages that arrived
+        together. After None, look on."""
+        inbox = self._inbox
+        if not inbox.frames or self._is_counted:
+            return None
+        frame = inbox.pop()
+        if frame is None:
+            return None
+        if not frame.payload:
+            item = inbox.read(frame)
+            if isinstance(item, PullStatus):
+                self._react(item)
+                return None
+        self._taken += 1
+        self._backoff.failures = 0
+        if self._open.message(0):
+            self._ask()
+        return inbox.message(frame)
 
     def _receive(self, started: float, until: float) -> JetStreamMsg | PullStatus | None:
         """Returns what arrives next, or None at the time of the next check, which is at most

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from ..core import Core
-from ..errors import Error, NextMsgTimeoutError
+from ..errors import Error
+from ..message import Delivered, ReceivedMsg
 from .message import AckNoneMsg, JetStreamMsg
 from .pull import Meaning, PullRequest, PullStatus, read_status
 
@@ -55,11 +56,17 @@ def tell_outage(outage: Error | None) -> NoReturn:
 
 
 class PullInbox:
-    """Messages and statuses in the order of their arrival; any number of threads may take them."""
+    """Messages and statuses in the order of their arrival; any number of threads may take them.
 
-    def __init__(self, source: PullSource) -> None:
+    An inbox that is not `shared` belongs to one thread, which takes all that has arrived at once, into
+    `frames`: that is faster, but another thread would see nothing of it.
+    """
+
+    def __init__(self, source: PullSource, shared: bool = True) -> None:
         self._source = source
         self._core = source.core
+        self._respond = source.core.respond
+        self._shared = shared
         self._make = JetStreamMsg if source.acks else AckNoneMsg
         # What may come is limited by what is asked for.
         self._sub = source.core.subscribe(
@@ -68,7 +75,8 @@ class PullInbox:
             pending_bytes_limit=-1,
             on_outage=tell_outage,
         )
-        self._next_msg = self._sub.next_msg
+        self.frames = self._sub.at_hand
+        self._next_frame = self._sub.next_frame
         self._away = False
         self._began_away = not self._is_connected()
 
@@ -90,27 +98,52 @@ class PullInbox:
     def receive(self, timeout: float) -> JetStreamMsg | PullStatus | None:
         """Returns the next message or status, or None after `timeout` seconds. Raises the errors of
         `Subscription.next_msg`."""
-        try:
-            msg = self._next_msg(timeout)
-        except NextMsgTimeoutError:
-            return None
-        except Outage as outage:
-            self._began_away = False
-            self._away = outage.error is not None
-            return PullStatus(Meaning.AWAY, outage.error) if self._away else _RECONNECTED
-        if not msg.data:
+        frame = self.pop() if self.frames else None
+        if frame is None:
+            try:
+                frame = self._next_frame(timeout)
+            except Outage as outage:
+                self._began_away = False
+                self._away = outage.error is not None
+                return PullStatus(Meaning.AWAY, outage.error) if self._away else _RECONNECTED
+            if frame is None:
+                return None
+            if not self._shared:
+                self._sub.gather()
+        if frame.payload:
+            return self._make(frame, self._respond, self._core)
+        return self.read(frame)
+
+    def read(self, frame: Delivered) -> JetStreamMsg | PullStatus:
+        """Returns the status or message that `frame` brings."""
+        if not frame.payload:
+            msg = ReceivedMsg(frame, self._respond)
             status = read_status(msg, self._source.stream, self._source.consumer)
             if status is not None:
                 return status
-        return self._make(msg, self._core)
+        return self.message(frame)
+
+    def pop(self) -> Delivered | None:
+        """Returns the first of `frames`, or None."""
+        try:
+            return self.frames.popleft()
+        except IndexError:  # `end`, on another thread, has taken the last one
+            return None
+
+    def message(self, frame: Delivered) -> JetStreamMsg:
+        """Returns the message of `frame`, which brings no status."""
+        return self._make(frame, self._respond, self._core)
 
     def end(self) -> int:
         """Ends the subscription; returns the number of messages that had arrived and nobody
         took."""
         left = 0
         before = self._sub.dropped
-        while self._sub.pending_msgs and not self._sub.closed:
-            left += isinstance(self.receive(0.0), JetStreamMsg)
+        try:
+            while self._sub.pending_msgs:
+                left += isinstance(self.receive(0.0), JetStreamMsg)
+        except Error:  # it had ended, and another thread has taken the last message
+            pass
         self._sub.unsubscribe()
         return left + self._sub.dropped - before
 

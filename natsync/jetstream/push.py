@@ -90,11 +90,7 @@ class PushMessages:
         now = monotonic()
         silence = ALARM * self._beat if self._beat and not self._away else _LONG
         try:
-            msg = self._sub.next_msg(max(0.0, min(until - now, silence)))
-        except NextMsgTimeoutError:
-            if silence < _LONG and monotonic() >= now + silence:
-                self._be_alarmed(silence)
-            return None
+            frame = self._sub.next_frame(max(0.0, min(until - now, silence)))
         except Outage as outage:
             self._away = outage.error is not None
             if outage.error:
@@ -102,12 +98,16 @@ class PushMessages:
             return None
         except BadSubscriptionError:
             raise MessagesClosedError(self._source.stream, self._source.consumer) from None
-        if not msg.data and self._is_status(msg):
+        if frame is None:
+            if silence < _LONG and monotonic() >= now + silence:
+                self._be_alarmed(silence)
             return None
-        found = self._make(msg, self._core)
+        msg = self._make(frame, self._core.respond, self._core)
+        if not frame.payload and self._is_status(msg):
+            return None
         if not self._is_shared:
-            self._follow(parse_sequences(found.reply)[1])
-        return found
+            self._follow(parse_sequences(msg.reply)[1])
+        return msg
 
     def _is_status(self, msg: Msg) -> bool:
         """Acts on a heartbeat or a request for flow control; returns whether `msg` is one."""

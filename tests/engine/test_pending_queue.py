@@ -82,6 +82,46 @@ def test_idle_is_when_all_is_taken_and_handled() -> None:
     assert call.result() == 0
 
 
+def test_who_takes_the_last_message_without_a_handler_ends_the_wait() -> None:
+    pending = new_pending()
+    pending.put(numbers(1, 2))
+    call = Background(lambda: pending.wait_idle(monotonic() + 10))
+    assert taken(pending) == [b"1", b"2"]
+    assert call.result() == 0
+
+
+def test_what_is_left_is_counted_at_the_end_of_the_wait() -> None:
+    pending = new_pending()
+    pending.put(numbers(1, 2))
+    call = Background(lambda: pending.wait_idle(monotonic() + 0.2))
+    pending.take(0, True)
+    assert call.result() == 1
+
+
+def test_gathered_messages_are_pending_until_they_are_taken() -> None:
+    pending = new_pending(most=-1)
+    pending.put(numbers(1, 2, 3))
+    pending.gather()
+    assert [frame.payload for frame in pending.at_hand] == [b"1", b"2", b"3"]
+    assert (len(pending), pending.delivered, pending.wait_idle(0)) == (3, 0, 3)
+    pending.at_hand.popleft()
+    assert (len(pending), pending.delivered) == (2, 1)
+    pending.close(BadSubscriptionError("a"), discard=True)
+    assert (len(pending), pending.delivered, pending.dropped) == (0, 1, 2)
+
+
+def test_nothing_is_gathered_across_an_outage() -> None:
+    pending = new_pending()
+    outages: list[object] = []
+    pending.on_outage = outages.append
+    pending.put(numbers(1))
+    pending.mark(None)
+    pending.put(numbers(2))
+    pending.gather()
+    assert not pending.at_hand
+    assert taken(pending) == [b"1", b"2"] and outages == [None]
+
+
 def test_what_the_waiting_thread_handles_itself_does_not_count() -> None:
     pending = new_pending()
     pending.put(numbers(1))

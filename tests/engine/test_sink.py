@@ -30,8 +30,11 @@ def test_why_it_ended_is_told_once() -> None:
 def test_a_forked_childs_copy_has_ended_even_where_its_lock_is_held_for_ever() -> None:
     sink = SubscriptionSink("a", "", host(), (10, 100))
     sink.deliver(frames(b"1"))
+    sink.gather()
+    at_hand = sink.pending.at_hand
+    sink.deliver(frames(b"2"))
     sink.pending._lock.acquire()  # by a thread that the child does not have
     sink.abandon()
-    assert sink.closed
+    assert sink.closed and not at_hand and sink.pending.at_hand is at_hand
     with pytest.raises(ForkedError):
         sink.take(0)

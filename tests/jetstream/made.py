@@ -47,4 +47,5 @@ def delivered(
     core: Sent, reply: str = ACK, kind: type[JetStreamMsg] = JetStreamMsg
 ) -> JetStreamMsg:
     """A message as a reader returns it."""
-    return kind(message(reply=reply), core)  # type: ignore[arg-type]  # as much of a Core as it needs
+    frame = MsgFrame(b"s.a", b"1", reply.encode(), b"x")
+    return kind(frame, core.respond, core)  # type: ignore[arg-type]  # as much of a Core as it needs

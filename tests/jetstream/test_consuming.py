@@ -18,6 +18,7 @@ from natsync.jetstream import (
 )
 
 from tests.jetstream.streams import TIMEOUT, Errors, Gathered, durable, filled, later, publish
+from tests.support.fake_server import Background
 from tests.support.proxy import Proxy
 from tests.support.servers import NatsServer
 
@@ -91,21 +92,68 @@ def test_drain_handles_what_was_sent(js: JetStream, stream_name: str) -> None:
     assert len(gathered.numbers) >= 30
 
 
-def test_drain_that_takes_too_long(js: JetStream, stream_name: str) -> None:
-    consumer = durable(filled(js, stream_name, 10))
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_drain_of_the_client_acknowledges_what_has_come(
+    js: JetStream, js_server: NatsServer, stream_name: str, workers: int
+) -> None:
+    consumer = durable(filled(js, stream_name, 50))
     begun, go = threading.Event(), threading.Event()
+    with natsync.connect(js_server.url) as nc:
+        other = nc.jetstream().consumer(stream_name, "c")
+
+        def handle(msg: JetStreamMsg) -> None:
+            begun.set()
+            assert go.wait(TIMEOUT)
+            msg.ack()
+
+        other.consume(handle, workers=workers)
+        assert begun.wait(TIMEOUT)
+        call = Background(lambda: nc.drain(TIMEOUT))
+        go.set()
+        call.result()
+    info = consumer.info()
+    assert (info.num_ack_pending, info.ack_floor.consumer_seq) == (0, info.delivered.consumer_seq)
+
+
+def test_a_drain_of_the_client_names_the_consumer_whose_handler_does_not_return(
+    js: JetStream, js_server: NatsServer, stream_name: str
+) -> None:
+    durable(filled(js, stream_name, 1))
+    begun, go = threading.Event(), threading.Event()
+    nc = natsync.connect(js_server.url)
 
     def handle(msg: JetStreamMsg) -> None:
         begun.set()
         assert go.wait(TIMEOUT)
 
-    consuming = consumer.consume(handle)
+    consuming = nc.jetstream().consumer(stream_name, "c").consume(handle)
     assert begun.wait(TIMEOUT)
     with pytest.raises(DrainTimeoutError) as caught:
+        nc.drain(0.1)
+    go.set()
+    assert [name.rpartition("-")[2] for name in caught.value.left] == [f"{stream_name}.c"]
+    assert consuming.wait(TIMEOUT)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_drain_that_takes_too_long(js: JetStream, stream_name: str, workers: int) -> None:
+    consumer = durable(filled(js, stream_name, 10))
+    all_begun, go = threading.Barrier(workers + 1, timeout=TIMEOUT), threading.Event()
+    handled = []
+
+    def handle(msg: JetStreamMsg) -> None:
+        handled.append(msg)
+        all_begun.wait()
+        assert go.wait(TIMEOUT)
+
+    consuming = consumer.consume(handle, workers=workers)
+    all_begun.wait()
+    with pytest.raises(DrainTimeoutError) as caught:
         consuming.drain(0.1)
-    assert caught.value.left == {f"{stream_name}.c": 1}
+    assert caught.value.left == {f"{stream_name}.c": 10}
     go.set()
     assert consuming.wait(TIMEOUT)
+    assert len(handled) == workers  # the others are left to be delivered again
 
 
 def test_a_handler_may_stop_it(js: JetStream, stream_name: str) -> None:
