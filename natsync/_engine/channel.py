@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ..errors import ConnectionClosedError, Error
 from ..protocol import HMsg, Msg
-from .engine import Delivery, Engine, EngineEvent, Phase
+from .engine import KEEP_ALIVE, PING, Delivery, Engine, EngineEvent, Phase, Ponged
 from .loop import Guest, Loop
 from .outbound_buffer import (
     Chunks,
@@ -35,11 +35,16 @@ _ROOM, _MOST_ROOM = 64 << 10, 1 << 20
 
 
 class Receiver(Protocol):
-    """Takes the messages. Nothing is read while `full` holds anything; at the time `deadline` it has
-    something to do."""
+    """Takes the messages, and counts them in `in_msgs`. Nothing is read while `full` holds anything; at
+    the time `deadline` it has something to do. Messages for the sid `repeatable` may be delivered again.
+    """
+
+    in_msgs: int
 
     @property
     def full(self) -> Sized: ...
+    @property
+    def repeatable(self) -> bytes: ...
     @property
     def deadline(self) -> float: ...
     def expire(self, now: float) -> None: ...
@@ -47,9 +52,16 @@ class Receiver(Protocol):
 
 
 class Channel:
-    """`busy` is true while a turn does more than wait. An exception from outside, such as an interrupt,
-    leaves it true: then it is unknown how far the turn has come. Even then nothing is sent twice or
-    forgotten: messages that may have been sent count as unconfirmed."""
+    """An exception from outside, such as an interrupt, may come anywhere in a turn. Where `busy` is false
+    the next turn goes on, since each step is done again from its beginning until it is done: to gather
+    what is sent, to decode what was read, to pass on replies. Where it is true it is unknown how far the
+    turn has come, and the connection has to end: while other messages are passed on, with TLS, and in the
+    middle of a frame. Even then nothing is sent twice or forgotten: messages that may have been sent count
+    as unconfirmed.
+
+    A step is done with assignments between which there is no call: Python looks for signals only after
+    calls, and where functions begin and loops go back (CPython 3.10 to 3.14).
+    """
 
     def __init__(
         self,
@@ -60,7 +72,6 @@ class Channel:
         router: Receiver,
     ) -> None:
         self.engine = engine
-        self.busy = False
         self.is_counted = False  # in the sums of past channels
         self.in_bytes = 0
         self.out_bytes = 0
@@ -72,7 +83,9 @@ class Channel:
         self._unsent = _NOTHING
         self._sending = False  # bytes of `_unsent` may be on their way
         self._taken: list[Item] = []  # while they are being gathered
-        self._sent_before = 0  # messages
+        self._busy = False
+        self._arrived: bytes | None = None  # was read, and is not passed on yet
+        self._before: tuple[int, int] | None = None  # the counts before, while it is being decoded
         self._flushes: list[Item] = []  # that were not sent at the end
         self._room = _ROOM  # for the next read
         self._more = False  # whether the last read certainly left bytes
@@ -83,8 +96,8 @@ class Channel:
     def begin(self, data: bytes) -> None:
         """Acts on what came with the making of the transport."""
         if data:
-            self.in_bytes += len(data)
-            self._pass_on(self.engine.receive(data, monotonic()))
+            self._arrived = data
+            self._take_in(data)
 
     def open(self) -> None:
         """Notes that the handshake is done, so that the transport stays as it is."""
@@ -92,36 +105,38 @@ class Channel:
         if transport:
             self._sender, self._receiver = transport.sender, transport.receiver
 
+    @property
+    def busy(self) -> bool:
+        """Whether an interrupt would leave the connection in an unknown state."""
+        return self._busy or self.engine.is_changing
+
     def push(self) -> None:
         """Sends as much as the network takes now."""
-        if not self._has_work:
-            return
-        self.busy = True
-        self._write()
-        self.busy = False
+        if self._has_work:
+            self._write()
 
     def turn(self, until: float, guest: Guest | None = None) -> None:
         """One round after a `push`: waits for something to do, reads, acts on it, and sends."""
         paused = bool(self._router.full)
         # A deadline that is set later wakes the driver itself.
         due = self.deadline
-        until = 0.0 if self._more and not paused else min(until, due)
+        at_once = not paused and (self._more or self._arrived is not None)
+        until = 0.0 if at_once else min(until, due)
         ready = self._loop.wait(until, bool(self._unsent), not paused, guest)
         if guest is not None and guest.evicted:
             return
-        self.busy = True
-        if ready and not paused:
+        if not paused and (ready or self._arrived is not None):
             self._read()
         else:
             self._more = False
         now = monotonic()
         if now >= due:
-            events = self.engine.tick(now)
-            self._pass_on(events)
+            self._busy = True
+            self._pass_on(self.engine.tick(now))
             self._router.expire(now)
+            self._busy = False
         if self._has_work:
             self._write()
-        self.busy = False
 
     def retire(self, until: float) -> None:
         """Sends everything, and waits until the server has read it or the time `until`. Used at the end
@@ -133,7 +148,6 @@ class Channel:
         try:
             if self._taken:
                 taken, self._taken = self._taken, []
-                self.engine.sent = self._sent_before
                 self._begin_last(taken)
             self._outlast(until)
             self._begin_last(self._outbound.take_all())
@@ -191,7 +205,7 @@ class Channel:
     def sent(self) -> int:
         """The number of messages that were sent."""
         if self._taken:
-            return self._sent_before
+            return self.engine.sent
         return self.engine.sent - sum(
             not isinstance(part, SubscriptionOps) for part in self._left()
         )
@@ -213,45 +227,38 @@ class Channel:
     def _gather(self) -> None:
         """Collects what is to be sent next, from the engine and from other threads."""
         engine = self.engine
-        if not self._taken:  # else an interrupt has cut the last call short
-            self._sent_before = engine.sent
-        parts: list[Item] = []
-        own = engine.take() if engine.out else b""
-        if own:
-            parts.append(SubscriptionOps(own))
-        kinds: set[type] = set()
+        own = engine.out[:]
+        parts: list[Item] = [SubscriptionOps(b"".join(own))] if own else []
+        pings: list[tuple[object, int]] = []
+        sent, in_pieces = engine.sent, False
         if engine.phase is Phase.OPEN:
             items = self._outbound.take_all(self._taken)
             kinds = set(map(type, items))
-            if kinds <= _MESSAGES and not (own or engine.wants_checkpoint(len(items))):
-                self._gather_messages(items, Chunks in kinds)
-                return
-            for item in items:
-                if isinstance(item, Flush):
-                    engine.ping(item.token)
-                    parts.append(SubscriptionOps(engine.take()))
-                else:
-                    parts.append(item)
-                    if item.__class__ is not SubscriptionOps:
-                        engine.sent += 1
-            if engine.wants_checkpoint():
-                engine.checkpoint()
-                parts.append(SubscriptionOps(engine.take()))
+            in_pieces = Chunks in kinds
+            if kinds <= _MESSAGES:  # nearly always
+                sent += len(items)
+                parts += items
+            else:
+                for item in items:
+                    if isinstance(item, Flush):
+                        pings.append((item.token, sent))
+                        parts.append(PING)
+                    else:
+                        parts.append(item)
+                        sent += item.__class__ is not SubscriptionOps
+            if not pings and engine.wants_checkpoint(sent):
+                pings.append((KEEP_ALIVE, sent))
+                parts.append(PING)
+        unsent = memoryview(_joined(parts, in_pieces))
+        count = len(own)
+        # From here on no call.
+        del engine.out[:count]
+        engine.pongs = 0
+        engine.pings += pings
+        engine.sent = sent
         self._parts = parts
-        self._unsent = memoryview(_joined(parts, Chunks in kinds))
-        self._taken = []
-
-    def _gather_messages(self, items: list[Item], in_pieces: bool) -> None:
-        """The hot path. As in `_send_exactly`, an interrupt does no harm: until the last step `items`
-        stay taken."""
-        self.busy = False
-        unsent = memoryview(_joined(items, in_pieces))
-        count = len(items)
-        self.engine.sent += count
-        self._parts = items
         self._unsent = unsent
         self._taken = []
-        self.busy = True
 
     def _write(self) -> None:
         """Sends the rest of the last write, then what has arrived since, as much as the network takes
@@ -263,7 +270,7 @@ class Channel:
         except OSError as error:
             if error.errno is None:
                 raise  # not from the system: a signal handler raised it, as programs do for time limits
-            self._sending, self.busy = False, True
+            self._sending, self._busy = False, True
             while self._read():  # -ERR may say why
                 pass
             raise self._hung_up(error) from error
@@ -278,39 +285,37 @@ class Channel:
         return True
 
     def _send_exactly(self, sender: Callable[[memoryview], int]) -> bool:
-        """Returns whether the network has taken anything. An interrupt, which mostly comes here while
-        much is published, does no harm: Python looks for signals after calls of its own, and there is
-        none between the system call and the count."""
-        self.busy = False
+        """Returns whether the network has taken anything. Between the system call and the count there is
+        no call of Python's own."""
         try:
             for sent in map(sender, (self._unsent,)):
                 self._unsent = self._unsent[sent:]
                 self.out_bytes += sent
         except (BlockingIOError, InterruptedError):
-            self.busy = True
             return False
-        self.busy = True
         return True
 
     def _send_some(self) -> bool:
-        self._sending = True
+        self._sending = self._busy = True
         sent = self._loop.write(self._unsent)
         if sent:
             self._unsent = self._unsent[sent:]
             self.out_bytes += sent
-        self._sending = False
+        self._sending = self._busy = False
         return bool(sent)
 
     def _read(self) -> bool:
         """Reads once and returns whether anything was there. Raises at the end of the stream."""
-        try:
-            data = self._receiver(self._room) if self._receiver else self._loop.read(self._room)
-        except (BlockingIOError, InterruptedError):
-            data = None
-        except OSError as error:
-            if error.errno is None:
-                raise  # as above
-            raise self._hung_up(error) from error
+        if self._arrived is None:  # else an interrupt has cut the last call short
+            try:
+                self._receive()
+            except (BlockingIOError, InterruptedError):
+                pass
+            except OSError as error:
+                if error.errno is None:
+                    raise  # as above
+                raise self._hung_up(error) from error
+        data = self._arrived
         if data is None:
             self._more = False
             return False
@@ -322,15 +327,49 @@ class Channel:
             self._room *= 4
         elif size < self._room // 4:
             self._room = _ROOM
-        self.in_bytes += size
-        self._pass_on(self.engine.receive(data, monotonic()))
+        self._take_in(data)
         return True
 
+    def _receive(self) -> None:
+        """Reads once. As in `_send_exactly`, there is no call between that of the system and the note of what
+        it returned."""
+        if self._receiver:
+            for self._arrived in map(self._receiver, (self._room,)):
+                pass
+        else:
+            self._busy = True
+            self._arrived = self._loop.read(self._room)
+            self._busy = False
+
+    def _take_in(self, data: bytes) -> None:
+        """Decodes `data`, which was read, and passes it on. After an interrupt in a step that can be done
+        again it is called again."""
+        engine = self.engine
+        if self._before is None:
+            if engine.offset != self.in_bytes:  # in the middle of a frame
+                self._busy = True
+            self._before = self.in_bytes, self._router.in_msgs
+        else:
+            self.in_bytes, self._router.in_msgs = self._before
+            engine.rewind(self.in_bytes)
+        self.in_bytes += len(data)
+        self._pass_on(engine.receive(data, monotonic()))
+        # From here on no call.
+        del engine.pings[: engine.answered]
+        engine.answered = 0
+        self._before = self._arrived = None
+        self._busy = engine.is_changing = False
+
     def _pass_on(self, events: list[EngineEvent]) -> None:
+        router = self._router
         for event in events:
             if event.__class__ is Delivery:  # nearly always
-                self._router.deliver(event.sid, event.frames)
+                if event.sid != router.repeatable:
+                    self._busy = True
+                router.deliver(event.sid, event.frames)
             else:
+                if event.__class__ is not Ponged:  # a waiter counts the first answer only
+                    self._busy = True
                 self._act(event)
 
     def _hung_up(self, error: OSError | None) -> Error:

@@ -9,7 +9,6 @@ time; the caller passes the time.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -127,8 +126,9 @@ class Lost:
 EngineEvent = Delivery | Secure | Opened | InfoChanged | Ponged | Reported | Lost
 
 _MESSAGES = {Msg, HMsg}
-_PING, _PONG = encode(Ping()), encode(Pong())
-_KEEP_ALIVE = object()
+PING, _PONG = encode(Ping()), encode(Pong())
+KEEP_ALIVE = object()
+"""The token of PINGs that no caller waits for."""
 _NEVER = float("inf")
 _CHECKPOINT = 1000  # messages
 # PINGs of the server that wait for their PONG: one that sends more and reads none is no server.
@@ -136,8 +136,7 @@ _MAX_PONGS = 10_000
 
 
 class Engine:
-    """One conversation. Pass bytes to `receive`, call `tick` at `deadline`, send the bytes that `take`
-    returns.
+    """One conversation. Pass bytes to `receive`, call `tick` at `deadline`, send the bytes in `out`.
 
     `tls` says whether the caller wants TLS after INFO, `secured` whether TLS has begun before. The
     caller counts the messages that it sends in `sent`; `confirmed` counts those that the server has
@@ -163,20 +162,43 @@ class Engine:
         self._max_pings_out = max_pings_out
         self._decoder = Decoder(Role.SERVER)
         self.out: list[bytes] = []
-        """The bytes to send, for `take`."""
+        """The bytes to send; remove them then."""
 
-        # Of every PING that has no PONG yet: the token, and how many messages were before it.
-        self._pings: deque[tuple[object, int]] = deque()
+        self.pings: list[tuple[object, int]] = []
+        """Of every PING that has no PONG yet: the token, and how many messages were before it."""
+        self.pongs = 0
+        """In `out`: set it to 0 where that is sent."""
+        self.is_changing = False
+        """Set by whatever `rewind` does not take back; the caller clears it when the events are handled."""
+        self.answered = 0
+        """So many of the first `pings` are answered: the caller removes them when the events are handled."""
         self._unanswered = 0  # keep-alive PINGs since the last PONG
-        self._pongs = 0  # in `out`
         self.phase = Phase.GREETING
         self.deadline = _NEVER
         self.reason: Error | None = None
         """The last -ERR that announces the end, if there was one."""
 
+    @property
+    def offset(self) -> int:
+        """How many bytes of the stream make whole frames, all of which were received."""
+        return self._decoder.offset
+
+    def rewind(self, offset: int) -> None:
+        """Takes back an interrupted `receive`, unless it `is_changing`; `offset` is where it began, between
+        frames."""
+        self._decoder = Decoder(Role.SERVER, offset=offset)
+        self.answered = 0
+
     def receive(self, data: bytes, now: float) -> list[EngineEvent]:
         """Returns the events of `data`. `Lost` is the last event of a conversation."""
         events: list[EngineEvent] = []
+        if data.startswith(_PONG) and self._are_pongs(data):
+            # Answers to flushes, which callers wait for: the decoder takes 10 us for each (CPython 3.11).
+            self._decoder.pass_over(len(data))
+            self.answered = len(data) // len(_PONG)
+            for ping in self.pings[: self.answered]:
+                self._pong(ping, events)
+            return events
         try:
             self._decoder.feed(data)
             while self.phase is not Phase.OVER and (frames := self._decoder.read()):
@@ -189,15 +211,6 @@ class Engine:
             self._lose(error, events)
         return events
 
-    def take(self) -> bytes:
-        """Returns the bytes to send now."""
-        if not self.out:
-            return b""
-        data = b"".join(self.out)
-        self.out.clear()
-        self._pongs = 0
-        return data
-
     def tick(self, now: float) -> list[EngineEvent]:
         """Sends the keep-alive PING that is due; ends the conversation if too many are unanswered."""
         events: list[EngineEvent] = []
@@ -208,21 +221,18 @@ class Engine:
             return events
         self._unanswered += 1
         self.deadline = now + self._ping_interval
-        self.ping(_KEEP_ALIVE)
+        self.ping(KEEP_ALIVE)
         return events
 
     def ping(self, token: object) -> None:
         """Sends a PING, whose PONG is reported with `token`."""
-        self._pings.append((token, self.sent))
-        self.out.append(_PING)
+        self.pings.append((token, self.sent))
+        self.out.append(PING)
 
-    def wants_checkpoint(self, more: int = 0) -> bool:
-        """Returns whether many messages were sent, `more` included, and no PING for them is unanswered."""
-        return self.sent + more - self.confirmed >= _CHECKPOINT and not self._pings
-
-    def checkpoint(self) -> None:
-        """Sends a PING, so that fewer messages are unconfirmed if the connection is lost."""
-        self.ping(_KEEP_ALIVE)
+    def wants_checkpoint(self, sent: int) -> bool:
+        """Returns whether `sent` messages are so many that a PING should follow them, so that fewer are
+        unconfirmed if the connection is lost, and no PING for them is unanswered."""
+        return sent - self.confirmed >= _CHECKPOINT and not self.pings
 
     def send(self, data: bytes) -> None:
         """Adds `data` to the bytes to send."""
@@ -235,8 +245,8 @@ class Engine:
 
     def abandon(self) -> list[object]:
         """Ends the conversation; returns the tokens of the PINGs that will have no answer."""
-        tokens = [token for token, _ in self._pings if token is not _KEEP_ALIVE]
-        self._pings.clear()
+        tokens = [token for token, _ in self.pings if token is not KEEP_ALIVE]
+        self.pings.clear()
         self.phase = Phase.OVER
         self.deadline = _NEVER
         return tokens
@@ -273,6 +283,7 @@ class Engine:
     def _next(self, frame: Frame, now: float, events: list[EngineEvent]) -> None:
         """Handles all frames except messages. An unexpected PONG is an error, since it would shift all
         later ones."""
+        self.is_changing = True
         match self.phase, frame:
             case Phase.SECURING, Frame() if not isinstance(frame, Err):
                 raise ProtocolError(f"{frame.op} behind an INFO that demands TLS", frame.offset)
@@ -290,18 +301,15 @@ class Engine:
                 self._greet(ServerInfo.parse(json), events)
             case Phase.JOINING, Info(json):
                 self._info = ServerInfo.parse(json)
-            case Phase.JOINING, Pong() if self._pings:
-                self._pings.popleft()
+            case Phase.JOINING, Pong() if self.pings:
+                self.pings.pop(0)
                 self.phase = Phase.OPEN
                 self.deadline = now + self._ping_interval
                 events.append(Opened(self._info))
             case Phase.OPEN, Info(json):
                 events.append(InfoChanged(ServerInfo.parse(json)))
-            case Phase.OPEN, Pong() if self._pings:
-                self._unanswered = 0
-                token, self.confirmed = self._pings.popleft()
-                if token is not _KEEP_ALIVE:
-                    events.append(Ponged(token))
+            case Phase.OPEN, Pong() if self.pings:
+                self._pong(self.pings.pop(0), events)
             case _:
                 raise ProtocolError(f"{frame.op} out of turn", frame.offset)
 
@@ -319,12 +327,25 @@ class Engine:
         self._info = info
         self.phase = Phase.JOINING
         self.out.append(encode(Connect(self._connect(info).to_json())))
-        self.ping(_KEEP_ALIVE)
+        self.ping(KEEP_ALIVE)
+
+    def _are_pongs(self, data: bytes) -> bool:
+        """Returns whether `data` is nothing but PONGs for PINGs that wait."""
+        count = len(data) // len(_PONG)
+        waits = self.phase is Phase.OPEN and count <= len(self.pings) and self._decoder.idle
+        return waits and data == _PONG * count
+
+    def _pong(self, ping: tuple[object, int], events: list[EngineEvent]) -> None:
+        """Handles the PONG for `ping`."""
+        self._unanswered = 0
+        token, self.confirmed = ping
+        if token is not KEEP_ALIVE:
+            events.append(Ponged(token))
 
     def _answer(self, events: list[EngineEvent]) -> None:
         """Answers a PING."""
-        self._pongs += 1
-        if self._pongs > _MAX_PONGS:
+        self.pongs += 1
+        if self.pongs > _MAX_PONGS:
             self._lose(StaleConnectionError("the server sends PINGs and takes no PONG"), events)
             return
         self.out.append(_PONG)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["ReplyMux"]
 
 _T = TypeVar("_T")
+_NOTHING = (None,)
 
 
 class Answer(Protocol):
@@ -49,7 +50,7 @@ class ReplyMux:
 
     has_handler = False
     max_msgs = None
-    received_before = 0
+    received = received_before = 0  # not counted, as there is no limit
     is_full = False
 
     def __init__(
@@ -67,7 +68,6 @@ class ReplyMux:
         self.sid = b""
         self.wire_subject = to_wire(self.subject)
         self.wire_queue = b""
-        self.received = 0
         self._numbers = count(1)
         self.wire_prefix = self.wire_subject[:-1]
         """The reply subject of a request is this and its token."""
@@ -75,6 +75,12 @@ class ReplyMux:
         self._waiting: dict[bytes, tuple[str, Answer]] = {}
         self._streams: dict[bytes, ReplyStream] = {}
         self._at_hand: tuple[str, Answer] | None = None  # while its reply is being settled
+        self._offset = (
+            0  # in the stream of this connection, of the last reply whose request was looked up
+        )
+        self.is_repeatable = True
+        """Whether messages whose delivery was interrupted may be delivered again."""
+
         self._deadlines = Deadlines()
         self.future: Callable[[str, bytes], ReplyFuture[Msg]] | None = None
         """Makes the futures of `Client.request_async`, once `future_of` was asked for it."""
@@ -105,6 +111,8 @@ class ReplyMux:
         rescue: Callable[[ReplyFuture[_T], Exception], bool] | None = None,
     ) -> Callable[[str, bytes], ReplyFuture[_T]]:
         """Returns a function that makes futures; see `FutureContext` for the arguments."""
+        if rescue:
+            self.is_repeatable = False  # it would be asked twice
         # Only now: concurrent.futures doubles what `import natsync` takes.
         try:
             from .futures import FutureContext, ReplyFuture
@@ -136,6 +144,7 @@ class ReplyMux:
         stream = ReplyStream(subject, to_text(self.wire_prefix + token), token, host)
         if self._refused:
             raise fresh(self._refused)
+        self.is_repeatable = False  # a stream would get a message twice
         self._streams[token] = stream
         return stream
 
@@ -176,19 +185,31 @@ class ReplyMux:
 
     def deliver(self, frames: Sequence[Delivered]) -> int:
         """Passes replies to the requests. Drops none for being slow, so it returns 0."""
-        self.received += len(frames)
+        if 0 < frames[0].offset <= self._offset:
+            frames = self._left_over(frames)
         if self._streams:
             frames = self._deliver_streams(frames)
-        waiting, start = self._waiting, self._start
+        waiting, start, pop = self._waiting, self._start, self._waiting.pop
         for frame in frames:
             token = frame.subject[start:]
             if token not in waiting:
                 token = self._strange(frame.subject)
-            self._at_hand = found = waiting.get(token)
-            if found and waiting.pop(token, None):
-                found[1].settle(frame)
+            # No call of Python's own between these three steps, so that no interrupt comes in between.
+            for self._at_hand in map(pop, (token,), _NOTHING):
+                self._offset = frame.offset
+            if self._at_hand:
+                self._at_hand[1].settle(frame)
         self._at_hand = None
         return 0
+
+    def _left_over(self, frames: Sequence[Delivered]) -> Sequence[Delivered]:
+        """Returns which of `frames` an interrupted delivery has not come to; settles the one that it was
+        at, once more if need be."""
+        if self._at_hand:
+            for frame in frames:
+                if frame.offset == self._offset:
+                    self._at_hand[1].settle(frame)
+        return [frame for frame in frames if frame.offset > self._offset]
 
     def _deliver_streams(self, frames: Sequence[Delivered]) -> Sequence[Delivered]:
         """Hands replies to their streams; returns the others."""
@@ -219,7 +240,7 @@ class ReplyMux:
     def disconnected(self, error: ConnectionReconnectingError) -> None:
         """Fails every request that was sent on a lost connection, since its reply cannot arrive; also
         the one whose reply was being settled when an interrupt came."""
-        at_hand, self._at_hand = self._at_hand, None
+        at_hand, self._at_hand, self._offset = self._at_hand, None, 0
         if at_hand:
             at_hand[1].fail(error)
         self._fail_all(error)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
 
 from natsync._engine.channel import Channel
-from natsync._engine.engine import Engine, EngineEvent
+from natsync._engine.engine import Engine, EngineEvent, Ponged
 from natsync._engine.loop import Guest, Loop
 from natsync._engine.outbound_buffer import OutboundBuffer, RequestBytes, SubscriptionOps
+from natsync._engine.reply_mux import ReplyMux
+from natsync._engine.waiter import Waiter
 from natsync.errors import ConnectionClosedError
 from natsync.protocol import ConnectOptions, HMsg, Msg
 
+from tests.support.driving import idle
 from tests.support.fake_server import Background
 
 INFO = b'INFO {"server_id":"N","max_payload":100,"headers":true}\r\n'
@@ -55,6 +60,8 @@ class Schedule:
 
     full: list[str] = field(default_factory=list)
     deadline: float = float("inf")
+    in_msgs: int = 0
+    repeatable: bytes = b""
 
     def expire(self, now: float) -> None:
         pass
@@ -94,7 +101,8 @@ def test_the_end_of_the_stream_is_an_error() -> None:
     loop.inbound.append(b"")
     with pytest.raises(ConnectionClosedError, match="the server closed the connection"):
         channel.turn(0.0)
-    assert channel.busy
+    with pytest.raises(ConnectionClosedError, match="the server closed the connection"):
+        channel.turn(0.0)
 
 
 def test_a_paused_link_reads_nothing() -> None:
@@ -122,7 +130,7 @@ def test_what_an_interrupt_leaves_is_neither_lost_nor_sent_twice(
         patch.setattr(channel.engine, "wants_checkpoint", interrupt)  # while it gathers
         channel.turn(0.0)
     assert (channel.busy, channel.unsent(), channel.sent, channel.unconfirmed) == (
-        True,
+        False,
         [b"a", RequestBytes(b"b"), b"c"],
         0,
         0,
@@ -201,6 +209,110 @@ def test_a_link_that_is_not_busy_knows_what_was_sent_whenever_an_interrupt_came(
         pest.result()
         signal.signal(signal.SIGUSR1, before)
     assert interrupted
+
+
+class Replying(Schedule):
+    """Passes messages to a reply mux."""
+
+    def __init__(self) -> None:
+        super().__init__(repeatable=b"1")
+        self.mux = ReplyMux("_INBOX", idle, lambda: None)
+
+    def deliver(self, sid: bytes, frames: list[Msg | HMsg]) -> None:
+        self.in_msgs += len(frames)
+        self.mux.deliver(frames)
+
+
+class Interrupted:
+    """Raises KeyboardInterrupt at the `step`-th place where Python would look for signals: where a function
+    begins, and after calls of functions in C."""
+
+    def __init__(self, step: int) -> None:
+        self.left = step
+
+    def __call__(self, frame: object, event: str, _: object) -> None:
+        if event in ("call", "c_return", "c_exception"):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+
+
+def interrupted_at(step: int, call: Callable[[], object]) -> bool:
+    """Whether there is such a place in `call`."""
+    before = sys.getprofile()
+    interrupt = Interrupted(step + 1)  # after the call of `setprofile` itself
+    sys.setprofile(interrupt)
+    try:
+        call()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.setprofile(before)
+    return interrupt.left <= 0
+
+
+def test_a_request_that_is_interrupted_anywhere_leaves_the_connection_whole() -> None:
+    step, interrupted = 0, True
+    while interrupted:
+        step += 1
+        near, far = socket.socketpair()
+        with near, far:
+            near.setblocking(False)
+            far.settimeout(10.0)
+            channel, _, outbound, _ = linked(10_000)
+            router = Replying()
+            channel._router = router
+            channel._sender, channel._receiver = near.send, near.recv
+            out_before, in_before = channel.out_bytes, channel.in_bytes
+            (token, waiter), (_, other_waiter) = router.mux.open("a"), router.mux.open("b")
+            for wire in (b"PUB a 0\r\n\r\n", b"PUB b 0\r\n\r\n"):
+                outbound.put(RequestBytes(wire), len(wire))
+            prefix = router.mux.wire_prefix
+            replies = b"".join(
+                b"MSG %b 1 1\r\n%b\r\n" % (subject, data)
+                for subject, data in ((prefix + token, b"1"), (b"foreign", b"2"))
+            )
+            far.send(replies)
+            interrupted = interrupted_at(step, lambda: channel.turn(0.0))
+            assert not channel.busy
+            channel.turn(0.0)
+            channel.turn(0.0)
+            assert far.recv(100) == b"PUB a 0\r\n\r\nPUB b 0\r\n\r\n"
+            for each, data in ((waiter, b"1"), (other_waiter, b"2")):
+                frame = each.wait(0.0)
+                assert frame and frame.payload == data
+            assert router.mux.count == 0 and router.in_msgs == 2
+            assert channel.in_bytes - in_before == len(replies)
+            assert (channel.out_bytes - out_before, channel.sent) == (22, 2)
+    assert step > 50
+
+
+def test_a_flush_that_is_interrupted_anywhere_leaves_the_connection_whole() -> None:
+    step, interrupted = 0, True
+    while interrupted:
+        step += 1
+        near, far = socket.socketpair()
+        with near, far:
+            near.setblocking(False)
+            far.settimeout(10.0)
+            channel, _, outbound, seen = linked(10_000)
+            channel._sender, channel._receiver = near.send, near.recv
+            waiters: list[Waiter[bool]] = [Waiter(idle), Waiter(idle)]
+            for waiter in waiters:
+                outbound.flush(waiter)
+            far.send(b"PONG\r\n" * 2)
+
+            def turns() -> None:
+                channel.push()
+                channel.turn(0.0)
+
+            interrupted = interrupted_at(step, turns)
+            assert not channel.busy
+            turns()
+            assert far.recv(100) == b"PING\r\n" * 2
+            assert Ponged(waiters[0]) in seen and Ponged(waiters[1]) in seen
+            assert channel.engine.wants_checkpoint(1000)
+    assert step > 30
 
 
 def test_an_error_of_a_signal_handler_is_none_of_the_network(

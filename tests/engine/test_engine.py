@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsync._engine.engine import (
+    KEEP_ALIVE,
     Delivery,
     Engine,
     EngineEvent,
@@ -43,8 +44,24 @@ def new_engine() -> Engine:
 def open_engine(now: float = 0.0) -> Engine:
     engine = new_engine()
     engine.receive(INFO + b"PONG\r\n", now)
-    engine.take()
+    sent(engine)
     return engine
+
+
+def sent(engine: Engine) -> bytes:
+    """What it has sent since the last call."""
+    out = b"".join(engine.out)
+    engine.out.clear()
+    engine.pongs = 0
+    return out
+
+
+def receive(engine: Engine, data: bytes, now: float) -> list[EngineEvent]:
+    """Receives `data` and handles the events."""
+    events = engine.receive(data, now)
+    del engine.pings[: engine.answered]
+    engine.answered = 0
+    return events
 
 
 def lost(events: list[EngineEvent]) -> Exception:
@@ -55,23 +72,23 @@ def lost(events: list[EngineEvent]) -> Exception:
 
 def test_the_handshake() -> None:
     engine = new_engine()
-    assert (engine.take(), engine.phase) == (b"", Phase.GREETING)
+    assert (sent(engine), engine.phase) == (b"", Phase.GREETING)
     assert engine.receive(INFO, 0.0) == []
-    assert (engine.take(), engine.phase) == (CONNECT, Phase.JOINING)
-    (event,) = engine.receive(b"PONG\r\n", 1.0)
+    assert (sent(engine), engine.phase) == (CONNECT, Phase.JOINING)
+    (event,) = receive(engine, b"PONG\r\n", 1.0)
     assert isinstance(event, Opened)
     assert (event.info.server_id, event.info.max_payload) == ("N", 100)
-    assert (engine.phase, engine.deadline, engine.take()) == (Phase.OPEN, 11.0, b"")
+    assert (engine.phase, engine.deadline, sent(engine)) == (Phase.OPEN, 11.0, b"")
 
 
 def test_ok_ping_and_a_second_info_before_the_pong() -> None:
     engine = new_engine()
     engine.receive(INFO, 0.0)
-    engine.take()
+    sent(engine)
     second = INFO.replace(b"100", b"200")
     (event,) = engine.receive(b"+OK\r\nPING\r\n" + second + b"PONG\r\n", 0.0)
     assert isinstance(event, Opened) and event.info.max_payload == 200
-    assert engine.take() == b"PONG\r\n"
+    assert sent(engine) == b"PONG\r\n"
 
 
 def test_an_info_right_behind_the_first_pong() -> None:
@@ -90,7 +107,7 @@ def test_what_connect_says_may_depend_on_the_info() -> None:
     engine = Engine("h:1", connect, 10.0, 2)
     engine.receive(INFO, 0.0)
     assert seen[0].server_id == "N"
-    assert json.loads(engine.take().split(b" ", 1)[1].split(b"\r\n")[0])["pass"] == "p"
+    assert json.loads(sent(engine).split(b" ", 1)[1].split(b"\r\n")[0])["pass"] == "p"
 
 
 @pytest.mark.parametrize("cut", range(len(INFO + b"PONG\r\n") + 1))
@@ -98,16 +115,16 @@ def test_bytes_may_come_in_any_pieces(cut: int) -> None:
     engine, wire = new_engine(), INFO + b"PONG\r\n"
     events = engine.receive(wire[:cut], 0.0) + engine.receive(wire[cut:], 0.0)
     assert [type(event) for event in events] == [Opened]
-    assert engine.take() == CONNECT
+    assert sent(engine) == CONNECT
 
 
 def test_tls_begins_behind_info() -> None:
     engine = new_engine()
     (event,) = engine.receive(b'INFO {"tls_required":true}\r\n', 0.0)
     assert isinstance(event, Secure)
-    assert (engine.take(), engine.phase) == (b"", Phase.SECURING)
+    assert (sent(engine), engine.phase) == (b"", Phase.SECURING)
     engine.secured(event.info)
-    assert (engine.take(), engine.phase) == (CONNECT, Phase.JOINING)
+    assert (sent(engine), engine.phase) == (CONNECT, Phase.JOINING)
 
 
 def test_bytes_between_info_and_tls_are_nobodys() -> None:
@@ -176,7 +193,7 @@ def test_messages_come_in_runs_of_one_subscription() -> None:
         Delivery(b"2", [Msg(b"a", b"2")]),
         Delivery(b"2", [Msg(b"a", b"2"), HMsg(b"a", b"2", b"", b"NATS/1.0\r\n\r\n", b"z")]),
     ]
-    assert engine.take() == b"PONG\r\n"
+    assert sent(engine) == b"PONG\r\n"
 
 
 def test_pongs_answer_pings_in_order_keep_alive_included() -> None:
@@ -184,10 +201,10 @@ def test_pongs_answer_pings_in_order_keep_alive_included() -> None:
     engine.ping("first")
     assert engine.tick(10.0) == []
     engine.ping("second")
-    assert engine.take() == b"PING\r\n" * 3
-    assert engine.receive(b"PONG\r\n", 10.1) == [Ponged("first")]
-    assert engine.receive(b"PONG\r\n", 10.2) == []
-    assert engine.receive(b"PONG\r\n", 10.3) == [Ponged("second")]
+    assert sent(engine) == b"PING\r\n" * 3
+    assert receive(engine, b"PONG\r\n", 10.1) == [Ponged("first")]
+    assert receive(engine, b"PONG\r\n", 10.2) == []
+    assert receive(engine, b"PONG\r\n", 10.3) == [Ponged("second")]
 
 
 def test_a_pong_comes_behind_the_messages_before_it() -> None:
@@ -199,18 +216,18 @@ def test_a_pong_comes_behind_the_messages_before_it() -> None:
 
 def test_keep_alive_and_stale() -> None:
     engine = open_engine(now=5.0)
-    assert (engine.deadline, engine.tick(14.9), engine.take()) == (15.0, [], b"")
-    assert (engine.tick(15.0), engine.take(), engine.deadline) == ([], b"PING\r\n", 25.0)
-    assert (engine.tick(25.0), engine.take()) == ([], b"PING\r\n")
+    assert (engine.deadline, engine.tick(14.9), sent(engine)) == (15.0, [], b"")
+    assert (engine.tick(15.0), sent(engine), engine.deadline) == ([], b"PING\r\n", 25.0)
+    assert (engine.tick(25.0), sent(engine)) == ([], b"PING\r\n")
     assert isinstance(lost(engine.tick(35.0)), StaleConnectionError)
-    assert (engine.tick(99.0), engine.take()) == ([], b"")
+    assert (engine.tick(99.0), sent(engine)) == ([], b"")
 
 
 def test_any_pong_shows_that_the_server_lives() -> None:
     engine = open_engine()
     for now in range(10, 200, 10):
         assert engine.tick(float(now)) == []
-        assert engine.receive(b"PONG\r\n", now + 1.0) == []
+        assert receive(engine, b"PONG\r\n", now + 1.0) == []
 
 
 def test_what_a_pong_confirms() -> None:
@@ -220,9 +237,9 @@ def test_what_a_pong_confirms() -> None:
     engine.sent = 5
     engine.ping("b")
     assert engine.confirmed == 0
-    engine.receive(b"PONG\r\n", 0.0)
+    receive(engine, b"PONG\r\n", 0.0)
     assert engine.confirmed == 3
-    engine.receive(b"PONG\r\n", 0.0)
+    receive(engine, b"PONG\r\n", 0.0)
     assert engine.confirmed == 5
 
 
@@ -252,7 +269,7 @@ def test_abandoned_pings_are_named_but_not_keep_alives() -> None:
     engine.ping("b")
     assert engine.abandon() == ["a", "b"]
     assert (engine.abandon(), engine.phase, engine.deadline) == ([], Phase.OVER, NEVER)
-    assert engine.receive(b"PONG\r\n", 11.0) == []
+    assert receive(engine, b"PONG\r\n", 11.0) == []
 
 
 @pytest.mark.parametrize(
@@ -323,12 +340,22 @@ def test_any_error_text_is_understood(text: bytes) -> None:
 
 def test_many_messages_are_followed_by_a_ping_of_our_own() -> None:
     engine = open_engine()
-    engine.sent += 999
-    assert not engine.wants_checkpoint() and engine.wants_checkpoint(1)
-    engine.sent += 1
-    assert engine.wants_checkpoint()
-    engine.checkpoint()
-    assert not engine.wants_checkpoint()  # one is on its way
-    assert engine.take() == b"PING\r\n"
+    assert not engine.wants_checkpoint(999) and engine.wants_checkpoint(1000)
+    engine.sent += 1000
+    engine.ping(KEEP_ALIVE)
+    assert not engine.wants_checkpoint(1000)  # one is on its way
+    assert sent(engine) == b"PING\r\n"
     engine.sent += 5
-    assert engine.receive(b"PONG\r\n", 1.0) == [] and engine.confirmed == 1000
+    assert receive(engine, b"PONG\r\n", 1.0) == [] and engine.confirmed == 1000
+
+
+def test_what_was_cut_short_is_received_again_from_the_beginning() -> None:
+    engine = open_engine()
+    at, engine.is_changing = engine.offset, False
+    (before,) = engine.receive(b"MSG a 1 2\r\nhi\r\nMSG a 1 9\r\nhalf", 1.0)
+    assert not engine.is_changing and engine.offset != at
+    engine.rewind(at)
+    assert engine.offset == at
+    assert engine.receive(b"MSG a 1 2\r\nhi\r\n", 1.0) == [before]
+    engine.receive(b"PING\r\n", 1.0)
+    assert engine.is_changing

@@ -60,6 +60,7 @@ class Interrupted:
         self.other.flush()
         self.nc = natsync.connect(url, reconnect_wait=0.01, reconnect_max_wait=0.05)
         self._sub = self.nc.subscribe("self")
+        self._future()  # which imports modules: that takes longer than any interrupt waits
         self._closed = natsync.connect(url)
         self._closed.close(TIMEOUT)
         self.calls: dict[str, Callable[[], object]] = {
