@@ -141,8 +141,9 @@ class Requests:
             headers: HeadersLike | None,
             timeout: float | None | Default,
         ) -> ReplyFuture[_T]:
-            token, future = mux.open_later(subject, self._seconds(timeout), future_of)
-            window.entered(token)
+            seconds = timeout if timeout.__class__ is float else self._seconds(timeout)
+            token, future = mux.open_later(subject, seconds, future_of)
+            window.tokens[token] = None
             try:
                 wire = self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
                 wire = RequestBytes(wire)

@@ -153,38 +153,52 @@ class ReplyFuture(Future[_T]):
 
     def settle(self, frame: Delivered) -> None:
         """Sets the result from the reply. For the driver."""
+        context = self._context
         try:
-            outcome: _T | Exception = self._context.read(self._subject, frame)
+            outcome = context.read(self._subject, frame)
         except (
             Exception
         ) as error:  # the rim: what a reply holds ends its request, not the connection
-            outcome = error
-        self._end(outcome)
+            self._end(error)
+            return
+        # The hot path, as `finish`, without a call.
+        if vars(self).setdefault("_outcome", outcome) is _WHOLE:
+            self._set(outcome)
+        self._over = True
+        if context.left:
+            context.left(self._token)
+        if self._flag:
+            self._flag.set()
 
     def fail(self, error: Error) -> None:
         """Sets the error."""
         self._end(fresh(error))
 
-    def _end(self, outcome: _T | Exception) -> None:
+    def _end(self, error: Exception) -> None:
         rescue = self._context.rescue
-        if rescue and isinstance(outcome, Exception) and rescue(self, outcome):
+        if rescue and rescue(self, error):
             if self._context.left:
                 self._context.left(self._token)
             return
-        self.finish(outcome)
+        self.finish(error)
 
     def finish(self, outcome: _T | Exception) -> None:
         """Ends the future, unless it has ended. For who drives, and after a rescue for one thread."""
-        if vars(self).setdefault("_outcome", outcome) is _WHOLE and self._may_end():
-            if isinstance(outcome, Exception):
-                self.set_exception(outcome)
-            else:
-                self.set_result(outcome)
+        if vars(self).setdefault("_outcome", outcome) is _WHOLE:
+            self._set(outcome)
         self._over = True
         if self._context.left:
             self._context.left(self._token)
         if self._flag:  # looked at behind that; `_wait` does it the other way round
             self._flag.set()
+
+    def _set(self, outcome: _T | Exception) -> None:
+        """Ends the future that has its parts."""
+        if self._may_end():
+            if isinstance(outcome, Exception):
+                self.set_exception(outcome)
+            else:
+                self.set_result(outcome)
 
     def _may_end(self) -> bool:
         """Returns whether the parts have no outcome yet."""

@@ -131,7 +131,9 @@ class ReplyMux:
         self.is_timed = True
         token = b"%x" % next(self._numbers)
         future = future_of(subject, token)
-        self._enter(token, subject, future)
+        if self._refused:
+            raise fresh(self._refused)
+        self._waiting[token] = subject, future
         self._deadlines.add(token, timeout, monotonic())
         return token, future
 

@@ -47,7 +47,8 @@ class RequestWindow(Generic[_T]):
         self.most = most
         self._drive = drive
         self._wake = wake
-        self._open: dict[bytes, None] = {}  # tokens, in single operations, which are atomic
+        self.tokens: dict[bytes, None] = {}
+        """Those of requests in flight, in single operations, which are atomic."""
         self._turns = Turns()
         self._ask: Ask[_T] | None = None
 
@@ -58,7 +59,7 @@ class RequestWindow(Generic[_T]):
     @property
     def in_flight(self) -> int:
         """The number of requests that have neither a reply nor an error."""
-        return len(self._open)
+        return len(self.tokens)
 
     def request(
         self,
@@ -74,14 +75,14 @@ class RequestWindow(Generic[_T]):
         its own `timeout` at the latest.
         """
         assert self._ask
-        if len(self._open) >= self.most:
+        if len(self.tokens) >= self.most:
             self.wait_for_room(MAX_WAIT)
         return self._ask(subject, data, headers=headers, timeout=timeout)
 
     def wait_for_room(self, timeout: float) -> bool:
         """Waits while the window is full, until half of the requests in it have ended; returns whether it has
         room within `timeout` seconds."""
-        return len(self._open) < self.most or self._wait(self._has_room, timeout)
+        return len(self.tokens) < self.most or self._wait(self._has_room, timeout)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until no request is in flight; returns whether that is so within `timeout` seconds."""
@@ -92,22 +93,18 @@ class RequestWindow(Generic[_T]):
         future.finish(outcome)
         self._wake()
 
-    def entered(self, token: bytes) -> None:
-        """A request is about to be sent."""
-        self._open[token] = None
-
     def left(self, token: bytes) -> None:
         """A request has ended. For the thread that ends it."""
-        self._open.pop(token, None)
+        self.tokens.pop(token, None)
         if self._turns.waiting and self._has_room():  # after the change; who waits does it before
             self._turns.wake()
 
     def _has_room(self) -> bool:
         # Half: one caller that is woken for each reply would be woken as often as there are replies.
-        return len(self._open) <= self.most // 2
+        return len(self.tokens) <= self.most // 2
 
     def _is_empty(self) -> bool:
-        return not self._open
+        return not self.tokens
 
     def _wait(self, done: Callable[[], bool], timeout: float) -> bool:
         until = deadline_after(timeout)

@@ -84,19 +84,15 @@ class Event:
 class Turns:
     """Threads that wait, each for a condition of its own. Any thread may call anything."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._waiting: dict[threading.Lock, None] = {}  # in single operations, which are atomic
-
-    @property
-    def waiting(self) -> bool:
-        """Whether any thread waits."""
-        return bool(self._waiting)
+        self.waiting: dict[threading.Lock, None] = {}
+        """The threads that wait, in single operations, which are atomic."""
 
     def wake(self) -> None:
         """Makes all waiting threads check their conditions."""
-        for turn in self._waiting.copy():
+        for turn in self.waiting.copy():
             release(turn)
 
     def wait(self, done: Callable[[], bool], until: float) -> bool:
@@ -105,14 +101,14 @@ class Turns:
             turn = threading.Lock()
             turn.acquire()
             try:
-                self._waiting[turn] = None
+                self.waiting[turn] = None
                 # Only now: who changes the condition after this look finds the lock.
                 if not done() and not turn.acquire(
                     timeout=min(max(0.0, until - monotonic()), MAX_WAIT)
                 ):
                     return done()
             finally:
-                self._waiting.pop(turn, None)
+                self.waiting.pop(turn, None)
         return True
 
 

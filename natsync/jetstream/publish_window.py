@@ -21,7 +21,7 @@ from .._checks import check_count
 from ..core import Core
 from ..errors import Error, NoRespondersError, OptionError, RequestTimeoutError
 from ..message import Data, HeadersLike, Msg, is_no_responders
-from .api import API, Timeout, wait_time
+from .api import API, TIMEOUT, Timeout, wait_time
 from .errors import NoStreamResponseError, TooManyStalledMsgsError
 from .publishing import (
     ATTEMPT,
@@ -46,6 +46,18 @@ _QUESTIONS = 64
 """How many messages may at a time be waiting to hear whether there is a stream: the server drops requests to
 the API when too many are pending."""
 
+_forks = 0
+
+
+def _forked() -> None:
+    global _forks
+    _forks += 1
+
+
+# In place of a look at the process id, which takes 0.2 us of each message. Windows does not fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
 _RETRIED = (NoRespondersError, RequestTimeoutError, *RETRIED_WITH_ID)
 
 
@@ -63,7 +75,7 @@ class PublishWindow:
         self._begin()
 
     def _begin(self) -> None:
-        self._process = os.getpid()
+        self._forks = _forks
         self._plain: RequestWindow[PubAck] | None = None
         self._identified: RequestWindow[PubAck] | None = None
         self._early: dict[Future[PubAck], Exception] = {}
@@ -82,16 +94,20 @@ class PublishWindow:
         options: PublishOptions,
     ) -> Future[PubAck]:
         """Publishes, and returns the future of the acknowledgement: see `JetStream.publish_async`."""
-        if self._process != os.getpid():
+        if self._forks != _forks:
             self._begin()
-        sent = message_headers(self._api, headers, options) if options else headers
-        seconds = self._api.seconds(timeout)
+        api = self._api
+        seconds = api.timeout if timeout is TIMEOUT else api.seconds(timeout)
         if "msg_id" not in options:
+            sent = message_headers(api, headers, options) if options else headers
             window = self._plain or self._open_plain()
-            self._wait_for_room(window)
+            if len(window.tokens) >= self._most:
+                self._wait_for_room(window)
             return window.request(subject, data, timeout=seconds, headers=sent)
+        sent = message_headers(api, headers, options)
         window = self._identified or self._open_identified()
-        self._wait_for_room(window)
+        if len(window.tokens) >= self._most:
+            self._wait_for_room(window)
         data = data if data.__class__ is bytes else bytes(data)
         message = _Identified(subject, data, sent, seconds)
         future = window.request(subject, data, timeout=min(ATTEMPT, seconds), headers=sent)

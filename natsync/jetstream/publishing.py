@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from time import monotonic
-from typing import Literal, TypedDict, TypeVar
+from typing import Literal, NamedTuple, TypedDict, TypeVar
 
 from .._checks import check_count, check_text
 from ..errors import (
@@ -112,10 +111,7 @@ _NEEDED = {
 """Servers before store such a message as if it were a plain one."""
 
 
-@dataclass(
-    slots=True
-)  # frozen, it would take 0.7 us more of the 15 of a publish_async (CPython 3.11)
-class PubAck:
+class PubAck(NamedTuple):
     """The server has stored the message in `stream`, as number `seq`; or had done so before, for its id
     (`duplicate`). `value` is that of a counter after `incr`. The last message of a batch has the batch's
     id and count."""
@@ -194,6 +190,9 @@ def message_headers(
 ) -> HeadersLike | None:
     """The headers of a message with these options. Raises OptionError or TypeError for those that make no
     sense, UnsupportedError for a server that would not know them."""
+    msg_id = options.get("msg_id")
+    if len(options) == 1 and msg_id.__class__ is str and msg_id and not headers:
+        return {"Nats-Msg-Id": msg_id}  # the hot path
     own: dict[str, str] = {}
     for name, value in options.items():
         if name in _NEEDED:
@@ -245,7 +244,9 @@ def read_ack(data: bytes, subject: str) -> PubAck:
     InvalidPubAckError for anything else."""
     plain = _ACK.fullmatch(data)
     if plain:
-        return PubAck(plain[1].decode(), int(plain[2]))
+        stream, seq = plain.groups()
+        # A call of PubAck takes three times as long: 0.2 us of each message.
+        return tuple.__new__(PubAck, (stream.decode(), int(seq), False, "", None, "", 0))
     try:
         said = json.loads(data)
     except (ValueError, RecursionError):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from natsync._engine.deadlines import Deadlines
 
 
@@ -16,7 +19,25 @@ def test_deadlines_forget_what_was_answered() -> None:
     assert deadlines.next(waiting.__contains__) == 6.0
     waiting.clear()
     assert deadlines.next(waiting.__contains__) == float("inf")
-    assert not deadlines._heap
+    assert not deadlines._heap and not deadlines._queue
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.booleans())), st.integers(0, 12))
+def test_each_is_late_once_and_the_earliest_first(asked: list[tuple[int, bool]], now: int) -> None:
+    deadlines = Deadlines()
+    waiting: dict[bytes, float] = {}
+    for number, (timeout, answered) in enumerate(asked):
+        token = b"%d" % number
+        deadlines.add(token, float(timeout), 1.0)
+        if not answered:
+            waiting[token] = float(timeout)
+    first = min(waiting.values(), default=float("inf")) + 1.0
+    assert deadlines.next(waiting.__contains__) == first
+    late = deadlines.pop(float(now), waiting.__contains__)
+    found = {token: timeout for token, timeout in late if token in waiting}
+    assert found == {token: timeout for token, timeout in waiting.items() if timeout + 1 <= now}
+    assert [timeout for _, timeout in late] == sorted(timeout for _, timeout in late)
+    assert deadlines.pop(float(now), waiting.__contains__) == []
 
 
 def test_a_look_costs_the_same_beside_many_with_different_timeouts() -> None:
@@ -45,4 +66,4 @@ def test_those_that_are_over_are_forgotten_beside_one_that_waits() -> None:
         deadlines.add(token, 100.0, 0.0)
         deadlines.next(waiting.__contains__)
         waiting.discard(token)
-    assert len(deadlines._heap) < 3000
+    assert len(deadlines._heap) + len(deadlines._queue) < 3000
