@@ -273,15 +273,17 @@ def test_an_attempt_that_nobody_answers_is_made_again_with_an_id(
     monkeypatch.setattr("natsync.jetstream.publishing.ATTEMPT", 0.02)
     monkeypatch.setattr("natsync.jetstream.publish_window.ATTEMPT", 0.02)
     asked = []
+    answers = True
 
-    def answer_the_third(msg: Msg) -> None:
+    def answer_from_the_third_on(msg: Msg) -> None:
         asked.append(msg)
-        if len(asked) == 3:
+        if answers and len(asked) >= 3:
             msg.respond(b'{"stream":"s","seq":9}')
 
-    with js_client.subscribe(stream_name, handler=answer_the_third):
-        assert js.publish(stream_name, msg_id="1").seq == 9
+    with js_client.subscribe(stream_name, handler=answer_from_the_third_on):
+        assert js.publish(stream_name, msg_id="1").seq == 9 and len(asked) >= 3
         asked.clear()
-        assert js.publish_async(stream_name, msg_id="1").result(5).seq == 9
+        assert js.publish_async(stream_name, msg_id="1").result(5).seq == 9 and len(asked) >= 3
+        answers = False
         with pytest.raises(natsync.RequestTimeoutError, match=r"within 0\.2 s"):
             js.publish(stream_name, msg_id="1", timeout=0.2)
