@@ -61,6 +61,45 @@ class ApplicationState(Protocol):
         """The session is over; returns the rows that are left."""
 
 
+@dataclass(slots=True)
+class Item(Record):
+    """What a stage of a grouped layer says about a frame, for the stage with this number.
+
+    That stage gets the items with the same `key` together, ordered by `ts_ns`, `session` and `number`. `body`
+    has values of Python's own types only, so that it can be written to disk or sent to another machine.
+    """
+
+    stage: int
+    key: bytes
+    ts_ns: int
+    session: str
+    number: int
+    body: tuple[object, ...]
+
+
+Group = Iterator[Item]
+"""The items of one key, in order."""
+
+
+class Work(Protocol):
+    """All items of a grouped layer, by stage: on this machine or in the tasks of many."""
+
+    def run(self, stage: int, function: Callable[[Iterator[Group]], Iterable[Item]]) -> None:
+        """Calls the function with groups of a stage, each group once; its items are for later stages. Several
+        tasks may each call it with some of the groups. The items of this stage are freed.
+        """
+
+    def first(self, stage: int, limit: int) -> list[Item]:
+        """The first items of a stage, in order of their keys, and then as in a group."""
+
+
+class LastStage(NamedTuple):
+    """The stage of a grouped layer that makes the rows, and the function that makes them from its groups."""
+
+    stage: int
+    function: Callable[[Iterator[Group]], Iterable[Record]]
+
+
 @dataclass(frozen=True, slots=True)
 class ApplicationLayer:
     """An application protocol above NATS: it reads frames and makes rows of one or more tables.
@@ -69,15 +108,18 @@ class ApplicationLayer:
     order. Both are importable by name, so that other processes have them, and depend on nothing but their
     arguments: then every way to run the layer gives the same rows. Memory is bounded by the layer itself.
     A layer `across` sessions has one state for all of them; their frames come interleaved in any order, and
-    its rows must not depend on it.
+    its rows must not depend on it. If it is `grouped`, it has a state for each session nevertheless, whose
+    rows are items, and `grouped` runs the stages that make the rows of the table from those of all sessions.
     """
 
     wants: Callable[[FrameRecord], bool]
     start: Callable[[], ApplicationState]
     across: bool = False
+    grouped: Callable[[Work], LastStage] | None = None
 
     def rows(self, frames: Iterable[LayerFrame]) -> Iterator[Record]:
-        """The rows of frames that the layer wants: of one session, or of all if it is `across`."""
+        """The rows of frames that the layer wants: of one session, or of all if it is `across` and not
+        `grouped`. Of a grouped layer these are items."""
         state = self.start()
         for frame in frames:
             yield from state.add(frame)

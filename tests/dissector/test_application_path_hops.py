@@ -26,7 +26,12 @@ def test_deliveries_say_where_they_are_stored() -> None:
     client = hop_of(talk.msg("st.a", b"x", ACK))
     route = hop_of(talk.link("originator", "_INBOX.pull", b"x", f"{ACK}@st.a"))
     for hop in (client, route):
-        assert (hop.subject, hop.reply, hop.place, hop.attempt) == ("st.a", None, ("S", 7), 2)
+        assert (hop.subject, hop.reply, hop.place, hop.attempt) == (
+            "st.a",
+            None,
+            ("S", 7),
+            2,
+        )
     assert client.content == route.content and client.line != route.line
 
 
@@ -35,3 +40,10 @@ def test_a_payload_that_is_cut_equals_nothing() -> None:
     cut = talk._frame("responder", "MSG", "a", b"x\0", None, {})
     cut.captured_bytes = 1
     assert hop_of(cut).content != hop_of(talk.msg("a", b"x\0")).content
+
+
+def test_without_payload_and_headers_the_subject_is_the_content() -> None:
+    talk = Talk(Nothing())
+    here, there = hop_of(talk.pub("a")), hop_of(talk.link("originator", "a"))
+    assert here.content == there.content != hop_of(talk.pub("b")).content
+    assert here.size == 0 and hop_of(talk.pub("b", b"12", X="3")).size > 2

@@ -7,13 +7,15 @@ import random
 import pytest
 
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.application import paths
-from dissect.nats.application.paths import PATHS, PathRecord, Paths, is_followed
+from dissect.nats.application import path_facts, path_items
+from dissect.nats.application.path_rows import PathRecord
+from dissect.nats.application.path_session import PathSession
+from dissect.nats.application.paths import PATHS
 from dissect.nats.declaration import LayerFrame
 from dissect.nats.pipeline import records, released
-from dissect.nats.records import Record
 from dissect.nats.tables import frames_for
 
+from tests.dissector.grouping import Scattered, items_of, path_rows
 from tests.dissector.layer_talk import Talk, values
 from tests.support.paths import CAPTURES
 
@@ -74,28 +76,24 @@ def test_the_order_of_sessions_does_not_matter() -> None:
     for _ in range(3):
         order = {frame.session: dice.random() for frame in frames}
         frames.sort(key=lambda frame: (order[frame.session], frame.number))
-        assert PATHS.layer
-        found.append(sorted(PATHS.layer.rows(frames), key=PATHS.position))
+        found.append(path_rows(items_of(frames)))
+    found += (Scattered(items_of(frames), tasks).rows() for tasks in (1, 2, 7))
     assert found[0] and all(one == found[0] for one in found)
     for row in found[0]:
         assert all(isinstance(column.cell(row), str) for column in PATHS.text)
 
 
-def test_internal_traffic_is_not_followed() -> None:
-    talk = Talk(Paths())
-    for subject in ("$SYS.X", "$NRG.AE.x", "$JSC.CI.x", "$JS.API.INFO", "_R_.x.y"):
-        assert not is_followed(talk.pub(subject))
-    assert is_followed(talk.pub("$KV.b.k")) and is_followed(talk.pub("orders"))
-
-
-def told(talk: Talk) -> list[Record]:
-    talk.close()
-    return talk.of(PathRecord)
+def told(talk: Talk) -> list[PathRecord]:
+    return path_rows(talk.close())
 
 
 def test_an_ack_that_cannot_be_read_or_is_a_duplicate_names_no_place() -> None:
-    talk = Talk(Paths())
-    for body in (b'{"seq":', b'{"seq": 7}', b'{"seq": 7, "stream": "S", "duplicate": true}'):
+    talk = Talk(PathSession())
+    for body in (
+        b'{"seq":',
+        b'{"seq": 7}',
+        b'{"seq": 7, "stream": "S", "duplicate": true}',
+    ):
         talk.pub("a", b"x", "_INBOX.1")
         talk.msg("_INBOX.1", body)
     talk.msg("a", b"x", "$JS.ACK.S.C.1.7.7.1.0")
@@ -104,24 +102,50 @@ def test_an_ack_that_cannot_be_read_or_is_a_duplicate_names_no_place() -> None:
 
 @pytest.mark.parametrize("lost", [0, 1])
 def test_equal_messages_after_a_loss_are_not_matched(lost: int) -> None:
-    talk = Talk(Paths())
+    talk = Talk(PathSession())
     for _ in range(3):
         talk.pub("a", b"x")
         frame = talk._frame("responder", "PING", "", b"", None, {})
         frame.offset += lost
         talk.say(frame)
         talk.msg("a", b"x")
-    found = [row.matched_by for row in told(talk) if isinstance(row, PathRecord)]
+    found = [row.matched_by for row in told(talk)]
     assert found.count("ordered") == (0 if lost else 3) and found.count(None) == 3
 
 
-def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "_FRAMES", 3)
-    monkeypatch.setattr(paths, "_CONNECTIONS", 1)
-    talk = Talk(Paths())
-    for number in range(5):
-        frame = talk._frame("responder", "INFO", "", b"", None, {})
-        frame.json, frame.session = f'{{"server_id": "S{number}"}}', f"s{number}"
-        talk.say(frame)
-        talk.pub("a", b"%d" % number)
-    assert values(told(talk), "anomalies") == 3 * [([Anomaly.FORGOTTEN.value],)]
+def test_of_too_many_equal_messages_none_is_matched_and_the_rows_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(path_items, "GROUP_ITEMS", 3)
+    talk = Talk(PathSession())
+    for content in (b"many", b"many", b"few"):
+        talk.pub("a", content)
+        talk.msg("a", content)
+    forgotten = [Anomaly.FORGOTTEN.value]
+    assert values(told(talk), "matched_by", "copies", "anomalies") == [
+        (None, None, forgotten),
+        (None, None, forgotten),
+        (None, 1, None),
+        ("unique", 1, None),
+    ]
+
+
+def test_of_too_many_connections_the_servers_are_missing_and_the_rows_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(path_facts, "CONNECTIONS", 1)
+    items = []
+    for name in "ab":
+        talk = Talk(PathSession())
+        for frame in (
+            talk._frame("responder", "INFO", "", b"", None, {}),
+            talk.pub("x", name.encode()),
+        ):
+            frame.session = name
+            frame.json = '{"server_id": "NA"}' if frame.op == "INFO" else None
+            items += [*talk.state.add(frame)]
+        items += talk.state.finish()
+    assert values(path_rows(items), "to_server", "anomalies") == [
+        ("NA", [Anomaly.FORGOTTEN.value]),
+        (None, [Anomaly.FORGOTTEN.value]),
+    ]

@@ -19,7 +19,7 @@ import pytest
 
 import natsync
 from dissect.nats import Options, frames
-from dissect.nats.application.paths import PathRecord
+from dissect.nats.application.path_rows import PathRecord
 from dissect.nats.options import Payload
 from dissect.nats.pipeline import records
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissect.nats.application.paths import PathRecord
+from dissect.nats.application.path_rows import PathRecord
 from dissect.nats.records import FrameRecord
 from dissect.nats.report.ladders import FIRST, LAST, Ladders, rung
 

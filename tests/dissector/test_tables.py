@@ -22,6 +22,7 @@ EMPTY = {
     | {"websocket_origin", "websocket_cookies", "websocket_protocol"},
     "pulls": {"priority"},
     "consumers": {"paused"},
+    "paths": {"clock_ns", "clock_error_ns"},  # captures of several hosts
     "streaming": {"error"},
 }
 COMMON = {"account", "anomalies"}  # of every table above frames

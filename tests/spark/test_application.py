@@ -39,6 +39,9 @@ for table in tables:
     assert len(wanted) > 3, table
     assert rows(read(spark, paths, table, chunk_size=1 << 13).collect(), table) == wanted, table
     assert rows(spark.read.parquet(f"{out}/{table}").collect(), table) == wanted, table
+wanted = rows(records(paths[-1:], ["paths"]), "paths")
+assert len(wanted) > 3
+assert rows(read(spark, paths[-1:], "paths", chunk_size=1 << 15).collect(), "paths") == wanted
 print("equal")
 """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..application.paths import PathRecord
+from ..application.path_rows import PathRecord
 from ..errors import DissectError
 from ..number_formats import duration_text, time_text
 from ..output.writer import LineWriter, OutputFormat
@@ -58,9 +58,12 @@ def ladder(rows: Iterable[Record], message: str) -> Iterator[str]:
         raise NoMessage(message, len(named))
     hops.sort(key=lambda row: row.hop)
     first = hops[0]
-    equal = f", one of {first.copies} equal ones" if first.copies > 1 else ""
+    many = "many" if first.copies is None else first.copies
+    equal = "" if first.copies == 1 else f", one of {many} equal ones"
     yield f"message {first.message} {printable(first.subject)}{equal}\n"
-    yield f"published {time_text(first.ts_ns)}\n\n"
+    yield f"published {time_text(first.ts_ns)}\n"
+    yield from sorted({_correction(row) for row in hops if row.clock_ns is not None})
+    yield "\n"
     depths: dict[str | None, int] = {}
     lines = []
     for row in hops:
@@ -74,4 +77,13 @@ def ladder(rows: Iterable[Record], message: str) -> Iterator[str]:
     width = max(len(ends) for _, ends, _, _ in lines)
     for row, ends, since, frame in lines:
         text = f"{duration_text(row.total_ns or 0):>8}  {ends:<{width}}  {since:>9}  {frame}"
-        yield f"{text}  {row.matched_by or ''}".rstrip() + "\n"
+        subject = f"as {printable(row.subject)}" if row.subject != first.subject else ""
+        yield f"{text}  {row.matched_by or ''} {subject}".rstrip() + "\n"
+
+
+def _correction(row: PathRecord) -> str:
+    """A line on the clock of a hop's capture."""
+    clock_ns = row.clock_ns or 0
+    error = "at least" if row.clock_error_ns is None else f"± {duration_text(row.clock_error_ns)}"
+    sign = "+" if clock_ns > 0 else ""
+    return f"clock of session {row.session} corrected by {sign}{duration_text(clock_ns)}, {error}\n"

@@ -5,12 +5,14 @@ The number of a frame counts every frame of its session, so frames that no layer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from natsync.protocol import Kind
 
-from ..declaration import ApplicationLayer, ApplicationState, LayerFrame
+from ..application.item_store import ItemStore
+from ..declaration import ApplicationLayer, ApplicationState, Item, LayerFrame
 from ..framing.events import Batch, Event, Note
 from ..options import Options, Payload
 from ..records import FrameRecord, Record
@@ -18,28 +20,67 @@ from ..tables import TABLES, layers_of
 from .connections import Connection
 from .frame_rows import FrameRows
 
+_TOGETHER = 4096  # rows of grouped layers that are released at once
+
 
 class ApplicationStates:
     """The application layers that the requested tables need. `states` maps each layer to its state if it
     works across sessions, and to None if it has one state per session."""
 
     def __init__(self, tables: Collection[str]) -> None:
+        layers = layers_of(tables)
         self.states: dict[ApplicationLayer, ApplicationState | None] = {
-            layer: layer.start() if layer.across else None for layer in layers_of(tables)
+            layer: layer.start() if layer.across and not layer.grouped else None for layer in layers
         }
+        self._stores = {layer: ItemStore() for layer in layers if layer.grouped}
         self._rows = frozenset(TABLES[name].row for name in tables if name in TABLES)
+
+    def start(self, layer: ApplicationLayer) -> ApplicationState:
+        """A new state for a session."""
+        state, store = layer.start(), self._stores.get(layer)
+        return _Storing(state, store) if store else state
 
     def chosen(self, records: Iterable[Record]) -> list[Record]:
         """The records of requested tables: a layer may make rows of other tables, too."""
         rows = self._rows
         return [row for row in records if row.__class__ in rows or row.__class__ is LayerFrame]
 
-    def finish(self) -> list[Record]:
-        """The last rows of layers across sessions, when all sessions are over."""
-        found: list[Record] = []
+    def finish(self) -> Iterator[list[Record]]:
+        """The last rows of layers across sessions, some at a time, when all sessions are over."""
         for state in filter(None, self.states.values()):
-            found += self.chosen(state.finish())
-        return found
+            yield self.chosen(state.finish())
+        for layer, store in self._stores.items():
+            assert layer.grouped
+            rows = store.rows(layer.grouped)
+            while some := [*islice(rows, _TOGETHER)]:
+                yield self.chosen(some)
+
+    def close(self) -> None:
+        """Frees what grouped layers hold."""
+        for store in self._stores.values():
+            store.close()
+
+
+class _Storing:
+    """The state of a session whose rows are items: they go to the store."""
+
+    def __init__(self, state: ApplicationState, store: ItemStore) -> None:
+        self._state = state
+        self._store = store
+
+    def add(self, frame: LayerFrame) -> Iterable[Record]:
+        """Stores the items of a frame."""
+        return self._stored(self._state.add(frame))
+
+    def finish(self) -> Iterable[Record]:
+        """Stores the last items."""
+        return self._stored(self._state.finish())
+
+    def _stored(self, items: Iterable[Record]) -> Iterable[Record]:
+        for item in items:
+            assert isinstance(item, Item)
+            self._store.add(item)
+        return ()
 
 
 class ApplicationRows:
@@ -53,13 +94,17 @@ class ApplicationRows:
         # Layers that want the same frames share the question.
         self._running: dict[Callable[[FrameRecord], bool], list[ApplicationState]] = {}
         for layer, shared in layers.states.items():
-            state = shared or layer.start()
+            state = shared or layers.start(layer)
             self._running.setdefault(layer.wants, []).append(state)
             if not shared:
                 self._own.append(state)
 
     def rows(
-        self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
+        self,
+        events: Iterable[Event],
+        kind: Kind | None,
+        account: str,
+        notes: Sequence[Note],
     ) -> list[Record]:
         """The rows that these frames complete. `notes` are the anomalies that the session found in them."""
         found: list[Record] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator
+from contextlib import closing
 from functools import partial
 from typing import NamedTuple
 
@@ -51,9 +52,9 @@ def build_tables(
     """The records that each group of events completes. `tables` are names in `tables.TABLES`. With `together`
     records may come some groups later, which takes less time. `protocols` counts the connections that are
     over, by protocol."""
-    builder = TableBuilder(tables, options, protocols=protocols)
-    yield from builder.feed(source, together)
-    yield from builder.finish()
+    with closing(TableBuilder(tables, options, protocols=protocols)) as builder:
+        yield from builder.feed(source, together)
+        yield from builder.finish()
 
 
 class TableBuilder:
@@ -83,7 +84,12 @@ class TableBuilder:
 
     def feed(self, source: Iterable[PacketEvents], together: bool = False) -> Iterator[Rows]:
         """The records that each group completes, at the latest when `source` ends."""
-        alive, tables, options, budget = self.alive, self._tables, self._options, self.budget
+        alive, tables, options, budget = (
+            self.alive,
+            self._tables,
+            self._options,
+            self.budget,
+        )
         layers = self._layers
         most = _GROUP_EVENTS if together or _AT_THE_END.issuperset(tables) else 1
         waiting: list[tuple[SortKey, list[_Part]]] = []
@@ -100,7 +106,13 @@ class TableBuilder:
                 events = session_tables.due(events)
                 framing = connection.framing
                 parts.append(
-                    (session_tables, events, framing.kind, framing.account, connection.over)
+                    (
+                        session_tables,
+                        events,
+                        framing.kind,
+                        framing.account,
+                        connection.over,
+                    )
                 )
                 for event in events:
                     if event.__class__ is Batch:
@@ -118,9 +130,13 @@ class TableBuilder:
 
     def finish(self) -> Iterator[Rows]:
         """The records of layers across sessions, after the last group."""
-        records = self._layers.finish()
-        if records:
-            yield Rows(SortKey(NEVER_NS), records)
+        for number, records in enumerate(self._layers.finish()):
+            if records:
+                yield Rows(SortKey(NEVER_NS, number), records)
+
+    def close(self) -> None:
+        """Frees what layers across sessions hold."""
+        self._layers.close()
 
 
 def _discarded(groups: Iterable[tuple[SortKey, list[_Part]]]) -> list[Rows]:
@@ -192,7 +208,11 @@ class SessionTables:
         return self._order.add(events)
 
     def add(
-        self, events: list[Event], kind: Kind | None, account: str, records: list[Record]
+        self,
+        events: list[Event],
+        kind: Kind | None,
+        account: str,
+        records: list[Record],
     ) -> None:
         """Adds events that are due, and appends the records that they complete. `kind` and `account` are
         those that were known of the connection at that time."""

@@ -93,7 +93,8 @@ def dissect(
 ) -> Summary:
     """Writes tables of captures to a sink. A string names a folder: each table becomes Parquet files,
     partitioned by day. Tables that an earlier job wrote there are replaced at the end; if the job fails,
-    they stay. With `progress`, stderr shows the progress of each stage. Raises DissectError."""
+    they stay. With `progress`, stderr shows the progress of each stage. Raises DissectError.
+    """
     sink: TableSink = Folder(out) if isinstance(out, str) else out
     sink.check()
     set_worker_python(spark)
@@ -108,11 +109,19 @@ def dissect(
             job = _planned(runner, group, {*from_engine, "sessions"}, options, summary, stages)
             run = run or sink.begin(uuid4().hex)
             if job:
-                _write(job, tables, _numbered(sink.writer(run), number, len(groups)), decoded)
+                _write(
+                    job,
+                    tables,
+                    _numbered(sink.writer(run), number, len(groups)),
+                    decoded,
+                )
                 _add_counts(summary, job)
     summary.rows = {table: decoded.rows[table] for table in tables}
     summary.no_tcp = dict(sorted(decoded.passed_over.items()))
-    summary.missing_bytes, summary.skipped_bytes = decoded.missing_bytes, decoded.skipped_bytes
+    summary.missing_bytes, summary.skipped_bytes = (
+        decoded.missing_bytes,
+        decoded.skipped_bytes,
+    )
     with stages.running("publish", spark):
         sink.publish(run, tables, decoded.written, summary.values())
     return summary
@@ -153,8 +162,8 @@ def _write(job: Job, tables: Sequence[str], writer: NewWriter, decoded: tasks.De
             decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
     for table, layer in layers.items():
         with job.stages.running(table, spark):
-            files = application.layer_files(table, writer)
-            frames = _frames(_layer_job(job, table), layer)
+            frames, make = _prepared(_layer_job(job, table), table, layer)
+            files = application.layer_files(table, make, writer)
             for row in frames.mapInArrow(files, RESULTS).collect():
                 decoded.add(cast(tasks.Decoded, tasks.body_of(row.body)))
 
@@ -190,7 +199,8 @@ class Plan:
         job, layer = self._jobs[number], application.layer_of(name)
         if layer:
             layer_job = self._layer_jobs.setdefault((number, name), _layer_job(job, name))
-            return _frames(layer_job, layer).mapInArrow(application.layer_rows(name), schema)
+            frames, make = _prepared(layer_job, name, layer)
+            return frames.mapInArrow(application.layer_rows(name, make), schema)
         return job.decoded(lambda contexts: tasks.reading(job.spec, contexts, name), schema)
 
     def close(self) -> None:
@@ -225,7 +235,10 @@ _latest: WeakKeyDictionary[SparkSession, tuple[_Key, Plan]] = WeakKeyDictionary(
 
 
 def read(
-    spark: SparkSession, paths: str | Sequence[str], table: str = "frames", **options: object
+    spark: SparkSession,
+    paths: str | Sequence[str],
+    table: str = "frames",
+    **options: object,
 ) -> DataFrame:
     """A table of captures as a DataFrame: one row for each record that `nats-dissect TABLE` prints,
     unordered. The same as `plan(spark, paths, **options).table(table)`, but the session's latest plan is
@@ -264,13 +277,13 @@ def _layer_job(job: Job, table: str) -> Job:
     return Job(job.runner, spec, job.partitions, job.bytes)
 
 
-def _frames(job: Job, layer: ApplicationLayer) -> DataFrame:
-    """The frames that a layer wants, in the order in which it reads them."""
+def _prepared(job: Job, table: str, layer: ApplicationLayer) -> tuple[DataFrame, application.Make]:
+    """What a layer makes its rows from, in the tasks, and the function that makes them."""
     spec = job.spec
     found = job.decoded(
         lambda contexts: application.wanted_frames(spec, contexts), application.FRAMES
     )
-    return application.in_order(found, layer)
+    return application.prepared(job.runner, found, table, layer)
 
 
 def _planned(
@@ -320,7 +333,9 @@ def _add_captures(
 
 
 def _inside(
-    found: Sequence[Partition], walked: Iterable[Sequence[RecordIndex]], window: TimeRange
+    found: Sequence[Partition],
+    walked: Iterable[Sequence[RecordIndex]],
+    window: TimeRange,
 ) -> list[Partition]:
     """The partitions that may have packets in the window."""
     times = {

@@ -2,7 +2,7 @@
 
     decode    the frames that the layer wants, pickled: their payloads go no further than the layer
     shuffle   by session, in order of their numbers; for a layer across sessions in one task, by time
-    layer     the rows
+    layer     the rows; of a grouped layer the items, from which `grouped` makes the rows
 
 The command line runs the same layer on the same frames in the same order, so the rows are equal.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -19,15 +20,27 @@ from ..declaration import ApplicationLayer, LayerFrame
 from ..engine.connections import SortKey
 from ..engine.session_tables import Rows
 from ..output.arrow import pyarrow
+from ..records import Record
 from ..tables import TABLES
 from .arrow import batches as batches_of
-from .arrow_tasks import Batches, Decoded, Function, inputs, reduce_garbage_collection, result_row
+from .arrow_tasks import (
+    Batches,
+    Decoded,
+    Function,
+    inputs,
+    reduce_garbage_collection,
+    result_row,
+)
+from .grouped import ITEMS, GroupedWork, item_batches, made_of_groups
 from .sink import NewWriter
 from .stages import ChunkContext, JobSpec, decode
+from .task_runner import TaskRunner
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+Make = Callable[[Batches], Iterator[Record]]
 
 FRAMES = "session string, number long, ts_ns long, frame binary"
 _PICKLED = 512  # frames in a batch: each may have a payload
@@ -58,24 +71,37 @@ def wanted_frames(spec: JobSpec, contexts: Sequence[ChunkContext]) -> Function:
 
 
 def in_order(frames: DataFrame, layer: ApplicationLayer) -> DataFrame:
-    """The frames of each session in one partition, in order; for a layer across sessions, all frames."""
-    if layer.across:
+    """The frames of each session in one partition, in order; for a layer with one state for all sessions, all
+    frames."""
+    if layer.across and not layer.grouped:
         return frames.repartition(1).sortWithinPartitions("ts_ns", "session", "number")
     return frames.repartition("session").sortWithinPartitions("session", "number")
 
 
-def layer_rows(table: str) -> Function:
-    """Takes `FRAMES` in order; returns the rows of the table."""
+def prepared(
+    runner: TaskRunner, frames: DataFrame, table: str, layer: ApplicationLayer
+) -> tuple[DataFrame, Make]:
+    """A DataFrame, and the function that makes the rows of the table from its partitions."""
+    ordered = in_order(frames, layer)
+    if layer.grouped is None:
+        return ordered, partial(_rows, table)
+    work = GroupedWork(runner, ordered.mapInArrow(session_items(table), ITEMS))
+    last = layer.grouped(work)
+    return work.groups(last.stage), partial(made_of_groups, last.function)
+
+
+def layer_rows(table: str, make: Make) -> Function:
+    """Takes what `prepared` returns; returns the rows of the table."""
 
     def run(batches: Batches) -> Batches:
         reduce_garbage_collection()
-        yield from batches_of(table, _rows(table, batches))
+        yield from batches_of(table, (Rows(SortKey(0), [row]) for row in make(batches)))
 
     return run
 
 
-def layer_files(table: str, new_writer: NewWriter) -> Function:
-    """Takes `FRAMES` in order; writes the rows of the table and returns what was written."""
+def layer_files(table: str, make: Make, new_writer: NewWriter) -> Function:
+    """Takes what `prepared` returns; writes the rows of the table and returns what was written."""
 
     def write(batches: Batches) -> Batches:
         from pyspark import TaskContext
@@ -85,9 +111,9 @@ def layer_files(table: str, new_writer: NewWriter) -> Function:
         number = context.partitionId() if context else 0
         done = Decoded()
         writer = new_writer(number, [table])
-        for rows in _rows(table, batches):
-            writer.add(table, rows.records)
-            done.rows[table] += len(rows.records)
+        for row in make(batches):
+            writer.add(table, [row])
+            done.rows[table] += 1
         writer.close()
         done.written = writer.written
         yield result_row(number, done)
@@ -95,13 +121,28 @@ def layer_files(table: str, new_writer: NewWriter) -> Function:
     return write
 
 
-def _rows(table: str, batches: Batches) -> Iterator[Rows]:
-    layer, row = layer_of(table), TABLES[table].row
+def session_items(table: str) -> Function:
+    """Takes `FRAMES` in order; returns the items of a grouped layer."""
+
+    def run(batches: Batches) -> Batches:
+        reduce_garbage_collection()
+        yield from item_batches(_made(table, batches))
+
+    return run
+
+
+def _rows(table: str, batches: Batches) -> Iterator[Record]:
+    row = TABLES[table].row
+    return (record for record in _made(table, batches) if record.__class__ is row)
+
+
+def _made(table: str, batches: Batches) -> Iterator[Record]:
+    """What the layer makes of the frames."""
+    layer = layer_of(table)
     assert layer
-    for _, group in groupby(_frames(batches), key=lambda one: "" if layer.across else one[0]):
-        for record in layer.rows(frame for _, frame in group):
-            if record.__class__ is row:
-                yield Rows(SortKey(0), [record])
+    is_one = layer.across and not layer.grouped
+    for _, group in groupby(_frames(batches), key=lambda one: "" if is_one else one[0]):
+        yield from layer.rows(frame for _, frame in group)
 
 
 def _frames(batches: Batches) -> Iterator[tuple[str, LayerFrame]]:
@@ -115,7 +156,12 @@ def _frames(batches: Batches) -> Iterator[tuple[str, LayerFrame]]:
 def _batch(frames: Sequence[LayerFrame]) -> pa.RecordBatch:
     arrow = pyarrow()
     cells: Iterable[tuple[object, ...]] = (
-        (frame.session, frame.number, frame.ts_ns, pickle.dumps(frame, pickle.HIGHEST_PROTOCOL))
+        (
+            frame.session,
+            frame.number,
+            frame.ts_ns,
+            pickle.dumps(frame, pickle.HIGHEST_PROTOCOL),
+        )
         for frame in frames
     )
     types = (arrow.string(), arrow.int64(), arrow.int64(), arrow.binary())

@@ -1,0 +1,90 @@
+"""Items in memory and on disk: groups, order, errors, and nothing that is left behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from dissect.nats.application import item_store
+from dissect.nats.application.item_store import ItemStore, StoreError
+from dissect.nats.declaration import Group, Item
+
+
+def item(
+    key: bytes, number: int, stage: int = 1, body: tuple[object, ...] = ("x", None, 1 << 70)
+) -> Item:
+    return Item(stage, key, number, "s", number, body)
+
+
+def opened_files() -> list[str]:
+    """The files that this process has open, as Linux names them."""
+    found = []
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the folder itself was open while it was read
+            found.append(os.readlink(each))
+    return found
+
+
+def seen(store: ItemStore, stage: int) -> list[tuple[bytes, list[int]]]:
+    found: list[tuple[bytes, list[int]]] = []
+
+    def look(groups: Iterator[Group]) -> Iterator[Item]:
+        for group in groups:
+            some = [*group]
+            found.append((some[0].key, [each.number for each in some]))
+        yield from ()
+
+    store.run(stage, look)
+    return found
+
+
+def test_the_items_of_a_key_come_together_and_in_order() -> None:
+    items = [item(b"%d" % (number % 3), number) for number in range(10_000)]
+    random.Random(7).shuffle(items)
+    with closing(ItemStore()) as store:
+        for each in items:
+            store.add(each)
+        wanted = [(b"%d" % rest, [*range(rest, 10_000, 3)]) for rest in range(3)]
+        assert seen(store, 1) == wanted
+        assert seen(store, 1) == [] == seen(store, 2)
+
+
+def test_a_stage_adds_items_for_later_ones_and_bodies_come_back_as_they_were() -> None:
+    def twice(groups: Iterator[Group]) -> Iterator[Item]:
+        for group in groups:
+            for each in group:
+                yield item(b"b", each.number, 2, each.body)
+                yield item(b"a", each.number, 2, each.body)
+
+    with closing(ItemStore()) as store:
+        store.add(item(b"k", 1))
+        store.run(1, twice)
+        first = store.first(2, 1)
+        assert first == [item(b"a", 1, 2)] and len(store.first(2, 9)) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which files are open")
+def test_memory_is_bounded_and_the_file_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(item_store, "_CACHE", 64)
+    with closing(ItemStore()) as store:
+        for number in range(5000):
+            store.add(item(b"k", number, body=("x" * 200,)))
+        files = [one for one in opened_files() if "etilqs" in one]  # as SQLite calls them
+        assert files and all(one.endswith(" (deleted)") for one in files)
+        assert seen(store, 1) == [(b"k", [*range(5000)])]
+
+
+def test_a_disk_that_is_full_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(ItemStore()) as store:
+        store._data.execute("PRAGMA max_page_count = 16")
+        with pytest.raises(StoreError) as caught:
+            for number in range(5000):
+                store.add(item(b"k", number, body=("x" * 200,)))
+        text = "temporary data: database or disk is full; set TMPDIR to a folder with more room"
+        assert str(caught.value) == text
