@@ -25,7 +25,7 @@ from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Segment, Tick
 
 from tests.support.conversations import CONNECT, INFO
-from tests.support.pcapwriter import Talk, pcap_file
+from tests.support.pcapwriter import Record, Talk, pcap_file
 from tests.support.segments import segments_of
 
 KEPT = 20
@@ -98,10 +98,22 @@ def test_a_remembered_flow_takes_two_kilobytes() -> None:
 
 def test_an_open_session_takes_twelve_kilobytes(tmp_path: Path) -> None:
     """With its flow, streams and framing: of a connection that has said INFO, and nothing else since."""
-    path = tmp_path / "t.pcap"
     count = 500
     every = (talk(port, "open").records[:4] for port in range(1, count + 1))
-    path.write_bytes(pcap_file([record for records in every for record in records]))
+    assert taken_by(tmp_path, [record for records in every for record in records]) / count <= 12_000
+
+
+def test_a_session_that_is_finished_takes_five_kilobytes(tmp_path: Path) -> None:
+    """While it lingers. Its segments, which it does not hold, are not counted."""
+    count = 500
+    every = (talk(port, "closed").records for port in range(1, count + 1))
+    assert taken_by(tmp_path, [record for records in every for record in records]) / count <= 5_000
+
+
+def taken_by(folder: Path, records: list[Record]) -> int:
+    """The bytes that sessions take when these packets were read."""
+    path = folder / "t.pcap"
+    path.write_bytes(pcap_file(records))
     source = list(pipeline.segments([str(path)]))
     taken: list[int] = []
 
@@ -115,4 +127,4 @@ def test_an_open_session_takes_twelve_kilobytes(tmp_path: Path) -> None:
 
     for _ in build_tables(packet_events(traced(), Options()), ["sessions"], Options()):
         pass
-    assert taken[0] / count <= 12_000
+    return taken[0]

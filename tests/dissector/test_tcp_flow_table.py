@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from dissect.nats.tcp.flow import End, Flow, FlowLimits
-from dissect.nats.tcp.flow_table import Delivery, FlowTable
+from dissect.nats.tcp.flow import Delivery, End, Flow, FlowLimits
+from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Direction, Gap
 
@@ -329,3 +329,12 @@ def test_time_may_run_backwards() -> None:
     (flow,) = done.flows
     assert done.said == {(flow, ORIGINATOR): b"one", (flow, RESPONDER): b"two"}
     assert flow.last_ns == flow.first_ns
+
+
+def test_a_flow_is_complete_once_with_both_fins() -> None:
+    table = FlowTable(Stream)
+    talk = Talk().handshake().from_server(b"INFO").close()
+    found = [table.add(segment) for segment in segments_of(talk.records)]
+    (flow, *_), (other, *_) = found[-2]
+    assert flow is other and flow.complete and not flow.over
+    assert found[-2] == [(flow, ORIGINATOR, []), (flow, RESPONDER, [])] and found[-1] == []

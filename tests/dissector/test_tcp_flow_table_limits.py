@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.tcp.flow import End, Flow, FlowLimits
-from dissect.nats.tcp.flow_table import Delivery, FlowTable
+from dissect.nats.tcp.flow import Delivery, End, Flow, FlowLimits
+from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.reassembly import Limits, Stream
 from dissect.nats.types import NEVER_NS, Chunk, Direction, Gap, Oddity, Segment
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.tcp.flow import Flow
-from dissect.nats.tcp.flow_table import Delivery, FlowTable
+from dissect.nats.tcp.flow import Delivery, Flow
+from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Gap, Oddity, Segment
 

@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 from natsync.protocol import Kind
 
-from ..framing import ConnectionFraming, Quota
+from ..framing import ConnectionFraming, FinishedFraming, Quota, finished
 from ..framing.events import Event, RolesSwapped
 from ..options import Options, Payload
-from ..tcp.flow import Flow
-from ..tcp.flow_table import Delivery, FlowTable
+from ..tcp.flow import Delivery, Flow
+from ..tcp.flow_table import FlowTable
 from ..tcp.reassembly import Stream
 from ..transport.detect import Verdict
 from ..transport.layer import LayerOptions
@@ -36,11 +36,12 @@ _AFTER_ALL = NEVER_NS
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """A flow and its framing. `capture` is the file of its first packet; `over` is true after its last
-    event."""
+    """A flow and its framing. `capture` is the file of its first packet. `finished` is true after its last
+    frame, if it carries NATS and was closed; `over` is true after its last event."""
 
     flow: Flow
-    framing: ConnectionFraming
+    framing: ConnectionFraming | FinishedFraming
+    finished: bool = False
     over: bool = False
 
     @property
@@ -66,7 +67,8 @@ class SortKey(NamedTuple):
 
 class PacketEvents(NamedTuple):
     """A group: connections, each at most once, with their new events. A connection without NATS has no events
-    and comes once, when it is over."""
+    and comes once, when it is over. A NATS connection comes without events when its framing is finished.
+    """
 
     release: SortKey
     connections: list[tuple[Connection, list[Event]]]
@@ -146,6 +148,8 @@ class ConnectionTable:
         for flow, direction, items in deliveries:
             connection = self.alive.get(flow)
             if connection is None:
+                if not items and not flow.over:
+                    continue
                 connection = self.alive[flow] = self._connection(flow)
             framing = connection.framing
             over = flow.over and direction is Direction.RESPONDER
@@ -153,15 +157,17 @@ class ConnectionTable:
             results = [framing.feed(direction, items)] if items else []
             if over:
                 results.append(framing.finish())
-                connection.over = True
+                connection.finished = connection.over = True
                 del self.alive[flow]
+            elif flow.complete and direction is Direction.RESPONDER:
+                _finish_framing(connection)
             events: list[Event] = []
             for result in results:
                 if isinstance(result, RolesSwapped):
                     swapped ^= {flow}
                     result = self._swap_roles(connection, result)
                 events += result
-            if events or connection.over:
+            if events or connection.finished:
                 taken[connection] = taken[connection] + events if connection in taken else events
         return list(taken.items())
 
@@ -182,3 +188,11 @@ class ConnectionTable:
             return None
         ports = [int(end.rpartition(":")[2]) for end in (flow.responder, flow.originator)]
         return next((hints[port] for port in ports if port in hints), None)
+
+
+def _finish_framing(connection: Connection) -> None:
+    """Finishes the framing of a complete flow if it carries NATS."""
+    framing = connection.framing
+    if framing.verdict is Verdict.NATS and not isinstance(framing, FinishedFraming):
+        connection.framing = finished(framing)
+        connection.finished = True

@@ -53,12 +53,18 @@ def session_row(connection: Connection, session: Session) -> SessionRecord:
         missing_bytes=sum(count.missing for count in counts),
         skipped_bytes=sum(count.skipped for count in counts),
         opaque_bytes=sum(count.opaque for count in counts) or None,
-        retransmitted_bytes=sum(side.stream.retransmitted_bytes for side in flow.sides),
     )
     add_facts(record, framing.stack.facts)
     add_session(record, session, framing.kind)
-    record.slow_consumer = _slow_consumer(record, flow)
+    set_late_columns(record, flow)
     return record
+
+
+def set_late_columns(record: SessionRecord, flow: Flow) -> None:
+    """Sets the columns that packets may change although all bytes of the connection were seen."""
+    record.last_ns = flow.last_ns
+    record.retransmitted_bytes = sum(side.stream.retransmitted_bytes for side in flow.sides)
+    record.slow_consumer = _slow_consumer(record, flow)
 
 
 def add_facts(record: Record, facts: Mapping[str, Value]) -> None:

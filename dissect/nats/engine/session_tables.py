@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from natsync.protocol import Kind
 
+from ..framing import FinishedFraming
 from ..framing.events import Batch, Event, Note
 from ..options import Options
 from ..records import (
@@ -24,6 +25,7 @@ from ..types import NEVER_NS, Direction
 from .application_rows import ApplicationRows, ApplicationStates
 from .connections import Connection, PacketEvents, SortKey
 from .event_order import EventOrder
+from .finished_session import FinishedSession
 from .frame_rows import FrameRows
 from .session_row import add_facts, session_row
 
@@ -96,7 +98,7 @@ class TableBuilder:
         held_bytes = 0
         for release, connections in source:
             parts = []
-            over = False
+            ended: list[SessionTables] = []
             for connection, events in connections:
                 session_tables = alive.get(connection)
                 if session_tables is None:
@@ -117,15 +119,18 @@ class TableBuilder:
                 for event in events:
                     if event.__class__ is Batch:
                         held_bytes += event.frames[0].total_bytes
+                if connection.finished:
+                    ended.append(session_tables)
                 if connection.over:
-                    over = True
                     self._protocols[framing.protocol] += 1
                     del alive[connection]
             waiting.append((release, parts))
-            if over or len(waiting) >= most or held_bytes > _TOGETHER_BYTES:
+            if ended or len(waiting) >= most or held_bytes > _TOGETHER_BYTES:
                 yield from self._records_of(waiting)
                 waiting = []
                 held_bytes = 0
+                for session_tables in ended:
+                    session_tables.shrink()
         yield from self._records_of(waiting)
 
     def finish(self) -> Iterator[Rows]:
@@ -189,6 +194,7 @@ class SessionTables:
         self._session = (
             Session(connection.flow.id, tables, options.redact, budget) if wanted else None
         )
+        self._finished: FinishedSession | None = None
         self._order = EventOrder(connection)
         self._frames = FrameRows(connection, options) if "frames" in tables else None
         self._layers = (
@@ -203,7 +209,7 @@ class SessionTables:
 
     def due(self, events: list[Event]) -> list[Event]:
         """Adds events to those that wait; returns the events that are due, in order of time."""
-        if self._session is None:
+        if self._session is None and self._finished is None:
             return []
         return self._order.add(events)
 
@@ -217,7 +223,9 @@ class SessionTables:
         """Adds events that are due, and appends the records that they complete. `kind` and `account` are
         those that were known of the connection at that time."""
         session = self._session
-        assert session
+        if session is None:
+            self._add_late(events, records)
+            return
         for event in events:
             if event.__class__ is Batch:
                 session.add(event)
@@ -233,6 +241,14 @@ class SessionTables:
             self._flush_notes(session, records)
         if session.rows:
             records += self._rows(session, account)
+
+    def _add_late(self, events: list[Event], records: list[Record]) -> None:
+        """Adds events after the last frame."""
+        for event in events:
+            assert self._finished and isinstance(event, Note)
+            self._finished.note(event)
+            if self._wants_anomalies:
+                records.append(_anomaly_row(self._connection, event))
 
     @property
     def is_clear(self) -> bool:
@@ -251,6 +267,8 @@ class SessionTables:
         """Updates the state as `add` does, without making records."""
         session = self._session
         if session is None:
+            if self._finished:
+                self._add_late(list(events), [])
             return
         for event in events:
             if event.__class__ is Batch:
@@ -266,19 +284,34 @@ class SessionTables:
 
     def close(self, records: list[Record]) -> None:
         """Appends the last records of a connection that is over."""
-        connection, session = self._connection, self._session
-        if session is None and self._wants_anomalies:
-            records += (_anomaly_row(connection, note) for note in connection.framing.layer_notes)
-        if session:
-            row = session_row(connection, session)
-            if self._layers:
-                records += self._layers.finish()
-            records += self._rows(session, connection.framing.account)
-            self._flush_notes(session, records)
-            if "sessions" in self._tables:
-                records.append(row)
+        connection = self._connection
+        if self._session:
+            self._finish(self._session)
+        notes = connection.framing.layer_notes
+        if self._finished:
+            rows, notes, row = self._finished.close(connection.flow)
+            records += rows
+        if self._wants_anomalies:
+            records += (_anomaly_row(connection, note) for note in notes)
+        if self._finished and "sessions" in self._tables:
+            records.append(row)
         if "flows" in self._tables:
             records.append(_flow_row(connection))
+
+    def shrink(self) -> None:
+        """Replaces the state of the session by its last rows if no more frames can come."""
+        framing = self._connection.framing
+        if isinstance(framing, FinishedFraming) and not framing.last and self._order.is_clear:
+            if self._session:
+                self._finish(self._session)
+
+    def _finish(self, session: Session) -> None:
+        """Ends the session, and makes its last rows."""
+        row = session_row(self._connection, session)
+        rows = self._layers.finish() if self._layers else []
+        rows += self._rows(session, self._connection.framing.account)
+        self._finished = FinishedSession(row, rows, session.notes)
+        self._session = self._frames = self._layers = None
 
     def drop(self) -> None:
         """Closes without making records."""

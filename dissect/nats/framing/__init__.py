@@ -2,7 +2,8 @@
 
 from .byte_counts import ByteCounts
 from .connection import ConnectionFraming
+from .finished import FinishedFraming, finished
 from .frame_stream import FrameStream
 from .resync import Quota
 
-__all__ = ["ByteCounts", "ConnectionFraming", "FrameStream", "Quota"]
+__all__ = ["ByteCounts", "ConnectionFraming", "FinishedFraming", "FrameStream", "Quota", "finished"]

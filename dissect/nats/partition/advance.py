@@ -13,6 +13,7 @@ from natsync.protocol import Context, Frame, HMsg, HPub, Kind, LMsg, Msg, RHMsg,
 
 from ..engine.connections import Connection
 from ..engine.session_tables import SessionTables
+from ..framing import ConnectionFraming, FinishedFraming
 from ..framing.events import Batch, RolesSwapped
 from ..sessions import SessionDelta
 from ..tcp.flow import End, Flow, Side
@@ -106,6 +107,8 @@ def _says(
     framing = connection.framing
     if framing.verdict is Verdict.OTHER:
         return True
+    if isinstance(framing, FinishedFraming):
+        return False
     if framing.stack:  # its bytes are not those that the summary has seen
         return False
     spoken = [
@@ -126,7 +129,7 @@ def _says(
         session_tables is None or summary.steps is None
     ):  # there is none before it is known that this is NATS
         return False
-    steps = Advance(connection, session_tables, sides)
+    steps = Advance(framing, session_tables, sides)
     return all(steps.apply(step) for step in summary.steps)
 
 
@@ -134,9 +137,9 @@ class Advance:
     """Applies the steps of a summary one by one, until one cannot be proven."""
 
     def __init__(
-        self, connection: Connection, session_tables: SessionTables, sides: tuple[Side, Side]
+        self, framing: ConnectionFraming, session_tables: SessionTables, sides: tuple[Side, Side]
     ) -> None:
-        self._framing = connection.framing
+        self._framing = framing
         self._session_tables = session_tables
         self._sides = sides
         self._bases = [side.stream.offset for side in sides]

@@ -23,7 +23,7 @@ from natsync.protocol import (
 )
 
 from ..engine.connections import Connection
-from ..framing import FrameStream
+from ..framing import FinishedFraming, FrameStream
 from ..framing.contexts import mirrored
 from ..framing.events import Batch, Event
 from ..sessions import SessionDelta
@@ -270,7 +270,8 @@ class FlowSummaryBuilder:
 
     def observe(self, connection: Connection, events: Sequence[Event]) -> None:
         """Adds the events that the framing made from the latest packet."""
-        if connection.over:  # another one may follow
+        framing = connection.framing
+        if isinstance(framing, FinishedFraming) or connection.over:  # another one may follow
             self.give_up()
             return
         if self._connection and len(events) == 1:
@@ -289,7 +290,7 @@ class FlowSummaryBuilder:
         for way, some in batches.items():
             key = connection.flow.side(way).key
             direction = next(direction for direction in self.directions if direction.key == key)
-            self._take(direction, connection.framing.stream(way), some)
+            self._take(direction, framing.stream(way), some)
 
     def _take(self, direction: DirectionBuilder, stream: FrameStream, batches: list[Batch]) -> None:
         """Adds frames that were completed in one direction."""

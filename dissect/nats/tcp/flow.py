@@ -50,6 +50,8 @@ class ByteStream(Protocol):
     def held(self) -> Sequence[object]: ...
     @property
     def held_bytes(self) -> int: ...
+    @property
+    def is_complete(self) -> bool: ...
     def push(self, segment: Segment) -> list[Item]: ...
     def acked(self, segment: Segment) -> list[Item]: ...
     def advance(self, last: Chunk) -> None: ...
@@ -126,7 +128,8 @@ class Flow:
     `id` is the session id; `originator` and `responder` are "ip:port", "[ip]:port" for IPv6; `capture`
     is the file of the first packet. `midstream`: neither SYN nor SYN-ACK was seen, so that the originator
     is a guess. `ended_by` is who sent the first FIN or RST, at `ended_ns`. `closed_ns` is when it was closed,
-    if it was. `over`: nothing more will be delivered.
+    if it was. `complete`: all bytes of both directions were delivered, up to both FINs, and late packets can
+    only be odd. `over`: nothing more will be delivered.
 
     Nothing that a flow holds refers back to it, so that its memory is free with the last reference to it
     and not when a garbage collector looks.
@@ -145,6 +148,7 @@ class Flow:
     ended_by: Direction | None = None
     ended_ns: int | None = None
     closed_ns: int | None = None
+    complete: bool = False
     over: bool = False
 
     def side(self, direction: Direction) -> Side:
@@ -164,6 +168,8 @@ class Flow:
 
 # A flow, the side that sends segments with this key, and the other side.
 Route = tuple[Flow, Side, Side]
+# Items of one direction of one flow, in stream order.
+Delivery = tuple[Flow, Direction, list[Item]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +206,14 @@ def is_closed(flow: Flow) -> bool:
     if all(side.fin or not side.packets for side in flow.sides):
         return True
     return any(side.reset is not None and side.stream.offset <= side.reset for side in flow.sides)
+
+
+def completed(flow: Flow) -> list[Delivery]:
+    """An empty delivery of each direction, once, when a flow has become complete."""
+    if flow.complete or not all(side.stream.is_complete for side in flow.sides):
+        return []
+    flow.complete = True
+    return [(flow, direction, []) for direction in Direction]
 
 
 def worth(flow: Flow) -> tuple[bool, bool, int]:

@@ -26,6 +26,7 @@ from ..anomalies import Anomaly
 from ..types import NEVER_NS, TICK_NS, Direction, Item, Oddity, Segment
 from .flow import (
     ByteStream,
+    Delivery,
     End,
     Flow,
     FlowLimits,
@@ -33,6 +34,7 @@ from .flow import (
     Side,
     Stray,
     community_id,
+    completed,
     endpoints,
     is_another,
     is_closed,
@@ -45,9 +47,6 @@ from .strays import fitting, is_stray, left_out
 from .window import end_windows, fills_window, learn_scale, note_window
 
 _FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
-
-# Items of one direction of one flow, in stream order.
-Delivery = tuple[Flow, Direction, list[Item]]
 
 _DEFAULTS = FlowLimits()
 _NOTHING: list[Delivery] = []
@@ -81,7 +80,8 @@ class FlowTable:
 
     def add(self, segment: Segment) -> list[Delivery]:
         """The deliveries of a segment: often none; or the ends of flows, bytes of its own direction, and
-        a gap and the bytes after it in the other direction (an ACK proves a loss).
+        a gap and the bytes after it in the other direction (an ACK proves a loss). When a flow becomes
+        complete, an empty delivery of each direction comes last.
 
         Ends come first, ordered by the beginnings of the flows. The end of a flow is two deliveries,
         ORIGINATOR, then RESPONDER, with `flow.over` set and possibly with empty lists; after them the flow
@@ -176,7 +176,7 @@ class FlowTable:
         deliveries += self._reset(route, segment) if flags & _RST else self._feed(route, segment)
         if flags & (_FIN | _RST):
             self._close(flow, side, segment)
-        return deliveries
+        return deliveries if flow.closed_ns is None else deliveries + completed(flow)
 
     def _add_unexpected(self, route: Route, segment: Segment) -> list[Delivery]:
         """`add`, for segments of open flows that are not simply the next ones."""

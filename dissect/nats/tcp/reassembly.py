@@ -134,6 +134,11 @@ class Stream:
         self._last = last
 
     @property
+    def is_complete(self) -> bool:
+        """Whether all bytes up to the FIN were delivered: only oddities can still come."""
+        return self._settled and self._fin is not None and self._fin[0] <= self.offset
+
+    @property
     def held_bytes(self) -> int:
         """The memory of waiting segments."""
         return self._held_bytes + self._held_pieces * _PIECE_BYTES

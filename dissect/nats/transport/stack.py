@@ -72,6 +72,11 @@ class Stack:
         return any(level.running for level in self._levels)
 
     @property
+    def has_layers(self) -> bool:
+        """Whether there are layers, or were."""
+        return bool(self._levels)
+
+    @property
     def is_full(self) -> bool:
         """Whether no more layers are believed: hostile bytes may claim any number of them."""
         return len(self._levels) >= MOST_LAYERS

@@ -1,0 +1,126 @@
+"""Sessions that are finished before their connections are over: the same rows from less memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dissect.nats import Options, pipeline
+from dissect.nats.anomalies import Anomaly
+from dissect.nats.engine.finished_session import FinishedSession
+from dissect.nats.framing.events import Note
+from dissect.nats.records import Record, SessionRecord
+from dissect.nats.tables import TABLES
+from dissect.nats.tcp import flow_table
+from dissect.nats.types import Direction
+
+from tests.support.conversations import CONNECT, INFO
+from tests.support.pcapwriter import Talk, pcap_file
+from tests.support.tcp_conversation import ACK, FIN, PSH
+
+SERVER = ("10.0.0.2", 4222)
+
+
+def talk(port: int = 40000) -> Talk:
+    """A client with a subscription that stays open, a request without a reply, and one +OK too many."""
+    made = Talk(("10.0.0.1", port)).handshake().from_server(INFO).from_client(CONNECT)
+    made.from_client(b"SUB a.* 1\r\nPUB a.b r.1 2\r\nhi\r\n").from_server(b"MSG a.b 1 2\r\nhi\r\n")
+    return made.from_server(b"+OK\r\n")
+
+
+def closed() -> Talk:
+    return talk().close()
+
+
+def repeated() -> Talk:
+    """After both FINs, the last bytes come again: they are late packets."""
+    made = closed()
+    made.emit(
+        made.server, PSH | ACK, made.next[made.server] - 6, made.next[made.client], b"+OK\r\n"
+    )
+    return made
+
+
+def contradicted() -> Talk:
+    """After both FINs, other bytes come in the place of the last ones."""
+    made = closed()
+    made.emit(
+        made.server, PSH | ACK, made.next[made.server] - 6, made.next[made.client], b"+NO\r\n"
+    )
+    return made
+
+
+def continued() -> Talk:
+    """After both FINs, more bytes come."""
+    made = closed()
+    made.emit(made.server, PSH | ACK, made.next[made.server], made.next[made.client], b"PING\r\n")
+    return made
+
+
+def unfinished() -> Talk:
+    return talk().from_client(b"PUB a 10\r\nhel").close()
+
+
+def with_fin() -> Talk:
+    """The last frame and the FIN are one packet."""
+    made = talk()
+    made.packet(made.client, FIN | ACK, b"PING\r\n")
+    made.packet(made.server, FIN | ACK, b"PONG\r\n")
+    made.packet(made.client, ACK)
+    return made
+
+
+def in_disorder() -> Talk:
+    """The packet before the second FIN comes after it."""
+    made = talk()
+    made.packet(made.client, FIN | ACK)
+    made.from_server(b"PING\r\n")
+    made.packet(made.server, FIN | ACK)
+    made.records[-2:] = [made.records[-1], made.records[-2]]
+    return made
+
+
+def lost() -> Talk:
+    made = talk().from_client(b"PING\r\n", skip=True).from_client(b"PUB a 2\r\nhi\r\n")
+    return made.close()
+
+
+def rows(path: Path, tables: list[str]) -> list[tuple[object, list[Record]]]:
+    found = pipeline.released([str(path)], tables, Options())
+    return [(each.release, list(each.records)) for each in found]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [closed, repeated, contradicted, continued, unfinished, with_fin, in_disorder, lost],
+)
+def test_rows_are_those_of_a_session_that_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], Talk]
+) -> None:
+    path = tmp_path / "t.pcap"
+    path.write_bytes(pcap_file([*make().records, *talk(40001).records]))
+    found = rows(path, list(TABLES))
+    monkeypatch.setattr(flow_table, "completed", lambda flow: [])
+    assert found == rows(path, list(TABLES))
+
+
+def test_an_anomaly_of_a_late_packet_takes_back_what_needs_every_byte() -> None:
+    row = SessionRecord(
+        session="0",
+        capture="t.pcap",
+        kind="client",
+        transport="tcp",
+        originator="10.0.0.1:4",
+        responder="10.0.0.2:4222",
+        first_ns=0,
+        last_ns=0,
+        start="handshake",
+        end="fin",
+    )
+    row.anomalies = {"unasked_ok": 1}
+    note = Note(Direction.RESPONDER, 1, 1, "t.pcap", Anomaly.UNASKED_OK, 0, 0)
+    finished = FinishedSession(row, [], [note])
+    finished.note(Note(Direction.RESPONDER, 2, 2, "t.pcap", Anomaly.OVERLAP_DIFFERS, 0, 5))
+    assert row.anomalies == {"overlap_differs": 1}

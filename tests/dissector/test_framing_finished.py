@@ -1,0 +1,41 @@
+"""What is left of a connection's framing after its last byte."""
+
+from __future__ import annotations
+
+from dissect.nats.anomalies import Anomaly
+from dissect.nats.framing import finished
+from dissect.nats.framing.events import Note
+from dissect.nats.transport.detect import Verdict
+from dissect.nats.types import Oddity
+from natsync.protocol import Kind
+
+from tests.support.conversations import ORIGINATOR, RESPONDER, Said
+
+
+def test_the_facts_stay() -> None:
+    said = Said().client().say(ORIGINATOR, b"PING\r\n").say(RESPONDER, b"PONG\r\n")
+    framing = said.framing
+    before = framing.transport, framing.compression, framing.protocol, framing.account
+    left = finished(framing)
+    assert (left.transport, left.compression, left.protocol, left.account) == before
+    assert left.verdict is Verdict.NATS and left.kind is Kind.CLIENT and left.handshake
+    assert left.byte_counts(ORIGINATOR) == framing.byte_counts(ORIGINATOR)
+    assert left.byte_counts(RESPONDER).framed == said.ends[RESPONDER]
+    assert not (left.waiting or left.is_steady or left.layer_notes or left.stack.has_layers)
+    assert left.finish() == []
+
+
+def test_the_last_events_come_with_the_end() -> None:
+    said = Said().client().say(ORIGINATOR, b"PUB a 5\r\nhe")
+    left = finished(said.framing)
+    assert left.feed(ORIGINATOR, []) == []
+    (note,) = list(left.last) if isinstance(left.last, list) else []
+    assert isinstance(note, Note) and note.anomaly is Anomaly.UNFINISHED and note.length == 11
+    assert left.finish() == [note] and left.finish() == []
+
+
+def test_late_packets_are_noted() -> None:
+    left = finished(Said().client().framing)
+    late = Oddity(7, 9, "t.pcap", 40, 4, Anomaly.OVERLAP_DIFFERS)
+    found = left.feed(RESPONDER, [late])
+    assert found == [Note(RESPONDER, 7, 9, "t.pcap", Anomaly.OVERLAP_DIFFERS, 40, 4)]
