@@ -12,15 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from natsync.protocol import (
-    Connect,
-    Context,
-    Decoder,
-    HPub,
-    Info,
-    ProtocolError,
-    Pub,
-)
+from natsync.protocol import Connect, Context, Decoder, HPub, Info, ProtocolError, Pub
 
 from ..engine.connections import Connection
 from ..framing import FinishedFraming, FrameStream
