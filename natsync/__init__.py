@@ -5,12 +5,11 @@
 b'12:00'
 """
 
-__version__ = "0.1.0"
+from __future__ import annotations
 
-from ._connect import connect
-from ._engine.connection import Stats, Status
-from ._engine.pending_queue import Overflow
-from .client import Client
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from .errors import (
     AuthorizationError,
     BadSubscriptionError,
@@ -47,11 +46,19 @@ from .errors import (
     SubscriptionFullError,
     SyncSubRequiredError,
 )
-from .headers import Headers
-from .message import Msg
 from .protocol import ServerInfo
-from .subscription import State, Subscription, SubStats
-from .tls import TLS
+
+if TYPE_CHECKING:
+    from ._connect import connect
+    from ._engine.connection import Stats, Status
+    from ._engine.pending_queue import Overflow
+    from .client import Client
+    from .headers import Headers
+    from .message import Msg
+    from .subscription import State, Subscription, SubStats
+    from .tls import TLS
+
+__version__ = "0.1.0"
 
 __all__ = [
     "TLS",
@@ -101,3 +108,33 @@ __all__ = [
     "SyncSubRequiredError",
     "connect",
 ]
+
+# Loaded when they are first used (PEP 562), so that `natsync.protocol` can be used without the client.
+_MODULE_OF = {
+    "TLS": "tls",
+    "Client": "client",
+    "Headers": "headers",
+    "Msg": "message",
+    "Overflow": "_engine.pending_queue",
+    "State": "subscription",
+    "Stats": "_engine.connection",
+    "Status": "_engine.connection",
+    "SubStats": "subscription",
+    "Subscription": "subscription",
+    "connect": "_connect",
+}
+_MODULES = ("client", "headers", "message", "options", "subscription", "tls")
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of these
+
+    def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            return import_module(f".{name}", __name__)
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_MODULE_OF, *_MODULES})
