@@ -9,7 +9,7 @@ files, never a secret.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from time import monotonic
@@ -48,6 +48,12 @@ class KeyLog:
 
     def __repr__(self) -> str:
         return f"KeyLog({self.path!r}, {self._count} secrets)"
+
+    def randoms(self, label: str) -> Iterator[bytes]:
+        """The randoms of the connections that have a secret with this label, the latest first."""
+        if self.path:
+            self.refresh()
+        return (each for each, held in reversed(self._secrets.items()) if label in held)
 
     def find(self, client_random: bytes, label: str) -> bytes | None:
         """A secret of the connection whose ClientHello has this random; None: it is not known yet."""
@@ -147,3 +153,9 @@ def find_secret(paths: tuple[str, ...], client_random: bytes, label: str) -> byt
         if found:
             return found
     return None
+
+
+def randoms(paths: tuple[str, ...], label: str) -> Iterator[bytes]:
+    """The randoms of all connections that have a secret with this label, the latest of each file first."""
+    for log in (*map(key_log, paths), EMBEDDED):
+        yield from log.randoms(label)

@@ -10,12 +10,11 @@ import re
 from collections.abc import Mapping
 
 from ..anomalies import Anomaly
-from ..key_log import find_secret, may_have_secrets
+from ..key_log import may_have_secrets
 from ..records import Value
 from ..types import Direction, Gap, Item, Oddity
 from .layer import Column, Found, Heads, Layer, LayerOptions, Transform
 from .plaintext import Plaintext
-from .tls_crypto import Opener, next_secret, opener_12, opener_13
 from .tls_handshake import (
     CERTIFICATE,
     CLIENT_HELLO,
@@ -26,30 +25,22 @@ from .tls_handshake import (
     VERSION_12,
     Handshake,
 )
+from .tls_keys import DirectionKeys
 
 _RECORD = re.compile(rb"[\x14-\x17]\x03[\x00-\x04][\x00-\x48]", re.DOTALL)
 _DATA_RECORD = re.compile(rb"\x17\x03\x03[\x00-\x48]", re.DOTALL)
 _CHANGE_CIPHER_SPEC, _ALERT, _HANDSHAKE, _APPLICATION_DATA = range(20, 24)
 _CONTENT_TYPES = frozenset(range(20, 24))
 _HEAD_BYTES = 5
-_SHORTEST_RECORD = 22  # an encrypted one: head, one byte, tag
+_MOST_RECORD_BYTES = 0x48FF  # that `_RECORD` takes
 _ALERT_BYTES = 19  # of an encrypted alert of TLS 1.3: alert, content type, tag
 _MOST_HANDSHAKE_BYTES = 1 << 18
-
-# What is tried after a gap, where the number of the next record is not known, and in all of a connection.
-_MOST_SEQUENCES = 256
-_MOST_TRIALS = 20_000
 
 # How much may wait for the other side's hello.
 _MOST_WAITING_BYTES = 1 << 20
 
 _CLOSE_NOTIFY = 0
-_EPOCHS = {
-    "EARLY": "EARLY_TRAFFIC_SECRET",
-    "HANDSHAKE": "HANDSHAKE_TRAFFIC_SECRET",
-    "TRAFFIC": "TRAFFIC_SECRET_0",
-}
-"""The generations of keys of TLS 1.3 in their order, and the labels of their secrets in a key log."""
+_APPLICATION_HEAD = b"\x17\x03\x03"
 
 
 class TlsTransform:
@@ -69,31 +60,24 @@ class TlsTransform:
         self.handshake = handshake
         self._of_client = direction is Direction.ORIGINATOR
         self._key_logs = key_logs
+        self._keys = DirectionKeys(handshake, self._of_client, key_logs)
         self._plain = Plaintext()
         self.counts = self._plain.counts
         self._held = bytearray()
+        self._wanted_bytes = 0  # in `_held`, before the record at its beginning is whole
         self._gap_bytes = 0  # of `_held`: not captured, zeros in their place
         self._whole_bytes = 0  # of `_held` before the first of them
         self._messages = bytearray()  # of the handshake, not complete
         self._is_encrypted = False
-        self._epoch = "HANDSHAKE"  # of TLS 1.3
-        self._generation = 0  # KeyUpdates
-        self._sequence = 0
+        self._is_waiting = False  # for the other side's hello
         self._lost_bytes = (
             0  # since the last record that was opened, where more than one may be gone
         )
-        self._trials = 0
-        self._has_opened = False  # any record
-        self._has_secrets = True
-        self._opener: Opener | None = None
 
     @property
     def facts(self) -> Mapping[str, Value]:
         """What the handshake shows."""
         return self.handshake.facts
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_opener": None}
 
     def feed(self, item: Item) -> list[Item]:
         """Returns the application data in the records that `item` completes."""
@@ -106,6 +90,8 @@ class TlsTransform:
         else:
             plain.take(item)
             self._held += item.data
+            if len(self._held) < self._wanted_bytes:
+                return plain.hand_on()
         self._take_records()
         if self.opaque:
             self._skip(len(self._held))
@@ -113,19 +99,25 @@ class TlsTransform:
 
     def resume(self) -> list[Item]:
         """Returns what had to wait for the other side's hello."""
-        if self._held and self.handshake.is_known:
-            self._take_records()
+        if not self._is_waiting or not self.handshake.is_known:
+            return []
+        self._take_records()
         if self.opaque:
             self._skip(len(self._held))
         return self._plain.hand_on()
 
     def finish(self) -> list[Item]:
         """Counts what never became a whole record as skipped."""
+        if self._is_waiting and not self.handshake.is_known:
+            self._note_missing_hello()
         self._skip(len(self._held) - self._gap_bytes, self._gap_bytes)
         return self._plain.finish()
 
     def _take_records(self) -> None:
         held = self._held
+        self._wanted_bytes = 0
+        if self._keys.has_opened and not self._gap_bytes and not self._lost_bytes:
+            self._take_application_data()
         while len(held) >= _HEAD_BYTES and not self.opaque:
             if self._lost_bytes and not may_have_secrets(self._key_logs):
                 self.opaque = True
@@ -137,28 +129,57 @@ class TlsTransform:
                 self._lost_bytes = self._lost_bytes or 1
                 continue
             size = _HEAD_BYTES + int.from_bytes(held[3:5], "big")
-            if len(held) < size or self._waits():
+            if len(held) < size:
                 return
             head, payload = bytes(held[:_HEAD_BYTES]), bytes(held[_HEAD_BYTES:size])
+            if self._waits(head, payload):
+                return
             if self._gap_bytes:
                 self._drop_damaged(size)
             else:
                 self._take_record(head, payload)
 
-    def _waits(self) -> bool:
+    def _take_application_data(self) -> None:
+        """Takes whole records of application data, as long as each is opened as the next one: nearly all
+        records of a connection. All others are left for `_take_record`."""
+        keys, plain = self._keys, self._plain
+        data, at = bytes(self._held), 0
+        while keys.opener and data.startswith(_APPLICATION_HEAD, at) and len(data) - at > _HEAD_BYTES:
+            begun = at + _HEAD_BYTES
+            end = begun + (data[at + 3] << 8 | data[at + 4])
+            if end > len(data):
+                self._wanted_bytes = end - at if end - begun <= _MOST_RECORD_BYTES else 0
+                break
+            opened = keys.opener.open(keys.sequence, data[at:begun], data[begun:end])
+            if opened is None or opened[0] != _APPLICATION_DATA:
+                break
+            keys.sequence += 1
+            content = opened[1]
+            plain.count_overhead(end - at - len(content))
+            plain.carry(content, len(content))
+            at = end
+        del self._held[:at]
+
+    def _waits(self, head: bytes, payload: bytes) -> bool:
         """Whether the record depends on a hello of the other side that may still come."""
-        if self.handshake.is_known or len(self._held) > _MOST_WAITING_BYTES:
+        self._is_waiting = False
+        known = self.handshake
+        if known.is_known or not may_have_secrets(self._key_logs):
             return False
-        if not may_have_secrets(self._key_logs):
+        if not self._is_encrypted and head[0] != _APPLICATION_DATA:
             return False
-        return self._is_encrypted or self._held[0] == _APPLICATION_DATA
+        if self._keys.may_search and not self._gap_bytes and self._keys.search(head, payload):
+            self._is_encrypted, self._lost_bytes = True, 0
+            return False
+        self._is_waiting = known.has_hello and len(self._held) <= _MOST_WAITING_BYTES
+        return self._is_waiting
 
     def _take_record(self, head: bytes, payload: bytes) -> None:
         kind = head[0]
         if kind == _CHANGE_CIPHER_SPEC:
             self._consume(len(head) + len(payload))
             if not self.handshake.is_13 and not self._is_encrypted:
-                self._is_encrypted, self._sequence = True, 0
+                self._is_encrypted, self._keys.sequence = True, 0
         elif self._is_encrypted or kind == _APPLICATION_DATA:
             self._is_encrypted = True
             if may_have_secrets(self._key_logs):
@@ -170,18 +191,17 @@ class TlsTransform:
             self._take_content(kind, payload)
 
     def _take_encrypted(self, head: bytes, payload: bytes) -> None:
-        if self.handshake.offers_early_data and self._of_client and not self._has_opened:
-            self._epoch = "EARLY"
-        opened = self._open(self._sequence, head, payload)
-        if opened is None and self.handshake.is_13:
-            opened = self._open_later(head, payload)
+        keys = self._keys
+        opened = keys.open(head, payload)
         size = len(head) + len(payload)
-        self._sequence += 1
         if opened is None:
             self._skip(size)
-            if self._epoch == "EARLY":
+            if keys.epoch == "EARLY":
                 self._note_early_data()
-            elif self._has_secrets and self.handshake.is_known:
+            elif not self.handshake.is_known:
+                self._lost_bytes = size
+                self._note_missing_hello()
+            elif keys.has_secrets:
                 self._plain.note(Anomaly.TLS_ERROR, "a record cannot be decrypted")
             return
         kind, content = opened
@@ -225,6 +245,11 @@ class TlsTransform:
             self._plain.note(Anomaly.TLS_EARLY_DATA, "")
         self.handshake.offers_early_data = False  # said once
 
+    def _note_missing_hello(self) -> None:
+        if not self.handshake.says_missing:
+            self._plain.note(Anomaly.TLS_ERROR, self._keys.reason)
+        self.handshake.says_missing = True
+
     def _take_message(self, kind: int, body: bytes) -> None:
         handshake, plain = self.handshake, self._plain
         if kind == (CLIENT_HELLO if self._of_client else SERVER_HELLO):
@@ -238,51 +263,12 @@ class TlsTransform:
                 plain.note(Anomaly.TLS_CERTIFICATE, flaw)
         elif not handshake.is_13:
             return
-        elif kind == END_OF_EARLY_DATA and self._epoch == "EARLY":
-            self._epoch, self._opener, self._sequence = "HANDSHAKE", None, 0
-        elif kind == FINISHED and self._epoch == "HANDSHAKE":
-            self._epoch, self._opener, self._sequence = "TRAFFIC", None, 0
+        elif kind == END_OF_EARLY_DATA and self._keys.epoch == "EARLY":
+            self._keys.begin("HANDSHAKE")
+        elif kind == FINISHED and self._keys.epoch == "HANDSHAKE":
+            self._keys.begin("TRAFFIC")
         elif kind == KEY_UPDATE:
-            self._generation += 1
-            self._opener, self._sequence = None, 0
-
-    def _open(self, sequence: int, head: bytes, payload: bytes) -> tuple[int, bytes] | None:
-        if self._opener is None:
-            self._opener = self._make_opener()
-            self._has_secrets = self._opener is not None
-        opened = self._opener.open(sequence, head, payload) if self._opener else None
-        self._has_opened = self._has_opened or opened is not None
-        return opened
-
-    def _open_later(self, head: bytes, payload: bytes) -> tuple[int, bytes] | None:
-        """The same if this is the first record of a later epoch: the secrets or the end of the one before are
-        not known."""
-        before = self._epoch, self._opener, self._sequence
-        epochs = list(_EPOCHS)
-        for epoch in epochs[epochs.index(self._epoch) + 1 :]:
-            self._epoch, self._opener, self._sequence = epoch, None, 0
-            opened = self._open(0, head, payload)
-            if opened:
-                return opened
-        self._epoch, self._opener, self._sequence = before
-        return None
-
-    def _make_opener(self) -> Opener | None:
-        handshake = self.handshake
-        suite = handshake.suite
-        if suite is None:
-            return None
-        if not handshake.is_13:
-            master = find_secret(self._key_logs, handshake.client_random, "CLIENT_RANDOM")
-            randoms = handshake.client_random, handshake.server_random
-            mac_first = not handshake.encrypts_then_macs
-            return opener_12(suite, master, randoms, self._of_client, mac_first) if master else None
-        side = "CLIENT" if self._of_client else "SERVER"
-        label = f"{side}_{_EPOCHS[self._epoch]}"
-        secret = find_secret(self._key_logs, handshake.client_random, label)
-        for _ in range(self._generation if secret else 0):
-            secret = next_secret(secret or b"", suite)
-        return opener_13(suite, secret) if secret else None
+            self._keys.update()
 
     def _take_gap(self, gap: Gap) -> None:
         """A gap inside a record costs that record; one that hides a record's head costs what follows, up to a
@@ -306,7 +292,7 @@ class TlsTransform:
         missing, self._gap_bytes = self._gap_bytes, 0
         if self._is_encrypted or self._held[0] == _APPLICATION_DATA:
             self._is_encrypted = True
-            self._sequence += 1
+            self._keys.sequence += 1
         elif self._held[0] == _HANDSHAKE:
             self._read_damaged(bytes(self._held[_HEAD_BYTES : self._whole_bytes]))
         self._skip(size - missing, missing)
@@ -328,26 +314,15 @@ class TlsTransform:
                 return False
             self._skip(found.start())
             size = _HEAD_BYTES + int.from_bytes(held[3:5], "big")
-            if len(held) < _HEAD_BYTES or len(held) < size or self._waits():
+            if len(held) < _HEAD_BYTES or len(held) < size:
                 return False
-            if self._place(bytes(held[:_HEAD_BYTES]), bytes(held[_HEAD_BYTES:size])):
+            head, payload = bytes(held[:_HEAD_BYTES]), bytes(held[_HEAD_BYTES:size])
+            if self._waits(head, payload):
+                return False
+            if not self._lost_bytes or self._keys.place(head, payload, self._lost_bytes):
                 self._lost_bytes = 0
                 return True
             self._skip(1)
-
-    def _place(self, head: bytes, payload: bytes) -> bool:
-        """Whether a record can be opened as one of the next ones."""
-        if self.handshake.is_13 and self._epoch == "HANDSHAKE":
-            self._epoch, self._opener, self._sequence = "TRAFFIC", None, 0
-        last = self._sequence + min(self._lost_bytes // _SHORTEST_RECORD + 2, _MOST_SEQUENCES)
-        for sequence in range(self._sequence, last):
-            self._trials += 1
-            if self._trials > _MOST_TRIALS or not self._has_secrets:
-                return False
-            if self._open(sequence, head, payload):
-                self._sequence = sequence
-                return True
-        return False
 
     def _consume(self, size: int) -> None:
         del self._held[:size]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple, Protocol
 
 VERSION_13 = 0x0304
@@ -93,9 +94,8 @@ class _Opener13:
     def open(self, sequence: int, head: bytes, payload: bytes) -> tuple[int, bytes] | None:
         nonce = (self._iv ^ sequence).to_bytes(_IV_BYTES, "big")
         plain = _opened(self._aead, nonce, payload, head)
-        if plain is None:
-            return None
-        plain = plain.rstrip(b"\0")
+        if plain and not plain[-1]:
+            plain = plain.rstrip(b"\0")
         return (plain[-1], plain[:-1]) if plain else None
 
 
@@ -224,9 +224,14 @@ def _aead(suite: Suite, key: bytes) -> _Aead:
 
 
 def _opened(aead: _Aead, nonce: bytes, data: bytes, associated: bytes) -> bytes | None:
-    from cryptography.exceptions import InvalidTag
-
     try:
         return aead.decrypt(nonce, data, associated)
-    except (InvalidTag, ValueError):  # the latter: too short, or a nonce of the wrong size
+    except _refusals():
         return None
+
+
+@cache
+def _refusals() -> tuple[type[Exception], ...]:
+    from cryptography.exceptions import InvalidTag
+
+    return InvalidTag, ValueError  # the latter: too short, or a nonce of the wrong size

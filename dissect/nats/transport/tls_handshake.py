@@ -59,7 +59,9 @@ _ALERTS = {
 
 @dataclass(slots=True)
 class Handshake:
-    """What both directions know. `client_encrypts`: the client has sent a record that stays encrypted."""
+    """What both directions know. `client_encrypts`: the client has sent a record that stays encrypted.
+    `is_proven`: in place of a hello that was not captured, a record that was opened shows what it said.
+    `says_missing`: an anomaly has said that one is missing."""
 
     client_random: bytes = b""
     server_random: bytes = b""
@@ -68,6 +70,8 @@ class Handshake:
     encrypts_then_macs: bool = False
     offers_early_data: bool = False
     client_encrypts: bool = False
+    is_proven: bool = False
+    says_missing: bool = False
     server_name: str = ""
     protocols: list[str] = field(default_factory=list)
     ja3: str = ""
@@ -79,7 +83,12 @@ class Handshake:
     @property
     def is_known(self) -> bool:
         """Whether both sides have said what keys depend on."""
-        return bool(self.client_random and self.server_random)
+        return bool(self.client_random and self.server_random) or self.is_proven
+
+    @property
+    def has_hello(self) -> bool:
+        """Whether the hello of one side was captured."""
+        return bool(self.client_random or self.server_random)
 
     @property
     def is_13(self) -> bool:
