@@ -56,8 +56,9 @@ class Anomaly(Enum):
     TLS. The text is its status and the beginning of its body. Also of connections without a session."""
 
     TLS_ALERT = "tls_alert"
-    """A TLS alert other than the end of the connection; the text names it. Like the next two also of
-    connections without a session."""
+    """A TLS alert other than the end of the connection; the text names it. Like the other anomalies of TLS
+    also of connections without a session, unless the client offers protocols (ALPN) that NATS is not spoken
+    over: that is other TLS."""
     TLS_CERTIFICATE = "tls_certificate"
     """A certificate that had expired at the time of the handshake, or was not valid yet."""
     TLS_OLD_VERSION = "tls_old_version"
@@ -66,7 +67,8 @@ class Anomaly(Enum):
     """Data that the client sent before the handshake (0-RTT), and that is not decrypted; a third party may
     have repeated it."""
     TLS_ERROR = "tls_error"
-    """A TLS record that cannot be decrypted although the key log has the secrets of its connection."""
+    """A TLS record that cannot be decrypted although the key log has the secrets of its connection, or a
+    connection whose handshake is not in the capture, so that its secrets are not found; the text says which."""
 
     # NATS
     PROTOCOL_ERROR = "protocol_error"

@@ -1,8 +1,8 @@
 """Real conversations through a relay, kept as they were sent: for captures without the right to capture.
 
-    with Tap(server.port) as tap:
-        ...  # connect to tap.port
-    tap.write(path)
+with Tap(server.port) as tap:
+    ...  # connect to tap.port
+tap.write(path)
 """
 
 from __future__ import annotations

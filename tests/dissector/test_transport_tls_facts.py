@@ -11,6 +11,9 @@ import pytest
 
 from dissect.nats.pipeline import records
 from dissect.nats.records import AnomalyRecord, FlowRecord, Record, SessionRecord
+from dissect.nats.transport.tls import TlsTransform
+from dissect.nats.transport.tls_handshake import Handshake
+from dissect.nats.types import Chunk, Direction, Oddity
 
 from tests.support.certificates import Authority, Paths
 from tests.support.conversations import INFO
@@ -210,3 +213,17 @@ def test_the_stages_of_spark_give_the_same_rows(
     path = capture(tmp_path, said, after_info)
     for size in (900, 4_000):
         assert in_stretches([path], size) == in_one([path])
+
+
+@pytest.mark.parametrize(
+    "protocols, noted", [([], True), (["http/1.1"], True), (["h2", "http/1.1"], False)]
+)
+def test_tls_of_other_protocols_is_no_anomaly(protocols: list[str], noted: bool) -> None:
+    """Nobody speaks NATS with HTTP/2 in ALPN. The columns of `flows` have the alert all the same."""
+    handshake = Handshake(protocols=protocols)
+    refuses = TlsTransform(Direction.RESPONDER, handshake, ())
+    found = refuses.feed(Chunk(1, 1, "t.pcap", 0, b"\x15\x03\x03\x00\x02\x02\x28"))
+    assert [each.text for each in found if isinstance(each, Oddity)] == [
+        "handshake failure"
+    ] * noted
+    assert handshake.facts["tls_alerts"] == ["handshake failure"]

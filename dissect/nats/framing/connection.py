@@ -207,7 +207,7 @@ class ConnectionFraming:
                 return
             if stream.resync and stream.frames < 2:
                 layer = layer_of(item.data) or self.stream(stream.direction.other).layer
-                if layer and layer.implies_nats and self._begin_layer(stream, layer, item):
+                if layer and self.stack.may_resume(layer) and self._begin_layer(stream, layer, item):
                     return
         if self.verdict is not _OTHER:
             found = stream.feed(item, self._out)

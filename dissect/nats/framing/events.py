@@ -64,6 +64,7 @@ OF_LAYERS = frozenset(
         Anomaly.TLS_CERTIFICATE,
         Anomaly.TLS_OLD_VERSION,
         Anomaly.TLS_EARLY_DATA,
+        Anomaly.TLS_ERROR,
     }
 )
 """What layers report although no NATS was seen: it may be the reason for that."""

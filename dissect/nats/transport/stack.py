@@ -6,7 +6,7 @@ pushed for both directions when their first bytes show it, or for one direction 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ..records import Value
 from ..types import Direction, Item
@@ -32,19 +32,21 @@ class _Level:
         self.running: dict[Direction, Transform] = {}
         self.begun: set[Direction] = set()
 
-    def feed(self, direction: Direction, item: Item) -> Iterator[_Placed]:
+    def feed(self, direction: Direction, item: Item) -> list[_Placed]:
         transform = self.running.get(direction)
         if transform is None:
-            yield direction, item
-            return
-        yield from ((direction, each) for each in transform.feed(item))
+            return [(direction, item)]
+        placed: list[_Placed] = [(direction, each) for each in transform.feed(item)]
         if transform.done or transform.opaque:
             self._drop(direction, transform)
         other = self.running.get(direction.other)
         if other:
-            yield from ((direction.other, each) for each in other.resume())
+            resumed = other.resume()
+            if resumed:
+                placed += [(direction.other, each) for each in resumed]
             if other.opaque:
                 self._drop(direction.other, other)
+        return placed
 
     def _drop(self, direction: Direction, transform: Transform) -> None:
         del self.running[direction]
@@ -84,6 +86,11 @@ class Stack:
     def decodes(self, layer: Layer) -> bool:
         """Whether a layer that begins can be decoded."""
         return bool(layer.transforms and not self.is_full)
+
+    def may_resume(self, layer: Layer) -> bool:
+        """Whether a packet in the middle of a direction that resembles this layer begins in it: its packets
+        have a mark of their own, or the other direction has the layer."""
+        return layer.implies_nats or any(level.layer is layer for level in self._levels)
 
     def push(self, layer: Layer, directions: Sequence[Direction]) -> tuple[int, set[Direction]]:
         """Adds a layer for these directions: a new one on top, or the one that the other direction has pushed

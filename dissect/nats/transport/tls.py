@@ -144,7 +144,9 @@ class TlsTransform:
         records of a connection. All others are left for `_take_record`."""
         keys, plain = self._keys, self._plain
         data, at = bytes(self._held), 0
-        while keys.opener and data.startswith(_APPLICATION_HEAD, at) and len(data) - at > _HEAD_BYTES:
+        while (
+            keys.opener and data.startswith(_APPLICATION_HEAD, at) and len(data) - at > _HEAD_BYTES
+        ):
             begun = at + _HEAD_BYTES
             end = begun + (data[at + 3] << 8 | data[at + 4])
             if end > len(data):
@@ -163,15 +165,17 @@ class TlsTransform:
     def _waits(self, head: bytes, payload: bytes) -> bool:
         """Whether the record depends on a hello of the other side that may still come."""
         self._is_waiting = False
-        known = self.handshake
-        if known.is_known or not may_have_secrets(self._key_logs):
+        known, keys = self.handshake, self._keys
+        if known.is_known and not keys.joins or not may_have_secrets(self._key_logs):
             return False
         if not self._is_encrypted and head[0] != _APPLICATION_DATA:
             return False
-        if self._keys.may_search and not self._gap_bytes and self._keys.search(head, payload):
+        if keys.may_search and not self._gap_bytes and keys.search(head, payload):
             self._is_encrypted, self._lost_bytes = True, 0
             return False
-        self._is_waiting = known.has_hello and len(self._held) <= _MOST_WAITING_BYTES
+        self._is_waiting = (
+            not known.is_known and known.has_hello and len(self._held) <= _MOST_WAITING_BYTES
+        )
         return self._is_waiting
 
     def _take_record(self, head: bytes, payload: bytes) -> None:
@@ -198,11 +202,11 @@ class TlsTransform:
             self._skip(size)
             if keys.epoch == "EARLY":
                 self._note_early_data()
-            elif not self.handshake.is_known:
+            elif keys.joins or not self.handshake.is_known:
                 self._lost_bytes = size
                 self._note_missing_hello()
             elif keys.has_secrets:
-                self._plain.note(Anomaly.TLS_ERROR, "a record cannot be decrypted")
+                self._note(Anomaly.TLS_ERROR, "a record cannot be decrypted")
             return
         kind, content = opened
         if kind == _APPLICATION_DATA:
@@ -215,7 +219,7 @@ class TlsTransform:
 
     def _take_content(self, kind: int, content: bytes) -> None:
         if kind == _ALERT and len(content) >= 2 and content[1] != _CLOSE_NOTIFY:
-            self._plain.note(Anomaly.TLS_ALERT, self.handshake.add_alert(content[1]))
+            self._note(Anomaly.TLS_ALERT, self.handshake.add_alert(content[1]))
         elif kind == _HANDSHAKE:
             self._messages += content
             while len(self._messages) >= 4:
@@ -230,11 +234,11 @@ class TlsTransform:
     def _take_hidden(self, kind: int, size: int) -> None:
         """Takes a record that stays encrypted. An alert in place of a Finished, or right after it, shows by
         its type or size."""
-        handshake, plain = self.handshake, self._plain
+        handshake = self.handshake
         self._skip(_HEAD_BYTES + size)
         if self._of_client is not handshake.client_encrypts:
             if kind == _ALERT or handshake.is_13 and size == _ALERT_BYTES:
-                plain.note(Anomaly.TLS_ALERT, handshake.note_alert("encrypted alert"))
+                self._note(Anomaly.TLS_ALERT, handshake.note_alert("encrypted alert"))
             elif self._of_client:
                 self._note_early_data()
         handshake.client_encrypts = handshake.client_encrypts or self._of_client
@@ -242,12 +246,16 @@ class TlsTransform:
 
     def _note_early_data(self) -> None:
         if self.handshake.offers_early_data:
-            self._plain.note(Anomaly.TLS_EARLY_DATA, "")
+            self._note(Anomaly.TLS_EARLY_DATA, "")
         self.handshake.offers_early_data = False  # said once
+
+    def _note(self, anomaly: Anomaly, text: str) -> None:
+        if not self.handshake.is_other:
+            self._plain.note(anomaly, text)
 
     def _note_missing_hello(self) -> None:
         if not self.handshake.says_missing:
-            self._plain.note(Anomaly.TLS_ERROR, self._keys.reason)
+            self._note(Anomaly.TLS_ERROR, self._keys.reason)
         self.handshake.says_missing = True
 
     def _take_message(self, kind: int, body: bytes) -> None:
@@ -255,12 +263,12 @@ class TlsTransform:
         if kind == (CLIENT_HELLO if self._of_client else SERVER_HELLO):
             handshake.read(kind, body)
             if kind == SERVER_HELLO and 0 < handshake.version < VERSION_12:
-                plain.note(Anomaly.TLS_OLD_VERSION, handshake.version_text)
+                self._note(Anomaly.TLS_OLD_VERSION, handshake.version_text)
         elif kind == CERTIFICATE:
             certificate = handshake.read_certificate(self._of_client, body)
             flaw = certificate.flaw(plain.ts_ns) if certificate else ""
             if flaw:
-                plain.note(Anomaly.TLS_CERTIFICATE, flaw)
+                self._note(Anomaly.TLS_CERTIFICATE, flaw)
         elif not handshake.is_13:
             return
         elif kind == END_OF_EARLY_DATA and self._keys.epoch == "EARLY":
@@ -339,7 +347,7 @@ class TlsTransform:
 
 def _begins(heads: Heads) -> Found | None:
     seen = [head for head in (heads.originator, heads.responder) if head]
-    if len(seen) < 2 and not heads.final:  # the server's INFO may still come
+    if not heads.responder and not heads.final:  # the server's INFO may still come
         return None
     return Found(LAYER) if seen and all(map(_RECORD.match, seen)) else None
 

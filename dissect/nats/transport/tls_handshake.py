@@ -88,7 +88,13 @@ class Handshake:
     @property
     def has_hello(self) -> bool:
         """Whether the hello of one side was captured."""
-        return bool(self.client_random or self.server_random)
+        return bool(self.client_random or self.server_random) and not self.is_proven
+
+    @property
+    def is_other(self) -> bool:
+        """Whether the client offers protocols (RFC 7301, ALPN) that it does not speak NATS over: clients of
+        NATS offer none, and those of WebSocket offer HTTP/1.1 alone."""
+        return bool(set(self.protocols) - {"http/1.1"})
 
     @property
     def is_13(self) -> bool:

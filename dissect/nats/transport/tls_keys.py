@@ -106,6 +106,12 @@ class DirectionKeys:
         return False
 
     @property
+    def joins(self) -> bool:
+        """Whether the number of the next record is not known, because the other direction's records stand for
+        the handshake."""
+        return self.handshake.is_proven and not self.has_opened
+
+    @property
     def may_search(self) -> bool:
         """Whether `search` has not failed too often."""
         return self._searches < _MOST_SEARCHES
@@ -130,13 +136,16 @@ class DirectionKeys:
     def reason(self) -> str:
         """The reason why records without a hello cannot be decrypted."""
         known = self.handshake
+        if known.is_proven:
+            return f"the handshake is missing, and no record is one of the first {self._window}"
         if known.client_random:
             return "the ServerHello is missing, and the key log has no secrets of TLS 1.3 for this client"
         hello = "ClientHello" if known.server_random else "handshake (TLS 1.2 needs it)"
         if not self._tried:
             return f"the {hello} is missing, and no secret of a key log can replace it"
         tried = f"{self._tried} connection{'s' * (self._tried > 1)} in the key log"
-        return f"the {hello} is missing, and no secret of {tried} opens one of the first {self._window} records"
+        records = f"one of the first {self._window} records"
+        return f"the {hello} is missing, and no secret of {tried} opens {records}"
 
     def _candidates(self) -> Iterator[_Candidate]:
         known = self.handshake
@@ -151,7 +160,7 @@ class DirectionKeys:
                 secret = find_secret(self._key_logs, random, self._label("TRAFFIC", side)) or b""
                 codes = _SUITES_13.get(len(secret), ())
                 for code in (known.suite_code,) if known.suite else codes:
-                    if known.has_hello:
+                    if known.has_hello or known.is_proven:
                         yield _Candidate(random, code, side, "HANDSHAKE")
                     yield _Candidate(random, code, side, "TRAFFIC")
 
