@@ -68,7 +68,7 @@ class Anomaly(Enum):
     have repeated it."""
     TLS_ERROR = "tls_error"
     """A TLS record that cannot be decrypted although the key log has the secrets of its connection, or a
-    connection whose handshake is not in the capture, so that its secrets are not found; the text says which."""
+    connection whose handshake is not in the capture, so that its secrets are not found; the text says it."""
 
     # NATS
     PROTOCOL_ERROR = "protocol_error"

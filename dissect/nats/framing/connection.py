@@ -193,9 +193,9 @@ class ConnectionFraming:
             self._reject()
 
     def _take_placed(self, placed: Sequence[tuple[Direction, Item]]) -> None:
-        for direction, item in placed:
+        for stream, item in [(self.stream(way), item) for way, item in placed]:
             if self.verdict is not _OTHER:
-                self._take_plain(self.stream(direction), item)
+                self._take_plain(stream, item)
 
     def _take_plain(self, stream: FrameStream, item: Item) -> None:
         """Takes an item above all layers of the stack."""
@@ -207,7 +207,7 @@ class ConnectionFraming:
                 return
             if stream.resync and stream.frames < 2:
                 layer = layer_of(item.data) or self.stream(stream.direction.other).layer
-                if layer and self.stack.may_resume(layer) and self._begin_layer(stream, layer, item):
+                if layer and self.stack.resumes(layer) and self._begin_layer(stream, layer, item):
                     return
         if self.verdict is not _OTHER:
             found = stream.feed(item, self._out)
@@ -329,7 +329,7 @@ class ConnectionFraming:
     ) -> None:
         """Pushes a layer on the stack, and feeds it the items with which it begins."""
         height, changed = self.stack.push(layer, [each.direction for each in streams])
-        held: list[list[tuple[Direction, Item]]] = []
+        held: list[list[tuple[FrameStream, Item]]] = []  # their directions may change
         for each in streams:
             way = each.direction
             items: list[Item] = []
@@ -341,9 +341,9 @@ class ConnectionFraming:
                 self._first_bytes.restart(way, layer)
             if item is not None and each is stream:
                 items.append(item)
-            held.append([(way, held_item) for held_item in items])
-        for way, held_item in merge(*held, key=lambda placed: placed[1].ts_ns):
-            self._take_layered(way, held_item, height)
+            held.append([(each, held_item) for held_item in items])
+        for each, held_item in merge(*held, key=lambda placed: placed[1].ts_ns):
+            self._take_layered(each.direction, held_item, height)
 
     def _greeted(self, swapped: bool) -> None:
         """Handles the first bytes of a NATS connection."""

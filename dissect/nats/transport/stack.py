@@ -87,7 +87,7 @@ class Stack:
         """Whether a layer that begins can be decoded."""
         return bool(layer.transforms and not self.is_full)
 
-    def may_resume(self, layer: Layer) -> bool:
+    def resumes(self, layer: Layer) -> bool:
         """Whether a packet in the middle of a direction that resembles this layer begins in it: its packets
         have a mark of their own, or the other direction has the layer."""
         return layer.implies_nats or any(level.layer is layer for level in self._levels)
@@ -128,6 +128,7 @@ class Stack:
 
     def swap_roles(self) -> None:
         """Exchanges originator and responder."""
+        self._opaque[:] = [(way.other, layer) for way, layer in self._opaque]
         for level in self._levels:
             level.swap()
 
