@@ -101,11 +101,12 @@ class KeyLog:
             return
         if len(random) != _RANDOM_BYTES:
             return
-        self._count += 1
+        held = self._secrets.setdefault(random, {})
+        self._count += label not in held  # a capture that is read again brings the same ones
         if self._count > MOST_SECRETS:
             reason = f"the key log has more than {MOST_SECRETS} secrets"
             raise CaptureError(self.path, reason, "keep those of the capture's time")
-        self._secrets.setdefault(random, {})[label] = secret
+        held[label] = secret
 
 
 def _binary(text: bytes) -> bytes:

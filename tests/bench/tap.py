@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -69,8 +69,8 @@ class Tap:
                     connection.send(side, data)
             recorder.close()
 
-    def _start(self, run: object, *arguments: object) -> None:
-        thread = threading.Thread(target=run, args=arguments)  # type: ignore[arg-type]
+    def _start(self, run: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=run, args=arguments)
         self._threads.append(thread)
         thread.start()
 

@@ -103,7 +103,11 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_too_many_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_log, "MOST_SECRETS", 3)
     path = tmp_path / "keys.log"
-    path.write_bytes(LINE * 4)
+    lines = [b"CLIENT_RANDOM " + b"%02x" % number * 32 + b" 11\n" for number in range(4)]
+    path.write_bytes(b"".join(lines[:3] * 3))
+    open_key_logs([str(path)])
+    with path.open("ab") as file:
+        file.write(lines[3])
     with pytest.raises(CaptureError, match="more than 3 secrets; keep those"):
         open_key_logs([str(path)])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import random
-import struct
 from collections import Counter
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -29,7 +28,7 @@ from tests.support.packets import place_of
 from tests.support.partitioned import in_one, in_stretches
 from tests.support.pcapwriter import Interface
 from tests.support.pcapwriter import Record as Packet
-from tests.support.pcapwriter import pcapng_file
+from tests.support.pcapwriter import pcapng_file, with_secrets
 
 NAME = "tls-keys-2.15.1.pcap"
 KEYS = str(CAPTURES / "tls-keys-2.15.1.keylog")
@@ -124,18 +123,19 @@ def test_several_processes_give_the_same_lines() -> None:
     assert lines(1).count("\n") == 187
 
 
+def embedded(folder: Path) -> Path:
+    """The sample as a pcapng with its secrets."""
+    packets = [Packet(each.ts_ns, each.data, each.length) for each in sample(NAME).records]
+    plain = pcapng_file(packets, [Interface(sample(NAME).linktype, tsresol=9)])
+    path = folder / "keys.pcapng"
+    path.write_bytes(with_secrets(plain, Path(KEYS).read_bytes()))
+    return path
+
+
 def test_secrets_in_a_pcapng_are_used_without_asking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secrets = Path(KEYS).read_bytes()
-    body = struct.pack("<II", 0x544C534B, len(secrets)) + secrets + bytes(-len(secrets) % 4)
-    size = struct.pack("<I", len(body) + 12)
-    block = struct.pack("<I", 10) + size + body + size
-    packets = [Packet(each.ts_ns, each.data, each.length) for each in sample(NAME).records]
-    plain = pcapng_file(packets, [Interface(sample(NAME).linktype, tsresol=9)])
-    header = 8 + int.from_bytes(plain[4:8], "little") - 8
-    path = tmp_path / "keys.pcapng"
-    path.write_bytes(plain[:header] + block + plain[header:])
+    path = embedded(tmp_path)
     try:
         assert contents(rows(path, Options())) == contents(rows(CAPTURES / NAME))
     finally:

@@ -14,7 +14,7 @@ import pytest
 from dissect.nats.capture.time_range import TimeBound, TimeRange
 from dissect.nats.errors import CaptureError, DissectError, SparkError
 from dissect.nats.options import Options, Payload
-from dissect.nats.records import Record
+from dissect.nats.records import Record, SessionRecord
 from dissect.nats.spark import api
 from dissect.nats.spark.api import Summary, dissect, plan, read
 from dissect.nats.spark.job_options import JobOptions
@@ -23,6 +23,9 @@ from tests.support.arrow_rows import records_of
 from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.partitioned import TABLES, in_one, ordered
 from tests.support.paths import CAPTURES
+from tests.support.pcapwriter import Interface
+from tests.support.pcapwriter import Record as Packet
+from tests.support.pcapwriter import pcapng_file, with_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,6 +117,25 @@ def test_a_compressed_capture_is_read_up_to_a_limit(spark: SparkSession, tmp_pat
     rows = in_one([str(packed)], options=Options(max_expanded=limit))
     assert written(tmp_path / "out") == rows != in_one([str(packed)])
     assert read(spark, str(packed), max_expanded=limit).count() == summary.rows["frames"]
+
+
+def test_secrets_in_a_capture_reach_the_tasks_with_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Each task reads them itself; they are no part of the job."""
+    name = "tls-keys-2.15.1"
+    sample = read_pcap((CAPTURES / f"{name}.pcap").read_bytes())
+    secrets = (CAPTURES / f"{name}.keylog").read_bytes()
+    packets = [Packet(each.ts_ns, each.data, each.length) for each in sample.records]
+    plain = pcapng_file(packets, [Interface(sample.linktype, tsresol=9)])
+    path = tmp_path / "keys.pcapng"
+    path.write_bytes(with_secrets(plain, secrets))
+    done(spark, [str(path)], tmp_path / "out", 20_000)
+    found = written(tmp_path / "out")
+    options = Options(key_logs=[str(CAPTURES / f"{name}.keylog")])
+    assert found == in_one([str(path)], options=options)
+    assert {row.transport for row in found if isinstance(row, SessionRecord)} == {
+        "tls",
+        "websocket+tls",
+    }
 
 
 def without_packets(row: Record) -> list[object]:

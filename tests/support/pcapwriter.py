@@ -253,3 +253,12 @@ def pcapng_file(
     parts = [section(order), *(interface_block(interface, order) for interface in interfaces)]
     parts += [enhanced_packet(record, interfaces[record.interface], order) for record in records]
     return b"".join(parts)
+
+
+def with_secrets(pcapng: bytes, secrets: bytes) -> bytes:
+    """A pcapng file with a Decryption Secrets Block after its section header, which holds a TLS key log."""
+    body = struct.pack("<II", 0x544C534B, len(secrets)) + secrets + bytes(-len(secrets) % 4)
+    size = struct.pack("<I", len(body) + 12)
+    block = struct.pack("<I", 10) + size + body + size
+    header = int.from_bytes(pcapng[4:8], "little")
+    return pcapng[:header] + block + pcapng[header:]

@@ -23,6 +23,8 @@ from ..types import Packets
 from .byte_ranges import ByteRange, captures, cut, read_byte_range
 from .record_index import RecordIndex, WalkAll, settle
 
+_SECRETS = "decryption secrets"  # the name of their blocks in `FileReport.blocks`
+
 # A time, and the position of a file among all files.
 _Turn = tuple[int, int]
 
@@ -86,6 +88,13 @@ def partitions_of(files: Sequence[Sequence[RecordIndex]]) -> list[Partition]:
     if group:
         made += _cut(group, len(made))
     return made
+
+
+def ranges_with_secrets(files: Sequence[Sequence[RecordIndex]]) -> tuple[ByteRange, ...]:
+    """The byte ranges that have Decryption Secrets Blocks: connections in any other one may need them."""
+    return tuple(
+        each.byte_range for walked in files for each in walked if each.report.blocks[_SECRETS]
+    )
 
 
 def in_order(files: Sequence[Sequence[RecordIndex]]) -> list[Sequence[RecordIndex]]:

@@ -21,7 +21,7 @@ from ..capture.time_range import TimeRange
 from ..declaration import ApplicationLayer
 from ..errors import SparkError
 from ..partition.byte_ranges import captures
-from ..partition.partitions import Partition, index_captures, partitions_of
+from ..partition.partitions import Partition, index_captures, partitions_of, ranges_with_secrets
 from ..partition.record_index import Chain, RecordIndex, joined, walk_chain
 from ..pipeline import timelines
 from ..tables import FROM_ENGINE, TABLES, frames_for
@@ -312,7 +312,8 @@ def _planned(
     summary.chunks += len(found)
     if not found:
         return None
-    spec = JobSpec(frozenset(tables), replace(wanted, from_time=None, until_time=None), window)
+    untimed = replace(wanted, from_time=None, until_time=None)
+    spec = JobSpec(frozenset(tables), untimed, window, ranges_with_secrets(walked))
     return Job(runner, spec, found, sum(each.bytes for each in found), stages)
 
 

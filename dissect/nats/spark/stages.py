@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -30,6 +31,7 @@ from ..capture.time_range import TimeRange
 from ..engine.session_tables import Rows
 from ..options import Options
 from ..packet import PacketParser
+from ..partition.byte_ranges import ByteRange, read_byte_range
 from ..partition.checkpoint import Dissector
 from ..partition.partitions import Partition, read_partition
 from ..partition.survey import Survey
@@ -42,15 +44,26 @@ NO_TIME = -1
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """The tables to make, the options, and the time range of the packets."""
+    """The tables to make, the options, and the time range of the packets. `secrets` are the byte ranges that
+    have TLS secrets in them: each process reads those itself."""
 
     tables: frozenset[str]
     options: Options
     window: TimeRange = TimeRange()
+    secrets: tuple[ByteRange, ...] = ()
 
     def packets(self, partition: Partition) -> Iterator[Packets]:
         """The packets of a partition in the time range."""
+        for byte_range in self.secrets:
+            _learn_secrets(byte_range)
         return self.window.of(read_partition(partition, CaptureReport()))
+
+
+@cache
+def _learn_secrets(byte_range: ByteRange) -> None:
+    """Reads a byte range for its secrets, which the key log of this process keeps."""
+    for _ in read_byte_range(byte_range, byte_range.report()):
+        pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +301,9 @@ def decode(
     parser = PacketParser()
     parser.load(context.fragments)
     dissection = Dissector(spec.tables, spec.options)
+    packets = spec.packets(context.partition)
     yield from _arrivals(dissection, contexts, states)
-    yield from dissection.feed(parser.feed(spec.packets(context.partition)))
+    yield from dissection.feed(parser.feed(packets))
     if context.last:
         parser.finish()
     passed_over += parser.passed_over
