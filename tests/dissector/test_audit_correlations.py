@@ -84,6 +84,83 @@ def test_different_values_are_counted() -> None:
     assert found(VALUES, [*rows, *at(8, subject="c")]) == [(8, 3, "client")]
 
 
+SUM = """
+  type: value_sum
+  rules: [rule-1]
+  timespan: 10s
+  group-by: [kind]
+  condition: {field: payload_bytes, gte: 100}
+"""
+
+
+def test_values_are_summed() -> None:
+    rows = [*at(1, payload_bytes=60), *at(11, payload_bytes=60), *at(12)]
+    assert found(SUM, rows) == []
+    assert found(SUM, [*rows, *at(15, 16, payload_bytes=40)]) == [(15, 140, "client")]
+    huge = (1 << 63) - 1
+    assert found(SUM, at(1, 2, payload_bytes=huge)) == [(1, huge, "client")]
+
+
+@pytest.mark.parametrize(
+    ("condition", "counts"),
+    [
+        ("lt: 3", [2, 1]),
+        ("lte: 3", [3, 2, 1]),
+        ("eq: 3", [3]),
+        ("neq: 3", [4, 2, 1]),
+        ("gt: 3", [4]),
+    ],
+)
+def test_the_largest_count_of_a_burst_is_compared(condition: str, counts: list[int]) -> None:
+    rows = at(1, 2, 3, 4) + at(20, 21, 22) + at(40, 49) + at(60)
+    starts = {4: 1.0, 3: 20.0, 2: 40.0, 1: 60.0}
+    if condition == "gt: 3":
+        starts[4] = 4.0  # the time of the event that first fulfils it
+    made = found(COUNT.replace("gte: 3", condition), rows)
+    assert made == [(starts[count], count, None) for count in counts]
+
+
+def test_one_rule_without_the_other() -> None:
+    rows = [*at(1), *at(2, op="SUB"), *at(30), *at(50, op="SUB")]
+    condition = TEMPORAL + "  condition: {eq: 1}\n"
+    assert found(condition, rows) == [(30, 1, None), (50, 1, None)]
+
+
+CHAIN = """{ops}---
+title: Bursts
+id: 00000000-0000-4000-8000-000000000008
+name: rule-8
+correlation: {{type: event_count, rules: [rule-1], group-by: [subject, kind], timespan: 5s, condition: {{gte: 2}}}}
+---
+{head}correlation:
+  type: value_count
+  rules: [rule-8]
+  group-by: [who]
+  aliases: {{who: {{rule-8: kind}}}}
+  timespan: 10s
+  condition: {{gte: 2, field: {field}}}
+"""
+
+
+def test_findings_of_a_correlation_are_counted() -> None:
+    text = CHAIN.format(ops=OPS, head=rule_text("", 9), field="subject")
+    rows = at(1, 2, subject="a") + at(4, 6, subject="b") + at(7, subject="c")
+    (one,) = [one for one in findings(text, rows) if one.rule == "rule-9"]
+    assert (one.ts_ns, one.number, one.count, one.subject) == (6 * S, 60, 2, "client")
+    assert "rule-8" not in {each.rule for each in findings(text, rows)}
+    sums = text.replace("value_count", "value_sum").replace("field: subject", "field: count")
+    assert [one.count for one in findings(sums, rows) if one.rule == "rule-9"] == [4]
+    with pytest.raises(RuleError, match="'rule-8' have no field 'queue'; they have subject, kind"):
+        findings(text.replace("field: subject", "field: queue"), rows)
+
+
+def test_correlations_do_not_stand_upon_one_another_without_end() -> None:
+    body = "correlation: {{type: event_count, rules: [rule-{}], timespan: 5s, condition: {{gte: 1}}}}\n"
+    chain = [rule_text(body.format(number - 1), number) for number in range(4, 13)]
+    with pytest.raises(RuleError, match="more than 8 correlations"):
+        findings("---\n".join([OPS, *chain]), [])
+
+
 TEMPORAL = """
   type: temporal
   rules: [rule-1, rule-2]
@@ -132,10 +209,11 @@ def test_an_alias_names_a_field_of_each_table() -> None:
 @pytest.mark.parametrize(
     ("correlation", "reason"),
     [
-        (VALUES.replace("value_count", "value_sum"), "'value_sum' is not"),
-        (COUNT.replace("gte", "lt"), "'lt' is not supported"),
+        (VALUES.replace("value_count", "value_avg"), "'value_avg' is not"),
+        (SUM.replace("payload_bytes", "subject"), "'subject' is text, and has no sum"),
+        (COUNT.replace("gte: 3", "gte: 2.5"), "compares with an integer"),
         (COUNT.replace("rule-1", "nobody"), "there is no rule 'nobody'"),
-        (COUNT.replace("rule-1", "rule-9"), "is a correlation"),
+        (COUNT.replace("rule-1", "rule-9"), "the correlation refers to itself"),
         (COUNT + "  group-by: [nobody]\n", "(rule 'rule-1'; `aliases` can"),
         (COUNT + "  group-by: [queues]\n", "'queues' has no single value"),
         (VALUES.replace("field: subject", "field: nobody"), "frames has no column 'nobody'"),

@@ -101,7 +101,7 @@ def test_not_holds_for_what_is_absent() -> None:
 @pytest.mark.parametrize(
     ("selection", "reason"),
     [
-        ("{subject|expand: '%x%'}", "the modifier 'expand' (placeholders) is not supported"),
+        ("{subject|re|expand: '%x%'}", "placeholders in regular expressions are not supported"),
         ("{ts_ns|hour: 3}", "parts of times (minute, hour, day ...) are not supported"),
         ("{headers: x}", "'headers' is a map: name one of its keys, headers.KEY"),
         ("{subject|gt: 5}", "'subject' is text, and cannot be compared by size"),
@@ -121,7 +121,7 @@ def test_a_value_that_a_field_cannot_have(selection: str, reason: str) -> None:
 
 
 def test_the_row_of_the_session_is_joined_when_it_is_named() -> None:
-    matcher = Matcher("frames", Dialect.DUCKDB)
+    matcher = Matcher("frames", Dialect.DUCKDB, {})
     matcher.field("subject")
     assert not matcher.joined
     matcher.field("session.user")

@@ -14,14 +14,22 @@ from dissect.nats.audit.duckdb_engine import DuckDb
 from dissect.nats.audit.sql_text import Dialect
 
 from tests.support.audit import detection_text, in_memory, rules
+from tests.support import audit_windows
 from tests.support.audit_evaluator import Rule, rows
 
 FRAMES = rows(Random(7), 60)
+SERIES = audit_windows.rows(Random(7), 60)
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[DuckDb]:
     with in_memory(FRAMES, {"frames"}) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def series() -> Iterator[DuckDb]:
+    with in_memory(SERIES, {"frames"}) as made:
         yield made
 
 
@@ -34,3 +42,16 @@ def test_a_rule_finds_the_rows_that_it_means(engine: DuckDb, seed: int) -> None:
     meant = [frame.number for frame in FRAMES if rule.holds(frame)]
     found = [number for part in engine.rows(query.sql) for number in part["number"].to_pylist()]
     assert sorted(found) == meant, rule.yaml
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 1 << 32))
+def test_a_correlation_finds_the_windows_that_it_means(series: DuckDb, seed: int) -> None:
+    correlation = audit_windows.Correlation(Random(seed), 1)
+    (query,) = compiled(rules(correlation.text), [correlation.name], Dialect.DUCKDB)
+    found = [
+        audit_windows.Found(*row)
+        for part in series.rows(query.sql)
+        for row in zip(*(part[name].to_pylist() for name in audit_windows.COLUMNS))
+    ]
+    assert sorted(found) == correlation.found(SERIES), correlation.text

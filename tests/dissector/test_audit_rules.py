@@ -46,7 +46,10 @@ GOOD = "detection: {s: {op: PUB}, condition: s}\n"
     [
         ("- a", 1, "a rule is a map"),
         (rule_text("status: x\nlevl: high\n"), 5, "unknown key 'levl'"),
-        (rule_text("filter: {}\n"), 4, "'filter' (Sigma) is not supported"),
+        (rule_text("filter: {}\n"), 1, "a rule has a map 'logsource'"),
+        (rule_text(SOURCE + "filter: x\n"), 5, "a rule has a map 'filter'"),
+        (rule_text(SOURCE + "filter: {s: {op: x}, condition: s}\n"), 1, "have a 'rules' field"),
+        (rule_text(SOURCE + "filter:\n  rules: any\n  s:\n    op|x: y\n"), 8, "modifier 'x'"),
         (rule_text("action: global\n"), 4, "'action' (Sigma) is not supported"),
         ("id: x\n", 1, "a rule has a text 'title'"),
         ("title: x\nid: 7\n", 2, "a rule has a text 'id'"),

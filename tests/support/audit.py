@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 
 from dissect.nats.audit.duckdb_engine import DuckDb
+from dissect.nats.audit.filters import applied
 from dissect.nats.audit.findings import Finding
 from dissect.nats.audit.rules import Correlation, Detection, parsed
 from dissect.nats.audit.run import queries_of, run, tables_of
@@ -71,7 +72,7 @@ def detection_text(detection: str, table: str = "frames", more: str = "", number
 def rules(text: str) -> dict[str, Detection | Correlation]:
     """The rules in a text, by name."""
     made = [parsed(document, "test.yml") for document in documents(text)]
-    return {rule.name: rule for rule in made}
+    return applied({rule.name: rule for rule in made})
 
 
 def findings(text: str, rows: Iterable[Record]) -> list[Finding]:

@@ -16,14 +16,16 @@ A rule file (`rules/GROUP/NAME.yml` for those of the package) is YAML with one r
     fields: [user, originator]                    shown with a finding; by default those that it tests
     subject: user                                 the field that is the finding's subject; a field of ours
 
-A correlation has `correlation` instead of `logsource` and `detection`. Fields are explained in `fields`,
-values in `matching`, correlations in `correlations`. What of Sigma is not supported is refused, by name and
+A correlation has `correlation` instead of `logsource` and `detection`, a filter has `filter` instead of
+`detection`. Fields are explained in `fields`,
+values in `matching`, correlations in `correlations`, filters in `filters`. What of Sigma is not supported is refused, by name and
 line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,9 +42,11 @@ def audit(
     rules: Collection[Path] = (),
     options: Options | None = None,
     report: CaptureReport | None = None,
+    variables: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Generator[Finding, None, None]:
     """The findings in captures, the worst first. `rules` are folders or files with rules, which add to those
-    of the package or replace them. `report` is updated while captures are read, which are read whole before
+    of the package or replace them, and `variables` values of placeholders: `{"known_clusters": ["east"]}`. A
+    rule with a placeholder that has no value does not run. `report` is updated while captures are read, which are read whole before
     the first finding comes. Raises RuleError for a wrong rule, CaptureError for an input that is no capture,
     and MissingLibrary without the extra `audit`."""
     from .libraries import check_libraries
@@ -50,4 +54,4 @@ def audit(
     check_libraries()
     from . import api
 
-    yield from api.audit(paths, rules, options, report)
+    yield from api.audit(paths, rules, options, report, variables)

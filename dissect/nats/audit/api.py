@@ -15,6 +15,7 @@ from functools import partial
 from ..capture import CaptureReport
 from ..options import Options
 from ..records import Record
+from .compiler import Variables
 from .duckdb_engine import over_records
 from .findings import Finding
 from .loading import loaded_records
@@ -31,11 +32,12 @@ def audit(
     rules: Collection[Path],
     options: Options | None,
     report: CaptureReport | None,
+    variables: Variables,
 ) -> Generator[Finding, None, None]:
     """See `dissect.nats.audit.audit`."""
     names = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     known = load_rules([os.fspath(path) for path in rules])
-    queries = queries_of(known, Dialect.DUCKDB)
+    queries = queries_of(known, Dialect.DUCKDB, variables)
     source = partial(
         _source,
         [os.fspath(name) for name in names],

@@ -37,6 +37,20 @@ class AuditOptions(CommandOptions):
     suppress: str | None = None
     master: str | None = None
     conf: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, list[str]] = field(default_factory=dict)
+
+
+def _values(
+    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+) -> dict[str, list[str]]:
+    """`NAME=VALUE`, repeatable: the values by name."""
+    found: dict[str, list[str]] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not (name and equals and value):
+            raise click.BadParameter(f"{each!r} is no NAME=VALUE, as known_clusters=east is")
+        found.setdefault(name, []).append(value)
+    return found
 
 
 _RULES = (
@@ -47,6 +61,16 @@ _RULES = (
         multiple=True,
         help="Add the rules in this folder or file, in Sigma's format; a rule replaces one with its id or"
         " name. Repeatable.",
+    ),
+    option(
+        "--var",
+        "variables",
+        group="Rules",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_values,
+        help="A value of the placeholder %NAME% in rules, as known_clusters=east. Repeatable, also for"
+        " more values of one name. A rule with a placeholder that has no value does not run.",
     ),
     option("--list", "listed", group="Rules", is_flag=True, help="List the rules."),
     option(

@@ -48,13 +48,14 @@ def audit(options: AuditOptions) -> None:
     with writing(sink), reading.bar() as clear:
         rules = load_rules(options.rules)
         if options.listed or options.explain is not None:
-            lines = _listed(rules) if options.listed else _explained(rules, options.explain or "")
+            lines = _listed(rules) if options.listed else _explained(rules, options)
             sink.writer(lambda output: output.writelines(lines))
             return
         _check(options)
         known = _suppressions(options, rules)
         dialect = Dialect.SPARK if options.master else Dialect.DUCKDB
-        queries = queries_of(rules, dialect)
+        queries = queries_of(rules, dialect, options.variables)
+        _check_variables(rules, options.variables)
         with _engine(options, reading, queries) as engine, store() as kept:
             if options.tables and not engine.tables:
                 raise Fault(
@@ -65,7 +66,8 @@ def audit(options: AuditOptions) -> None:
             clear()
             findings = islice(kept.findings(), options.limit)
             ran = {query.rule.name: query.rule for query in queries}
-            shown = {name: rule for name, rule in ran.items() if name not in outcome.not_run}
+            idle = outcome.not_run.keys() | outcome.unset.keys()
+            shown = {name: rule for name, rule in ran.items() if name not in idle}
             report = Report(findings, kept.by_rule, shown, layout)
             sink.writer(lambda output: OUTPUTS[options.format].write(output, report))
     _summarize(kept, outcome, reading, known)
@@ -93,6 +95,19 @@ def _suppressions(
         return Suppressions([], today)
     names = names_of([(rule.name, rule.id) for rule in rules.values()])
     return load_suppressions(options.suppress, names, today)
+
+
+def _check_variables(
+    rules: Mapping[str, Detection | Correlation], variables: Collection[str]
+) -> None:
+    """Refuses a value that no rule asks for, such as that of a misspelt name."""
+    known = {name for query in queries_of(rules, Dialect.DUCKDB) for name in query.unset}
+    for name in variables:
+        if name not in known:
+            raise Fault(
+                f"--var: no rule has the placeholder %{name}%; rules have"
+                f" {', '.join(f'%{each}%' for each in sorted(known)) or 'none'}"
+            )
 
 
 def _layout(options: AuditOptions) -> Layout:
@@ -138,11 +153,15 @@ def _listed(rules: Mapping[str, Detection | Correlation]) -> Iterator[str]:
         yield f"{rule.level.name:<13} {rule.name:<{width}} {printable(rule.title)}\n"
 
 
-def _explained(rules: Mapping[str, Detection | Correlation], name: str) -> Iterator[str]:
+def _explained(
+    rules: Mapping[str, Detection | Correlation], options: AuditOptions
+) -> Iterator[str]:
+    name = options.explain or ""
+    dialect = Dialect.SPARK if options.master else Dialect.DUCKDB
     rule = rules.get(name) or next((one for one in rules.values() if one.id == name.lower()), None)
     if rule is None:
         raise Fault(f"--explain: there is no rule {name!r}; --list prints them")
-    (query,) = compiled(rules, [rule.name], Dialect.DUCKDB)
+    (query,) = compiled(rules, [rule.name], dialect, options.variables)
     yield f"-- {rule.name}: {printable(rule.title)} ({rule.level.name})\n"
     for text in (rule.description, rule.remedy, *rule.false_positives, *rule.references):
         if text:
@@ -163,6 +182,9 @@ def _summarize(kept: Store, outcome: Outcome, reading: Command, known: Suppressi
         not_run.setdefault(" and ".join(lacking), []).append(rule)
     for tables, rules in not_run.items():
         say(f"no table {tables}: {count_text(len(rules), 'rule')} did not run: {', '.join(rules)}")
+    for rule, names in outcome.unset.items():
+        asked = " ".join(f"--var {name}=..." for name in names)
+        say(f"{rule} did not run: it needs {asked}")
     levels = ", ".join(
         f"{kept.counts[level]} {level.name}"
         for level in sorted(Level, reverse=True)
@@ -172,8 +194,8 @@ def _summarize(kept: Store, outcome: Outcome, reading: Command, known: Suppressi
     if kept.suppressed:
         parts.append(f"{kept.suppressed} suppressed")
     parts.append(f"{count_text(outcome.ran, 'rule')} ran")
-    if outcome.not_run:
-        parts.append(f"{len(outcome.not_run)} did not")
+    if idle := len(outcome.not_run) + len(outcome.unset):
+        parts.append(f"{idle} did not")
     say("; ".join(parts))
 
 

@@ -21,17 +21,21 @@ from .sql_text import both, either
 
 
 def condition_sql(rule: Detection, matcher: Matcher) -> str:
-    """The conditions of a rule, of which one must be true. Raises RuleError."""
+    """The conditions of a rule, of which one must be true, and those of its filters. Raises RuleError."""
+    return both([_conditions(each, matcher) for each in (rule, *rule.filters)])
+
+
+def _conditions(rule: Detection, matcher: Matcher) -> str:
     for name, detection in rule.detections.items():
         _check(rule, matcher, detection, name)
     try:
         trees = [condition.parse() for condition in rule.conditions]
     except SigmaError as error:
-        raise rule.error(str(error), "detection", "condition") from None
+        raise rule.error(str(error), rule.section, "condition") from None
     try:
         return either([_sql(tree, matcher) for tree in trees])
     except ValueError as error:
-        raise rule.error(str(error), "detection") from None
+        raise rule.error(str(error), rule.section) from None
 
 
 def used_fields(rule: Detection) -> tuple[str, ...]:
@@ -55,7 +59,7 @@ def _items(detection: SigmaDetection | SigmaDetectionItem) -> Iterator[SigmaDete
 
 def _check(rule: Detection, matcher: Matcher, detection: SigmaDetection, name: str) -> None:
     """Compiles every value once by itself, so that a fault has its line; also of unused detections."""
-    definition = rule.document.value["detection"][name]  # type: ignore[index]  # checked by `parsed`
+    definition = rule.document.value[rule.section][name]  # type: ignore[index]  # checked by `parsed`
     paths = list(_paths(definition))
     for item, path in zip(_items(detection), paths):
         try:
@@ -65,7 +69,7 @@ def _check(rule: Detection, matcher: Matcher, detection: SigmaDetection, name: s
                 else:
                     matcher.keyword(value)
         except ValueError as error:
-            raise rule.error(str(error), "detection", name, *path) from None
+            raise rule.error(str(error), rule.section, name, *path) from None
 
 
 def _paths(definition: object) -> Iterator[tuple[str | int, ...]]:

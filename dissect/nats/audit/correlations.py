@@ -1,14 +1,19 @@
-"""The SQL of rules about several rows: `event_count`, `value_count`, `temporal`, `temporal_ordered`.
+"""The SQL of rules about several rows: `event_count`, `value_count`, `value_sum`, `temporal`, `temporal_ordered`.
 
-A window of the rule's timespan ends with each event (row of a referenced rule) and holds the events of its
-group from less than one timespan before. A finding is a burst: windows that fulfil the condition and whose
-ends are less than one timespan apart. Its time is that of the event that first fulfilled the condition, its
-count the largest in one of its windows:
+A window of the rule's timespan ends with each event (row of a referenced rule, or finding of a referenced
+correlation) and holds the events of its group from less than one timespan before. Each window has a count:
 
     event_count         events
     value_count         different values of the field; events without it do not count
+    value_sum           sum of the field, an integer; events without it do not count
     temporal            different rules that matched
     temporal_ordered    rules that matched, each no earlier than the one before it in the list
+
+With `gte` and `gt` a finding is a burst of windows that fulfil the condition and whose ends are less than one
+timespan apart; its time is that of the event that first fulfilled it. With `lt`, `lte`, `eq` and `neq` every
+burst of events is looked at as a whole, since its first window nearly always fulfils `lt`: a finding is a
+burst whose largest count fulfils the condition; its time is that of its first event. The count of a finding
+is the largest one of its windows.
 
 Events without a time, or without one of the fields to group by, belong to no window. All numbers are exact,
 and the SQL takes about the time of sorting the events: a value counts from its event until its next event or
@@ -26,6 +31,7 @@ from sigma.correlations import (
     SigmaCorrelationType,
 )
 
+from ..records import Type
 from .fields import Field
 from .query import Query
 from .rules import Correlation, Detection
@@ -33,33 +39,46 @@ from .rules import Correlation, Detection
 _COUNTED = {
     SigmaCorrelationType.EVENT_COUNT: "events",
     SigmaCorrelationType.VALUE_COUNT: "different values",
+    SigmaCorrelationType.VALUE_SUM: "in all",
     SigmaCorrelationType.TEMPORAL: "different matching rules",
     SigmaCorrelationType.TEMPORAL_ORDERED: "matching rules in this order",
 }
 _OPERATORS = {
-    SigmaCorrelationConditionOperator.GTE: ">=",
-    SigmaCorrelationConditionOperator.GT: ">",
+    SigmaCorrelationConditionOperator.GTE: (">=", "at least"),
+    SigmaCorrelationConditionOperator.GT: (">", "more than"),
+    SigmaCorrelationConditionOperator.LT: ("<", "less than"),
+    SigmaCorrelationConditionOperator.LTE: ("<=", "at most"),
+    SigmaCorrelationConditionOperator.EQ: ("=", "exactly"),
+    SigmaCorrelationConditionOperator.NEQ: ("<>", "other than"),
 }
-_BOUNDS = {
-    SigmaCorrelationConditionOperator.GTE: "at least",
-    SigmaCorrelationConditionOperator.GT: "more than",
-}
+_RISING = {SigmaCorrelationConditionOperator.GTE, SigmaCorrelationConditionOperator.GT}
+_OF_VALUES = {SigmaCorrelationType.VALUE_COUNT, SigmaCorrelationType.VALUE_SUM}
 _LAST = (1 << 63) - 1
 
 
 class Source(NamedTuple):
-    """The rows of one referenced rule. `own` are its columns for the evidence, `field` finds a field by the
+    """The rows of one referenced rule. `own` are their columns for the evidence, `field` finds a field by the
     name that the correlation uses, and `source` is the FROM, after all fields were found."""
 
-    rule: Detection
+    rule: Detection | Correlation
     time: str
     own: list[str]
     condition: str
     field: Callable[[str], Field]
-    source: Callable[[], tuple[str, frozenset[str]]]
+    source: Callable[[], From]
 
 
-def referenced(rule: Correlation, rules: Mapping[str, Detection | Correlation]) -> list[Detection]:
+class From(NamedTuple):
+    """Where rows come from: the FROM, the tables that it reads, and placeholders that have no values."""
+
+    sql: str
+    tables: frozenset[str]
+    unset: frozenset[str]
+
+
+def referenced(
+    rule: Correlation, rules: Mapping[str, Detection | Correlation]
+) -> list[Detection | Correlation]:
     """The rules that a correlation counts, in its order. Raises RuleError."""
     ids = {one.id: one for one in rules.values()}
     found = []
@@ -68,9 +87,6 @@ def referenced(rule: Correlation, rules: Mapping[str, Detection | Correlation]) 
         one = rules.get(name) or ids.get(name)
         if one is None:
             raise rule.error(f"there is no rule {name!r}", "correlation", "rules", place)
-        if isinstance(one, Correlation):
-            reason = f"{name!r} is a correlation; a correlation of correlations is not supported"
-            raise rule.error(reason, "correlation", "rules", place)
         found.append(one)
     if not found:
         raise rule.error("a correlation lists its rules", "correlation")
@@ -92,33 +108,36 @@ def correlation_query(rule: Correlation, sources: Sequence[Source]) -> Query:
     groups = tuple(rule.parsed_rule.group_by or ())
     events = [_events(rule, source, place, groups) for place, source in enumerate(sources, 1)]
     span = rule.parsed_rule.timespan.seconds * 10**9
-    holds = _holds(rule, condition, len(sources))
+    holds, bound = _holds(rule, condition, len(sources))
     keys = ["g0", *(f"g{place}" for place in range(1, len(groups) + 1))]
-    ordered = kind is SigmaCorrelationType.TEMPORAL_ORDERED
-    steps = _ordered(keys, span, len(sources)) if ordered else _counted(rule, keys, span, holds)
-    tables = [source.source()[1] for source in sources]
+    rising = condition.op in _RISING
+    if kind is SigmaCorrelationType.TEMPORAL_ORDERED:
+        steps = _ordered(keys, span, len(sources))
+    else:
+        steps = _counted(kind, keys, span, holds if rising else "")
     text = "\nUNION ALL\n".join(events)
-    sql = f"WITH events AS (\n{text}\n),\n{steps},\n{_bursts(keys, span)}"
-    bound = _BOUNDS[condition.op]
-    span_text = rule.parsed_rule.timespan.spec
-    counted = f"{bound} {condition.count} {_COUNTED[kind]} within {span_text}"
-    return Query(rule, sql, frozenset().union(*tables), groups, {"counted": counted})
+    bursts = _bursts(keys, span, "" if rising else f" HAVING max(count) {holds}")
+    whole = [source.source() for source in sources]
+    return Query(
+        rule,
+        f"WITH events AS (\n{text}\n),\n{steps},\n{bursts}",
+        frozenset().union(*(each.tables for each in whole)),
+        groups,
+        {"counted": f"{bound} within {rule.parsed_rule.timespan.spec}"},
+        frozenset().union(*(each.unset for each in whole)),
+    )
 
 
-def _holds(rule: Correlation, condition: SigmaCorrelationCondition, rules: int) -> str:
-    """The condition on the count."""
-    if condition.op not in _OPERATORS:
-        reason = (
-            f"{condition.op.name.lower()!r} is not supported: a window ends with each event, so the first one"
-            " would fulfil it; there are gte and gt"
-        )
-        raise rule.error(reason, "correlation", "condition")
-    holds = f"{_OPERATORS[condition.op]} {condition.count}"
+def _holds(rule: Correlation, condition: SigmaCorrelationCondition, rules: int) -> tuple[str, str]:
+    """The condition on the count, in SQL and in words."""
     kind = rule.parsed_rule.type
-    if kind is SigmaCorrelationType.TEMPORAL_ORDERED and holds != f">= {rules}":
+    sign, words = _OPERATORS[condition.op]
+    if not isinstance(condition.count, int):
+        raise rule.error("a condition compares with an integer", "correlation", "condition")
+    if kind is SigmaCorrelationType.TEMPORAL_ORDERED and (sign, condition.count) != (">=", rules):
         reason = "temporal_ordered has no condition: all of its rules must match"
         raise rule.error(reason, "correlation", "condition")
-    return holds
+    return f"{sign} {condition.count}", f"{words} {condition.count} {_COUNTED[kind]}"
 
 
 def _events(rule: Correlation, source: Source, place: int, groups: Sequence[str]) -> str:
@@ -132,7 +151,7 @@ def _events(rule: Correlation, source: Source, place: int, groups: Sequence[str]
             raise rule.error(reason, "correlation", "group-by", at) from None
     value = _value(rule, source, place)
     known = [f"{source.time} IS NOT NULL", *(f"{field} IS NOT NULL" for field in fields)]
-    if rule.parsed_rule.type is SigmaCorrelationType.VALUE_COUNT:
+    if rule.parsed_rule.type in _OF_VALUES:
         known.append(f"{value} IS NOT NULL")
     columns = [
         # A window that ends after the last possible time would be a number that is too large.
@@ -143,35 +162,44 @@ def _events(rule: Correlation, source: Source, place: int, groups: Sequence[str]
         f"{value} AS value",
     ]
     where = " AND ".join([*known, source.condition])
-    return f"SELECT {', '.join(columns)}\n{source.source()[0]}\nWHERE {where}"
+    return f"SELECT {', '.join(columns)}\n{source.source().sql}\nWHERE {where}"
 
 
 def _value(rule: Correlation, source: Source, place: int) -> str:
-    if rule.parsed_rule.type is not SigmaCorrelationType.VALUE_COUNT:
+    kind = rule.parsed_rule.type
+    if kind not in _OF_VALUES:
         return f"CAST({place} AS STRING)"
     condition = rule.parsed_rule.condition
     assert isinstance(condition, SigmaCorrelationCondition)
     name = condition.fieldref
     try:
         if not isinstance(name, str):
-            raise ValueError("value_count counts the values of one field")
-        return f"CAST({source.field(name).sql} AS STRING)"
+            raise ValueError(f"{kind.name.lower()} is about the values of one field")
+        field = source.field(name)
+        if kind is SigmaCorrelationType.VALUE_COUNT:
+            return f"CAST({field.sql} AS STRING)"
+        if field.type is not Type.INTEGER:
+            raise ValueError(f"{name!r} is {field.type.value}, and has no sum")
+        return f"CAST({field.sql} AS DECIMAL(38, 0))"  # a sum of 64-bit integers does not overflow
     except ValueError as error:
         raise rule.error(str(error), "correlation", "condition", "field") from None
 
 
-def _counted(rule: Correlation, keys: Sequence[str], span: int, holds: str) -> str:
-    """`hits`: the times of events at which the count fulfils the condition."""
+def _counted(kind: SigmaCorrelationType, keys: Sequence[str], span: int, holds: str) -> str:
+    """`hits`: the times of events at which the count fulfils the condition, or all of them without one."""
     key = ", ".join(keys)
-    following = f"lead(ts_ns) OVER (PARTITION BY {key}, value ORDER BY ts_ns)"
-    end = f"least(ts_ns + {span}, coalesce({following}, {_LAST}))"
-    if rule.parsed_rule.type is SigmaCorrelationType.EVENT_COUNT:
-        end = f"ts_ns + {span}"
-    return f"""spans AS (SELECT {key}, ts_ns, {end} AS end_ns FROM events),
+    end, change = f"ts_ns + {span}", "1"
+    if kind is SigmaCorrelationType.VALUE_SUM:
+        change = "value"
+    elif kind is not SigmaCorrelationType.EVENT_COUNT:
+        following = f"lead(ts_ns) OVER (PARTITION BY {key}, value ORDER BY ts_ns)"
+        end = f"least(ts_ns + {span}, coalesce({following}, {_LAST}))"
+    where = f" AND count {holds}" if holds else ""
+    return f"""spans AS (SELECT {key}, ts_ns, {end} AS end_ns, {change} AS change FROM events),
 changes AS (
-SELECT {key}, ts_ns, 1 AS change, 1 AS begins FROM spans
+SELECT {key}, ts_ns, change, 1 AS begins FROM spans
 UNION ALL
-SELECT {key}, end_ns AS ts_ns, -1 AS change, 0 AS begins FROM spans
+SELECT {key}, end_ns AS ts_ns, -change AS change, 0 AS begins FROM spans
 ),
 moments AS (
 SELECT {key}, ts_ns, sum(change) AS change, sum(begins) AS begins FROM changes GROUP BY {key}, ts_ns
@@ -179,7 +207,7 @@ SELECT {key}, ts_ns, sum(change) AS change, sum(begins) AS begins FROM changes G
 counts AS (
 SELECT {key}, ts_ns, begins, sum(change) OVER (PARTITION BY {key} ORDER BY ts_ns) AS count FROM moments
 ),
-hits AS (SELECT {key}, ts_ns, count FROM counts WHERE begins > 0 AND count {holds})"""
+hits AS (SELECT {key}, ts_ns, count FROM counts WHERE begins > 0{where})"""
 
 
 def _ordered(keys: Sequence[str], span: int, rules: int) -> str:
@@ -205,7 +233,7 @@ def _ordered(keys: Sequence[str], span: int, rules: int) -> str:
     return ",\n".join([*steps, hits])
 
 
-def _bursts(keys: Sequence[str], span: int) -> str:
+def _bursts(keys: Sequence[str], span: int, having: str) -> str:
     """The findings: hits that are less than a span apart, with the event that was the first of them."""
     key = ", ".join(keys)
     before = f"lag(ts_ns) OVER (PARTITION BY {key} ORDER BY ts_ns)"
@@ -223,13 +251,13 @@ numbered AS (
 SELECT {key}, ts_ns, count, sum(begins) OVER (PARTITION BY {key} ORDER BY ts_ns) AS burst FROM gaps
 ),
 bursts AS (
-SELECT {key}, min(ts_ns) AS ts_ns, max(count) AS count FROM numbered GROUP BY {key}, burst
+SELECT {key}, min(ts_ns) AS ts_ns, max(count) AS count FROM numbered GROUP BY {key}, burst{having}
 ),
 evidence AS (
 SELECT {key}, ts_ns, session, number, capture, packet,
 row_number() OVER (PARTITION BY {key}, ts_ns ORDER BY {order}) AS place FROM events
 )
 SELECT b.ts_ns AS ts_ns, e.session AS session, e.number AS number, CAST({subject} AS STRING) AS subject,
-CAST(b.count AS BIGINT) AS count, e.capture AS capture, e.packet AS packet{shown}
+CAST(greatest(least(b.count, {_LAST}), -{_LAST}) AS BIGINT) AS count, e.capture AS capture, e.packet AS packet{shown}
 FROM bursts AS b JOIN evidence AS e ON e.ts_ns = b.ts_ns AND {same}
 WHERE e.place = 1"""

@@ -7,8 +7,11 @@ An absent field has no value, so its comparisons are false, and `not` of them is
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+
 from sigma.types import (
     CompareOperators,
+    Placeholder,
     SigmaBool,
     SigmaCasedString,
     SigmaCIDRExpression,
@@ -47,18 +50,24 @@ _OPERATORS = {
     CompareOperators.LTE: "<=",
     CompareOperators.GT: ">",
     CompareOperators.GTE: ">=",
+    CompareOperators.NEQ: "<>",
 }
 _WILDCARDS = {SpecialChars.WILDCARD_MULTI: ANY_TEXT, SpecialChars.WILDCARD_SINGLE: ANY_CHARACTER}
 _ITEM = "item"
 
 
 class Matcher:
-    """Compiles the values of one rule. `joined` is true after it met a field of the session."""
+    """Compiles the values of one rule. `joined` is true after it met a field of the session; `unset` are the
+    placeholders that it met and of which `variables` has no values."""
 
-    def __init__(self, table: str, dialect: Dialect) -> None:
+    def __init__(
+        self, table: str, dialect: Dialect, variables: Mapping[str, Sequence[str]]
+    ) -> None:
         self._table = table
         self._dialect = dialect
+        self._variables = variables
         self.joined = False
+        self.unset: set[str] = set()
 
     def field(self, name: str) -> Field:
         """The field of this name. Raises ValueError."""
@@ -69,8 +78,8 @@ class Matcher:
     def matches(self, name: str, value: SigmaType) -> str:
         """Whether the field has the value. Raises ValueError for a value that it cannot have."""
         field = self.field(name)
-        if isinstance(value, SigmaExpansion):
-            return either([self.matches(name, each) for each in value.values])
+        if (values := self._expanded(value)) is not None:
+            return either([self.matches(name, each) for each in values] or ["FALSE"])
         if isinstance(value, SigmaNull):
             return f"{field.sql} IS NULL"
         if isinstance(value, SigmaExists):
@@ -83,8 +92,8 @@ class Matcher:
 
     def keyword(self, value: SigmaType) -> str:
         """Whether a text of the row contains the value."""
-        if isinstance(value, SigmaExpansion):
-            return either([self.keyword(each) for each in value.values])
+        if (values := self._expanded(value)) is not None:
+            return either([self.keyword(each) for each in values] or ["FALSE"])
         if isinstance(value, SigmaNumber):
             value = SigmaString(str(value.number))
         if not isinstance(value, (SigmaString, SigmaRegularExpression)):
@@ -92,6 +101,25 @@ class Matcher:
         if isinstance(value, SigmaString):
             value = _within(value)
         return either([self._in(field, value) for field in searched_fields(self._table)])
+
+    def _expanded(self, value: SigmaType) -> Sequence[SigmaType] | None:
+        """The values for which one value stands: those of an expansion, or those of its placeholders."""
+        if isinstance(value, SigmaExpansion):
+            return list(value.values)
+        if not isinstance(value, (SigmaString, SigmaRegularExpression)):
+            return None
+        if not value.contains_placeholder():
+            return None
+        if isinstance(value, SigmaRegularExpression):
+            raise ValueError("placeholders in regular expressions are not supported")
+        cased = isinstance(value, SigmaCasedString)
+        found = value.replace_placeholders(self._replacements)
+        return [SigmaCasedString.from_sigma_string(each) for each in found] if cased else found
+
+    def _replacements(self, placeholder: Placeholder) -> Iterator[str]:
+        if placeholder.name not in self._variables:
+            self.unset.add(placeholder.name)
+        yield from self._variables.get(placeholder.name, ())
 
     def _in(self, field: Field, value: SigmaType) -> str:
         if field.type is Type.TEXT:
@@ -194,10 +222,9 @@ def _has_text(field: Field, value: SigmaString) -> str:
     for part in value.s:
         if isinstance(part, str):
             parts.append(part if plain else like_escaped(part))
-        elif isinstance(part, SpecialChars):
-            parts.append(_WILDCARDS[part])
         else:
-            raise ValueError("the modifier 'expand' (placeholders) is not supported")
+            assert isinstance(part, SpecialChars), "placeholders were replaced"
+            parts.append(_WILDCARDS[part])
     pattern = "".join(parts)
     if not isinstance(value, SigmaCasedString) and any(map(_has_case, pattern)):
         text, pattern = folded(text), fold(pattern)

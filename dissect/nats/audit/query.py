@@ -13,10 +13,12 @@ COLUMNS = ("ts_ns", "session", "number", "subject", "count", "capture", "packet"
 
 class Query(NamedTuple):
     """The SQL of one rule: its rows are findings. `tables` are those that it reads, `fields` the names of
-    its further columns, `facts` what holds for all findings (how a correlation counts, for one)."""
+    its further columns, `facts` what holds for all findings (how a correlation counts, for one), `unset` the
+    placeholders of the rule that have no values: without them it cannot run."""
 
     rule: Rule
     sql: str
     tables: frozenset[str]
     fields: tuple[str, ...]
     facts: dict[str, str]
+    unset: frozenset[str]

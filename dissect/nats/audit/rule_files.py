@@ -1,7 +1,7 @@
 """Finds and reads the files of rules: those of the package, and those of the user's folders.
 
 A file has one rule or several, as documents of YAML (`---`); a correlation can stand beside the rules that
-it refers to. Files are `*.yml` or `*.yaml`, at any depth. A rule replaces an earlier one with its id or name.
+it refers to, and a filter beside rules. Files are `*.yml` or `*.yaml`, at any depth. A rule replaces an earlier one with its id or name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import RuleError
-from .rules import Correlation, Detection, parsed
+from .filters import applied
+from .rules import Correlation, Detection, Filter, parsed
 from .yaml_lines import YamlFault, documents
 
 if TYPE_CHECKING:
@@ -23,19 +24,22 @@ _MOST_BYTES = 1 << 20
 
 
 def load_rules(folders: Sequence[str] = ()) -> dict[str, Detection | Correlation]:
-    """All rules by name: the package's, then those in the folders or files, in order. Raises RuleError."""
-    rules: dict[str, Detection | Correlation] = {}
+    """All rules by name: the package's, then those in the folders or files, in order, with their filters.
+    Raises RuleError."""
+    rules: dict[str, Detection | Correlation | Filter] = {}
     for rule in _of_package():
         _add(rules, rule, set())
     for folder in folders:
         added: set[str] = set()
         for rule in _of_folder(folder):
             _add(rules, rule, added)
-    return rules
+    return applied(rules)
 
 
 def _add(
-    rules: dict[str, Detection | Correlation], rule: Detection | Correlation, added: set[str]
+    rules: dict[str, Detection | Correlation | Filter],
+    rule: Detection | Correlation | Filter,
+    added: set[str],
 ) -> None:
     """Adds a rule, or puts it in the place of another. Within one folder ids and names are unique."""
     for name in [name for name, one in rules.items() if rule.id == one.id or rule.name == name]:
@@ -48,7 +52,7 @@ def _add(
     rules[rule.name] = rule
 
 
-def _of_package() -> Iterator[Detection | Correlation]:
+def _of_package() -> Iterator[Detection | Correlation | Filter]:
     root = resources.files(__package__).joinpath("rules")
     for name, file in sorted(_files(root, "")):
         yield from _of_file(name, file.read_bytes())
@@ -63,7 +67,7 @@ def _files(folder: Traversable, above: str) -> Iterator[tuple[str, Traversable]]
             yield name, item
 
 
-def _of_folder(folder: str) -> Iterator[Detection | Correlation]:
+def _of_folder(folder: str) -> Iterator[Detection | Correlation | Filter]:
     path = Path(folder)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.name.endswith(_SUFFIXES))
@@ -81,7 +85,7 @@ def _of_folder(folder: str) -> Iterator[Detection | Correlation]:
         yield from _of_file(str(file), data)
 
 
-def _of_file(place: str, data: bytes) -> Iterator[Detection | Correlation]:
+def _of_file(place: str, data: bytes) -> Iterator[Detection | Correlation | Filter]:
     try:
         for document in documents(data.decode("utf-8")):
             yield parsed(document, place)

@@ -14,6 +14,7 @@ from uuid import UUID
 from sigma.conditions import SigmaCondition
 from sigma.correlations import SigmaCorrelationRule
 from sigma.exceptions import SigmaError
+from sigma.filters import SigmaFilter
 from sigma.rule import SigmaRule
 from sigma.rule.detection import SigmaDetection
 
@@ -61,11 +62,22 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Detection(Rule):
-    """A rule about single rows of a table. A row matches if one of the conditions is true."""
+    """A rule about single rows of a table. A row matches if one of the conditions is true, and those of all
+    filters are."""
 
     table: str
     detections: dict[str, SigmaDetection]
     conditions: tuple[SigmaCondition, ...]
+    section: str = "detection"  # the key of the document that has them
+    filters: tuple[Filter, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter(Detection):
+    """A condition that is added to detections of the same table: those named by `rules`, or, if it is empty,
+    all of them."""
+
+    rules: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,14 +87,15 @@ class Correlation(Rule):
     parsed_rule: SigmaCorrelationRule
 
 
-def parsed(document: Document, place: str) -> Detection | Correlation:
-    """The rule in a document of a file. Raises RuleError."""
+def parsed(document: Document, place: str) -> Detection | Correlation | Filter:
+    """The rule or filter in a document of a file. Raises RuleError."""
     rule = document.value
     if not isinstance(rule, dict):
         raise RuleError(place, document.line(), "a rule is a map with title, logsource, detection")
-    keys = KEYS | {"correlation"} if "correlation" in rule else KEYS | {"logsource", "detection"}
+    kind = next((key for key in ("correlation", "filter") if key in rule), "detection")
+    keys = KEYS | {kind} if kind == "correlation" else KEYS | {"logsource", kind}
     for key in rule:
-        if key in ("filter", "action"):
+        if key == "action":
             raise RuleError(place, document.line(key), f"{key!r} (Sigma) is not supported")
         if key not in keys:
             raise RuleError(
@@ -91,19 +104,13 @@ def parsed(document: Document, place: str) -> Detection | Correlation:
                 f"unknown key {key!r}; rules have {', '.join(sorted(keys))}",
             )
     common = _common(rule, document, place)
-    if "correlation" in rule:
+    if kind == "correlation":
         correlation = _sigma(lambda: SigmaCorrelationRule.from_dict(dict(rule)), document, place)
         return Correlation(parsed_rule=correlation, **vars(common))
     table = _table(rule.get("logsource"), document, place)
-    detection = rule.get("detection")
-    if not isinstance(detection, dict):
-        raise RuleError(place, document.line("detection"), "a rule has a map 'detection'")
-    for name, definition in detection.items():
-        if name == "timeframe":
-            reason = "'timeframe' is not supported: write a correlation with a timespan"
-            raise RuleError(place, document.line("detection", name), reason)
-        if name != "condition":
-            _check_detection(definition, document, place, "detection", name)
+    _check_detections(rule.get(kind), document, place, kind)
+    if kind == "filter":
+        return _filter(rule, common, table)
     sigma = _sigma(lambda: SigmaRule.from_dict(dict(rule)), document, place)
     return Detection(
         table=table,
@@ -111,6 +118,30 @@ def parsed(document: Document, place: str) -> Detection | Correlation:
         conditions=tuple(sigma.detection.parsed_condition),
         **vars(common),
     )
+
+
+def _filter(rule: dict[str, object], common: Rule, table: str) -> Filter:
+    sigma = _sigma(lambda: SigmaFilter.from_dict(dict(rule)), common.document, common.place).filter
+    rules = () if isinstance(sigma.rules, str) else sigma.rules
+    return Filter(
+        table=table,
+        detections=sigma.detections,
+        conditions=tuple(sigma.parsed_condition),
+        section="filter",
+        rules=tuple(one.reference for one in rules),
+        **vars(common),
+    )
+
+
+def _check_detections(detections: object, document: Document, place: str, section: str) -> None:
+    if not isinstance(detections, dict):
+        raise RuleError(place, document.line(section), f"a rule has a map {section!r}")
+    for name, definition in detections.items():
+        if name == "timeframe":
+            reason = "'timeframe' is not supported: write a correlation with a timespan"
+            raise RuleError(place, document.line(section, name), reason)
+        if name != "condition" and (section, name) != ("filter", "rules"):
+            _check_detection(definition, document, place, section, name)
 
 
 def _common(rule: dict[str, object], document: Document, place: str) -> Rule:

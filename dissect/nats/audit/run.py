@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from .compiler import compiled, reporting
+from .compiler import Variables, compiled, reporting
 from .findings import Finding, found
 from .query import Query
 from .rules import Correlation, Detection
@@ -29,20 +30,26 @@ class Engine(Protocol):
 
 @dataclass(slots=True)
 class Outcome:
-    """What an audit did: how many rules ran, and which did not, each with the tables that it lacked."""
+    """What an audit did: how many rules ran, and which did not, each with the tables that it lacked, or with
+    its placeholders that have no values."""
 
     ran: int = 0
     not_run: dict[str, list[str]] = field(default_factory=dict)
+    unset: dict[str, list[str]] = field(default_factory=dict)
 
 
-def queries_of(rules: Mapping[str, Detection | Correlation], dialect: Dialect) -> list[Query]:
-    """The queries of all rules that make findings."""
-    return compiled(rules, reporting(rules), dialect)
+def queries_of(
+    rules: Mapping[str, Detection | Correlation],
+    dialect: Dialect,
+    variables: Variables = MappingProxyType({}),
+) -> list[Query]:
+    """The queries of all rules that make findings; `variables` are the values of placeholders."""
+    return compiled(rules, reporting(rules), dialect, variables)
 
 
 def tables_of(queries: Sequence[Query]) -> frozenset[str]:
     """The tables that the queries read."""
-    return frozenset().union(*(query.tables for query in queries))
+    return frozenset().union(*(query.tables for query in queries if not query.unset))
 
 
 def run(
@@ -54,6 +61,9 @@ def run(
     """Runs the queries and puts their findings, as `reviewed` returns them, into the store."""
     outcome = Outcome()
     for query in queries:
+        if query.unset:
+            outcome.unset[query.rule.name] = sorted(query.unset)
+            continue
         if lacking := sorted(query.tables - engine.tables):
             outcome.not_run[query.rule.name] = lacking
             continue

@@ -1,15 +1,17 @@
 """Runs the queries of rules with Spark SQL, over Parquet tables of any size.
 
-The rows that rules match are found and counted on the cluster; the findings of one rule at a time come to
-this process.
+The rows that rules match are found and counted on the cluster. The findings of one rule at a time come to
+this process, in parts of bounded size, however many they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from ..output.arrow import BATCH_ROWS, pyarrow
 from ..spark.settings import absolute
 from ..spark.submit import session
 from ..tables import TABLES
@@ -31,7 +33,20 @@ class Spark:
 
     def rows(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The rows of a query. Raises SparkError."""
-        yield from self._spark.sql(sql).toArrow().to_batches()
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        # Spark writes the rows to its disks in parts of about 64 MB (spark.sql.adaptive.
+        # advisoryPartitionSizeInBytes), few rows in one part, and they are fetched part after part:
+        # collected at once, a million findings would have to fit into the memory of Spark's driver.
+        rows = self._spark.sql(f"SELECT /*+ REBALANCE */ * FROM (\n{sql}\n) AS q")
+        schema = to_arrow_schema(rows.schema)
+        source = rows.toLocalIterator()
+        while some := list(islice(source, BATCH_ROWS)):
+            columns = [
+                pyarrow().array([row[place] for row in some], column.type)
+                for place, column in enumerate(schema)
+            ]
+            yield pyarrow().RecordBatch.from_arrays(columns, schema=schema)
 
 
 @contextmanager

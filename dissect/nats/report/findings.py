@@ -27,13 +27,14 @@ SHOWN = 500
 @dataclass(slots=True)
 class Findings:
     """Findings of an audit. `worst` are the first of them, `levels` counts all by level; both begin with
-    the worst. `not_run` are rules that lack tables. `why_not` is the reason if no audit was made.
+    the worst. `not_run` are rules that lack tables, `unset` those that need values. `why_not` is the reason if no audit was made.
     """
 
     worst: list[Finding] = field(default_factory=list)
     levels: Counter[str] = field(default_factory=Counter)
     ran: int = 0
     not_run: dict[str, list[str]] = field(default_factory=dict)
+    unset: dict[str, list[str]] = field(default_factory=dict)
     why_not: str = ""
 
     @property
@@ -100,4 +101,4 @@ def _findings(queries: list[Query], engine: Engine) -> Findings:
         worst_first = sorted(kept.counts.items(), reverse=True)
         levels = Counter({level.name: count for level, count in worst_first})
         worst = list(islice(kept.findings(), SHOWN))
-        return Findings(worst, levels, outcome.ran, outcome.not_run)
+        return Findings(worst, levels, outcome.ran, outcome.not_run, outcome.unset)
