@@ -87,6 +87,9 @@ def authorized(**headers: str) -> list[Talk]:
     return [session(pub("a", b"x", headers={k.replace("_", "-"): v for k, v in headers.items()}))]
 
 
+VARIABLES = {"known_clusters": ["east", "west"]}
+"""Values of the placeholders."""
+
 CASES: dict[str, tuple[Case, Case]] = {
     # credentials
     "password-in-clear": ("auth-2.15.1", [row(auth="user_password", transport="tls")]),
@@ -200,16 +203,20 @@ CASES: dict[str, tuple[Case, Case]] = {
         unserved([f"guess.{number}" for number in range(10)]),
         unserved(["absent"] * 20) + unserved([f"slow.{number}" for number in range(12)], 30),
     ),
+    "unknown-cluster": (
+        [row(kind="gateway", cluster="east", remote_cluster="rogue")],
+        [
+            row(kind="gateway", cluster="east", remote_cluster="WEST"),
+            row(kind="client", cluster="rogue"),
+            row(kind="leafnode", cluster="east"),
+        ],
+    ),
     "client-on-server-port": (
         [session("<-ERR 'Attempted To Connect To Route Port'")],
         refusals(["bob"], 1),
     ),
     # legacy
     "server-with-advisories": ("core-2.9.10", "core-2.15.1"),
-    "server-version-crosses-accounts": (
-        [session(info={"version": "2.11.0"})],
-        [session(info={"version": "2.11.1", "server_id": "NB"}), session()],
-    ),
     "client-leaks-tls-key": (
         [session(connect={"lang": "nats.js", "version": "2.0.0-205"})],
         [session(connect={"lang": "nats.js", "version": "2.0.0-209"}), session()],

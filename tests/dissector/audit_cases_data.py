@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 
 from dissect.nats.application.consumers import ConsumerRecord
 from dissect.nats.application.deliveries import DeliveryRecord
@@ -15,7 +16,7 @@ from tests.dissector.audit_cases import Case, unserved
 from tests.support.audit import SESSION
 from tests.support.audit import session as row
 from tests.support.nats_talk import Step, call, msg, pub, session
-from tests.support.pcapwriter import Talk
+from tests.support.pcapwriter import START_NS, Talk
 
 OK = {"type": "io.nats.jetstream.api.v1.answer", "success": True}
 
@@ -30,9 +31,37 @@ def failed(code: int, err_code: int) -> dict[str, object]:
     return {"type": OK["type"], "error": fault(code, err_code, "no")}
 
 
-def advisory(name: str, event: str) -> list[Talk]:
+def waiting(*moments: tuple[int, int]) -> list[Record]:
+    """Deliveries of a consumer, each after some seconds, after which so many messages wait."""
+    made = deliveries(len(moments), 0, count=1)
+    for each, (seconds, pending) in zip(made, moments):
+        assert isinstance(each, DeliveryRecord)
+        each.ts_ns, each.pending = seconds * 10**9, pending
+        each.consumer = f"worker-{len(moments)}-{moments[0][1]}"
+    return made
+
+
+def told(seconds: float) -> list[Talk]:
+    """An answer of a server whose clock is ahead by so many seconds."""
+    moment = datetime.fromtimestamp(START_NS / 1e9 + seconds, timezone.utc)
+    answer = {**OK, "ts": moment.isoformat().replace("+00:00", "Z")}
+    return [session(call("STREAM.INFO.ORDERS", answer))]
+
+
+def asks(number: int) -> list[Step]:
+    """Requests that come through an import."""
+    headers = {"Nats-Request-Info": '{"acc":"A","rtt":100}'}
+    return [msg("divide", b"x", f"_INBOX.a.{each}", headers=headers) for each in range(number)]
+
+
+def advisory(name: str, event: str, seconds: float = 0) -> list[Talk]:
     """A client that hears an advisory."""
-    content = {"type": f"io.nats.jetstream.advisory.v1.{event}", "stream": "ORDERS"}
+    moment = datetime.fromtimestamp(START_NS / 1e9 + seconds, timezone.utc)
+    content = {
+        "timestamp": moment.isoformat().replace("+00:00", "Z"),
+        "type": f"io.nats.jetstream.advisory.v1.{event}",
+        "stream": "ORDERS",
+    }
     subject = f"$JS.EVENT.ADVISORY.{name}"
     return [
         session(">SUB $JS.EVENT.ADVISORY.> 2", msg(subject, json.dumps(content).encode(), sid="2"))
@@ -178,6 +207,35 @@ CASES: dict[str, tuple[Case, Case]] = {
     "large-object-read": (
         an_object(bytes=100_000_000),
         an_object(bytes=99_999_999) + an_object(bytes=100_000_000, op="put"),
+    ),
+    "objects-exported": (
+        an_object(bytes=600_000_000) + an_object(bytes=400_000_000)[1:],
+        an_object(bytes=600_000_000)
+        + an_object(bytes=600_000_000, ts_ns=2 * 3600 * 10**9)[1:]
+        + an_object(bytes=10**9, op="put")[1:],
+    ),
+    "transfer-above-baseline": (
+        [row(bytes_responder=size) for size in (10**6, 10**6, 10**8)],
+        [row(bytes_responder=size) for size in (10**6 + 10**5, 10**6 + 10**5, 10**8)]
+        + [row(bytes_responder=99_999_999), row(bytes_responder=10**9, kind="route")],
+    ),
+    "backlog-growing": (
+        waiting((0, 999), (500, 4000), (599, 10_000)),
+        waiting((0, 999), (600, 10_000))
+        + waiting((0, 10_000), (9, 10))
+        + waiting((0, 0), (1, 9_999)),
+    ),
+    "clock-skew": (
+        told(2.5),
+        told(0.9) + told(-0.5) + advisory("STREAM.QUORUM_LOST.ORDERS", "quorum", -5),
+    ),
+    "client-info-forged": (
+        [session(pub("admin", b"x", headers={"Nats-Request-Info": '{"acc":"A"}'}))],
+        [session(asks(1), pub("admin", b"x", headers={"Info": "a"}))],
+    ),
+    "imported-service-flooded": (
+        [session(asks(1000))],
+        [session(asks(999), msg("divide", b"x", "_INBOX.a.1"))],
     ),
     "large-transfer": (
         [row(bytes_responder=10**9)],

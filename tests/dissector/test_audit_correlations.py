@@ -130,7 +130,12 @@ CHAIN = """{ops}---
 title: Bursts
 id: 00000000-0000-4000-8000-000000000008
 name: rule-8
-correlation: {{type: event_count, rules: [rule-1], group-by: [subject, kind], timespan: 5s, condition: {{gte: 2}}}}
+correlation:
+  type: event_count
+  rules: [rule-1]
+  group-by: [subject, kind]
+  timespan: 5s
+  condition: {{gte: 2}}
 ---
 {head}correlation:
   type: value_count

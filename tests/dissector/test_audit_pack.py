@@ -41,7 +41,7 @@ def rows_of(case: audit_cases.Case, folder: Path, tables: Collection[str]) -> li
 
 def findings(rule: str, case: audit_cases.Case, folder: Path) -> int:
     """How many findings a rule has in a case."""
-    (query,) = compiled(RULES, [rule], Dialect.DUCKDB)
+    (query,) = compiled(RULES, [rule], Dialect.DUCKDB, audit_cases.VARIABLES)
 
     def source(tables: Collection[str]) -> Generator[Record, None, None]:
         yield from rows_of(case, folder, tables)

@@ -13,8 +13,8 @@ from dissect.nats.audit.compiler import compiled
 from dissect.nats.audit.duckdb_engine import DuckDb
 from dissect.nats.audit.sql_text import Dialect
 
-from tests.support.audit import detection_text, in_memory, rules
 from tests.support import audit_windows
+from tests.support.audit import detection_text, in_memory, rules
 from tests.support.audit_evaluator import Rule, rows
 
 FRAMES = rows(Random(7), 60)

@@ -57,12 +57,13 @@ class Identity:
     def sign(self, message: bytes) -> bytes:
         return self._key.sign(message)
 
-    def jwt(self, subject: Identity, **claims: object) -> str:
-        """What this one says of `subject`: its key, and these claims."""
+    def jwt(self, subject: Identity, *, expires: int | None = None, **claims: object) -> str:
+        """What this one says of `subject`: its key, and these claims, until that second since the epoch."""
         kind = subject.kind.name.lower()
         body = {
             "jti": "tests",
             "iat": 1_700_000_000,
+            **({} if expires is None else {"exp": expires}),
             "iss": self.public,
             "name": kind,
             "sub": subject.public,
@@ -79,6 +80,8 @@ class Identity:
 OPERATOR = Identity(Kind.OPERATOR, b"O" * 32)
 ACCOUNT = Identity(Kind.ACCOUNT, b"A" * 32)
 ALICE = Identity(Kind.USER, b"a" * 32)
+SYSTEM = Identity(Kind.ACCOUNT, b"S" * 32)
+SYSTEM_USER = Identity(Kind.USER, b"s" * 32)
 
 # All limits of an account, and of a user: none.
 _ACCOUNT_LIMITS = {"subs": -1, "conn": -1, "leaf": -1, "imports": -1, "exports": -1, "data": -1}
@@ -95,9 +98,25 @@ def operator_config() -> str:
     )
 
 
-def user_jwt(user: Identity = ALICE, *, bearer: bool = False) -> str:
-    """The JWT of a user of ACCOUNT; a bearer's needs no signature."""
-    return ACCOUNT.jwt(user, bearer_token=bearer, **_USER_LIMITS)
+def managed_config(folder: str) -> str:
+    """Server configuration: users of SYSTEM may change the accounts that the server keeps in a folder."""
+    limits = {**_ACCOUNT_LIMITS, "payload": -1, "wildcards": True}
+    return (
+        f"operator: {OPERATOR.jwt(OPERATOR)}\nsystem_account: {SYSTEM.public}\n"
+        f"resolver: {{ type: full, dir: '{folder}', allow_delete: true }}\n"
+        f"resolver_preload: {{ {SYSTEM.public}: {OPERATOR.jwt(SYSTEM, limits=limits)} }}\n"
+    )
+
+
+def user_jwt(
+    user: Identity = ALICE,
+    account: Identity = ACCOUNT,
+    *,
+    bearer: bool = False,
+    expires: int | None = None,
+) -> str:
+    """The JWT of a user of an account; a bearer's needs no signature."""
+    return account.jwt(user, expires=expires, bearer_token=bearer, **_USER_LIMITS)
 
 
 def creds(jwt: str, seed: str, newline: str = "\n") -> str:

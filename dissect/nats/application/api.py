@@ -25,6 +25,7 @@ from .json_bodies import (
     text,
     why_unread,
 )
+from .server_time import clock_ns
 
 _TYPE = "io.nats.jetstream."
 _NO_RESPONDERS = 503
@@ -59,6 +60,10 @@ class ApiRecord(Record):
     error: Annotated[str | None, "description of the error"] = None
     latency_ns: Annotated[int | None, "from the request to the first answer"] = None
     reply_number: Annotated[int | None, "number of the first answer's frame"] = None
+    clock_ns: Annotated[
+        int | None,
+        "how far the server's clock is ahead of the capture's, by the time in its answer or advisory",
+    ] = None
     anomalies: Annotated[list[str] | None, "what is odd about it"] = None
 
 
@@ -146,6 +151,7 @@ class Call:
         self.response = read
         row.response = shown(read)
         row.response_type = text(read, "type") or None
+        row.clock_ns = clock_ns(text(read, "ts"), frame.ts_ns)
         row.code, row.err_code, row.error = error_of(read)
         if row.stream is None:
             row.stream = text(read, "stream_name") or None
@@ -188,6 +194,7 @@ def advisory(frame: LayerFrame) -> tuple[ApiRecord, Object]:
     else:
         row.response = shown(read)
         row.response_type = text(read, "type") or None
+        row.clock_ns = clock_ns(text(read, "timestamp"), frame.ts_ns)
         row.domain = text(read, "domain") or None
         row.account = row.account or text(read, "account") or None
         row.error = text(read, "reason") or None

@@ -16,10 +16,9 @@ A rule file (`rules/GROUP/NAME.yml` for those of the package) is YAML with one r
     fields: [user, originator]                    shown with a finding; by default those that it tests
     subject: user                                 the field that is the finding's subject; a field of ours
 
-A correlation has `correlation` instead of `logsource` and `detection`, a filter has `filter` instead of
-`detection`. Fields are explained in `fields`,
-values in `matching`, correlations in `correlations`, filters in `filters`. What of Sigma is not supported is refused, by name and
-line.
+A correlation has `correlation` instead of `logsource` and `detection`, and a filter has `filter` instead of
+`detection`. Fields are explained in `fields`, values in `matching`, correlations in `correlations`, filters
+in `filters`. What of Sigma is not supported is refused, by name and line.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ def audit(
 ) -> Generator[Finding, None, None]:
     """The findings in captures, the worst first. `rules` are folders or files with rules, which add to those
     of the package or replace them, and `variables` values of placeholders: `{"known_clusters": ["east"]}`. A
-    rule with a placeholder that has no value does not run. `report` is updated while captures are read, which are read whole before
-    the first finding comes. Raises RuleError for a wrong rule, CaptureError for an input that is no capture,
-    and MissingLibrary without the extra `audit`."""
+    rule with a placeholder that has no value does not run. `report` is updated while captures are read, which
+    are read whole before the first finding comes. Raises RuleError for a wrong rule, CaptureError for an
+    input that is no capture, and MissingLibrary without the extra `audit`."""
     from .libraries import check_libraries
 
     check_libraries()

@@ -1,4 +1,5 @@
-"""The SQL of rules about several rows: `event_count`, `value_count`, `value_sum`, `temporal`, `temporal_ordered`.
+"""The SQL of rules about several rows: `event_count`, `value_count`, `value_sum`, `temporal`,
+`temporal_ordered`.
 
 A window of the rule's timespan ends with each event (row of a referenced rule, or finding of a referenced
 correlation) and holds the events of its group from less than one timespan before. Each window has a count:
@@ -258,6 +259,7 @@ SELECT {key}, ts_ns, session, number, capture, packet,
 row_number() OVER (PARTITION BY {key}, ts_ns ORDER BY {order}) AS place FROM events
 )
 SELECT b.ts_ns AS ts_ns, e.session AS session, e.number AS number, CAST({subject} AS STRING) AS subject,
-CAST(greatest(least(b.count, {_LAST}), -{_LAST}) AS BIGINT) AS count, e.capture AS capture, e.packet AS packet{shown}
+CAST(greatest(least(b.count, {_LAST}), -{_LAST}) AS BIGINT) AS count,
+e.capture AS capture, e.packet AS packet{shown}
 FROM bursts AS b JOIN evidence AS e ON e.ts_ns = b.ts_ns AND {same}
 WHERE e.place = 1"""

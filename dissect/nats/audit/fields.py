@@ -6,6 +6,7 @@
     frames_originator.PUB   a count; absent where it would be 0
     json.tls_required       a value in a column with JSON, as text; `json.a.b` for objects in objects
     originator.ip           the address or port of `ip:port`
+    bytes_responder.times_median    how many times the median that the column has in rows of the same kind
 
 A row with the session's columns is joined only where a rule names one of them.
 """
@@ -27,6 +28,7 @@ SESSION = "s"
 
 _JSON = {"json", "request", "response", "config"}
 _ADDRESSES = {"originator", "responder", "proxied_for"}
+_MEDIAN = "times_median"
 _KEY = re.compile(r"\w+", re.ASCII)
 _MAPS = (Type.COUNTS, Type.HEADERS)
 
@@ -86,7 +88,15 @@ def _field(table: str, name: str, row: str, dialect: Dialect) -> Field:
         return Field(name, dialect.json_text(sql, keys), Type.TEXT, json=True)
     if column in _ADDRESSES and rest in ("ip", "port"):
         return _part_of_address(name, sql, rest)
+    if type_ is Type.INTEGER and rest == _MEDIAN and "kind" in columns:
+        return _times_median(table, name, column, row)
     raise ValueError(f"{column!r} is no map and has no part {rest!r}")
+
+
+def _times_median(table: str, name: str, column: str, row: str) -> Field:
+    """What a value is to a median of 1 at least, so that there is always a quotient."""
+    median = f"SELECT greatest(median(b.{column}), 1) FROM {table} AS b WHERE b.kind = {row}.kind"
+    return Field(name, f"CAST(floor({row}.{column} / ({median})) AS BIGINT)", Type.INTEGER)
 
 
 def _part_of_address(name: str, sql: str, part: str) -> Field:

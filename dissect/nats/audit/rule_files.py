@@ -1,7 +1,8 @@
 """Finds and reads the files of rules: those of the package, and those of the user's folders.
 
 A file has one rule or several, as documents of YAML (`---`); a correlation can stand beside the rules that
-it refers to, and a filter beside rules. Files are `*.yml` or `*.yaml`, at any depth. A rule replaces an earlier one with its id or name.
+it refers to, and a filter beside rules. Files are `*.yml` or `*.yaml`, at any depth. A rule replaces an
+earlier one with its id or name.
 """
 
 from __future__ import annotations
