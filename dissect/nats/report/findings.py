@@ -27,7 +27,8 @@ SHOWN = 500
 @dataclass(slots=True)
 class Findings:
     """Findings of an audit. `worst` are the first of them, `levels` counts all by level; both begin with
-    the worst. `not_run` are rules that lack tables, `unset` those that need values. `why_not` is the reason if no audit was made.
+    the worst. `not_run` are rules that lack tables, `unset` those that need values. `why_not` is the reason
+    if no audit was made.
     """
 
     worst: list[Finding] = field(default_factory=list)
