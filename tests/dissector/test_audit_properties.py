@@ -49,9 +49,5 @@ def test_a_rule_finds_the_rows_that_it_means(engine: DuckDb, seed: int) -> None:
 def test_a_correlation_finds_the_windows_that_it_means(series: DuckDb, seed: int) -> None:
     correlation = audit_windows.Correlation(Random(seed), 1)
     (query,) = compiled(rules(correlation.text), [correlation.name], Dialect.DUCKDB)
-    found = [
-        audit_windows.Found(*row)
-        for part in series.rows(query.sql)
-        for row in zip(*(part[name].to_pylist() for name in audit_windows.COLUMNS))
-    ]
+    found = audit_windows.found_in(series.rows(query.sql))
     assert sorted(found) == correlation.found(SERIES), correlation.text

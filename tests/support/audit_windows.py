@@ -9,14 +9,18 @@ import operator
 from collections.abc import Callable, Iterable
 from itertools import groupby
 from random import Random
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dissect.nats.records import FrameRecord
 
 from tests.support.audit import detection_text, frame, rule_text
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 S = 10**9
 OPS = ("PUB", "SUB", "MSG")
+KINDS = ("event_count", "value_count", "value_sum", "temporal", "temporal_ordered")
 COMPARE: dict[str, Callable[[int, int], bool]] = {
     "gte": operator.ge,
     "gt": operator.gt,
@@ -25,10 +29,6 @@ COMPARE: dict[str, Callable[[int, int], bool]] = {
     "eq": operator.eq,
     "neq": operator.ne,
 }
-
-
-COLUMNS = ("ts_ns", "subject", "count", "number")
-"""The columns of queries that `Found` has."""
 
 
 class Event(NamedTuple):
@@ -48,6 +48,14 @@ class Found(NamedTuple):
     subject: str | None
     largest: int
     number: int
+
+
+def found_in(parts: Iterable[pa.RecordBatch]) -> list[Found]:
+    """The findings in the rows of a query."""
+    columns = ("ts_ns", "subject", "count", "number")
+    return [
+        Found(*row) for part in parts for row in zip(*(part[name].to_pylist() for name in columns))
+    ]
 
 
 def rows(random: Random, count: int) -> list[FrameRecord]:
@@ -76,8 +84,7 @@ class Correlation:
     def __init__(self, random: Random, number: int) -> None:
         self.name = f"rule-{number}"
         self.span = random.choice([2, 5, 10])
-        kinds = ["event_count", "value_count", "value_sum", "temporal", "temporal_ordered"]
-        self.kind = random.choice(kinds)
+        self.kind = random.choice(KINDS)
         self.ops = random.sample(OPS, random.choice([1, 2, 3]))
         self.groups = random.choice([[], ["subject"], ["subject", "kind"], ["who"]])
         self.how = random.choice([*COMPARE, "gte", "gt"])
