@@ -10,7 +10,15 @@ from dissect.nats.cli import cli
 def test_help_names_every_option() -> None:
     done = CliRunner().invoke(cli, ["report", "--help"])
     assert done.exit_code == 0
-    for name in ("--output", "--tables DIR", "--keylog", "--from", "--no-redact", "[required]"):
+    for name in (
+        "--output",
+        "--tables DIR",
+        "--keylog",
+        "--from",
+        "--no-redact",
+        "--jobs",
+        "[required]",
+    ):
         assert name in done.output
 
 

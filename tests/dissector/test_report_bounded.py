@@ -7,15 +7,15 @@ import random
 import pytest
 
 from dissect.nats.report.bounded import Keyed, Largest
-from dissect.nats.report.durations import Durations
+from dissect.nats.report.durations import Histogram
 
 
 def parent(key: str) -> str:
     return key[:-1] or "all"
 
 
-def filled(keys: str | list[str], limit: int) -> Keyed[str, Durations]:
-    found: Keyed[str, Durations] = Keyed(Durations, parent, limit)
+def filled(keys: str | list[str], limit: int) -> Keyed[str, Histogram]:
+    found: Keyed[str, Histogram] = Keyed(Histogram, parent, limit)
     for key in keys:
         found[key].add(1)
     return found
@@ -66,7 +66,7 @@ def test_few_keys_are_never_folded() -> None:
 
 
 def test_keys_that_cannot_be_folded_are_an_error_and_no_endless_loop() -> None:
-    found: Keyed[str, Durations] = Keyed(Durations, str, 1)
+    found: Keyed[str, Histogram] = Keyed(Histogram, str, 1)
     with pytest.raises(ValueError, match="cannot be folded"):
         for key in "abcd":
             found[key].add(1)

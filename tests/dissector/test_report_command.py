@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +20,12 @@ from tests.dissector.samples import rows
 from tests.support.paths import CAPTURES
 
 CORE = CAPTURES / "core-2.15.1.pcap"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tracker() -> None:
+    """multiprocessing keeps one process and its pipe until the end of the program."""
+    resource_tracker.ensure_running()
 
 
 def run(*arguments: str | Path) -> Result:
@@ -48,6 +55,14 @@ def test_a_page(tmp_path: Path) -> None:
     again = tmp_path / "b.html"
     assert run(CORE, "-o", again).exit_code == 0
     assert again.read_bytes() == out.read_bytes()
+
+
+def test_two_processes_make_the_page_of_one(tmp_path: Path) -> None:
+    one, two = tmp_path / "1.html", tmp_path / "2.html"
+    paths = (CAPTURES / "auth-2.15.1.pcap", CAPTURES / "leafnode-2.15.1.pcap")
+    assert run(*paths, "-o", one).exit_code == 0
+    assert run(*paths, "-o", two, "--jobs", "2").exit_code == 0
+    assert two.read_bytes() == one.read_bytes()
 
 
 def test_tables_in_place_of_captures(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.report.durations import Durations, bucket, lowest, middle
+from dissect.nats.report.durations import Histogram, bucket, lowest, middle
 
 DURATIONS = st.integers(0, 1 << 62)
 
@@ -20,7 +20,7 @@ def test_a_duration_is_in_its_bucket(duration_ns: int) -> None:
 
 @given(st.lists(DURATIONS, min_size=1), st.sampled_from([0.5, 0.9, 0.99, 1.0]))
 def test_percentiles(durations: list[int], part: float) -> None:
-    found = Durations()
+    found = Histogram()
     for duration_ns in durations:
         found.add(duration_ns)
     ranked = sorted(durations)
@@ -32,7 +32,7 @@ def test_percentiles(durations: list[int], part: float) -> None:
 
 @given(st.lists(DURATIONS), st.lists(DURATIONS))
 def test_merged_parts_are_the_whole(some: list[int], others: list[int]) -> None:
-    one, other, whole = Durations(), Durations(), Durations()
+    one, other, whole = Histogram(), Histogram(), Histogram()
     for into, durations in ((one, some), (other, others), (whole, [*some, *others])):
         for duration_ns in durations:
             into.add(duration_ns)
@@ -41,7 +41,7 @@ def test_merged_parts_are_the_whole(some: list[int], others: list[int]) -> None:
 
 
 def test_none_and_negative_ones() -> None:
-    found = Durations()
+    found = Histogram()
     assert found.percentile(0.5) is None
     found.add(-5)
     assert found.percentile(0.5) == 0

@@ -6,7 +6,7 @@ import pytest
 
 from dissect.nats.report import figures
 from dissect.nats.report.aggregate import TABLES, Aggregate
-from dissect.nats.report.durations import Durations
+from dissect.nats.report.durations import Histogram
 from dissect.nats.report.traffic import BYTES
 
 from tests.dissector.samples import rows
@@ -33,7 +33,7 @@ def test_bars_of_traffic_are_all_messages(found: Aggregate) -> None:
 
 
 def test_a_histogram_has_every_duration() -> None:
-    durations = Durations()
+    durations = Histogram()
     for duration_ns in (0, 1, 999, 10**6, 10**6, 7 * 10**9):
         durations.add(duration_ns)
     (bars,) = figures.histogram(durations).data

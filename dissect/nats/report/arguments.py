@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..commands.arguments import INPUT, PROGRESS, Command, Decorator, option, output_name
+from ..commands.arguments import INPUT, JOBS, PROGRESS, Command, Decorator, option, output_name
 
 
 def report_options(command: Command) -> Command:
@@ -26,6 +26,7 @@ def report_options(command: Command) -> Command:
             help="Read Parquet tables, as `spark --out DIR` writes them, instead of captures.",
         ),
         PROGRESS,
+        JOBS,
     )
     listed: Decorator = click.argument("captures", nargs=-1, metavar="CAPTURE...")
     command = listed(command)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from ..audit.loading import loaded_records
 from ..capture import CaptureReport
 from ..capture.sources import STDIN
 from ..commands.command_options import CommandOptions
@@ -17,7 +18,7 @@ from ..commands.run import leave, progress_bar
 from ..commands.signals import ends_input
 from ..number_formats import count_text
 from ..output.sink import Fault, Sink, say, sink_of, writing
-from ..pipeline import records
+from ..parallel import cores
 from .aggregate import TABLES, Aggregate
 from .findings import Findings, audited, audited_folder, rules, wanted_tables
 from .page import page
@@ -43,7 +44,9 @@ def _from_captures(sink: Sink, options: CommandOptions) -> None:
         queries = rules()
         with progress_bar(options, report):
             wanted = wanted_tables(queries)
-            rows = records(options.captures, wanted, options.dissection, report)
+            rows = loaded_records(
+                options.captures, wanted, options.dissection, report, _processes(options)
+            )
             findings = audited(queries, found, rows)
         found.finish()
         masked = not options.no_redact
@@ -51,6 +54,14 @@ def _from_captures(sink: Sink, options: CommandOptions) -> None:
         sink.writer(lambda stream: stream).write(text)
     _say_what_there_is(found, findings, sink)
     leave(report, interrupted.yes)
+
+
+def _processes(options: CommandOptions) -> int:
+    jobs = options.jobs or cores()
+    if jobs > 1 and options.live:
+        say("packets from standard input are read by one process: --jobs does nothing")
+        return 1
+    return jobs
 
 
 def _from_tables(sink: Sink, folder: str) -> None:

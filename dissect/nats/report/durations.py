@@ -42,7 +42,7 @@ def percentile(buckets: Mapping[int, int], part: float) -> int | None:
     return None
 
 
-class Durations:
+class Histogram:
     """Durations in nanoseconds."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Durations:
         self.buckets[bucket(duration_ns)] += 1
         self.longest_ns = max(self.longest_ns, duration_ns)
 
-    def merge(self, other: Durations) -> None:
+    def merge(self, other: Histogram) -> None:
         """Takes in those of another one."""
         self.buckets.update(other.buckets)
         self.longest_ns = max(self.longest_ns, other.longest_ns)

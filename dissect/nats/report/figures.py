@@ -17,7 +17,7 @@ from ..number_formats import duration_text, size_text, time_text
 from ..records import printable
 from .connections import Connections
 from .drawing import WIDTH, Box, drawing
-from .durations import Durations, lowest, percentile
+from .durations import Histogram, lowest, percentile
 from .jetstream import JetStream
 from .subjects import Subjects
 from .time_bins import TimeBins
@@ -127,7 +127,7 @@ def traffic(found: Traffic, measure: str = MESSAGES) -> Figure:
     )
 
 
-def histogram(found: Durations, name: str = "requests") -> Figure:
+def histogram(found: Histogram, name: str = "requests") -> Figure:
     """How many durations there are of each length; the axis is logarithmic."""
     wide: dict[int, int] = {}
     for number, count in found.buckets.items():

@@ -13,7 +13,7 @@ from ..application.pulls import PullRecord
 from ..application.streams import StreamRecord
 from ..records import Record
 from .bounded import Keyed
-from .durations import Durations, bucket
+from .durations import Histogram, bucket
 from .time_bins import TimeBins
 
 NAMED = 300
@@ -120,8 +120,8 @@ class JetStream:
         self.lag: TimeBins[Name] = TimeBins(max)
         self._drawn: dict[Name, None] = {}
         self.acks: TimeBins[int] = TimeBins()
-        self.ack_latency = Durations()
-        self.publish_latency = Durations()
+        self.ack_latency = Histogram()
+        self.publish_latency = Histogram()
         self.pull_ends: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..records import Record, RequestRecord
 from .bounded import OTHERS, Keyed, Largest
-from .durations import Durations, bucket
+from .durations import Histogram, bucket
 from .subjects import folded
 from .time_bins import TimeBins
 
@@ -21,7 +21,7 @@ class Answers:
 
     requests: int = 0
     failures: int = 0
-    latency: Durations = field(default_factory=Durations)
+    latency: Histogram = field(default_factory=Histogram)
 
     @property
     def weight(self) -> int:
@@ -47,7 +47,7 @@ class Requests:
 
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
-        self.latency = Durations()
+        self.latency = Histogram()
         self.over_time: TimeBins[int] = TimeBins()
         self.slowest: Largest[RequestRecord] = Largest(SLOWEST)
         self.failed: Largest[RequestRecord] = Largest(SLOWEST)
