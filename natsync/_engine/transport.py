@@ -45,8 +45,11 @@ def resolve(host: str, port: int, *, numeric: bool = False) -> list[Address]:
     With `numeric` nothing is looked up, so that nothing blocks.
     """
     flags = socket.AI_NUMERICHOST if numeric else 0
+    # As bytes a plain name needs no IDNA, whose module takes a millisecond to import.
+    is_plain = host.isascii() and len(host) < 64 and "" not in host.split(".")
+    name = host.encode() if is_plain else host
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=flags)
     except UnicodeError as error:  # an empty label, one of over 63 bytes, a character no name has
         raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error
     # A name may stand for one address twice, in /etc/hosts say: no reason to try that twice.

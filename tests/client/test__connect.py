@@ -13,6 +13,7 @@ from natsync import errors
 from natsync.protocol import Pub
 
 from tests.support.fake_server import FakeServer
+from tests.support.paths import ROOT
 
 LEAVES = """
 import sys, natsync
@@ -56,3 +57,17 @@ def test_a_client_that_is_never_closed_warns_and_ends() -> None:
             gc.collect()
         assert peer.until(Pub).subject == b"last"
         peer.expect_end()
+
+
+def test_the_first_connect_imports_little() -> None:
+    """Modules that only unusual URLs need took most of its time."""
+    code = (
+        "import sys, natsync\n"
+        "try: natsync.connect('nats://127.0.0.1:1')\n"
+        "except natsync.ConnectError: print('refused')\n"
+        "print(*{'urllib.parse', 'ipaddress', 'encodings.idna', 'ssl', 'logging'} & {*sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "refused\n\n"
