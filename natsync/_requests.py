@@ -87,9 +87,11 @@ class Requests:
         `result` raises what `request` does; `cancel` gives the request up. Functions passed to
         `add_done_callback` run on the callback thread.
         """
-        seconds = self._seconds(timeout)
+        seconds = (
+            timeout if timeout.__class__ is float and timeout > 0.0 else self._seconds(timeout)
+        )
+        mux = self._mux or self._open_mux()
         connection = self._connection
-        mux = connection.reply_mux()
         future_of = mux.future
         if future_of is None:
             future_of = mux.future_of(self._read_reply, connection.dispatcher.post)

@@ -6,14 +6,12 @@ more. Servers and official clients accept every byte but blank, tab, CR and LF, 
 
 from __future__ import annotations
 
-import re
-
 from .errors import ProtocolError
 
 __all__ = ["check_publish", "check_queue", "check_subscribe", "is_literal", "matches"]
 
-_PLAIN = re.compile(rb"[^ \t\r\n.*>]+(?:\.[^ \t\r\n.*>]+)*")
-"""Nearly every subject that can be published to, in one call."""
+_SPECIAL = b" \t\r\n*>"
+"""Bytes that nearly no subject has to which a message is published."""
 _SHOWN_BYTES = 64
 
 
@@ -24,7 +22,8 @@ def check_publish(subject: bytes, what: str = "subject") -> None:
     no subscription matches or, in the case of a wildcard, matches by accident (ADR-6). `what` is the word
     for it in the error.
     """
-    if _PLAIN.fullmatch(subject):
+    # A regular expression takes a third longer (CPython 3.11).
+    if subject.translate(None, _SPECIAL) == subject and b"" not in subject.split(b"."):
         return
     _check_token(subject, what)
     _check_tokens(subject.split(b"."), subject, what)
