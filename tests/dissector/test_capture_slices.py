@@ -1,4 +1,4 @@
-"""Slices keep the records of their inputs byte for byte, or refuse what would lose order or times."""
+"""Slices keep the records of their inputs byte for byte, in order of time, or refuse what would lose times."""
 
 from __future__ import annotations
 
@@ -86,12 +86,17 @@ def test_pcap_beside_pcapng_becomes_a_section(tmp_path: Path) -> None:
     assert found == [(record.ts_ns, linktype, record.data) for linktype, record in kept]
 
 
-def test_what_would_lose_the_order_is_refused(tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    for path, linktype in ((one, 1), (two, 101)):
-        path.write_bytes(pcap_file(RECORDS, linktype))
-    with pytest.raises(CaptureError, match="overlap in time"):
-        sliced((one, [1, 4]), (two, [2]))
+def test_captures_that_overlap_become_one_section(tmp_path: Path) -> None:
+    one, two, later = tmp_path / "one", tmp_path / "two", tmp_path / "later"
+    one.write_bytes(pcap_file(RECORDS[:5], 1))
+    two.write_bytes(pcap_file(RECORDS[:5], 101))
+    later.write_bytes(pcap_file(RECORDS[5:], 113))
+    out = tmp_path / "out"
+    out.write_bytes(sliced((later, [1]), (one, [1, 4]), (two, [2, 4])))
+    found = [(each.linktype, each.data) for each in read_packets([str(out)], CaptureReport())]
+    kept = [(1, 0), (101, 1), (1, 3), (101, 3), (113, 5)]
+    assert found == [(linktype, RECORDS[index].data) for linktype, index in kept]
+    assert out.read_bytes().count(section()[:4]) == 2
 
 
 def test_what_would_lose_times_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dissect.nats import FrameRecord, SessionRecord
+from dissect.nats.capture import CaptureReport, read_packets
 from dissect.nats.cli import cli
 
 from tests.dissector.samples import PLACES, Values, rows, values_of
@@ -192,3 +193,22 @@ def test_a_damaged_capture_is_sliced_up_to_the_damage(tmp_path: Path) -> None:
     done = run("-o", tmp_path / "out", path)
     assert done.exit_code == 3 and "cut short" in done.stderr
     assert values_in(tmp_path / "out") == values_in(path)
+
+
+def test_two_taps_that_overlap_are_one_capture(tmp_path: Path) -> None:
+    """Each tap has one direction, in pcapng with a time resolution of its own."""
+    talk = Talk().handshake().from_server(b"INFO {}\r\n")
+    talk.from_client(b"CONNECT {}\r\nPUB a 1\r\nx\r\nPING\r\n").from_server(b"PONG\r\n").close()
+    taps = tmp_path / "taps"
+    taps.mkdir()
+    for name, resolution, port in (("a", 9, talk.client[1]), ("b", 6, talk.server[1])):
+        interface = Interface(tsresol=resolution)
+        own = [record for record in talk.records if record.data[34:36] == port.to_bytes(2, "big")]
+        blocks = b"".join(enhanced_packet(record, interface) for record in own)
+        (taps / name).write_bytes(section() + interface_block(interface) + blocks)
+    (session,) = sessions(taps)
+    done = run("-o", tmp_path / "out", session, taps)
+    assert done.exit_code == 0, done.output
+    assert f"{len(talk.records)} packets of {len(talk.records)} in" in done.stderr
+    found = [packet.data for packet in read_packets([str(tmp_path / "out")], CaptureReport())]
+    assert found == [record.data for record in talk.records]

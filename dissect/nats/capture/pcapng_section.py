@@ -16,11 +16,11 @@ from .report import FileReport, InterfaceReport
 ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 
 SECTION = 0x0A0D0D0A
-_INTERFACE, _PACKET, _SIMPLE, _STATISTICS, _ENHANCED, _SECRETS = 1, 2, 3, 5, 6, 10
+INTERFACE, OBSOLETE, SIMPLE, STATISTICS, ENHANCED, _SECRETS = 1, 2, 3, 5, 6, 10
 _TLS_KEY_LOG = 0x544C534B
 _NAMES = {
     4: "name resolution",
-    _STATISTICS: "interface statistics",
+    STATISTICS: "interface statistics",
     7: "IRIG timestamp",
     9: "systemd journal",
     10: "decryption secrets",
@@ -59,7 +59,7 @@ def interfaces_in(context: bytes) -> int:
     at = count = 0
     while at < len(context):
         kind, size = unpack(context, at)
-        count += kind == _INTERFACE
+        count += kind == INTERFACE
         at += size
     return count
 
@@ -113,17 +113,17 @@ class Section:
 
     def add_block(self, kind: int, start: int, end: int) -> None:
         """A whole block, whose body is `start` to `end`."""
-        if kind == _ENHANCED or kind == _PACKET:
+        if kind == ENHANCED or kind == OBSOLETE:
             self._packet(kind, start, end)
-        elif kind == _SIMPLE:
+        elif kind == SIMPLE:
             self._simple_packet(start, end)
         elif kind == SECTION:
             self._comments(start + 16, end)
-        elif kind == _INTERFACE:
+        elif kind == INTERFACE:
             self._describe(start, end)
         else:
             self._report.blocks[_NAMES.get(kind, "unknown")] += 1
-            if kind == _STATISTICS:
+            if kind == STATISTICS:
                 self._statistics(start, end)
             elif kind == _SECRETS:
                 self._add_secrets(start, end)
@@ -164,7 +164,7 @@ class Section:
         body = start + 20
         if body > end:
             return self._skip("packet block too short")
-        unpack = self._enhanced if kind == _ENHANCED else self._obsolete
+        unpack = self._enhanced if kind == ENHANCED else self._obsolete
         index, high, low, kept, wire_bytes = unpack(self._data, start)
         if index >= len(self.interfaces):
             return self._skip("unknown interface")
@@ -174,13 +174,13 @@ class Section:
         ts_ns = (high << 32 | low) * interface.times // interface.per + interface.offset_ns
         self.put(interface, [(ts_ns, body, body + kept, max(wire_bytes, kept))])
         drops = 0
-        if kind == _PACKET:
+        if kind == OBSOLETE:
             (drops,) = struct.unpack_from(self.order + "H", self._data, start + 2)
             drops = 0 if drops == _UNKNOWN_DROPS else drops
-        for code, value in self._options(body + kept + -kept % 4, end):
+        for code, value in self.options(body + kept + -kept % 4, end):
             if code == _COMMENT:
                 self._report.comments += 1
-            elif code == _PACKET_DROPS and kind == _ENHANCED and len(value) == 8:
+            elif code == _PACKET_DROPS and kind == ENHANCED and len(value) == 8:
                 drops = int(struct.unpack(self.order + "Q", value)[0])
         if drops:
             interface.report.packet_drops = (interface.report.packet_drops or 0) + drops
@@ -214,7 +214,7 @@ class Section:
             linktype, snaplen = struct.unpack_from(self.order + "HxxI", self._data, start)
         described = InterfaceReport(linktype, snaplen)
         interface = Interface(linktype, snaplen, described)
-        for code, value in self._options(start + 8, end):
+        for code, value in self.options(start + 8, end):
             if code == _COMMENT:
                 self._report.comments += 1
             elif code == _NAME:
@@ -233,13 +233,13 @@ class Section:
     def _block(self, start: int, end: int) -> bytes:
         """An interface block once more, without comments: they are counted where they were met."""
         parts = [self._data[start : min(start + 8, end)]]
-        for code, value in self._options(start + 8, end):
+        for code, value in self.options(start + 8, end):
             if code != _COMMENT and len(value) <= _LONGEST_KEPT:
                 head = struct.pack(self.order + "HH", code, len(value))
                 parts.append(head + value + bytes(-len(value) % 4))
         body = b"".join(parts)
         size = struct.pack(self.order + "I", len(body) + 12)
-        return struct.pack(self.order + "I", _INTERFACE) + size + body + size
+        return struct.pack(self.order + "I", INTERFACE) + size + body + size
 
     def _statistics(self, start: int, end: int) -> None:
         """The statistics of an interface that the capture program wrote: numbers since it began."""
@@ -247,7 +247,7 @@ class Section:
             return
         (index,) = struct.unpack_from(self.order + "I", self._data, start)
         described = self.interfaces[index].report if index < len(self.interfaces) else None
-        for code, value in self._options(start + 12, end):
+        for code, value in self.options(start + 12, end):
             if code == _COMMENT:
                 self._report.comments += 1
             elif described and len(value) == 8 and code in (_INTERFACE_DROPS, _SYSTEM_DROPS):
@@ -266,11 +266,11 @@ class Section:
             EMBEDDED.add(bytes(self._data[start + 8 : min(end, start + 8 + size)]) + b"\n")
 
     def _comments(self, start: int, end: int) -> None:
-        for code, _ in self._options(start, end):
+        for code, _ in self.options(start, end):
             self._report.comments += code == _COMMENT
 
-    def _options(self, at: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """The options of a block; those it has before one that does not fit."""
+    def options(self, at: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """The options between two places of a block; those before one that does not fit."""
         while at + 4 <= end:
             code, size = struct.unpack_from(self.order + "HH", self._data, at)
             at += 4

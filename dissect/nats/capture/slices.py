@@ -3,25 +3,26 @@
 Where all of them are from pcap files with one link type and one kind of header, that is a pcap file with
 the same records, byte for byte, in the order of the timeline. Otherwise it is a pcapng file: the sections
 of each pcapng input with all their blocks except the other packets, so that comments, name resolution and
-secrets stay; packets of pcap files become enhanced packet blocks with the same times.
+secrets stay; packets of pcap files become enhanced packet blocks with the same times. Captures that overlap
+in time become one section, see `merged_section`.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import BinaryIO
 
 from ..errors import CaptureError
 from . import pcap, pcapng
-from .pcapng_section import ORDERS, SECTION
+from .merged_section import PACKETS, Block, BlockSource, write_merged
+from .pcapng_section import ENHANCED, INTERFACE, ORDERS, SECTION, SIMPLE
 from .report import CaptureReport, FileReport
 from .sources import read_file, read_runs, unpacked
 
-_OBSOLETE, _SIMPLE, _ENHANCED = 2, 3, 6
-_PACKETS = (_OBSOLETE, _SIMPLE, _ENHANCED)
 _UNKNOWN_LENGTH = b"\xff" * 8
 _LENGTH_AT = 16  # of a section, in its block
 _OPTIONS = struct.pack("<HHB3xHH", 9, 1, 9, 0, 0)  # if_tsresol: nanoseconds
@@ -57,24 +58,40 @@ def write_slice(
     output: BinaryIO,
     max_expanded: int | None = None,
 ) -> None:
-    """Writes the chosen packets of these captures. Raises CaptureError where that would lose the order or the
-    times of packets; `output` is worthless then."""
+    """Writes the chosen packets of these captures. Raises CaptureError where that would lose the times of
+    packets; `output` is worthless then."""
     heads = [_pcap_header(each.path, max_expanded) for each in chosen]
     if all(heads) and len({(head[:4], head[20:]) for head in heads}) == 1:
         _write_pcap(timelines, {each.path: each for each in chosen}, heads, output, max_expanded)
         return
     in_order = sorted(chosen, key=lambda each: each.first_ns)
-    for before, after in zip(in_order, in_order[1:]):
-        if after.first_ns <= before.last_ns:
-            reason = "its packets overlap in time with those of another capture of the slice"
-            raise CaptureError(
-                after.path, reason, "put them together with mergecap first, or slice one at a time"
-            )
-    for each in in_order:
-        if _pcap_header(each.path, max_expanded):
-            _write_as_pcapng(each, output, max_expanded)
+    for group in _overlapping(in_order):
+        sources = [_source(each, max_expanded) for each in group]
+        if len(sources) > 1:
+            write_merged(sources, output)
         else:
-            _copy_sections(each, output, max_expanded)
+            output.writelines(block.data for block in sources[0].blocks())
+
+
+def _overlapping(in_order: Sequence[ChosenPackets]) -> Iterator[list[ChosenPackets]]:
+    """Captures in groups: those of a group overlap in time."""
+    group: list[ChosenPackets] = []
+    last_ns = 0
+    for each in in_order:
+        if group and each.first_ns > last_ns:
+            yield group
+            group = []
+        last_ns = max(last_ns, each.last_ns) if group else each.last_ns
+        group.append(each)
+    if group:
+        yield group
+
+
+def _source(chosen: ChosenPackets, max_expanded: int | None) -> BlockSource:
+    """A capture as pcapng blocks."""
+    is_pcap = bool(_pcap_header(chosen.path, max_expanded))
+    blocks = _packet_blocks if is_pcap else _copied_blocks
+    return BlockSource(chosen.path, partial(blocks, chosen, max_expanded))
 
 
 def _pcap_header(path: str, max_expanded: int | None) -> bytes:
@@ -106,12 +123,12 @@ def _write_pcap(
                         output.write(run.block[start - header : end])
 
 
-def _write_as_pcapng(chosen: ChosenPackets, output: BinaryIO, max_expanded: int | None) -> None:
+def _packet_blocks(chosen: ChosenPackets, max_expanded: int | None) -> Iterator[Block]:
     """Packets of a pcap file as a section."""
     head = _pcap_header(chosen.path, max_expanded)
     snaplen, linktype = struct.unpack_from(pcap.MAGICS[head[:4]][0] + "II", head, 16)
-    output.write(_block(SECTION, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
-    output.write(_block(1, struct.pack("<HHI", linktype & 0xFFFF, 0, snaplen) + _OPTIONS))
+    yield _block(SECTION, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+    yield _block(INTERFACE, struct.pack("<HHI", linktype & 0xFFFF, 0, snaplen) + _OPTIONS)
     with closing(
         read_file(chosen.path, FileReport(chosen.path, ""), max_expanded=max_expanded)
     ) as runs:
@@ -121,17 +138,17 @@ def _write_as_pcapng(chosen: ChosenPackets, output: BinaryIO, max_expanded: int 
                     data, ts_ns = packet.data, packet.ts_ns
                     sizes = len(data), packet.wire_bytes
                     fixed = struct.pack("<5I", 0, ts_ns >> 32, ts_ns & 0xFFFFFFFF, *sizes)
-                    output.write(_block(_ENHANCED, fixed + data))
+                    yield _block(ENHANCED, fixed + data)
 
 
-def _block(kind: int, body: bytes) -> bytes:
+def _block(kind: int, body: bytes) -> Block:
     body += bytes(-len(body) % 4)
     size = struct.pack("<I", len(body) + 12)
-    return struct.pack("<I", kind) + size + body + size
+    return Block("<", kind, struct.pack("<I", kind) + size + body + size)
 
 
-def _copy_sections(chosen: ChosenPackets, output: BinaryIO, max_expanded: int | None) -> None:
-    """Copies the blocks of a pcapng file up to where it is damaged, without the packets not chosen."""
+def _copied_blocks(chosen: ChosenPackets, max_expanded: int | None) -> Iterator[Block]:
+    """The blocks of a pcapng file up to where it is damaged, without the packets not chosen."""
     path = chosen.path
     order, number = "<", 0
     with unpacked(path, FileReport(path, ""), max_expanded) as blocks:
@@ -148,11 +165,11 @@ def _copy_sections(chosen: ChosenPackets, output: BinaryIO, max_expanded: int | 
                 order = ORDERS[block[8:12]]
                 # It says how long the section is, which is shorter now.
                 block = block[:_LENGTH_AT] + _UNKNOWN_LENGTH + block[_LENGTH_AT + 8 :]
-            elif kind in _PACKETS:
+            elif kind in (*PACKETS, SIMPLE):
                 number += 1
                 if not chosen.has(number):
                     continue
-                if kind == _SIMPLE:
+                if kind == SIMPLE:
                     reason = "it has simple packet blocks, whose times are those of packets before"
                     raise CaptureError(path, reason, "convert it with editcap -F pcap first")
-            output.write(block)
+            yield Block(order, kind, block)

@@ -2,6 +2,8 @@
 
 The first pass finds the sessions, and when each connection between the same endpoints began: a later
 connection on the same ports is another session. The second pass finds their packets, the third copies them.
+It is a pass of its own because the format of the output depends on all files that have such packets, and because
+only its last fragment shows whether a datagram is wanted. Where every packet is copied, it takes 2 % of the time.
 
 Exit status: 0 done, also where no session matches (no file is written then); 2 where an input is no capture
 or an ID is unknown or not unique; 3 done, but a capture was cut short or damaged.

@@ -1,0 +1,129 @@
+"""Captures that overlap in time -> one pcapng section, with their packets in order of time.
+
+Each interface keeps its link type, time resolution and other options under a number that is new. All other
+blocks are copied, those that are no packets before the packet that follows them. The head of the section has
+the options of the first one, and the comments of all.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from math import inf
+from operator import itemgetter
+from typing import BinaryIO, NamedTuple
+
+from ..errors import CaptureError
+from .pcapng_section import ENHANCED, INTERFACE, OBSOLETE, SECTION, STATISTICS, Section
+from .report import FileReport
+
+PACKETS = (OBSOLETE, ENHANCED)
+_HEAD = 24  # of a section, before its options
+_ONCE = (2, 3, 4)  # hardware, operating system and program, of which a section names one
+_MOST_OBSOLETE = 0xFFFF
+
+
+class Block(NamedTuple):
+    """A whole block of a pcapng file, whose numbers are in this byte order."""
+
+    order: str
+    kind: int
+    data: bytes
+
+
+class BlockSource(NamedTuple):
+    """A capture, and its blocks: a section comes first."""
+
+    path: str
+    blocks: Callable[[], Iterator[Block]]
+
+
+def write_merged(sources: Sequence[BlockSource], output: BinaryIO) -> None:
+    """Writes the blocks of all sources. Where packets have the same time, those of the first source come
+    first. Raises CaptureError where the sources have different byte orders."""
+    heads = [
+        (source.path, block)
+        for source in sources
+        for block in source.blocks()
+        if block.kind == SECTION
+    ]
+    order = heads[0][1].order
+    for path, head in heads:
+        if head.order != order:
+            reason = f"it overlaps in time with {heads[0][0]}, which has another byte order"
+            raise CaptureError(path, reason, "convert it with editcap first")
+    output.write(_joined(order, [head.data for _, head in heads]))
+    numbers = count()
+    timed = heapq.merge(*(_timed(source) for source in sources), key=itemgetter(0))
+    for _, parts in timed:
+        for section, block in parts:
+            output.write(section.renumbered(block, numbers))
+
+
+class _SourceSection:
+    """One section of a source: the times of its packets, and the numbers of its interfaces in the output."""
+
+    def __init__(self, path: str, order: str) -> None:
+        self._path = path
+        self._order = order
+        self._section = Section(order, FileReport(path, ""))
+        self._numbers: list[int] = []
+
+    def read(self, block: Block) -> int | None:
+        """The time of a packet; None for an interface."""
+        section = self._section
+        section.begin(block.data)
+        section.add_block(block.kind, 8, len(block.data) - 4)
+        return next((run.places[0][0] for run in section.taken()), None)
+
+    def renumbered(self, block: Block, numbers: Iterator[int]) -> bytes:
+        """A block with the new number of its interface. Nothing is left of one that no block describes."""
+        if block.kind == INTERFACE:
+            self._numbers.append(next(numbers))
+        if block.kind not in (OBSOLETE, STATISTICS, ENHANCED):
+            return block.data
+        number = struct.Struct(self._order + ("H" if block.kind == OBSOLETE else "I"))
+        (index,) = number.unpack_from(block.data, 8)
+        if index >= len(self._numbers):
+            return b""
+        if block.kind == OBSOLETE and self._numbers[index] > _MOST_OBSOLETE:
+            reason = "its packet blocks are obsolete: they cannot name so many interfaces"
+            raise CaptureError(self._path, reason, "convert it with editcap first")
+        return block.data[:8] + number.pack(self._numbers[index]) + block.data[8 + number.size :]
+
+
+def _timed(source: BlockSource) -> Iterator[tuple[float, list[tuple[_SourceSection, Block]]]]:
+    """The packets of a source with their times, each with the blocks before it."""
+    parts: list[tuple[_SourceSection, Block]] = []
+    for block in source.blocks():
+        if block.kind == SECTION:
+            section = _SourceSection(source.path, block.order)
+            continue
+        parts.append((section, block))
+        if block.kind == INTERFACE or block.kind in PACKETS:
+            ts_ns = section.read(block)
+            if ts_ns is not None:
+                yield ts_ns, parts
+                parts = []
+    yield inf, parts
+
+
+def _joined(order: str, heads: Sequence[bytes]) -> bytes:
+    """The head of a section with the options of all heads."""
+    options: dict[tuple[int, bytes], None] = {}
+    for head in heads:
+        section = Section(order, FileReport("", ""))
+        section.begin(head)
+        known = {code for code, _ in options}
+        for code, value in section.options(_HEAD, len(head) - 4):
+            if code not in _ONCE or code not in known:
+                options[code, value] = None
+    body = struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1)
+    for code, value in options:
+        body += struct.pack(order + "HH", code, len(value)) + value + bytes(-len(value) % 4)
+    if options:
+        body += bytes(4)
+    size = struct.pack(order + "I", len(body) + 12)
+    return struct.pack(order + "I", SECTION) + size + body + size
