@@ -1,4 +1,4 @@
-"""Slices keep the records of their inputs byte for byte, in order of time, or refuse what would lose times."""
+"""Slices keep the records of their inputs, in order of time, or refuse what would lose times."""
 
 from __future__ import annotations
 

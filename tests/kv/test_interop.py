@@ -35,6 +35,17 @@ def with_nats_py(server: NatsServer, work: Work) -> None:
     asyncio.run(run())
 
 
+def check(kv: KeyValue) -> None:
+    """Another client wrote `a` twice and `b.c`, deleted `gone` and purged `purged`."""
+    assert [entry.value for entry in kv.history("a")] == [b"1", b"2"]
+    assert sorted(kv.keys()) == ["a", "b.c"]
+    with pytest.raises(KeyDeletedError, match="DEL"):
+        kv.get("gone")
+    with pytest.raises(KeyDeletedError, match="PURGE"):
+        kv.get("purged")
+    assert kv.status().history == 5
+
+
 def test_a_bucket_of_nats_py_is_read_here(
     js_server: NatsServer, js: JetStream, bucket: str
 ) -> None:
@@ -51,14 +62,8 @@ def test_a_bucket_of_nats_py_is_read_here(
 
     with_nats_py(js_server, write)
     kv = js.key_value(bucket)
-    assert [entry.value for entry in kv.history("a")] == [b"1", b"2"]
+    check(kv)
     assert (kv.get("b.c").value, kv.get("b.c").revision) == (b"4", 4)
-    assert sorted(kv.keys()) == ["a", "b.c"]
-    with pytest.raises(KeyDeletedError, match="DEL"):
-        kv.get("gone")
-    with pytest.raises(KeyDeletedError, match="PURGE"):
-        kv.get("purged")
-    assert kv.status().history == 5
 
 
 def test_a_bucket_of_ours_is_read_by_nats_py(
@@ -132,13 +137,7 @@ def test_a_bucket_of_the_nats_command_is_read_here(
     nats_command(js_server, "kv", "del", bucket, "gone", "--force")
     nats_command(js_server, "kv", "purge", bucket, "purged", "--force")
     kv = js.key_value(bucket)
-    assert [entry.value for entry in kv.history("a")] == [b"1", b"2"]
-    assert sorted(kv.keys()) == ["a", "b.c"]
-    with pytest.raises(KeyDeletedError, match="DEL"):
-        kv.get("gone")
-    with pytest.raises(KeyDeletedError, match="PURGE"):
-        kv.get("purged")
-    assert kv.status().history == 5
+    check(kv)
 
 
 def test_the_nats_command_reads_a_bucket_of_ours(

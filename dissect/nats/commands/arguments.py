@@ -84,7 +84,7 @@ def _bound(context: click.Context, option: click.Parameter, value: str | None) -
         raise click.BadParameter(str(error)) from None
 
 
-def output_name(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+def _output_name(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     if value == "":
         raise click.BadParameter("an empty text names no file; - is standard output")
     return value
@@ -107,6 +107,12 @@ def option(*declared: str, group: str, help: str, **settings: object) -> Decorat
     return made(*declared, cls=_GroupedOption, group=group, help=help, **settings)
 
 
+def output_file(help: str, required: bool = True) -> Decorator:
+    """The option `-o`, of a command that writes a file, or may."""
+    settings: dict[str, object] = {"metavar": "FILE", "callback": _output_name}
+    return option("-o", "--output", group="Output", help=help, required=required, **settings)
+
+
 _CAPTURES: Decorator = click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
 PROGRESS = option(
     "--progress/--no-progress",
@@ -115,14 +121,7 @@ PROGRESS = option(
     help="Show a progress bar on stderr; by default at a terminal, if the command takes long.",
 )
 OUTPUT = (
-    option(
-        "-o",
-        "--output",
-        group="Output",
-        metavar="FILE",
-        callback=output_name,
-        help="Write to this file instead of standard output.",
-    ),
+    output_file("Write to this file instead of standard output.", required=False),
     PROGRESS,
 )
 COLUMNS = option(

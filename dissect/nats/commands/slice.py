@@ -2,8 +2,9 @@
 
 The first pass finds the sessions, and when each connection between the same endpoints began: a later
 connection on the same ports is another session. The second pass finds their packets, the third copies them.
-It is a pass of its own because the format of the output depends on all files that have such packets, and because
-only its last fragment shows whether a datagram is wanted. Where every packet is copied, it takes 2 % of the time.
+It is a pass of its own because the format of the output depends on all files that have such packets, and
+because only its last fragment shows whether a datagram is wanted. Where every packet is copied, it takes 2 %
+of the time.
 
 Exit status: 0 done, also where no session matches (no file is written then); 2 where an input is no capture
 or an ID is unknown or not unique; 3 done, but a capture was cut short or damaged.
@@ -35,7 +36,7 @@ from ..pipeline import records, timelines
 from ..records import FlowRecord, SessionRecord
 from ..tcp.flow import community_id
 from ..types import Segment
-from .arguments import INPUT, Command, Decorator, option, output_name
+from .arguments import INPUT, Command, Decorator, option, output_file
 from .command_options import CommandOptions
 from .session_detail import Unclear
 
@@ -77,15 +78,7 @@ def slice_options(command: Command) -> Command:
             metavar="EXPR",
             help="Only sessions for which this is true: a condition in SQL on the columns of `sessions`.",
         ),
-        option(
-            "-o",
-            "--output",
-            group="Output",
-            required=True,
-            metavar="FILE",
-            callback=output_name,
-            help="Write to this file: pcap where all captures are, pcapng otherwise.",
-        ),
+        output_file("Write to this file: pcap where all captures are, pcapng otherwise."),
     )
     listed: Decorator = click.argument(
         "arguments", nargs=-1, required=True, metavar="[ID...] CAPTURE..."

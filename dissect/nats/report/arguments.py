@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import click
 
-from ..commands.arguments import INPUT, JOBS, PROGRESS, Command, Decorator, option, output_name
+from ..commands.arguments import INPUT, JOBS, PROGRESS, Command, Decorator, option, output_file
 
 
 def report_options(command: Command) -> Command:
     """Captures or tables, and the output."""
     options = (
-        option(
-            "-o",
-            "--output",
-            group="Output",
-            required=True,
-            metavar="FILE",
-            callback=output_name,
-            help="Write the page to this file.",
-        ),
+        output_file("Write the page to this file."),
         option(
             "--tables",
             group="Selection",
