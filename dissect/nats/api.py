@@ -14,16 +14,17 @@ the caller passes is filled with what was read and what was damaged.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Iterable, Iterator
-from itertools import islice
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from . import pipeline
 from .application.servers import ServerRecord
 from .capture import CaptureReport
+from .engine.frame_rows import expanded
 from .errors import MissingLibrary
 from .options import Options
-from .output.arrow import BATCH_ROWS, batch, pyarrow, schema
+from .output.arrow import batch, batches, schema
+from .output.arrow_types import pyarrow
 from .records import (
     AnomalyRecord,
     FlowRecord,
@@ -55,22 +56,28 @@ class Rows(Generic[_R]):
     CaptureError if an input is no capture.
     """
 
-    def __init__(self, table: str, records: Generator[Record, None, None], row: type[_R]) -> None:
+    def __init__(
+        self, table: str, lists: Generator[Sequence[Record], None, None], row: type[_R]
+    ) -> None:
         self._table = table
-        self._records = records
+        self._lists = lists
+        self._records: Iterator[Record] = iter(())  # of the latest list
         self._row = row
 
     def __iter__(self) -> Iterator[_R]:
         return self
 
     def __next__(self) -> _R:
-        record = next(self._records)
-        assert isinstance(record, self._row)
-        return record
+        while True:
+            for record in self._records:
+                assert isinstance(record, self._row)
+                return record
+            self._records = iter(expanded(next(self._lists)))
 
     def close(self) -> None:
         """Closes the captures; there are no more records."""
-        self._records.close()
+        self._lists.close()
+        self._records = iter(())
 
     def __enter__(self) -> Rows[_R]:
         return self
@@ -80,10 +87,10 @@ class Rows(Generic[_R]):
 
     def to_arrow(self) -> pa.Table:
         """The records that were not taken yet as a `pyarrow.Table`. Raises MissingLibrary."""
-        batches = []
-        while some := list(islice(self._records, BATCH_ROWS)):
-            batches.append(batch(self._table, some))
-        return pyarrow().Table.from_batches(batches, schema=schema(self._table))
+        begun = list(self._records)
+        whole = [batch(self._table, begun)] if begun else []
+        whole += batches(self._table, self._lists)
+        return pyarrow().Table.from_batches(whole, schema=schema(self._table))
 
     def to_pandas(self) -> pandas.DataFrame:
         """The same as a `pandas.DataFrame`; `time` is a timestamp in UTC. Raises MissingLibrary."""
@@ -118,7 +125,8 @@ def rows_of(row: type[_R]) -> TableFunction[_R]:
         report: CaptureReport | None = None,
         live: bool = False,
     ) -> Rows[_R]:
-        return Rows(table.name, records(paths, [table.name], options, report, live), row)
+        lists = pipeline.record_lists(_names(paths), [table.name], options, report, live)
+        return Rows(table.name, lists, row)
 
     rows.__name__ = rows.__qualname__ = table.name
     rows.__doc__ = f"{table.summary} Arguments as in `TableFunction`."
@@ -133,8 +141,12 @@ def records(
     live: bool = False,
 ) -> Generator[Record, None, None]:
     """The records of several tables in one pass over the captures. Each table is in order of time."""
+    return pipeline.records(_names(paths), tables, options, report, live)
+
+
+def _names(paths: Paths) -> list[str]:
     names = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    return pipeline.records([os.fspath(name) for name in names], tables, options, report, live)
+    return [os.fspath(name) for name in names]
 
 
 frames = rows_of(FrameRecord)

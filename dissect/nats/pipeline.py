@@ -10,16 +10,20 @@ Memory does not grow with the capture.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Any
 
 from .capture import CaptureReport, read_runs
 from .capture.sources import files_of
 from .capture.time_range import packets_between
 from .engine.connections import packet_events
+from .engine.frame_rows import expanded
+from .engine.frame_runs import FrameRun
 from .engine.session_tables import Rows, build_tables
-from .engine.time_order import TimeOrder, payload_bytes, placed
+from .engine.time_order import RunOrder, TimeOrder, payload_bytes, placed
 from .options import Options
 from .packet import PacketParser
-from .records import Record
+from .records import FrameRecord, Record
 from .tables import TABLES, needs_payloads
 from .types import Packets, Segment, Tick
 
@@ -79,9 +83,11 @@ def released(
     share: Share | None = None,
     on_progress: OnProgress | None = None,
     together: bool = False,
+    runs: bool = False,
 ) -> Iterator[Rows]:
     """The records of several tables in one pass, as they become complete, of all flows or of one share. With
-    `together` records come a little later, which takes less time."""
+    `together` records come a little later, which takes less time; with `runs` those of frames come as runs.
+    """
     parser = PacketParser()
     if share is not None:
         number, processes = share
@@ -90,7 +96,7 @@ def released(
     report = CaptureReport() if report is None else report
     source = segments(paths, report, parser, on_progress, options)
     events = packet_events(source, options, needs_payloads(tables))
-    return build_tables(events, tables, options, together, report.protocols)
+    return build_tables(events, tables, options, together, report.protocols, runs)
 
 
 def narrowed(source: Iterable[Rows], keep: RowFilter, live: bool = False) -> Iterator[Rows]:
@@ -129,33 +135,53 @@ def records(
     """The records of several tables in one pass, or those that `keep` selects. Each table is in order of
     time, as far as its `window` allows; with `live`, rows come as soon as they are complete.
     """
+    with closing(record_lists(paths, tables, options, report, live, keep)) as lists:
+        for some in lists:
+            yield from expanded(some)
+
+
+def record_lists(
+    paths: Sequence[str],
+    tables: Collection[str],
+    options: Options = _DEFAULTS,
+    report: CaptureReport | None = None,
+    live: bool = False,
+    keep: RowFilter | None = None,
+) -> Generator[Sequence[Record], None, None]:
+    """The same records many at a time: each list has records of one table, and those of frames are runs."""
     report = CaptureReport() if report is None else report
     for timeline in timelines(paths, options, report):
-        yield from _records(timeline, tables, options, report, live, keep)
+        yield from _record_lists(timeline, tables, options, report, live, keep)
 
 
-def _records(
+def _record_lists(
     paths: Sequence[str],
     tables: Collection[str],
     options: Options,
     report: CaptureReport,
     live: bool,
     keep: RowFilter | None,
-) -> Generator[Record, None, None]:
+) -> Generator[Sequence[Record], None, None]:
     """The records of one timeline."""
-    source = released(paths, tables, options, report, together=not live)
+    source = released(paths, tables, options, report, together=not live, runs=not keep)
     if keep:
         source = narrowed(source, keep, live)
-    wanted = [TABLES[name] for name in tables]
-    lines = {table.row: TimeOrder[Record](0 if live else table.window) for table in wanted}
-    alone = len(lines) == 1
+    lines: dict[type[Record], TimeOrder[Any]] = {}
+    for table in (TABLES[name] for name in tables):
+        reach = 0 if live else table.window
+        if table.row is FrameRecord and not keep:
+            lines[FrameRun] = RunOrder(reach)
+        else:
+            lines[table.row] = TimeOrder(reach)
+    only = next(iter(lines)) if len(lines) == 1 else None
     for _, together in source:
-        for kind, rows in [(wanted[0].row, together)] if alone else _by_kind(together):
+        for kind, rows in [(only, together)] if only else _by_kind(together):
             due = lines[kind].put(placed(rows), payload_bytes(rows))
             if due:
-                yield from due
+                yield due
     for line in lines.values():
-        yield from line.flush()
+        if due := line.flush():
+            yield due
 
 
 def _by_kind(records: Iterable[Record]) -> Iterable[tuple[type[Record], list[Record]]]:

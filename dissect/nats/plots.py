@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-from .output.arrow import pyarrow
+from .output.arrow_types import pyarrow
 from .records import Record
 from .report import figures
 from .report.connections import Connections

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.engine.frame_rows import RowMaker
+from dissect.nats.engine.frame_rows import rows_of
+from dissect.nats.engine.frame_runs import RunMaker
 from dissect.nats.options import Payload
 from dissect.nats.records import FrameRecord, text_of
 from dissect.nats.types import Direction
@@ -15,8 +16,13 @@ from tests.support.conversations import ORIGINATOR, RESPONDER, Said
 def rows(
     said: Said, sender: Direction, payload: Payload = Payload.NONE, redact: bool = True
 ) -> list[FrameRecord]:
-    maker = RowMaker("5" * 16, payload, redact)
-    return [row for batch in said.batches(sender) for row in maker.rows(batch, "client", "")]
+    maker = RunMaker("5" * 16, payload, redact)
+    return [
+        row
+        for batch in said.batches(sender)
+        for run in maker.runs(batch, "client", "")
+        for row in rows_of(run)
+    ]
 
 
 def row(
@@ -94,9 +100,19 @@ def test_secrets_are_masked_unless_they_are_asked_for() -> None:
     said.say(RESPONDER, b"-ERR 'not hush-hush'\r\n")
     assert rows(said, ORIGINATOR)[0].json == '{"lang":"x","pass":"***"}'
     assert rows(said, ORIGINATOR, redact=False)[0].json == '{"lang":"x","pass":"hush-hush"}'
-    maker = RowMaker("5" * 16, Payload.NONE, True)
-    made = [row for batch in said.batches(ORIGINATOR) for row in maker.rows(batch, "client", "")]
-    made += [row for batch in said.batches(RESPONDER) for row in maker.rows(batch, "client", "")]
+    maker = RunMaker("5" * 16, Payload.NONE, True)
+    made = [
+        row
+        for batch in said.batches(ORIGINATOR)
+        for run in maker.runs(batch, "client", "")
+        for row in rows_of(run)
+    ]
+    made += [
+        row
+        for batch in said.batches(RESPONDER)
+        for run in maker.runs(batch, "client", "")
+        for row in rows_of(run)
+    ]
     assert "hush" not in str(made)
 
 

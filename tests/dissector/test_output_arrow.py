@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from dissect.nats.errors import MissingLibrary
-from dissect.nats.output.arrow import batch, batch_of_values, pyarrow, schema, values
+from dissect.nats.output.arrow import batch, batch_of_values, schema, values
+from dissect.nats.output.arrow_types import pyarrow
 from dissect.nats.pipeline import records
 from dissect.nats.records import AnomalyRecord, Record, SessionRecord, Type
 from dissect.nats.tables import TABLES

@@ -10,7 +10,8 @@ import pytest
 
 from dissect.nats.errors import FormatError, MissingLibrary
 from dissect.nats.output import parquet
-from dissect.nats.output.arrow import pyarrow, schema, values
+from dissect.nats.output.arrow import schema, values
+from dissect.nats.output.arrow_types import pyarrow
 from dissect.nats.output.parquet import BatchWriter, ParquetWriter
 from dissect.nats.pipeline import records
 from dissect.nats.records import Record, Value

@@ -6,7 +6,7 @@ import pytest
 
 from dissect.nats import Options, Payload
 from dissect.nats.errors import MissingLibrary
-from dissect.nats.output.arrow import pyarrow
+from dissect.nats.output.arrow_types import pyarrow
 from dissect.nats.pipeline import released
 from dissect.nats.spark import arrow
 from dissect.nats.spark.arrow import batches

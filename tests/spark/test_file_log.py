@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dissect.nats.errors import MissingLibrary, SparkError
-from dissect.nats.output.arrow import pyarrow
+from dissect.nats.output.arrow_types import pyarrow
 from dissect.nats.spark.file_log import Entry, FileLog, LoggedFile
 from dissect.nats.spark.state_store import StateStore
 

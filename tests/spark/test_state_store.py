@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dissect.nats.errors import DissectError, MissingLibrary, SparkError
-from dissect.nats.output.arrow import pyarrow
+from dissect.nats.output.arrow_types import pyarrow
 from dissect.nats.spark.state_store import StateStore
 
 from tests.support.requirements import missing

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, cast
 
-from ..output.arrow import pyarrow
+from ..output.arrow_types import pyarrow
 from .levels import Level
 from .query import COLUMNS, Query
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from ..number_formats import iso_time
-from ..output.arrow import pyarrow
+from ..output.arrow_types import pyarrow
 from ..output.formats import FORMATS
 from ..output.json_lines import json_text
 from .findings import FIELDS, Finding

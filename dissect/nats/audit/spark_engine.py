@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ..output.arrow import BATCH_ROWS, pyarrow
+from ..output.arrow import BATCH_ROWS
+from ..output.arrow_types import pyarrow
 from ..spark.settings import absolute
 from ..spark.submit import session
 from ..tables import TABLES

@@ -13,7 +13,8 @@ from itertools import islice
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from ..output.arrow import BATCH_ROWS, pyarrow
+from ..output.arrow import BATCH_ROWS
+from ..output.arrow_types import pyarrow
 from ..output.duckdb import connect, library, limits_of
 from .findings import FIELDS, Finding, schema
 from .levels import Level

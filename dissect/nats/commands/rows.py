@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 
 from ..capture import CaptureReport
+from ..engine.frame_rows import expanded
 from ..output.duckdb import Where
 from ..output.formats import FORMATS
 from ..output.writer import Layout
 from ..parallel import TableJob, sharded
-from ..pipeline import records, timelines
+from ..pipeline import record_lists, timelines
 from ..records import Record, SessionRecord
 from .command_options import CommandOptions
 from .sorting import RenderedRow, SortOrder
@@ -22,10 +23,21 @@ def rows_of(
     table: str, options: CommandOptions, report: CaptureReport
 ) -> Generator[Record, None, None]:
     """The rows for which the `--where` condition is true; all rows without one."""
+    with closing(lists_of(table, options, report)) as lists:
+        for some in lists:
+            yield from expanded(some)
+
+
+def lists_of(
+    table: str, options: CommandOptions, report: CaptureReport
+) -> Generator[Sequence[Record], None, None]:
+    """The same rows, many at a time, with runs of frames for their rows."""
     where = None if options.where is None else Where(table, options.where)
     with closing(where) if where else nullcontext():
         keep = where.kept if where else None
-        source = records(options.captures, [table], options.dissection, report, options.live, keep)
+        source = record_lists(
+            options.captures, [table], options.dissection, report, options.live, keep
+        )
         with closing(source):
             yield from source
 

@@ -24,14 +24,23 @@ from ..output.formats import FORMATS
 from ..output.sink import INTERRUPTED, Fault, say, sink_of, writing
 from ..output.terminal import PLAIN, terminal_of
 from ..output.text_lines import story_text, totals
-from ..output.writer import Layout, LineWriter, OutputFormat, Render, Rendered, chosen_columns
+from ..output.writer import (
+    Layout,
+    LineWriter,
+    OutputFormat,
+    Render,
+    Rendered,
+    chosen_columns,
+    first_rendered,
+    rendered_count,
+)
 from ..parallel import cores
 from ..records import FrameRecord, Record, SessionRecord
 from ..tables import TABLES
 from .command_options import CommandOptions
 from .follow import Conversation
 from .info import Traffic, info_text, json_text, traffic
-from .rows import messages_of, renderer, rows_of, shared_rows
+from .rows import lists_of, messages_of, renderer, rows_of, shared_rows
 from .session_detail import is_whole, only, session_story, timeline_entries
 from .signals import ends_input
 from .sorting import RenderedRow, SortOrder, sort_order, sorted_rows
@@ -114,6 +123,10 @@ def print_rows(run: Command) -> None:
         ) as shared:
             print_chunks(run, form, rendered_chunks(shared, options, order))
         return
+    if form.batches and order is None:
+        with closing(lists_of(run.table, options, run.report)) as lists:
+            print_chunks(run, form, (Chunk([batch]) for batch in form.batches(lists)))
+        return
     with closing(rows_of(run.table, options, run.report)) as rows:
         if order is None:
             print_chunks(run, form, chunks_of(rows, form.render, options))
@@ -152,11 +165,11 @@ def print_chunks(
             clear()
         writer = run.sink.writer(form.writer)
         for chunk in chain(first, chunks) if limit != 0 else ():
-            rows = chunk.rows if limit is None else chunk.rows[: limit - count]
+            rows = chunk.rows if limit is None else first_rendered(chunk.rows, limit - count)
             writer.write(rows)
             if live:
                 output.flush()
-            count += len(rows)
+            count += rendered_count(rows)
             messages += chunk.messages
             if count == limit:
                 break

@@ -1,113 +1,55 @@
-"""Frames -> the rows of the table `frames`, made only if these rows are requested."""
+"""Frames -> the rows of the table `frames`, made only if these rows are requested.
+
+`rows_of` makes records of a run. `cells_of` makes the values of one column for many frames of one class, by
+the same expressions.
+"""
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
+from functools import cache
 from hashlib import sha256
 
-from natsync.protocol import (
-    Connect,
-    Err,
-    Frame,
-    Info,
-    Kind,
-    Message,
-    ProtocolError,
-    parse_headers,
-)
+from natsync.protocol import Frame, Kind, Message, ProtocolError, parse_headers
 
 from ..anomalies import Anomaly
 from ..declaration import LayerFrame
 from ..framing.events import Batch, Event, Note
 from ..options import Options, Payload
-from ..records import FrameRecord, Headers, text_of
-from ..redact import MASK, Secrets, masked_json
-from ..types import Direction
+from ..records import FrameRecord, Headers, Record, Value, text_of
 from .connections import Connection
+from .frame_runs import FrameFacts, FrameRun, RunMaker, marked
 
-_ORIGINATOR = Direction.ORIGINATOR
+
+def rows_of(run: FrameRun, row_class: type[FrameRecord] = FrameRecord) -> list[FrameRecord]:
+    """The rows of a run, in order."""
+    session, number, ts_ns, packet, capture, sender, kind, account, frames, payload, facts = run
+    bare, has_content = payload is Payload.NONE, row_class is LayerFrame
+    made = []
+    for number, frame in enumerate(frames, number):
+        make, whole = _MAKERS[frame.__class__]
+        row = make(frame, session, number, ts_ns, packet, capture, sender, kind, account, row_class)
+        if not (whole and bare) and isinstance(frame, Message):
+            _fill(row, frame, payload)
+        if has_content:
+            setattr(row, "content", getattr(frame, "payload", b""))
+        if facts and number in facts:
+            _add_facts(row, facts[number])
+        made.append(row)
+    return made
 
 
-class RowMaker:
-    """Makes and numbers the rows of one session."""
-
-    def __init__(
-        self,
-        session: str,
-        payload: Payload,
-        redact: bool,
-        row: type[FrameRecord] = FrameRecord,
-    ) -> None:
-        self._row = row
-        self._session = session
-        self._payload = payload
-        self._redact = redact
-        self._secrets = Secrets()
-        self._number = 0
-
-    def rows(self, batch: Batch, kind: str, account: str) -> list[FrameRecord]:
-        """The rows of a batch, in order. `account` is the account to which a route is dedicated, if any."""
-        sender = "originator" if batch.direction is _ORIGINATOR else "responder"
-        session, number, ts_ns = self._session, self._number, batch.ts_ns
-        packet, bare, row_class = batch.first, self._payload is Payload.NONE, self._row
-        has_content = row_class is LayerFrame
-        made = []
-        for frame in batch.frames:
-            make, whole = _MAKERS[frame.__class__]
-            number += 1
-            row = make(frame, session, number, ts_ns, packet, sender, kind, account, row_class)
-            if not (whole and bare):
-                self._fill(row, frame)
-            if has_content:
-                setattr(row, "content", getattr(frame, "payload", b""))
-            made.append(row)
-            packet = batch.last
-        self._number = number
-        if batch.flaw:
-            made[0].anomalies = [batch.flaw.value, *(made[0].anomalies or [])]
-        return made
-
-    def skip(self, batch: Batch) -> None:
-        """Numbers the frames of a batch and learns their secrets without making rows."""
-        self.count(len(batch.frames))
-        for frame in batch.frames:
-            if isinstance(frame, Connect):
-                self._secrets.learn(frame.json)
-
-    def count(self, frames: int) -> None:
-        """Numbers frames without making rows; there is no CONNECT among them."""
-        self._number += frames
-
-    def _fill(self, row: FrameRecord, frame: Frame) -> None:
-        """Sets the columns that are computed from the frame: headers, payload, JSON, error."""
-        if isinstance(frame, Message):
-            if row.header_bytes:
-                _fill_headers(row, getattr(frame, "headers"))
-            if self._payload is not Payload.NONE:
-                self._fill_payload(row, getattr(frame, "payload"), frame.missing_bytes)
-        elif isinstance(frame, (Info, Connect)):
-            self._fill_json(row, frame)
-        elif isinstance(frame, Err):
-            text = text_of(frame.text)
-            row.error = self._secrets.masked(text) if self._redact else text
-
-    def _fill_payload(self, row: FrameRecord, payload: bytes, missing: int) -> None:
-        if self._payload is Payload.TEXT:
-            row.payload = text_of(payload)
-        elif self._payload is Payload.BASE64:
-            row.payload = b64encode(payload).decode()
-        elif not missing:
-            row.payload_sha256 = sha256(payload).hexdigest()
-
-    def _fill_json(self, row: FrameRecord, frame: Info | Connect) -> None:
-        if isinstance(frame, Connect):
-            self._secrets.learn(frame.json)
-        masked = masked_json(frame.json, self._secrets)
-        row.json = masked if self._redact else text_of(frame.json)
-        if masked == MASK:
-            row.anomalies = [Anomaly.BAD_JSON.value]
+def expanded(records: Iterable[Record]) -> list[Record]:
+    """Records with the rows of runs in the place of the runs."""
+    found: list[Record] = []
+    for record in records:
+        if record.__class__ is FrameRun:
+            found += rows_of(record)
+        else:
+            found.append(record)
+    return found
 
 
 class FrameRows:
@@ -116,19 +58,27 @@ class FrameRows:
     def __init__(
         self, connection: Connection, options: Options, row: type[FrameRecord] = FrameRecord
     ) -> None:
-        self._maker = RowMaker(connection.flow.id, options.payload, options.redact, row)
+        self._maker = RunMaker(connection.flow.id, options.payload, options.redact)
+        self._row = row
+
+    def runs(
+        self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
+    ) -> list[FrameRun]:
+        """The frames in order of time. `notes` are the anomalies that the session found in them."""
+        name, make = kind_name(kind), self._maker.runs
+        runs: list[FrameRun] = []
+        for event in events:
+            if event.__class__ is Batch:
+                runs += make(event, name, account)
+        return marked(runs, notes) if notes else runs
 
     def rows(
         self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
     ) -> list[FrameRecord]:
-        """The rows of frames in order of time. `notes` are the anomalies that the session found in them."""
-        name = kind_name(kind)
+        """The rows of `runs`."""
         rows: list[FrameRecord] = []
-        for event in events:
-            if isinstance(event, Batch):
-                rows += self._maker.rows(event, name, account)
-        if notes:
-            _mark(rows, notes)
+        for run in self.runs(events, kind, account, notes):
+            rows += rows_of(run, self._row)
         return rows
 
     def skip(self, batch: Batch) -> None:
@@ -140,15 +90,27 @@ class FrameRows:
         self._maker.count(frames)
 
 
-def _mark(rows: Iterable[FrameRecord], notes: Iterable[Note]) -> None:
-    """Adds anomalies to the rows of their frames."""
-    places = {(row.sender, row.offset): row for row in rows}
-    for note in notes:
-        row = places.get((note.direction.value, note.offset))
-        if row and note.length:
-            known = row.anomalies or []
-            if note.anomaly.value not in known:
-                row.anomalies = [*known, note.anomaly.value]
+def _fill(row: FrameRecord, frame: Message, payload: Payload) -> None:
+    """Sets the columns that are computed from a message: headers and payload."""
+    if row.header_bytes:
+        _fill_headers(row, getattr(frame, "headers"))
+    if payload is not Payload.NONE:
+        _fill_payload(row, getattr(frame, "payload"), frame.missing_bytes, payload)
+
+
+def _fill_payload(row: FrameRecord, data: bytes, missing: int, payload: Payload) -> None:
+    if payload is Payload.TEXT:
+        row.payload = text_of(data)
+    elif payload is Payload.BASE64:
+        row.payload = b64encode(data).decode()
+    elif not missing:
+        row.payload_sha256 = sha256(data).hexdigest()
+
+
+def _add_facts(row: FrameRecord, facts: FrameFacts) -> None:
+    row.json, row.error = facts.json, facts.error
+    found = dict.fromkeys((*facts.flaws, *(row.anomalies or ()), *facts.anomalies))
+    row.anomalies = list(found) or None
 
 
 def kind_name(kind: Kind | None) -> str:
@@ -173,7 +135,7 @@ def _fill_headers(row: FrameRecord, block: bytes) -> None:
     row.headers = headers or None
 
 
-_CONTEXT = ("session", "number", "ts_ns", "packet", "sender", "kind", "account")
+_CONTEXT = ("session", "number", "ts_ns", "packet", "capture", "sender", "kind", "account")
 _TEXTS = {"subject", "reply", "sid", "queue", "account", "origin"}
 _DECODED = "decode('utf-8', 'backslashreplace')"
 _KNOWN_TEXTS = 4096
@@ -203,7 +165,7 @@ _VALUES = {
         "frame.payload_bytes - frame.missing_bytes if frame.missing_bytes else None",
     ),
 }
-_OTHERS = {"op": "frame.op", "packet": "packet.number", "capture": "packet.capture"}
+_OTHERS = {"op": "frame.op"}
 _AS_THEY_ARE = {"total_bytes", "offset", "payload_bytes", "max_msgs"}
 
 
@@ -212,14 +174,51 @@ def _value(column: str, names: set[str]) -> str:
     if column in names and column in _TEXTS:
         absent = column if column in _CONTEXT else ""
         return f"texts[frame.{column}] if frame.{column} else {absent or None}"
-    if column in _VALUES:
-        field, value = _VALUES[column]
-        return value if field in names else "None"
-    if column in names and column in _AS_THEY_ARE:
-        return f"frame.{column}"
     if column == "account":  # a frame without an account, such as PING, belongs to none
         return "None"
-    return _OTHERS.get(column, column if column in _CONTEXT else "None")
+    return _own_value(column, names) or (column if column in _CONTEXT else "None")
+
+
+def _own_value(column: str, names: set[str]) -> str:
+    """The same for a column that depends on the frame alone and is no text of the wire; empty for others."""
+    if column in _VALUES:
+        field, value = _VALUES[column]
+        return value if field in names else ""
+    if column in names and column in _AS_THEY_ARE:
+        return f"frame.{column}"
+    return _OTHERS.get(column, "")
+
+
+Cells = Callable[[Sequence[Frame]], list[Value | bytes]]
+
+
+@cache
+def cells_of(frame: type, column: str) -> Cells | None:
+    """The function that makes the values of a column for frames of this class, without a row; None if all are
+    absent. Texts come as the bytes of the wire. Columns that are the same for a whole run, and those that
+    `needs_row` is about, are none of these."""
+    names = {item.name for item in fields(frame)}
+    is_text = column in _TEXTS and column in names
+    value = f"frame.{column} or None" if is_text else _own_value(column, names)
+    if not value:
+        return None
+    made: Cells = eval(f"lambda frames: [{value} for frame in frames]")  # of what is declared above
+    return made
+
+
+ROW_COLUMNS = frozenset(
+    "status status_text headers json error payload payload_sha256 anomalies".split()
+)
+"""Columns that only a row has: few frames have values there."""
+
+
+def needs_row(run: FrameRun, frame: Frame, number: int) -> bool:
+    """Whether a frame may have values in `ROW_COLUMNS`."""
+    if number in run.facts:
+        return True
+    if not isinstance(frame, Message):
+        return False
+    return run.payload is not Payload.NONE or frame.header_bytes > 0
 
 
 class _Makers(dict[type[Frame], tuple[Callable[..., FrameRecord], bool]]):

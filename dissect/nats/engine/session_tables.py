@@ -13,12 +13,7 @@ from natsync.protocol import Kind
 from ..framing import FinishedFraming
 from ..framing.events import Batch, Event, Note
 from ..options import Options
-from ..records import (
-    AnomalyRecord,
-    FlowRecord,
-    Record,
-    SubscriptionRecord,
-)
+from ..records import AnomalyRecord, FlowRecord, Record, SubscriptionRecord
 from ..sessions import EntryQuota, Session, SessionDelta
 from ..tables import TABLES
 from ..types import NEVER_NS, Direction
@@ -38,7 +33,8 @@ _AT_THE_END = frozenset(name for name, table in TABLES.items() if table.at_end)
 
 
 class Rows(NamedTuple):
-    """Records that were released together, of all requested tables."""
+    """Records that were released together, of all requested tables. Where runs were asked for, a `FrameRun`
+    stands for the rows of its frames."""
 
     release: SortKey
     records: list[Record]
@@ -50,11 +46,12 @@ def build_tables(
     options: Options,
     together: bool = False,
     protocols: Counter[str] | None = None,
+    runs: bool = False,
 ) -> Iterator[Rows]:
     """The records that each group of events completes. `tables` are names in `tables.TABLES`. With `together`
-    records may come some groups later, which takes less time. `protocols` counts the connections that are
-    over, by protocol."""
-    with closing(TableBuilder(tables, options, protocols=protocols)) as builder:
+    records may come some groups later, which takes less time; with `runs` those of frames come as runs.
+    `protocols` counts the connections that are over, by protocol."""
+    with closing(TableBuilder(tables, options, protocols=protocols, runs=runs)) as builder:
         yield from builder.feed(source, together)
         yield from builder.finish()
 
@@ -62,7 +59,8 @@ def build_tables(
 class TableBuilder:
     """`build_tables` in steps: call `feed` any number of times, then `finish`. `alive` has the tables of open
     connections, `budget` the quota of their sessions. With `quiet` the state is the same, but no records are
-    made. `protocols` counts the connections that are over, by protocol."""
+    made. `protocols` counts the connections that are over, by protocol; for `runs` see `build_tables`.
+    """
 
     def __init__(
         self,
@@ -70,6 +68,7 @@ class TableBuilder:
         options: Options,
         quiet: bool = False,
         protocols: Counter[str] | None = None,
+        runs: bool = False,
     ) -> None:
         self._protocols: Counter[str] = Counter() if protocols is None else protocols
         self.alive: dict[Connection, SessionTables] = {}
@@ -77,6 +76,7 @@ class TableBuilder:
         self._tables = frozenset(tables)
         self._options = options
         self._layers = ApplicationStates(self._tables)
+        self._runs = runs
         self._records_of = _discarded if quiet else partial(_records_of, kinds=options.kinds)
 
     def restore(self, connection: Connection, tables: SessionTables) -> None:
@@ -86,12 +86,7 @@ class TableBuilder:
 
     def feed(self, source: Iterable[PacketEvents], together: bool = False) -> Iterator[Rows]:
         """The records that each group completes, at the latest when `source` ends."""
-        alive, tables, options, budget = (
-            self.alive,
-            self._tables,
-            self._options,
-            self.budget,
-        )
+        alive, tables, options, budget = (self.alive, self._tables, self._options, self.budget)
         layers = self._layers
         most = _GROUP_EVENTS if together or _AT_THE_END.issuperset(tables) else 1
         waiting: list[tuple[SortKey, list[_Part]]] = []
@@ -103,18 +98,12 @@ class TableBuilder:
                 session_tables = alive.get(connection)
                 if session_tables is None:
                     session_tables = alive[connection] = SessionTables(
-                        connection, tables, options, budget, layers
+                        connection, tables, options, budget, layers, self._runs
                     )
                 events = session_tables.due(events)
                 framing = connection.framing
                 parts.append(
-                    (
-                        session_tables,
-                        events,
-                        framing.kind,
-                        framing.account,
-                        connection.over,
-                    )
+                    (session_tables, events, framing.kind, framing.account, connection.over)
                 )
                 for event in events:
                     if event.__class__ is Batch:
@@ -187,6 +176,7 @@ class SessionTables:
         options: Options,
         budget: EntryQuota,
         layers: ApplicationStates,
+        runs: bool = False,
     ) -> None:
         self._connection = connection
         self._tables = tables
@@ -197,6 +187,7 @@ class SessionTables:
         self._finished: FinishedSession | None = None
         self._order = EventOrder(connection)
         self._frames = FrameRows(connection, options) if "frames" in tables else None
+        self._runs = runs
         self._layers = (
             ApplicationRows(connection, options, layers) if wanted and layers.states else None
         )
@@ -214,11 +205,7 @@ class SessionTables:
         return self._order.add(events)
 
     def add(
-        self,
-        events: list[Event],
-        kind: Kind | None,
-        account: str,
-        records: list[Record],
+        self, events: list[Event], kind: Kind | None, account: str, records: list[Record]
     ) -> None:
         """Adds events that are due, and appends the records that they complete. `kind` and `account` are
         those that were known of the connection at that time."""
@@ -234,7 +221,8 @@ class SessionTables:
                 if self._wants_anomalies:
                     records.append(_anomaly_row(self._connection, event))
         if self._frames:
-            records += self._frames.rows(events, kind, account, session.notes)
+            make = self._frames.runs if self._runs else self._frames.rows
+            records += make(events, kind, account, session.notes)
         if self._layers:
             records += self._layers.rows(events, kind, account, session.notes)
         if session.notes:

@@ -8,13 +8,14 @@ on how the work was divided among processes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from operator import itemgetter
+from collections.abc import Callable, Iterable
+from operator import attrgetter, itemgetter
 from typing import Generic, TypeVar
 
 from ..declaration import SortPosition
 from ..records import FrameRecord, Record
 from ..tables import TABLE_OF
+from .frame_runs import FrameRun
 
 _Row = TypeVar("_Row")
 Placed = tuple[SortPosition, _Row]
@@ -27,7 +28,10 @@ def place_of(record: Record) -> SortPosition:
     return _PLACES[record.__class__](record)
 
 
-_PLACES = {row: table.position for row, table in TABLE_OF.items()}
+_PLACES: dict[type[Record], Callable[..., SortPosition]] = {
+    **{row: table.position for row, table in TABLE_OF.items()},
+    FrameRun: attrgetter("ts_ns", "session", "number"),
+}
 
 
 def placed(records: Iterable[Record]) -> list[Placed[Record]]:
@@ -42,7 +46,14 @@ def payload_bytes(records: Iterable[Record]) -> int:
     for record in records:
         if record.__class__ is FrameRecord and record.payload is not None:
             size += len(record.payload)
+        elif record.__class__ is FrameRun:
+            size += record.payload_bytes
     return size
+
+
+def row_count(records: Iterable[Record]) -> int:
+    """The number of rows in these records: a run stands for as many as it has frames."""
+    return sum([len(record.frames) if record.__class__ is FrameRun else 1 for record in records])
 
 
 _place = itemgetter(0)
@@ -58,6 +69,7 @@ class TimeOrder(Generic[_Row]):
     def __init__(self, reach: int) -> None:
         self._reach = reach
         self._rows: list[Placed[_Row]] = []
+        self._count = 0
         self._payload_bytes = 0
 
     def put(self, rows: list[Placed[_Row]], payload_bytes: int = 0) -> list[_Row]:
@@ -65,18 +77,50 @@ class TimeOrder(Generic[_Row]):
         if not self._reach:
             return [row for _, row in rows]
         self._rows += rows
+        self._count += self._size(rows)
         self._payload_bytes += payload_bytes
-        if len(self._rows) < self._reach and self._payload_bytes < _PAYLOAD_BYTES:
+        if self._count < self._reach and self._payload_bytes < _PAYLOAD_BYTES:
             return []
         self._payload_bytes = 0
-        return self._released(len(self._rows) // 2)
+        return self._released(self._count // 2)
 
     def flush(self) -> list[_Row]:
         """Returns the remaining rows."""
-        return self._released(len(self._rows))
+        return self._released(self._count)
+
+    def _size(self, rows: list[Placed[_Row]]) -> int:
+        return len(rows)
 
     def _released(self, count: int) -> list[_Row]:
         rows = self._rows
         rows.sort(key=_place)
+        self._count -= count
         self._rows = rows[count:]
         return [row for _, row in rows[:count]]
+
+
+class RunOrder(TimeOrder[FrameRun]):
+    """`TimeOrder` for runs of frames: the rows of the runs come in the order in which `TimeOrder` releases
+    rows, since the rows of a run are next to each other."""
+
+    def _size(self, rows: list[Placed[FrameRun]]) -> int:
+        return sum([len(run.frames) for _, run in rows])
+
+    def _released(self, count: int) -> list[FrameRun]:
+        """The runs with the first rows. The last one is cut where it has more."""
+        runs = self._rows
+        runs.sort(key=_place)
+        self._count -= count
+        released = []
+        for _, run in runs:
+            if len(run.frames) > count:
+                break
+            released.append(run)
+            count -= len(run.frames)
+        self._rows = runs[len(released) :]
+        if count:
+            run = self._rows[0][1]
+            released.append(run.part(0, count))
+            rest = run.part(count, len(run.frames))
+            self._rows[0] = rest.position, rest
+        return released

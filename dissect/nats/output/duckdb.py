@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import MissingLibrary, QueryError
 from ..records import Record
 from ..tables import TABLE_OF, TABLES
-from .arrow import BATCH_ROWS, batch, pyarrow, schema
+from .arrow import BATCH_ROWS, batch, schema
+from .arrow_types import pyarrow
 
 if TYPE_CHECKING:
     import duckdb

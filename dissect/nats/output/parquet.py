@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from ..errors import FormatError
 from ..records import Value
-from .arrow import BATCH_ROWS, batch_of_values, pyarrow, schema, values
+from .arrow import BATCH_ROWS, batch_of_values, batches, schema, values
+from .arrow_types import pyarrow
 from .writer import Layout, OutputFormat, QueryFormat, Rendered, column_names
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class ParquetFile:
 
 
 class ParquetWriter:
-    """Rows of one table, each the values of the columns, into a Parquet file."""
+    """Rows of one table into a Parquet file: batches, or the values of single rows, not both."""
 
     def __init__(self, output: TextIO, table: str, columns: Sequence[str]) -> None:
         self._table = table
@@ -74,6 +75,9 @@ class ParquetWriter:
         """Takes the next rows."""
         for row in rows:
             assert not isinstance(row, str)
+            if not isinstance(row, tuple):
+                self._file.add(row)
+                continue
             self._rows.append(row)
             payload = None if self._payload is None else row[self._payload]
             if isinstance(payload, str):
@@ -131,7 +135,9 @@ class Parquet:
         pyarrow()  # so that its lack shows before a capture is read
         names = column_names(table, layout)
         return OutputFormat(
-            values(table, names), partial(ParquetWriter, table=table, columns=names)
+            values(table, names),
+            partial(ParquetWriter, table=table, columns=names),
+            lambda lists: batches(table, lists, names),
         )
 
     def query(self, columns: pa.Schema, layout: Layout) -> QueryFormat:

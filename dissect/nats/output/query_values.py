@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from ..errors import FormatError
-from .arrow import pyarrow
+from .arrow_types import pyarrow
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..declaration import TextColumn
 from ..records import Record, Type
 from ..tables import TABLES
-from .arrow import pyarrow
+from .arrow_types import pyarrow
 from .csv_lines import column_cells, query_cell
 from .query_values import query_rows
 from .text_lines import frame_lines

@@ -6,7 +6,7 @@ format renders the rows of a declared table and, for `nats-dissect sql`, the Arr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO, TypeAlias
 
 from ..records import Record, Value
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Rendered: TypeAlias = "str | tuple[Value, ...] | pa.RecordBatch"
-"""A row as its writer takes it: a line with its end, the cells of a text table, or values; of a query in
-Parquet a whole batch."""
+"""A row as its writer takes it: a line with its end, the cells of a text table, or values; in Parquet also a
+batch of rows."""
 
 Render = Callable[[Record], Rendered]
 
@@ -43,11 +43,17 @@ class Layout(NamedTuple):
     csv_safe: bool = False
 
 
+Batches = Callable[[Iterable[Sequence[Record]]], "Iterable[pa.RecordBatch]"]
+
+
 class OutputFormat(NamedTuple):
-    """One format, for one table. `render` makes of a record what `writer`, called with the output, takes."""
+    """One format, for one table. `render` makes of a record what `writer`, called with the output, takes. A
+    format that stores columns also has `batches`, which makes batches of lists of records, or of runs of
+    frames: its writer takes them too."""
 
     render: Render
     writer: Callable[[TextIO], Writer]
+    batches: Batches | None = None
 
 
 class QueryFormat(NamedTuple):
@@ -72,6 +78,24 @@ class Format(Protocol):
 
     def query(self, columns: pa.Schema, layout: Layout) -> QueryFormat:
         """How the rows of a query with these columns are rendered and written."""
+
+
+def rendered_count(rows: Sequence[Rendered]) -> int:
+    """How many rows these are. Batches are not mixed with other rows."""
+    if rows and not isinstance(rows[0], (str, tuple)):
+        return sum(batch.num_rows for batch in rows)  # type: ignore[union-attr]  # all are batches
+    return len(rows)
+
+
+def first_rendered(rows: list[Rendered], count: int) -> list[Rendered]:
+    """The first ones of these rows."""
+    if not rows or isinstance(rows[0], (str, tuple)):
+        return rows[:count]
+    found: list[Rendered] = []
+    for batch in rows:
+        found.append(batch.slice(0, count))  # type: ignore[union-attr]  # all are batches
+        count -= rendered_count(found[-1:])
+    return found
 
 
 class LineWriter:

@@ -14,7 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ..errors import DissectError
-from ..output.arrow import BATCH_ROWS, pyarrow
+from ..output.arrow import BATCH_ROWS
+from ..output.arrow_types import pyarrow
 from ..records import Record, Type
 from ..tables import TABLES
 

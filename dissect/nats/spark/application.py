@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ..declaration import ApplicationLayer, LayerFrame
 from ..engine.connections import SortKey
 from ..engine.session_tables import Rows
-from ..output.arrow import pyarrow
+from ..output.arrow_types import pyarrow
 from ..records import Record
 from ..tables import TABLES
 from .arrow import batches as batches_of

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..engine.session_tables import Rows
 from ..errors import DissectError
-from ..output.arrow import pyarrow
+from ..output.arrow_types import pyarrow
 from ..parallel import tune_garbage_collector
 from ..partition.partitions import Partition
 from ..records import Record, SessionRecord

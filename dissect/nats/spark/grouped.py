@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..application.item_store import packed
 from ..declaration import Group, Item
-from ..output.arrow import pyarrow
+from ..output.arrow_types import pyarrow
 from ..records import Record
 from .arrow_tasks import Batches, reduce_garbage_collection
 from .task_runner import TaskRunner

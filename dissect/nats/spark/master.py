@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..errors import SparkError
-from ..output.arrow import pyarrow
+from ..output.arrow_types import pyarrow
 from .package import ship
 
 if TYPE_CHECKING:
