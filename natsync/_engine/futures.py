@@ -83,7 +83,7 @@ class ReplyFuture(Future[_T]):
 
     def __init__(self, context: FutureContext[_T], subject: str, token: bytes) -> None:
         # Not that of Future: see above.
-        self._subject = subject
+        self.subject = subject
         self._token = token
         self._context = context
 
@@ -155,7 +155,7 @@ class ReplyFuture(Future[_T]):
         """Sets the result from the reply. For the driver."""
         context = self._context
         try:
-            outcome = context.read(self._subject, frame)
+            outcome = context.read(self.subject, frame)
         except (
             Exception
         ) as error:  # the rim: what a reply holds ends its request, not the connection

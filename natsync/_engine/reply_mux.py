@@ -38,7 +38,9 @@ _NOTHING = (None,)
 
 
 class Answer(Protocol):
-    """Waits for one reply; one of the two methods is called, once."""
+    """Waits for one reply to a request on `subject`; one of the two methods is called, once."""
+
+    subject: str
 
     def settle(self, value: Delivered, /) -> None: ...
     def fail(self, error: Error) -> None: ...
@@ -72,9 +74,10 @@ class ReplyMux:
         self.wire_prefix = self.wire_subject[:-1]
         """The reply subject of a request is this and its token."""
         self._start = len(self.wire_prefix)
-        self._waiting: dict[bytes, tuple[str, Answer]] = {}
+        # No tuples: the garbage collector would look at each again and again.
+        self._waiting: dict[bytes, Answer] = {}
         self._streams: dict[bytes, ReplyStream] = {}
-        self._at_hand: tuple[str, Answer] | None = None  # while its reply is being settled
+        self._at_hand: Answer | None = None  # while its reply is being settled
         self._offset = (
             0  # in the stream of this connection, of the last reply whose request was looked up
         )
@@ -98,9 +101,9 @@ class ReplyMux:
         follow in any case.
         """
         self._prepare_to_block()
-        waiter: Waiter[Delivered] = Waiter(self._drive)
+        waiter: Waiter[Delivered] = Waiter(self._drive, subject)
         token = b"%x" % next(self._numbers)
-        self._enter(token, subject, waiter)
+        self._enter(token, waiter)
         return token, waiter
 
     def future_of(
@@ -131,9 +134,7 @@ class ReplyMux:
         self.is_timed = True
         token = b"%x" % next(self._numbers)
         future = future_of(subject, token)
-        if self._refused:
-            raise fresh(self._refused)
-        self._waiting[token] = subject, future
+        self._enter(token, future)
         self._deadlines.add(token, timeout, monotonic())
         return token, future
 
@@ -174,12 +175,12 @@ class ReplyMux:
         for token, timeout in self._deadlines.pop(now, self._waiting.__contains__):
             found = self._waiting.get(token)
             if found:
-                self._fail(token, RequestTimeoutError(found[0], timeout, outage))
+                self._fail(token, RequestTimeoutError(found.subject, timeout, outage))
 
-    def _enter(self, token: bytes, subject: str, answer: Answer) -> None:
+    def _enter(self, token: bytes, answer: Answer) -> None:
         if self._refused:
             raise fresh(self._refused)
-        self._waiting[token] = subject, answer
+        self._waiting[token] = answer
 
     def is_taken_here(self) -> bool:
         """Never: its replies are taken as they come."""
@@ -200,7 +201,7 @@ class ReplyMux:
             for self._at_hand in map(pop, (token,), _NOTHING):
                 self._offset = frame.offset
             if self._at_hand:
-                self._at_hand[1].settle(frame)
+                self._at_hand.settle(frame)
         self._at_hand = None
         return 0
 
@@ -210,7 +211,7 @@ class ReplyMux:
         if self._at_hand:
             for frame in frames:
                 if frame.offset == self._offset:
-                    self._at_hand[1].settle(frame)
+                    self._at_hand.settle(frame)
         return [frame for frame in frames if frame.offset > self._offset]
 
     def _deliver_streams(self, frames: Sequence[Delivered]) -> Sequence[Delivered]:
@@ -230,8 +231,8 @@ class ReplyMux:
         for token, stream in [*self._streams.copy().items()]:
             if stream.subject == error.subject:
                 self._end_stream(token, error)
-        for token, (subject, _) in self._waiting.copy().items():
-            if subject == error.subject:
+        for token, answer in self._waiting.copy().items():
+            if answer.subject == error.subject:
                 self._fail(token, error)
 
     def refuse(self, error: Error) -> None:
@@ -244,7 +245,7 @@ class ReplyMux:
         the one whose reply was being settled when an interrupt came."""
         at_hand, self._at_hand, self._offset = self._at_hand, None, 0
         if at_hand:
-            at_hand[1].fail(error)
+            at_hand.fail(error)
         self._fail_all(error)
 
     def resubscribed(self) -> None:
@@ -265,7 +266,7 @@ class ReplyMux:
     def _fail(self, token: bytes, error: Error) -> None:
         found = self._waiting.pop(token, None)
         if found:
-            found[1].fail(error)
+            found.fail(error)
 
     def _fail_all(self, error: Error) -> None:
         for token in self._waiting.copy():

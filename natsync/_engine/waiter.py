@@ -116,9 +116,10 @@ class Waiter(Generic[_T]):
     """The wait of one thread for one result, which the driver sets once. It uses a bare lock, and only
     if it sleeps: an Event costs 4 times as much, and mostly the waiting thread is the driver."""
 
-    __slots__ = ("_turn", "_drive", "_outcome")
+    __slots__ = ("subject", "_turn", "_drive", "_outcome")
 
-    def __init__(self, drive: Drive) -> None:
+    def __init__(self, drive: Drive, subject: str = "") -> None:
+        self.subject = subject
         self._turn: threading.Lock | None = None  # of the thread, once it sleeps
         self._drive = drive
         # Empty, then a value or an error: always the same list, whose length the driver looks at.
