@@ -70,6 +70,7 @@ class Client(Requests):
             self.respond,
             connection.drive,
             connection.lock,
+            connection.ask,
             connection.unsubscribe,
             connection.drain_subscription,
             connection.resume,

@@ -175,6 +175,12 @@ class Subscription:
         check_count(limit=0 if limit is None else limit)
         return self._messages(timeout, limit)
 
+    def ask(self, subject: str, data: bytes) -> None:
+        """Publishes a request on `subject` whose replies come to this subscription. For packages whose
+        requests are void after an outage: none is kept for the next connection, where `on_outage` says that
+        it is to be sent again."""
+        self._sink.host.ask(self._sink, subject, data)
+
     def unsubscribe(self, max_msgs: int | None = None) -> None:
         """Ends the subscription at once and drops pending messages; or, with `max_msgs`, when it has
         received that many messages since it began.

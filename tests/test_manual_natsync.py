@@ -21,6 +21,7 @@ PROSE = re.sub(r"^```.*?^```$", "", CLIENT, flags=re.MULTILINE | re.DOTALL)
 TOLD = {word for code in re.findall(r"`([^`]+)`", PROSE) for word in re.findall(r"\w+", code)}
 # For the parts of natsync that use them.
 INNER = {
+    "ask",
     "inherit",
     "sid",
     "wire_subject",

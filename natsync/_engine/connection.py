@@ -245,6 +245,12 @@ class Connection:
         except ConnectionClosedError:
             pass  # which has ended the subscription
 
+    def ask(self, sub: SubscriptionSink, subject: str, data: bytes) -> None:
+        """Publishes a request on `subject` whose replies come to `sub`; nothing without a connection. Where
+        that is lost before the request is sent, it is dropped."""
+        wire = self.router.encoder.request(subject, data, sub.wire_subject, None)
+        self.outbound.put_control(RequestBytes(wire))
+
     def resume(self) -> None:
         """Goes on reading if a full subscription had stopped it and has room again."""
         router = self._supervisor.router

@@ -156,7 +156,7 @@ class OutboundBuffer:
         if wake and not ((wakeup := self._wakeup).awake or wakeup.aloof):
             wakeup.wake_if_due()
 
-    def put_control(self, data: SubscriptionOps) -> None:
+    def put_control(self, data: SubscriptionOps | RequestBytes) -> None:
         """Appends `data` however full the buffer is, if there is a connection; raises after `close`."""
         with self._lock:
             refusal, away = self._refusal, self._away

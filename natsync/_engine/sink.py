@@ -61,6 +61,7 @@ class SubscriptionHost(NamedTuple):
     respond: Respond
     drive: Drive
     lock: threading.RLock
+    ask: Callable[[SubscriptionSink, str, bytes], None]
     unsubscribe: Callable[[SubscriptionSink, int | None], None]
     drain: Callable[[SubscriptionSink, float], None]
     resume: Callable[[], None]

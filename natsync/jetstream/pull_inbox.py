@@ -81,13 +81,13 @@ class PullInbox:
         self._began_away = not self._is_connected()
 
     def pull(self, request: PullRequest) -> None:
-        """Sends a request for messages."""
-        self._core.publish(self._source.next_subject, request.encode(), reply=self._sub.subject)
+        """Sends a request for messages. Without a connection it is dropped: one that was kept would be
+        sent beside the next one, which follows the outage."""
+        self._sub.ask(self._source.next_subject, request.encode())
 
     @property
     def connected(self) -> bool:
-        """Whether to send requests now. During an outage they would be kept, and sent together with
-        those that follow it."""
+        """Whether to send requests now. During an outage they would be dropped."""
         if self._began_away:
             self._began_away = not self._is_connected()
         return not (self._away or self._began_away)
@@ -103,9 +103,7 @@ class PullInbox:
             try:
                 frame = self._next_frame(timeout)
             except Outage as outage:
-                self._began_away = False
-                self._away = outage.error is not None
-                return PullStatus(Meaning.AWAY, outage.error) if self._away else _RECONNECTED
+                return self._note(outage.error) or self.receive(timeout)
             if frame is None:
                 return None
             if not self._shared:
@@ -113,6 +111,16 @@ class PullInbox:
         if frame.payload:
             return self._make(frame, self._respond, self._core)
         return self.read(frame)
+
+    def _note(self, outage: Error | None) -> PullStatus | None:
+        """Notes an outage or its end, and returns its status; None for the end of one that this inbox
+        began in, when `connected` has told of that, and a request may have been sent since."""
+        known = not (outage or self._away or self._began_away)
+        self._began_away = False
+        self._away = outage is not None
+        if outage:
+            return PullStatus(Meaning.AWAY, outage)
+        return None if known else _RECONNECTED
 
     def read(self, frame: Delivered) -> JetStreamMsg | PullStatus:
         """Returns the status or message that `frame` brings."""

@@ -120,8 +120,8 @@ def test_a_reply_that_was_at_hand_when_an_interrupt_came_is_not_forgotten() -> N
         def settle(self, value: object) -> None:
             raise KeyboardInterrupt
 
-    inbox._waiting[token] = "x", Stubborn(idle)
-    stubborn = inbox._waiting[token][1]
+    inbox._waiting[token] = Stubborn(idle)
+    stubborn = inbox._waiting[token]
     with pytest.raises(KeyboardInterrupt):
         inbox.deliver([reply(inbox, token)])
     inbox.disconnected(ConnectionReconnectingError("interrupted"))

@@ -16,6 +16,7 @@ from natsync.jetstream.pull_inbox import PullInbox
 from tests.jetstream.streams import TIMEOUT, durable, filled, publish
 from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -81,6 +82,42 @@ def test_outages(js: JetStream, js_server: NatsServer, stream_name: str) -> None
         assert isinstance(msg, JetStreamMsg)
         assert msg.data == b"1"
         assert [msg.data for msg in inbox.refresh()] in ([], [b"2"])
+
+
+def test_a_request_at_the_moment_of_a_loss_is_not_sent_beside_the_next_one(
+    js: JetStream, js_server: NatsServer, stream_name: str
+) -> None:
+    consumer = durable(filled(js, stream_name, 5), ack_policy="none")
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        inbox = PullInbox(pull_source(nc.jetstream().api, consumer.cached_info))
+        proxy.admit(Admission.REFUSE)
+        proxy.cut()
+        assert isinstance(inbox.receive(TIMEOUT), PullStatus)
+        inbox.pull(PullRequest(3))  # as by a thread that looked for a connection just before
+        proxy.admit(Admission.FORWARD)
+        assert inbox.receive(TIMEOUT) == PullStatus(Meaning.INTERRUPTED)
+        inbox.pull(PullRequest(1))
+        assert isinstance(inbox.receive(TIMEOUT), JetStreamMsg)
+        nc.flush()
+        assert consumer.info().delivered.consumer_seq == 1
+        assert inbox.end() == 0
+
+
+def test_the_end_of_an_outage_in_which_it_began_is_told_once(
+    js: JetStream, js_server: NatsServer, stream_name: str
+) -> None:
+    consumer = durable(filled(js, stream_name, 5), ack_policy="none")
+    with Proxy(js_server.host, js_server.port) as proxy, natsync.connect(proxy.url) as nc:
+        proxy.admit(Admission.REFUSE)
+        proxy.cut()
+        eventually(lambda: nc.status is natsync.Status.RECONNECTING)
+        inbox = PullInbox(pull_source(nc.jetstream().api, consumer.cached_info))
+        assert not inbox.connected
+        proxy.admit(Admission.FORWARD)
+        eventually(lambda: inbox.connected)
+        inbox.pull(PullRequest(1))
+        assert isinstance(inbox.receive(TIMEOUT), JetStreamMsg)  # not that the request is void
+        inbox.abandon()
 
 
 def test_what_is_left(js: JetStream, stream_name: str) -> None:

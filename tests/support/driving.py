@@ -32,4 +32,7 @@ def host(ended: list[int | None] | None = None) -> SubscriptionHost:
     def drain(sub: SubscriptionSink, timeout: float) -> None:
         pass
 
-    return SubscriptionHost(respond, idle, threading.RLock(), unsubscribe, drain, lambda: None)
+    def ask(sub: SubscriptionSink, subject: str, data: bytes) -> None:
+        pass
+
+    return SubscriptionHost(respond, idle, threading.RLock(), ask, unsubscribe, drain, lambda: None)
