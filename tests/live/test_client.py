@@ -1,4 +1,5 @@
-"""The client against real servers of both versions: everything a program does with core NATS."""
+"""The client against real servers of both versions, and over WebSocket: everything a program does with core
+NATS."""
 
 from __future__ import annotations
 
@@ -17,10 +18,17 @@ from natsync import errors
 
 from tests.support.fake_server import Background
 from tests.support.servers import NatsServer
+from tests.support.websocket_server import FORMS, server_of
 
 pytestmark = pytest.mark.server
 
 TIMEOUT = 10.0
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def nats_servers(request: pytest.FixtureRequest) -> Iterator[NatsServer]:
+    with server_of(request.param) as running:
+        yield running
 
 
 @pytest.fixture

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from queue import SimpleQueue
 from signal import SIGCONT, SIGKILL, SIGSTOP
+from typing import Protocol
 
 import pytest
 
@@ -13,7 +15,8 @@ import natsync
 from natsync import errors
 
 from tests.support.fake_server import Background
-from tests.support.servers import NatsServer, StartServer, Which, require_server
+from tests.support.servers import NatsServer, StartServer
+from tests.support.websocket_server import FORMS, Form, server_of
 
 pytestmark = pytest.mark.server
 
@@ -33,11 +36,21 @@ CONFIG = f"""
 """
 
 
-@pytest.fixture(scope="module", params=["current", "old"])
+class Start(Protocol):
+    """Starts a server that ends with the test."""
+
+    def __call__(self, form: Form, config: str = "") -> NatsServer: ...
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    with ExitStack() as stack:
+        yield lambda form, config="": stack.enter_context(server_of(form, config))
+
+
+@pytest.fixture(scope="module", params=FORMS)
 def guarded(request: pytest.FixtureRequest) -> Iterator[NatsServer]:
-    which: Which = request.param
-    require_server(which)
-    with NatsServer(CONFIG, which=which) as server:
+    with server_of(request.param, CONFIG) as server:
         yield server
 
 
@@ -60,9 +73,9 @@ def test_wrong_credentials(guarded: NatsServer) -> None:
         natsync.connect(guarded.url, token="x")
 
 
-@pytest.mark.parametrize("which", ["current", "old"])
-def test_a_token(start_server: StartServer, which: Which) -> None:
-    server = start_server(f"authorization {{ token: {SECRET} }}", which=which)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_token(start: Start, form: Form) -> None:
+    server = start(form, f"authorization {{ token: {SECRET} }}")
     natsync.connect(server.url, token=SECRET).close()
     natsync.connect(server.url.replace("//", f"//{SECRET}@")).close()
     with pytest.raises(errors.AuthorizationError):
@@ -131,9 +144,9 @@ def test_requests_without_a_permitted_inbox(guarded: NatsServer) -> None:
                 nc.request("question", timeout=TIMEOUT)
 
 
-@pytest.mark.parametrize("which", ["current", "old"])
-def test_max_payload(start_server: StartServer, which: Which) -> None:
-    server = start_server("max_payload: 1000", which=which)
+@pytest.mark.parametrize("form", FORMS)
+def test_max_payload(start: Start, form: Form) -> None:
+    server = start(form, "max_payload: 1000")
     with natsync.connect(server.url) as nc:
         sub = nc.subscribe("a")
         nc.publish("a", bytes(1000))
@@ -145,20 +158,18 @@ def test_max_payload(start_server: StartServer, which: Which) -> None:
         nc.flush()
 
 
-@pytest.mark.parametrize("which", ["current", "old"])
-def test_one_connection_too_many(start_server: StartServer, which: Which) -> None:
-    server = start_server("max_connections: 1", which=which)
+@pytest.mark.parametrize("form", FORMS)
+def test_one_connection_too_many(start: Start, form: Form) -> None:
+    server = start(form, "max_connections: 1")
     with natsync.connect(server.url):
         with pytest.raises(errors.ServerError, match="maximum connections exceeded"):
             natsync.connect(server.url)
 
 
-@pytest.mark.parametrize("which", ["current", "old"])
-def test_subjects_the_server_refuses_leave_the_connection_open(
-    start_server: StartServer, which: Which
-) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_subjects_the_server_refuses_leave_the_connection_open(start: Start, form: Form) -> None:
     reported: list[errors.Error] = []
-    server = start_server("max_subscriptions: 1", which=which)
+    server = start(form, "max_subscriptions: 1")
     with natsync.connect(server.url, on_error=reported.append) as nc:
         first = nc.subscribe("a")
         nc.subscribe("b")
@@ -170,12 +181,10 @@ def test_subjects_the_server_refuses_leave_the_connection_open(
     ]
 
 
-@pytest.mark.parametrize("which", ["current", "old"])
-def test_a_blocked_handler_does_not_cost_the_connection(
-    start_server: StartServer, which: Which
-) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_a_blocked_handler_does_not_cost_the_connection(start: Start, form: Form) -> None:
     """The server asks every 0.05 s and hangs up after twelve unanswered PINGs."""
-    server = start_server('ping_interval: "50ms"\nping_max: 12', which=which)
+    server = start(form, 'ping_interval: "50ms"\nping_max: 12')
     release, entered = threading.Event(), threading.Event()
 
     def handler(msg: natsync.Msg) -> None:
@@ -194,10 +203,10 @@ def test_a_blocked_handler_does_not_cost_the_connection(
         release.set()
 
 
-@pytest.mark.parametrize("which", ["current", "old"])
-def test_a_server_that_is_killed(start_server: StartServer, which: Which) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_a_server_that_is_killed(start: Start, form: Form) -> None:
     closed: list[errors.Error | None] = []
-    server = start_server(which=which)
+    server = start(form)
     with natsync.connect(server.url, reconnect=False, on_close=closed.append) as nc:
         sub = nc.subscribe("a")
         waits: list[Background[object]] = [
