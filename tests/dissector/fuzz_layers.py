@@ -93,9 +93,13 @@ def converse(layer: Layer, said: Said, dice: random.Random, options: LayerOption
     ends: Counter[Direction] = Counter()
     items: dict[Direction, list[Item]] = {way: [] for way in Direction}
     packet = 0
-    for way, data in said:
+    for way, data in said[
+        : dice.choice((4, 8, 16, len(said)))
+    ]:  # most runs are short: more of them
         data = harmed(data, dice)
-        size = dice.choice((1, 9, 1448)) if len(data) < 200 else dice.choice((90, 1448, 1448))
+        size = (
+            dice.choice((1, 60, 1448, 1448)) if len(data) < 200 else dice.choice((300, 1448, 1448))
+        )
         for at in range(0, len(data), size):
             packet += 1
             piece = data[at : at + size]
