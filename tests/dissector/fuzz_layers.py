@@ -56,13 +56,16 @@ def connections(name: str) -> list[Said]:
     return list(found.values())
 
 
+@cache
 def begun(name: str, *starts: bytes) -> list[Said]:
-    """The connections from the first packet on that begins with one of these bytes."""
+    """The connections from the first packet on that begins with one of these bytes, and whose sender is the
+    originator."""
     cut = []
     for said in connections(name):
         at = next((at for at, (_, data) in enumerate(said) if data.startswith(starts)), None)
         if at is not None:
-            cut.append(said[at:])
+            swaps = said[at][0] is not Direction.ORIGINATOR
+            cut.append([(way.other if swaps else way, data) for way, data in said[at:]])
     assert cut, name
     return cut
 

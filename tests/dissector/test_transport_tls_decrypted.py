@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import shutil
+import subprocess
 from collections import Counter
+from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -23,6 +26,7 @@ from dissect.nats.transport.layer import LayerOptions
 from dissect.nats.transport.tls import LAYER, TlsTransform
 from dissect.nats.types import Chunk, Direction, Gap, Item
 
+from tests.dissector.fuzz_layers import begun
 from tests.dissector.samples import CAPTURES, rewritten, sample
 from tests.support.packets import place_of
 from tests.support.partitioned import in_one, in_stretches
@@ -34,6 +38,8 @@ NAME = "tls-keys-2.15.1.pcap"
 KEYS = str(CAPTURES / "tls-keys-2.15.1.keylog")
 OPTIONS = Options(key_logs=[KEYS])
 TRUTH = json.loads((CAPTURES / "truth.json").read_text())[NAME]["connections"]
+
+SERVER_PORTS = (4222, 4223, 8443)
 
 Content = tuple[object, ...]
 
@@ -140,6 +146,43 @@ def test_secrets_in_a_pcapng_are_used_without_asking(
         assert contents(rows(path, Options())) == contents(rows(CAPTURES / NAME))
     finally:
         key_log.EMBEDDED.__init__()  # type: ignore[misc]  # it is shared by the whole process
+
+
+def plaintexts() -> Iterator[tuple[bytes, bytes]]:
+    """What both sides of each connection said in TLS: client, server."""
+    for said in begun(NAME, b"\x16\x03\x01"):
+        assert LAYER.transforms
+        made = LAYER.transforms(LayerOptions((KEYS,)))
+        ends: Counter[Direction] = Counter()
+        texts = {way: b"" for way in Direction}
+        for number, (way, data) in enumerate(said):
+            found = [(way, made[way].feed(Chunk(number, number, "t", ends[way], data)))]
+            found.append((way.other, made[way.other].resume()))
+            for sender, items in found:
+                texts[sender] += b"".join(each.data for each in items if isinstance(each, Chunk))
+            ends[way] += len(data)
+        yield texts[Direction.ORIGINATOR], texts[Direction.RESPONDER]
+
+
+def test_tshark_decrypts_the_same_bytes() -> None:
+    program = shutil.which("tshark")
+    if program is None:
+        pytest.skip("tshark is missing: apt-get install tshark")
+    ours = list(plaintexts())
+    command = [program, "-n", "-q", "-r", str(CAPTURES / NAME), "-o", f"tls.keylog_file:{KEYS}"]
+    command += [f"-dtcp.port=={port},tls" for port in SERVER_PORTS]
+    command += [f"-zfollow,tls,raw,{number}" for number in range(len(ours))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    theirs: dict[int, tuple[bytes, bytes]] = {}
+    for block in done.stdout.split("Filter: tcp.stream eq ")[1:]:
+        number, sender, _, *lines = block.splitlines()  # the lines of the other side are indented
+        lines = [line for line in lines if not line.startswith(("=", "Follow"))]
+        first = bytes.fromhex("".join(line for line in lines if not line.startswith("\t")))
+        second = bytes.fromhex("".join(line for line in lines if line.startswith("\t")))
+        is_server = int(sender.rpartition(":")[2]) in SERVER_PORTS
+        theirs[int(number)] = (second, first) if is_server else (first, second)
+    assert len(ours) == 12 and all(map(all, ours))
+    assert theirs == dict(enumerate(ours))
 
 
 def test_without_its_secrets_a_connection_is_a_session_with_opaque_bytes(tmp_path: Path) -> None:
