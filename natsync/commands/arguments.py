@@ -86,6 +86,7 @@ def connection_options(default: str | None) -> _Parser:
         group.add_argument(*flags.split(), metavar=metavar, help=text)
 
     add("-s --server", "URL", f"server, or several separated by commas (NATS_URL; {DEFAULT_URL})")
+    add("--http-proxy", "URL", "connect through this HTTP proxy (NATS_HTTP_PROXY)")
     add("--user", "NAME", "user name (NATS_USER)")
     add("--password", "PASSWORD", "visible in lists of processes: prefer NATS_PASSWORD")
     add("--token", "TOKEN", "visible in lists of processes: prefer NATS_TOKEN")

@@ -36,6 +36,7 @@ CONNECT_TIMEOUT = 5.0
 
 ENVIRONMENT = {
     "server": "NATS_URL",
+    "http_proxy": "NATS_HTTP_PROXY",
     "user": "NATS_USER",
     "password": "NATS_PASSWORD",
     "token": "NATS_TOKEN",
@@ -47,13 +48,14 @@ ENVIRONMENT = {
     "tls_key_password": "NATS_KEY_PASSWORD",
 }
 """The environment variables for options that are not on the command line, named as by the `nats`
-command."""
+command, which has no HTTP proxy."""
 
 _LOGINS = (("user", "password"), ("token",), ("creds",), ("nkey",))
 
 # What options of `connect` are called here, for what is wrong with them.
 _FLAGS = {
     "servers": "--server",
+    "http_proxy": "--http-proxy",
     "config": "--config",
     "force": "--force",
     "cluster_id": "--cluster",
@@ -181,6 +183,7 @@ def opened(args: argparse.Namespace, reporter: Reporter) -> Iterator[Client]:
             credentials=os.path.expanduser(given("creds")),
             nkey=_seed_of(given("nkey")),
             tls=_tls(args, given),
+            http_proxy=given("http_proxy") or None,
             connect_timeout=CONNECT_TIMEOUT if listens or not args.timeout else args.timeout,
             reconnect=listens,
             on_error=reporter.reported,

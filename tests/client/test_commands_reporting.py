@@ -80,6 +80,10 @@ def test_options_may_stand_behind_the_command(monkeypatch: pytest.MonkeyPatch) -
         (["--nkey", "/no/such"], "--nkey: file '/no/such': No such file or directory"),
         (["--tls-ca", "/no/such"], "--tls-ca: '/no/such': No such file or directory"),
         (["--tls-key", "/no/such"], "--tls-key: needs cert_file"),
+        (
+            ["--http-proxy", f"http://u:{SECRET}@h/x"],
+            "--http-proxy: the URL of a proxy has no path",
+        ),
         (["--token", SECRET, "--user", "u"], "--token: excludes user and password"),
         (
             ["-s", f"http://u:{SECRET}@h"],

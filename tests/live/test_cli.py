@@ -15,6 +15,7 @@ import natsync
 from natsync.cli import main
 from natsync.commands.reporting import ENVIRONMENT
 
+from tests.support.http_proxy import ConnectProxy
 from tests.support.secured import make_certificates
 from tests.support.servers import NatsServer, StartServer, Which
 
@@ -130,3 +131,15 @@ def test_requests_are_answered(start_server: StartServer, which: Which, capsys: 
     raw, row = capsys.readouterr().out.splitlines()
     told = json.loads(row)
     assert (raw, told["data"], told["headers"]) == ("hello", "hello", {"K": ["v"]})
+
+
+@pytest.mark.parametrize("in_environment", [False, True])
+def test_through_an_http_proxy(
+    server: NatsServer, monkeypatch: pytest.MonkeyPatch, in_environment: bool
+) -> None:
+    with ConnectProxy(password=SECRET) as proxy:
+        if in_environment:
+            monkeypatch.setenv("NATS_HTTP_PROXY", proxy.url)
+        option = [] if in_environment else ["--http-proxy", proxy.url]
+        assert main(["-s", server.url, *option, "pub", "a", "b"]) == 0
+    assert [head.split()[1] for head in proxy.asked] == [f"{server.host}:{server.port}".encode()]
