@@ -91,10 +91,10 @@ class Requests:
             timeout if timeout.__class__ is float and timeout > 0.0 else self._seconds(timeout)
         )
         mux = self._mux or self._open_mux()
-        connection = self._connection
         future_of = mux.future
         if future_of is None:
-            future_of = mux.future_of(self._read_reply, connection.dispatcher.post)
+            post = self._connection.dispatcher.post
+            future_of = mux.future_of(self._read_reply, post)
             mux.future = future_of
         token, future = mux.open_later(subject, seconds, future_of)
         try:
@@ -102,7 +102,6 @@ class Requests:
                 self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
             )
             self._put(ask, len(ask))
-            connection.hasten(mux)
         except BaseException:
             future.cancel()
             raise
@@ -150,7 +149,6 @@ class Requests:
                 wire = self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
                 wire = RequestBytes(wire)
                 self._put(wire, len(wire))
-                connection.hasten(mux)
             except BaseException:
                 future.cancel()
                 raise

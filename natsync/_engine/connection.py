@@ -61,7 +61,6 @@ from .waiter import Waiter, set_free
 
 __all__ = ["Connection", "Stats", "Status"]
 
-_HALF = 8  # requests at least: they share the cost of one system call
 _GRACE = 1.0  # for the I/O thread to notice the same deadline
 
 
@@ -279,14 +278,6 @@ class Connection:
             if refusal:
                 raise refusal
         return mux
-
-    def hasten(self, mux: ReplyMux) -> None:
-        """Called after a request whose caller does not wait: while the I/O thread stands aside, sends
-        half of the gathered requests, so that the server works on them while the other half is made.
-        """
-        gathered = len(self.outbound.items)
-        if gathered >= _HALF and self._supervisor.loop.aloof and gathered * 2 >= mux.count:
-            self.drive(None, 0.0)
 
     def wait_connected(self, timeout: float) -> bool:
         """Returns whether there is a connection within `timeout` seconds; raises if there will be none."""

@@ -160,11 +160,6 @@ class ReplyMux:
         return self._waiting.pop(token, None) is not None
 
     @property
-    def count(self) -> int:
-        """The number of requests that wait."""
-        return len(self._waiting)
-
-    @property
     def deadline(self) -> float:
         """The time at which `expire` has something to do."""
         return self._deadlines.next(self._waiting.__contains__)

@@ -281,7 +281,7 @@ def test_a_request_that_is_interrupted_anywhere_leaves_the_connection_whole() ->
             for each, data in ((waiter, b"1"), (other_waiter, b"2")):
                 frame = each.wait(0.0)
                 assert frame and frame.payload == data
-            assert router.mux.count == 0 and router.in_msgs == 2
+            assert not router.mux._waiting and router.in_msgs == 2
             assert channel.in_bytes - in_before == len(replies)
             assert (channel.out_bytes - out_before, channel.sent) == (22, 2)
     assert step > 50
