@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence, Sized
 from itertools import chain
 from time import monotonic
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..errors import ConnectionClosedError, Error
 from ..protocol import HMsg, Msg
@@ -26,6 +26,9 @@ from .outbound_buffer import (
     length,
 )
 
+if TYPE_CHECKING:
+    from .reply_mux import ReplyMux
+
 __all__ = ["Channel"]
 
 _MESSAGES = {bytes, RequestBytes, Chunks}
@@ -36,15 +39,15 @@ _ROOM, _MOST_ROOM = 64 << 10, 1 << 20
 
 class Receiver(Protocol):
     """Takes the messages, and counts them in `in_msgs`. Nothing is read while `full` holds anything; at
-    the time `deadline` it has something to do. Messages for the sid `repeatable` may be delivered again.
+    the time `deadline` it has something to do. Messages for `reply_mux` may be delivered again while it
+    `is_repeatable`.
     """
 
     in_msgs: int
+    reply_mux: ReplyMux | None
 
     @property
     def full(self) -> Sized: ...
-    @property
-    def repeatable(self) -> bytes: ...
     @property
     def deadline(self) -> float: ...
     def expire(self, now: float) -> None: ...
@@ -83,7 +86,7 @@ class Channel:
         self._unsent = _NOTHING
         self._sending = False  # bytes of `_unsent` may be on their way
         self._taken: list[Item] = []  # while they are being gathered
-        self._busy = False
+        self.busy = False  # see above; also where `engine.is_changing`
         self._arrived: bytes | None = None  # was read, and is not passed on yet
         self._before: tuple[int, int] | None = None  # the counts before, while it is being decoded
         self._flushes: list[Item] = []  # that were not sent at the end
@@ -104,11 +107,6 @@ class Channel:
         transport = self._loop.transport
         if transport:
             self._sender, self._receiver = transport.sender, transport.receiver
-
-    @property
-    def busy(self) -> bool:
-        """Whether an interrupt would leave the connection in an unknown state."""
-        return self._busy or self.engine.is_changing
 
     def push(self) -> None:
         """Sends as much as the network takes now."""
@@ -131,10 +129,10 @@ class Channel:
             self._more = False
         now = monotonic()
         if now >= due:
-            self._busy = True
+            self.busy = True
             self._pass_on(self.engine.tick(now))
             self._router.expire(now)
-            self._busy = False
+            self.busy = False
         if self._has_work:
             self._write()
 
@@ -270,7 +268,7 @@ class Channel:
         except OSError as error:
             if error.errno is None:
                 raise  # not from the system: a signal handler raised it, as programs do for time limits
-            self._sending, self._busy = False, True
+            self._sending, self.busy = False, True
             while self._read():  # -ERR may say why
                 pass
             raise self._hung_up(error) from error
@@ -296,12 +294,12 @@ class Channel:
         return True
 
     def _send_some(self) -> bool:
-        self._sending = self._busy = True
+        self._sending = self.busy = True
         sent = self._loop.write(self._unsent)
         if sent:
             self._unsent = self._unsent[sent:]
             self.out_bytes += sent
-        self._sending = self._busy = False
+        self._sending = self.busy = False
         return bool(sent)
 
     def _read(self) -> bool:
@@ -337,9 +335,9 @@ class Channel:
             for self._arrived in map(self._receiver, (self._room,)):
                 pass
         else:
-            self._busy = True
+            self.busy = True
             self._arrived = self._loop.read(self._room)
-            self._busy = False
+            self.busy = False
 
     def _take_in(self, data: bytes) -> None:
         """Decodes `data`, which was read, and passes it on. After an interrupt in a step that can be done
@@ -347,7 +345,7 @@ class Channel:
         engine = self.engine
         if self._before is None:
             if engine.offset != self.in_bytes:  # in the middle of a frame
-                self._busy = True
+                self.busy = True
             self._before = self.in_bytes, self._router.in_msgs
         else:
             self.in_bytes, self._router.in_msgs = self._before
@@ -358,18 +356,19 @@ class Channel:
         del engine.pings[: engine.answered]
         engine.answered = 0
         self._before = self._arrived = None
-        self._busy = engine.is_changing = False
+        self.busy = engine.is_changing = False
 
     def _pass_on(self, events: list[EngineEvent]) -> None:
         router = self._router
         for event in events:
             if event.__class__ is Delivery:  # nearly always
-                if event.sid != router.repeatable:
-                    self._busy = True
+                mux = router.reply_mux
+                if mux is None or event.sid != mux.sid or not mux.is_repeatable:
+                    self.busy = True
                 router.deliver(event.sid, event.frames)
             else:
                 if event.__class__ is not Ponged:  # a waiter counts the first answer only
-                    self._busy = True
+                    self.busy = True
                 self._act(event)
 
     def _hung_up(self, error: OSError | None) -> Error:

@@ -161,6 +161,9 @@ class Engine:
         self._ping_interval = ping_interval
         self._max_pings_out = max_pings_out
         self._decoder = Decoder(Role.SERVER)
+        self.offset = 0
+        """How many bytes of the stream make whole frames, all of which were received."""
+
         self.out: list[bytes] = []
         """The bytes to send; remove them then."""
 
@@ -178,15 +181,11 @@ class Engine:
         self.reason: Error | None = None
         """The last -ERR that announces the end, if there was one."""
 
-    @property
-    def offset(self) -> int:
-        """How many bytes of the stream make whole frames, all of which were received."""
-        return self._decoder.offset
-
     def rewind(self, offset: int) -> None:
         """Takes back an interrupted `receive`, unless it `is_changing`; `offset` is where it began, between
         frames."""
         self._decoder = Decoder(Role.SERVER, offset=offset)
+        self.offset = offset
         self.answered = 0
 
     def receive(self, data: bytes, now: float) -> list[EngineEvent]:
@@ -195,6 +194,7 @@ class Engine:
         if data.startswith(_PONG) and self._are_pongs(data):
             # Answers to flushes, which callers wait for: the decoder takes 10 us for each (CPython 3.11).
             self._decoder.pass_over(len(data))
+            self.offset += len(data)
             self.answered = len(data) // len(_PONG)
             for ping in self.pings[: self.answered]:
                 self._pong(ping, events)
@@ -252,6 +252,7 @@ class Engine:
         return tokens
 
     def _read(self, frames: list[Frame], now: float, events: list[EngineEvent]) -> None:
+        self.offset = frames[-1].offset + frames[-1].total_bytes
         # The hot paths: one message, as replies come, and many, often all for one subscription.
         if len(frames) == 1:
             frame = frames[0]

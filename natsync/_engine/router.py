@@ -56,12 +56,6 @@ class Router:
         self.full: dict[bytes, Sink] = {}
         """Subscriptions that make the connection wait until they have room."""
 
-    @property
-    def repeatable(self) -> bytes:
-        """The sid whose messages may be delivered again after an interrupt; empty if there is none."""
-        mux = self.reply_mux
-        return mux.sid if mux and mux.is_repeatable else b""
-
     def deliver(self, sid: bytes, frames: list[Msg | HMsg]) -> None:
         """Passes messages to their subscription."""
         self.in_msgs += len(frames)

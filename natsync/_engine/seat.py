@@ -88,7 +88,7 @@ class Seat:
 
     def _turns(self, guest: Guest, done: Callable[[], object] | None, until: float) -> None:
         channel = self.channel
-        if channel is None or channel.busy or self._is_disturbed:
+        if channel is None or self._is_torn(channel) or self._is_disturbed:
             self.loop.wake()
             return
         if self.loop.awake:
@@ -111,6 +111,10 @@ class Seat:
     def _is_disturbed(self) -> bool:
         """Whether the I/O thread has to decide something."""
         return self.closing or self.forced or self._broken is not None
+
+    def _is_torn(self, channel: Channel) -> bool:
+        """Whether an exception has left the connection in an unknown state."""
+        return channel.busy or channel.engine.is_changing
 
     # From here on: the I/O thread.
 
@@ -142,7 +146,7 @@ class Seat:
             until = self.loop.wait_idle(until, channel.is_behind, not self._router.full, much)
             if self._broken:
                 raise self._broken
-            if channel.busy:
+            if self._is_torn(channel):
                 self.forced = True
                 channel.retire(min(monotonic() + _RETIRING, self.close_by))
                 raise ConnectionClosedError("interrupted while reading or writing")

@@ -83,21 +83,6 @@ def test_who_publishes_much_sends_it(movers: Movers) -> None:
         assert call.result() == [bytes(64 << 10)] * 40
 
 
-def test_who_asks_much_sends_half_of_it_while_the_rest_is_made(movers: Movers) -> None:
-    with FakeServer() as server, server.client() as (nc, peer):
-        nc._connection.reply_mux()
-        peer.expect(Sub)
-        loop = nc._connection._supervisor.loop
-        eventually(lambda: not (loop.awake or loop._seat))  # the I/O thread is parked
-        movers.wrote.clear()
-        loop.aloof = True  # as if guests came and went
-        futures = [nc.request_async("echo", b"x", timeout=TIMEOUT) for _ in range(12)]
-        assert threading.get_ident() in movers.wrote
-        assert [peer.expect(Pub).subject for _ in range(8)] == [b"echo"] * 8
-        loop.aloof = False
-        assert not any(future.done() for future in futures)
-
-
 def test_what_is_published_behind_a_reconnect_goes_to_the_new_connection() -> None:
     with FakeServer() as server, server.client(fast) as (nc, peer):
         nc._connection._supervisor.seat.forced = (
