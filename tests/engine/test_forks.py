@@ -121,6 +121,7 @@ COLLECTING = """
 import gc, os, sys, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
 import natsync
+natsync.connect  # loads the client, whose functions run at a fork after those that are registered below
 
 class Garbage:
     def __init__(self):
