@@ -18,6 +18,8 @@ import pytest
 
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.xdist_group("layout")  # every file is parsed once
+
 SOURCE = ("natsync", "dissect")
 CODE = (*SOURCE, "tests", "samples")
 

@@ -21,6 +21,8 @@ import natsync
 from tests.support.paths import ROOT
 from tests.support.requirements import missing
 
+pytestmark = pytest.mark.xdist_group("packaging")  # the wheel and its environment are made once
+
 # A copy, for setuptools writes into the tree it builds, and takes what an earlier build left there.
 NEEDED = ("natsync", "dissect", "tests", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 # A browser reads five megabytes of script for each page, and machines are busy.
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("browser")]
 
 SAMPLES = sorted(str(path) for path in CAPTURES.glob("*.pcap*"))
 RICH = ["gateway-2.15.1.pcap", "orders-2.15.1.pcap", "slow-2.15.1.pcap"]

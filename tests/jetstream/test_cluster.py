@@ -26,7 +26,7 @@ from tests.support.meshes import mesh
 from tests.support.servers import NatsServer, require_server
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.server, pytest.mark.timeout(120), pytest.mark.xdist_group("cluster")]
 
 TIMEOUT = 40.0
 BEFORE, AFTER = 200, 400

@@ -16,7 +16,7 @@ from tests.jetstream.streams import durable, numbers
 from tests.support.servers import NatsServer, StartServer, require_server
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.xdist_group("domains")]
 
 STORE = "jetstream { store_dir: $FOLDER, domain: %s }\n"
 ACCOUNTS = """
