@@ -273,9 +273,18 @@ class Chaos:
             assert ended[1] == 0, f"a child ended with {os.waitstatus_to_exitcode(ended[1])}"
         self.count["children"] += len(self._children)
 
-    def _balance(self) -> None:
+    def _flushed(self) -> bool:
+        """Whether the server has everything; a connection that the outage has cut may be noticed only now."""
         assert self.nc.wait_connected(PATIENCE), "not connected again"
-        self.nc.flush(PATIENCE)
+        try:
+            self.nc.flush(PATIENCE)
+        except errors.ConnectionReconnectingError:
+            self.count["balances after a loss noticed late"] += 1
+            return False
+        return True
+
+    def _balance(self) -> None:
+        eventually(self._flushed)
         self._witness.flush(PATIENCE)
         self._delivered.update(int(msg.data) for msg in self._arrived.messages(timeout=0))
         self._done_by.update(int(msg.data) for msg in self._reported.messages(timeout=0))
