@@ -195,8 +195,8 @@ Cells = Callable[[Sequence[Frame]], list[Value | bytes]]
 @cache
 def cells_of(frame: type, column: str) -> Cells | None:
     """The function that makes the values of a column for frames of this class, without a row; None if all are
-    absent. Texts come as the bytes of the wire. Columns that are the same for a whole run, and those that
-    `needs_row` is about, are none of these."""
+    absent. Texts come as the bytes of the wire. Columns that are the same for a whole run, and `ROW_COLUMNS`,
+    are none of these."""
     names = {item.name for item in fields(frame)}
     is_text = column in _TEXTS and column in names
     value = f"frame.{column} or None" if is_text else _own_value(column, names)
@@ -210,15 +210,6 @@ ROW_COLUMNS = frozenset(
     "status status_text headers json error payload payload_sha256 anomalies".split()
 )
 """Columns that only a row has: few frames have values there."""
-
-
-def needs_row(run: FrameRun, frame: Frame, number: int) -> bool:
-    """Whether a frame may have values in `ROW_COLUMNS`."""
-    if number in run.facts:
-        return True
-    if not isinstance(frame, Message):
-        return False
-    return run.payload is not Payload.NONE or frame.header_bytes > 0
 
 
 class _Makers(dict[type[Frame], tuple[Callable[..., FrameRecord], bool]]):

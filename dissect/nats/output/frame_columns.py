@@ -2,22 +2,24 @@
 
 Values that the frames of a run have in common are taken once a run and repeated by Arrow. Values of frames
 are made for all frames of a class at once, and brought into the order of the rows by Arrow. Only frames that
-have headers, JSON, an error, a payload that is shown or an anomaly get a record (`frame_rows.needs_row`).
+have headers, JSON, an error, a payload that is shown or an anomaly get a record.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 from importlib import import_module
-from itertools import chain
+from itertools import accumulate, chain, compress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from natsync.protocol import Frame
+from natsync.protocol import Frame, Message
 
-from ..engine.frame_rows import ROW_COLUMNS, cells_of, needs_row, rows_of
+from ..engine.frame_rows import ROW_COLUMNS, cells_of, rows_of
 from ..engine.frame_runs import FrameRun
+from ..options import Payload
 from ..records import Column, FrameRecord, Type, Value
 from .arrow_types import array, arrow_type, pyarrow, times, wire_texts
 
@@ -46,23 +48,21 @@ class _Table:
         self._compute: Any = import_module("pyarrow.compute")
         self._runs = runs
         frames = list(chain.from_iterable(run.frames for run in runs))
-        of_class: dict[type, list[int]] = {}
+        of_class: defaultdict[type, list[int]] = defaultdict(list)
         for row, frame in enumerate(frames):
-            rows = of_class.get(frame.__class__)
-            if rows is None:
-                of_class[frame.__class__] = [row]
-            else:
-                rows.append(row)
+            of_class[frame.__class__].append(row)
         self._count = len(frames)
         self._groups = {
             kind: _Group(rows, list(map(frames.__getitem__, rows)))
             for kind, rows in of_class.items()
         }
-        rows_of_groups = arrow.array(chain.from_iterable(of_class.values()), arrow.int32())
+        rows_of_groups = arrow.array([*chain.from_iterable(of_class.values())], arrow.int32())
         self._order = self._compute.sort_indices(rows_of_groups)
+        sizes = [len(run.frames) for run in runs]
+        self._firsts = list(accumulate(sizes[:-1], initial=0))  # rows of the first frames
         places: list[int] = []
-        for place, run in enumerate(runs):
-            places += (place,) * len(run.frames)
+        for place, size in enumerate(sizes):
+            places += (place,) * size
         self._run_of_row = places
         self._runs_of_rows = arrow.array(places, arrow.int32())
 
@@ -84,12 +84,12 @@ class _Table:
 
     def _numbers(self) -> pa.Array:
         """The number of a run's first frame, and one more for each frame after it."""
-        before, starts = 0, []
-        for run in self._runs:
-            starts.append(run.number - before)
-            before += len(run.frames)
-        firsts = array(Type.INTEGER, starts).take(self._runs_of_rows)
-        return self._compute.add(firsts, array(Type.INTEGER, range(self._count)))
+        arrow = pyarrow()
+        starts = [run.number - first - 1 for run, first in zip(self._runs, self._firsts)]
+        ones = arrow.repeat(arrow.scalar(1, arrow.int64()), self._count)
+        return self._compute.add(
+            array(Type.INTEGER, starts).take(self._runs_of_rows), self._compute.cumulative_sum(ones)
+        )
 
     def _of_frames(self, column: Column) -> pa.Array:
         arrow = pyarrow()
@@ -136,11 +136,20 @@ class _Table:
     @cached_property
     def _records(self) -> dict[int, FrameRecord]:
         """The records of the frames that may have more to say, by their rows."""
+        rows: list[int] = []
+        for run, first in zip(self._runs, self._firsts):
+            if run.facts:
+                places = (number - run.number for number in run.facts)
+                rows += (first + place for place in places if 0 <= place < len(run.frames))
+        shown = any(run.payload is not Payload.NONE for run in self._runs)
+        for kind, group in self._groups.items():
+            if shown and issubclass(kind, Message):
+                rows += group.rows
+            elif sizes := cells_of(kind, "header_bytes"):
+                rows += compress(group.rows, sizes(group.frames))
         records = {}
-        row = 0
-        for run in self._runs:
-            for at, frame in enumerate(run.frames):
-                if needs_row(run, frame, run.number + at):
-                    records[row] = rows_of(run.part(at, at + 1))[0]
-                row += 1
+        for row in rows:
+            place = self._run_of_row[row]
+            at = row - self._firsts[place]
+            (records[row],) = rows_of(self._runs[place].part(at, at + 1))
         return records
