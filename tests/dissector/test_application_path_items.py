@@ -14,7 +14,7 @@ from dissect.nats.application.path_items import (
     hop_item,
     is_ack,
     key_of,
-    match_item,
+    match_items,
     message_in,
     message_key,
     publication_item,
@@ -27,9 +27,9 @@ def test_a_hop_comes_back_from_its_item() -> None:
     one, other = hop(1, "p", reply="r"), hop(2, "r", place=("S", 1))
     assert hop_in(hop_item(3, b"k", one)) == one
     assert message_in(publication_item(one, 2)) == (Match(one, ""), 2)
-    found, _ = message_in(match_item(one, Match(other, "time")))
-    assert found == Match(other, "time")
-    assert match_item(one, found).key == publication_item(one, 2).key
+    (item,) = match_items(one, [Match(other, "time")])
+    assert message_in(item) == (Match(other, "time"), 0)
+    assert item.key == publication_item(one, 2).key
 
 
 def test_keys_differ_where_their_parts_do() -> None:

@@ -7,7 +7,7 @@ import random
 from dissect.nats.application.path_clocks import Clocks
 from dissect.nats.application.path_facts import Facts
 from dissect.nats.application.path_hops import Hop
-from dissect.nats.application.path_items import Match, match_item, publication_item
+from dissect.nats.application.path_items import Match, match_items, publication_item
 from dissect.nats.application.path_rows import PathRecord, rows_of
 
 from tests.dissector.layer_talk import values
@@ -25,7 +25,7 @@ NO_CLOCKS = Clocks({}, {})
 
 
 def rows(*hops: Hop, clocks: Clocks = NO_CLOCKS) -> list[PathRecord]:
-    items = [match_item(PUBLICATION, Match(each, "unique")) for each in hops]
+    items = [*match_items(PUBLICATION, [Match(each, "unique") for each in hops])]
     items.append(publication_item(PUBLICATION, 1))
     random.Random(len(hops)).shuffle(items)
     return [*rows_of(iter([iter(items)]), FACTS, clocks)]
@@ -58,5 +58,5 @@ def test_a_hop_comes_after_its_cause_even_where_clocks_deny_it() -> None:
 
 
 def test_hops_without_their_publication_make_no_rows() -> None:
-    item = match_item(PUBLICATION, Match(ROUTE, "unique"))
+    (item,) = match_items(PUBLICATION, [Match(ROUTE, "unique")])
     assert [*rows_of(iter([iter([item])]), FACTS, NO_CLOCKS)] == []

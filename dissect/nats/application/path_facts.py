@@ -7,8 +7,9 @@ entry per connection, and one per gap up to a limit.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import cast
 
 from ..declaration import Item, LayerFrame, Work
@@ -115,22 +116,19 @@ class Facts:
 
     def sender(self, hop: Hop) -> str | None:
         """The id of the server that sent a frame; None for a client."""
-        return self.ends.get(hop.session, {}).get(hop.sender)
+        ends = self.ends.get(hop.session)
+        return ends.get(hop.sender) if ends else None
 
     def receiver(self, hop: Hop) -> str | None:
         """The id of the server that got a frame; None for a client."""
-        return self.ends.get(hop.session, {}).get(OTHER[hop.sender])
+        ends = self.ends.get(hop.session)
+        return ends.get(OTHER[hop.sender]) if ends else None
 
     def entries(self, publication: Hop, hops: Iterable[Hop]) -> dict[str, list[Hop]]:
         """The frames that brought a message to each server: the publication, and hops."""
         found: dict[str, list[Hop]] = {}
-        for hop in self._each(publication, hops):
+        for hop in chain((publication,), hops):
             receiver = self.receiver(hop)
             if receiver:
                 found.setdefault(receiver, []).append(hop)
         return found
-
-    @staticmethod
-    def _each(publication: Hop, hops: Iterable[Hop]) -> Iterator[Hop]:
-        yield publication
-        yield from hops

@@ -74,11 +74,12 @@ def hop_of(frame: LayerFrame) -> Hop:
         subject = said.subject or subject if said else subject
     digest = blake2b(frame.content, digest_size=_DIGEST)
     size = len(frame.content)
-    for name, values in sorted((frame.headers or {}).items()):
-        if name not in _CHANGED:
-            text = repr((name, values)).encode("utf-8", "backslashreplace")
-            digest.update(text)
-            size += len(text)
+    if frame.headers:
+        for name, values in sorted(frame.headers.items()):
+            if name not in _CHANGED:
+                text = repr((name, values)).encode("utf-8", "backslashreplace")
+                digest.update(text)
+                size += len(text)
     if frame.captured_bytes is not None:  # a part is missing: it equals nothing
         digest.update(f"{frame.session} {frame.number}".encode())
     if not size:

@@ -12,7 +12,7 @@ MESSAGES   by publication: itself, and its hops
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, cast
 
@@ -71,24 +71,26 @@ def message_key(publication: Hop) -> bytes:
 
 def publication_item(publication: Hop, copies: int | None) -> Item:
     """A publication for MESSAGES. `copies` is None if it is one of too many equal ones."""
-    return _message_item(publication, publication, "", copies)
+    return _message_item(message_key(publication), Match(publication, ""), copies)
 
 
-def match_item(publication: Hop, match: Match) -> Item:
-    """A hop for MESSAGES."""
-    return _message_item(publication, match.hop, match.matched_by, 0)
+def match_items(publication: Hop, matches: Iterable[Match]) -> Iterator[Item]:
+    """The hops of a publication for MESSAGES."""
+    key = message_key(publication)
+    for match in matches:
+        yield _message_item(key, match, 0)
 
 
-def _message_item(publication: Hop, hop: Hop, matched_by: str, copies: int | None) -> Item:
-    item = hop_item(MESSAGES, message_key(publication), hop)
-    item.body = (matched_by, copies, *item.body)
-    return item
+def _message_item(key: bytes, match: Match, copies: int | None) -> Item:
+    hop = match.hop
+    body = match.matched_by, copies, *hop
+    return Item(MESSAGES, key, min(hop.ts_ns, _LATEST_NS), hop.session, hop.number, body)
 
 
 def message_in(item: Item) -> tuple[Match, int | None]:
     """What an item of MESSAGES has: a match, and for the publication (matched by nothing) its `copies`."""
-    matched_by, copies, *hop = item.body
-    return Match(Hop._make(hop), cast(str, matched_by)), cast("int | None", copies)
+    body = item.body
+    return Match(Hop._make(body[2:]), cast(str, body[0])), cast("int | None", body[1])
 
 
 def held(group: Group) -> tuple[list[Item], bool]:

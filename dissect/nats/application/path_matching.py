@@ -37,7 +37,7 @@ from .path_items import (
     hops_in,
     is_ack,
     key_of,
-    match_item,
+    match_items,
     publication_item,
 )
 from .path_mapping import mapped
@@ -82,8 +82,7 @@ def stored(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
                 yield hop_item(CONTENTS, content_key(hop), hop)
         if matches:
             evidence.add(claims[0], matches)
-            for match in matches:
-                yield match_item(claims[0], match)
+            yield from match_items(claims[0], matches)
     yield from evidence.items()
 
 
@@ -166,8 +165,7 @@ def _unique(
         exact += mapped(publications[0], [match.hop for match in exact], others, facts)
     for one, found_matches in matches.items():
         evidence.add(one, [match for match in found_matches if match.matched_by == "unique"])
-        for match in found_matches:
-            yield match_item(one, match)
+        yield from match_items(one, found_matches)
 
 
 def equal(
@@ -184,7 +182,7 @@ def equal(
                 found.lines.setdefault(hop.line, []).append(hop)
                 found.is_stored = hop.place is not None
         for one, match in matches_of(found, facts, clocks, anchors):
-            yield match_item(one, match)
+            yield from match_items(one, [match])
 
 
 def matches_of(

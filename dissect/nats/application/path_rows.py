@@ -92,23 +92,25 @@ class _Way:
         self._matches = matches
         self._facts = facts
         self._clocks = clocks
-        # The frame that brought the message to each server.
-        entries = facts.entries(publication, [match.hop for match in matches])
-        self._came = {
-            server: min(hops, key=lambda hop: (self._time(hop), hop[:3]))
-            for server, hops in entries.items()
-        }
+        # The frame that brought the message to each server, and its time.
+        self._came: dict[str, tuple[int, Hop]] = {}
+        for server, hops in facts.entries(publication, (match.hop for match in matches)).items():
+            self._came[server] = min((clocks.time(hop), hop) for hop in hops)
 
     def rows(self, copies: int | None, is_missing: bool) -> Iterator[PathRecord]:
         """All rows, in order. `is_missing`: hops or servers may not be known."""
-        one, facts = self._publication, self._facts
+        one, facts, clocks = self._publication, self._facts, self._clocks
         message = f"{one.session}:{one.number}"
-        ordered = sorted(self._matches, key=lambda match: self._position(match.hop))
-        for at, match in enumerate([Match(one, ""), *ordered], 1):
-            hop = match.hop
-            ts_ns = self._time(hop)
-            cause = self._cause(hop)
-            correction = self._clocks.correction(hop.tap)
+        began_ns = clocks.time(one)
+        anomalies = [Anomaly.FORGOTTEN.value] if is_missing else None
+        ordered = self._matches
+        if len(ordered) > 1:
+            ordered = sorted(ordered, key=lambda match: self._position(match.hop))
+        for at, (hop, matched_by) in enumerate([Match(one, ""), *ordered], 1):
+            ts_ns = clocks.time(hop)
+            sender, receiver = facts.sender(hop), facts.receiver(hop)
+            came_ns, _ = self._came.get(sender or "", (began_ns, one))
+            correction = clocks.correction(hop.tap)
             yield PathRecord(
                 message=message,
                 hop=at,
@@ -117,37 +119,26 @@ class _Way:
                 sender=hop.sender,
                 kind=hop.kind,
                 op=hop.op,
-                from_server=self._name(facts.sender(hop)),
-                to_server=self._name(facts.receiver(hop)),
+                from_server=facts.names.get(sender, sender) if sender else None,
+                to_server=facts.names.get(receiver, receiver) if receiver else None,
                 subject=hop.subject,
                 account=hop.account,
                 ts_ns=ts_ns,
-                since_ns=ts_ns - self._time(cause) if at > 1 else None,
-                total_ns=ts_ns - self._time(one) if at > 1 else None,
-                matched_by=match.matched_by or None,
+                since_ns=ts_ns - came_ns if at > 1 else None,
+                total_ns=ts_ns - began_ns if at > 1 else None,
+                matched_by=matched_by or None,
                 copies=copies,
                 clock_ns=correction.ns if correction else None,
                 clock_error_ns=correction.error_ns if correction else None,
-                anomalies=[Anomaly.FORGOTTEN.value] if is_missing else None,
+                anomalies=anomalies,
             )
-
-    def _time(self, hop: Hop) -> int:
-        return self._clocks.time(hop)
-
-    def _cause(self, hop: Hop) -> Hop:
-        """The frame that brought the message to the server that sent it on; else the publication."""
-        return self._came.get(self._facts.sender(hop) or "", self._publication)
 
     def _position(self, hop: Hop) -> tuple[int, int, str, int]:
         """The place of a hop: by time, but after the one that brought the message, which clocks may deny."""
-        ts_ns, depth = self._time(hop), 0
-        cause = self._cause(hop)
-        while cause is not self._publication and depth <= len(self._came):
+        ts_ns, depth = self._clocks.time(hop), 0
+        cause = self._came.get(self._facts.sender(hop) or "")
+        while cause and cause[1] is not self._publication and depth <= len(self._came):
             depth += 1
-            ts_ns = max(ts_ns, self._time(cause))
-            cause = self._cause(cause)
+            ts_ns = max(ts_ns, cause[0])
+            cause = self._came.get(self._facts.sender(cause[1]) or "")
         return ts_ns, depth, hop.session, hop.number
-
-    def _name(self, server: str | None) -> str | None:
-        """The name of a server, else its id."""
-        return self._facts.names.get(server, server) if server else None
