@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Dialer"]
 
-_READ_BYTES = 64 << 10
+_READ_BYTES = 64 << 10  # as a connection reads; an answer to an upgrade is far shorter
 _STAGGER = 0.25  # seconds: the Connection Attempt Delay of RFC 8305, section 5
-_LOOK = 0.02  # how often a race looks whether the client is being closed
+_LOOK = 0.02  # seconds between looks whether the client is being closed: `close` waits so long at most
 
 _T = TypeVar("_T")
 

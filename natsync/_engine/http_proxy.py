@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tunnel"]
 
-_MOST_HEAD_BYTES = 16 << 10
+_MOST_HEAD_BYTES = 16 << 10  # of an answer: more than proxies send, and no more is kept
 _HEAD_END = b"\r\n\r\n"
 
 

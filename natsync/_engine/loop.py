@@ -26,8 +26,12 @@ __all__ = ["Guest", "Loop"]
 _LONGEST = 3600.0  # epoll refuses waits that do not fit 31 bits of milliseconds
 _SPIN, _LONGEST_SPIN = 0.05, 1.0  # for a guest to notice the same deadline
 _BURST = 0.0005
-_CROWD, _WHILE = 8, 0.004  # with 8 guests in 4 ms the I/O thread stands aside
-_LOOK = 0.001  # how often it looks then whether they still come
+"""After so many seconds a caller sends by itself. At a message a millisecond each takes 97 us of CPU time
+that way, and 135 us if it wakes the I/O thread (CPython 3.11)."""
+_CROWD, _WHILE = 8, 0.004
+"""With 8 guests in 4 ms the I/O thread stands aside: with 16 requests in flight from one thread each takes
+10 us of CPU time instead of 12; with 16 threads it makes no difference (CPython 3.11)."""
+_LOOK = 0.001  # how often it looks then whether they still come; 10 times as often takes the same CPU time
 _SOON = 0.05  # a guest that waits for longer can be evicted at once; that costs 3 us
 _UNKNOWN = -1
 _OWN = object()

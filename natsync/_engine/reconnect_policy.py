@@ -19,7 +19,7 @@ from .servers import Backoff, ServerPool
 
 __all__ = ["ReconnectPolicy"]
 
-_JITTER = 0.25
+_JITTER = 0.25  # of the delay, so that the clients of a server that was lost do not come back at one moment
 
 
 class ReconnectPolicy:

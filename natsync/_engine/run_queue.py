@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RunQueue"]
 
-_TURN = 64  # messages of one subscription, before its run makes place for those of others
+_TURN = 64
+"""Messages of one subscription, before its run makes place for those of others. To hand a run to an
+executor takes 22 us (CPython 3.11): with 64, a third of a microsecond for each message."""
 
 
 class RunQueue:
