@@ -29,7 +29,7 @@ __all__ = ["Dialer"]
 
 _READ_BYTES = 64 << 10  # as a connection reads; an answer to an upgrade is far shorter
 _STAGGER = 0.25  # seconds: the Connection Attempt Delay of RFC 8305, section 5
-_LOOK = 0.02  # seconds between looks whether the client is being closed: `close` waits so long at most
+_LOOK = 0.02  # seconds between looks whether the client is being closed
 
 _T = TypeVar("_T")
 
