@@ -115,9 +115,10 @@ captures: ## record samples/captures again: needs root and more, see CONTRIBUTIN
 	$(RUN) python -m tests.support.record
 
 pictures: NEEDS = .[test]
-pictures: ## draw docs/pictures again: needs Graphviz
+pictures: ## draw docs/pictures again: needs Graphviz and Chromium
 	$(fresh)
 	$(RUN) python -m tests.support.pictures
+	$(RUN) python -m tests.support.report_pictures
 
 clean: ## remove everything that is made from the sources
 	rm -rf .venv-* build dist *.egg-info .coverage .hypothesis .mypy_cache .pytest_cache .import_linter_cache

@@ -167,7 +167,14 @@ def _sql(query: str, **values: object) -> None:
 
 @cli.command("top")
 @top_options
-def _top(once: bool, view: str | None, wanted: str, interval: float, **values: object) -> None:
+def _top(
+    once: bool,
+    view: str | None,
+    wanted: str,
+    interval: float,
+    interface: str | None,
+    **values: object,
+) -> None:
     """Show the traffic while it arrives, refreshed each second: connections, subjects, requests, problems.
 
     A file is followed while it grows. Keys: c s r p or Tab choose the table, < and > the column that sorts, i
@@ -175,7 +182,7 @@ def _top(once: bool, view: str | None, wanted: str, interval: float, **values: o
     """
     from .commands.top import show_top
 
-    show_top(command_options(values), once, view, wanted, interval)
+    show_top(command_options(values), once, view, wanted, interval, interface)
 
 
 @cli.command("split")

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from .output.arrow_types import pyarrow
 from .records import Record
-from .report import figures
+from .report import figures, ladder_figure
 from .report.connections import Connections
 from .report.jetstream import JetStream
+from .report.ladder_figure import Steps
 from .report.parquet_rows import records_from, records_of
 from .report.requests import Requests
 from .report.subjects import Subjects
@@ -40,9 +41,11 @@ if TYPE_CHECKING:
 __all__ = [
     "BYTES",
     "MESSAGES",
+    "ladder",
     "lag",
     "latency",
     "latency_over_time",
+    "message_path",
     "stopped",
     "subjects",
     "talkers",
@@ -100,6 +103,19 @@ def stopped(flows: Rows) -> Figure:
 def lag(deliveries: Rows) -> Figure:
     """The messages that wait for each consumer over time, from `deliveries` of JetStream."""
     return figures.lag(_added_up(JetStream, "deliveries", deliveries))
+
+
+def ladder(frames: Rows, session: str = "") -> Figure:
+    """The first 200 `frames` of a session as a ladder diagram. `session` is its id, or the beginning, and may
+    be left out where the rows are those of one session. Raises ValueError if it names none or several.
+    """
+    return ladder_figure.ladder(_added_up(partial(Steps, session), "frames", frames))
+
+
+def message_path(paths: Rows, message: str) -> Figure:
+    """The way of a message from server to server, from `paths`. `message` is `SESSION:NUMBER` of its
+    publication. Raises ValueError if it names none or several."""
+    return ladder_figure.ladder(_added_up(partial(Steps, message), "paths", paths))
 
 
 def _added_up(make: Callable[[], _P], table: str, rows: object) -> _P:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from dissect.nats import plots
 from dissect.nats.output.arrow import batch
@@ -21,8 +22,23 @@ from tests.support.paths import CAPTURES, ROOT
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+    from pyspark.sql import SparkSession
 
+    from dissect.nats.records import Record
+
+SESSION, NUMBER = "60985db70b0da478", 6  # in the first of these captures
 NAMES = ("gateway-2.15.1.pcap", "orders-2.15.1.pcap", "slow-2.15.1.pcap")
+
+
+def ladder(frames: Iterable[Record] | pa.Table) -> Figure:
+    """The one of the session that comes first in these captures."""
+    return plots.ladder(frames, SESSION)
+
+
+def message_path(paths: Iterable[Record] | pa.Table) -> Figure:
+    return plots.message_path(paths, f"{SESSION}:{NUMBER}")
+
+
 FIGURES: list[tuple[Callable[..., Figure], str]] = [
     (plots.traffic, "frames"),
     (plots.subjects, "frames"),
@@ -32,6 +48,8 @@ FIGURES: list[tuple[Callable[..., Figure], str]] = [
     (plots.topology, "sessions"),
     (plots.stopped, "flows"),
     (plots.lag, "deliveries"),
+    (ladder, "frames"),
+    (message_path, "paths"),
 ]
 
 
@@ -66,6 +84,17 @@ def test_every_kind_of_rows_makes_the_same_figure(
     assert figure(arrow).to_json() == drawn
     assert figure(arrow.to_pandas()).to_json() == drawn
     assert figure(Distributed(arrow)).to_json() == drawn
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_a_real_dataframe_makes_the_same_figure(spark: SparkSession, tmp_path: Path) -> None:
+    records = rows([CAPTURES / NAMES[0]], ["frames"])
+    path = str(tmp_path / "frames.parquet")
+    parquet.write_table(pa.Table.from_batches([batch("frames", records)]), path, row_group_size=50)
+    made = spark.read.parquet(path).repartition(3)
+    for figure in (plots.traffic, ladder):
+        assert figure(made).to_json() == figure(records).to_json()
 
 
 def test_the_sample_notebook_runs(tmp_path: Path) -> None:

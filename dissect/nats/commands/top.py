@@ -1,8 +1,9 @@
 """`nats-dissect top`: the traffic of a capture while it arrives, on a screen that is drawn again each second.
 
-One capture that is a file is followed while it grows; standard input is read while packets arrive; several
-captures are read once. `--once`, or standard output that is no terminal, prints the tables after the end of
-the input. Exit status: as of every command; `q` ends with 0.
+One capture that is a file is followed while it grows; standard input is read while packets arrive; of a
+network interface dumpcap or tcpdump gives the packets; several captures are read once. `--once`, or standard
+output that is no terminal, prints the tables after the end of the input. Exit status: as of every command;
+`q` ends with 0.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import os
 import shutil
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import replace
 from itertools import islice
 
 from ..capture import CaptureReport, read_runs
@@ -33,31 +35,48 @@ from ..tables import needs_payloads
 from ..types import Packets
 from .command_options import CommandOptions
 from .run import Chunk, Command, leave, print_chunks
+from .sniffer import sniffing
 from .top_page import summary
 from .top_screen import Keys, Quit, Screen
 from .top_traffic import Traffic
 from .top_views import VIEWS, Controls, View, json_lines, ordered, table_text
 
+Sniffed = tuple[bytes, int]
 _TABLES = ("frames", "requests", "anomalies")
 _POLL_SECONDS = 0.2
 """How often a file is looked at again that had no more: soon for the eye, nothing for the processor."""
 
 
 def show_top(
-    options: CommandOptions, once: bool, view: str | None, wanted: str, interval: float
+    options: CommandOptions,
+    once: bool,
+    view: str | None,
+    wanted: str,
+    interval: float,
+    interface: str | None = None,
 ) -> None:
-    """Shows the traffic of the captures until the user leaves, or prints it once."""
+    """Shows the traffic of captures, or of a network interface, until the user leaves, or prints it once."""
+    if bool(options.captures) == (interface is not None):
+        raise Fault("top takes captures, or --interface with the name of an interface")
+    if interface is not None:
+        options = replace(options, captures=(STDIN,))
     controls = _controls(options.sort, view, wanted)
     run = Command("top", options)
     terminal = terminal_of(sys.stdout) if options.path is None and sys.stdout else Terminal()
     dumb = os.environ.get("TERM") in ("dumb", "unknown")
     if once or options.format != "text" or terminal.width is None or dumb:
+        if interface is not None:
+            raise Fault(
+                f"--interface needs a terminal, and no --once, for it has no end: `tcpdump -i {interface}"
+                " -c 10000 -w - | nats-dissect top --once -` ends"
+            )
         chosen = VIEWS if view is None else (controls.view,)
         chunks = _once(run, controls, chosen, terminal)
         print_chunks(run, OutputFormat(str, LineWriter), chunks, silent=True)
         return
     try:
-        _live(run, controls, terminal.colour, interval)
+        with nullcontext() if interface is None else sniffing(interface) as sniffed:
+            _live(run, controls, terminal.colour, interval, sniffed)
     except Quit:
         leave(run.report, interrupted=False)
 
@@ -105,7 +124,9 @@ def _span_ns(report: CaptureReport) -> int:
     return max((file.last_ns or 0 for file in files), default=0) - first_ns
 
 
-def _live(run: Command, controls: Controls, colour: bool, interval: float) -> None:
+def _live(
+    run: Command, controls: Controls, colour: bool, interval: float, sniffed: Sniffed | None
+) -> None:
     """Shows the traffic until the user leaves. Raises Quit then."""
     traffic, dissection = Traffic(), run.options.dissection
 
@@ -119,7 +140,7 @@ def _live(run: Command, controls: Controls, colour: bool, interval: float) -> No
         Screen(traffic, run.report, controls, keys, interval, look) as screen,
     ):
         for timeline in timelines(run.options.captures, dissection, run.report):
-            with closing(_arriving(timeline, dissection, run.report, screen)) as runs:
+            with closing(_arriving(timeline, dissection, run.report, screen, sniffed)) as runs:
                 count(runs, traffic, dissection, run.report)
         screen.note = "the input has ended"
         while True:
@@ -127,11 +148,16 @@ def _live(run: Command, controls: Controls, colour: bool, interval: float) -> No
 
 
 def _arriving(
-    paths: Sequence[str], options: Options, report: CaptureReport, screen: Screen
+    paths: Sequence[str],
+    options: Options,
+    report: CaptureReport,
+    screen: Screen,
+    sniffed: Sniffed | None,
 ) -> Generator[Packets, None, None]:
     """The packets of the captures, with the screen between them."""
     if len(paths) == 1 and (paths[0] == STDIN or os.path.isfile(paths[0])):
-        source = _followed(paths[0], report, options.max_expanded, screen)
+        pieces = _pieces(paths[0], screen, sniffed)
+        source = _followed(paths[0], report, options.max_expanded, pieces)
     else:
         source = read_runs(paths, report, options.max_expanded)
     with closing(source):
@@ -141,18 +167,24 @@ def _arriving(
 
 
 def _followed(
-    path: str, report: CaptureReport, max_expanded: int | None, screen: Screen
+    path: str,
+    report: CaptureReport,
+    max_expanded: int | None,
+    pieces: AbstractContextManager[Pieces],
 ) -> Generator[Packets, None, None]:
     """The packets of standard input as they arrive, or of a file while it grows."""
     file = FileReport(path, capture_name(path))
     report.files.append(file)
-    with unpacked(path, file, max_expanded, _pieces(path, screen)) as blocks:
+    with unpacked(path, file, max_expanded, pieces) as blocks:
         yield from read_records(file.format, blocks, file)
 
 
 @contextmanager
-def _pieces(path: str, screen: Screen) -> Iterator[Pieces]:
-    """A file or standard input, which waits with the screen for more bytes."""
+def _pieces(path: str, screen: Screen, sniffed: Sniffed | None) -> Iterator[Pieces]:
+    """A file, standard input or an interface, which waits with the screen for more bytes."""
+    if sniffed is not None:
+        yield _Stream(sniffed[1], screen, sniffed[0])
+        return
     if path == STDIN:
         if sys.stdin is None:
             raise DissectError("-: standard input is closed")
@@ -163,14 +195,18 @@ def _pieces(path: str, screen: Screen) -> Iterator[Pieces]:
 
 
 class _Stream:
-    """A pipe, which ends when its writer closes it."""
+    """A pipe, which ends when its writer closes it. `first` are bytes that were read from it already."""
 
-    def __init__(self, descriptor: int, screen: Screen) -> None:
+    def __init__(self, descriptor: int, screen: Screen, first: bytes = b"") -> None:
         self._descriptor = descriptor
         self._screen = screen
+        self._first = first
 
     def read1(self, size: int, /) -> bytes:
         """What is there; waits until there is something."""
+        if self._first:
+            data, self._first = self._first[:size], self._first[size:]
+            return data
         while not self._screen.wait([self._descriptor]):
             pass
         return os.read(self._descriptor, size)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import click
 
-from .arguments import INPUT, LIMIT, OUTPUT, SORT, Command, format_option, option, with_captures
+from .arguments import INPUT, LIMIT, OUTPUT, SORT, Command, Decorator, format_option, option
 from .top_views import VIEWS
 
 
 def top_options(command: Command) -> Command:
     """Captures, and the options of the live view."""
     own = (
+        option(
+            "-i",
+            "--interface",
+            group="Selection",
+            metavar="NAME",
+            help="Capture on this network interface with dumpcap or tcpdump, in place of captures.",
+        ),
         option(
             "--once",
             group="Output",
@@ -42,4 +49,7 @@ def top_options(command: Command) -> Command:
         ),
     )
     options = (*own, SORT, LIMIT, format_option(("text", "jsonl")), *OUTPUT)
-    return with_captures((*options, *INPUT), command)
+    listed: Decorator = click.argument("captures", nargs=-1, metavar="[CAPTURE...]")
+    for each in (listed, *reversed((*options, *INPUT))):
+        command = each(command)
+    return command
