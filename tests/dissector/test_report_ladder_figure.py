@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from dissect.nats.application.path_rows import PathRecord
 from dissect.nats.report.ladder_figure import STEPS, Steps, ladder
 
 from tests.dissector.samples import rows
@@ -29,8 +30,9 @@ def test_the_frames_of_a_session() -> None:
     found = steps("00000000000000aa", 2)
     found.add(frame(3, op="-ERR", sender="responder", error="no"))
     found.add(frame(4, session="b" * 16))
-    data, layout = drawn(found)["data"], drawn(found)["layout"]
-    well, odd, labels = (dict(each) for each in data)  # type: ignore[call-overload]
+    made = json.loads(ladder(found).to_json())
+    layout = made["layout"]
+    well, odd, labels = made["data"]
     assert (well["x"], well["y"]) == ([0, 1, None, 0, 1, None], [0, 0, None, 1, 1, None])
     assert (odd["x"], odd["y"]) == ([1, 0, None], [2, 2, None])
     assert labels["text"] == ["PUB a&lt;b&gt;", "PUB a&lt;b&gt;", "-ERR"]
@@ -49,7 +51,7 @@ def test_the_first_steps_of_many_whatever_their_order() -> None:
 
 def test_the_way_of_a_message() -> None:
     paths = rows([CAPTURES / "gateway-2.15.1.pcap"], ["paths"])
-    message = next(row.message for row in paths if row.hop > 2)  # type: ignore[attr-defined]
+    message = next(row.message for row in paths if isinstance(row, PathRecord) and row.hop > 2)
     session, _, number = message.partition(":")
     found = Steps(f"{session[:6]}:{number}")
     for row in paths:

@@ -38,10 +38,10 @@ from .query import Query
 from .rules import Correlation, Detection
 
 _COUNTED = {
-    SigmaCorrelationType.EVENT_COUNT: "events",
-    SigmaCorrelationType.VALUE_COUNT: "different values",
+    SigmaCorrelationType.EVENT_COUNT: "event{s}",
+    SigmaCorrelationType.VALUE_COUNT: "different value{s}",
     SigmaCorrelationType.VALUE_SUM: "in all",
-    SigmaCorrelationType.TEMPORAL: "different matching rules",
+    SigmaCorrelationType.TEMPORAL: "different matching rule{s}",
     SigmaCorrelationType.TEMPORAL_ORDERED: "matching rules in this order",
 }
 _OPERATORS = {
@@ -138,7 +138,8 @@ def _holds(rule: Correlation, condition: SigmaCorrelationCondition, rules: int) 
     if kind is SigmaCorrelationType.TEMPORAL_ORDERED and (sign, condition.count) != (">=", rules):
         reason = "temporal_ordered has no condition: all of its rules must match"
         raise rule.error(reason, "correlation", "condition")
-    return f"{sign} {condition.count}", f"{words} {condition.count} {_COUNTED[kind]}"
+    counted = _COUNTED[kind].format(s="" if condition.count == 1 else "s")
+    return f"{sign} {condition.count}", f"{words} {condition.count} {counted}"
 
 
 def _events(rule: Correlation, source: Source, place: int, groups: Sequence[str]) -> str:

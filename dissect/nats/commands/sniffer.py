@@ -46,17 +46,17 @@ def sniffing(interface: str) -> Iterator[tuple[bytes, int]]:
                 if not first:
                     process.wait()
                     said.seek(0)
-                    raise DissectError(f"{interface}: {program}: {_reason(said.read())}")
+                    raise DissectError(f"{interface}: {program}: {_reason(program, said.read())}")
                 yield first, pipe.fileno()
             finally:
                 _end(process)
 
 
-def _reason(said: bytes) -> str:
+def _reason(program: str, said: bytes) -> str:
     """The first line that says what is wrong: the rest is advice."""
     lines = said.decode("utf-8", "replace").splitlines()
     told = [line.strip() for line in lines if line.strip() and not line.startswith("Capturing on")]
-    return told[0].removeprefix("tcpdump: ") if told else "it ended without a packet"
+    return told[0].removeprefix(f"{program}: ") if told else "it ended without a packet"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
