@@ -18,36 +18,23 @@ from natsync.cli import main
 from natsync.commands import make_parser
 from natsync.protocol import Err, HMsg, HPub, Msg, Ping, Pong, Pub, Sub
 
-from tests.support.fake_server import Background, FakeServer, Peer
+from tests.support.command_run import CommandRun
+from tests.support.fake_server import FakeServer
 
 SECRET = "s3cr3t"
 Output = pytest.CaptureFixture[str]
 
 
-class Talk:
-    """A command that runs, and the server it talks to."""
-
-    def __init__(self, server: FakeServer, *arguments: str) -> None:
-        self._call = Background(lambda: main([arguments[0], "-s", server.url, *arguments[1:]]))
-        self.peer: Peer = server.accept()
-        self.peer.greet()
-
-    def status(self) -> int:
-        """The exit status, once the command has said goodbye."""
-        self.peer.expect_end()
-        return self._call.result()
-
-
 def test_pub(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = Talk(server, "pub", "a", "hä", "--reply", "re", "--count", "2")
+        talk = CommandRun(server, "pub", "a", "hä", "--reply", "re", "--count", "2")
         for _ in range(2):
             assert talk.peer.expect(Pub) == Pub(b"a", b"re", "hä".encode())
         assert talk.status() == 0
-        talk = Talk(server, "pub", "a", "x", "-H", "K: v", "-H", "K:w", "-H", "empty:")
+        talk = CommandRun(server, "pub", "a", "x", "-H", "K: v", "-H", "K:w", "-H", "empty:")
         assert talk.peer.expect(HPub).headers == b"NATS/1.0\r\nK: v\r\nK: w\r\nempty: \r\n\r\n"
         assert talk.status() == 0
-        talk = Talk(server, "pub", "a")
+        talk = CommandRun(server, "pub", "a")
         assert talk.peer.expect(Pub).payload == b""
         assert talk.status() == 0
     assert capsys.readouterr() == ("", "")
@@ -56,7 +43,7 @@ def test_pub(capsys: Output) -> None:
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"\x00\xff")))
     with FakeServer() as server:
-        talk = Talk(server, "pub", "a", "-")
+        talk = CommandRun(server, "pub", "a", "-")
         assert talk.peer.expect(Pub).payload == b"\x00\xff"
         assert talk.status() == 0
 
@@ -70,7 +57,7 @@ def test_sub_prints_messages(capsys: Output) -> None:
     ]
     for extra in ([], ["--json"]):
         with FakeServer() as server:
-            talk = Talk(server, "sub", "a.*", "--queue", "q", "--count", "3", *extra)
+            talk = CommandRun(server, "sub", "a.*", "--queue", "q", "--count", "3", *extra)
             assert talk.peer.expect(Sub) == Sub(b"a.*", b"1", b"q")
             talk.peer.send(*messages)
             assert talk.status() == 0
@@ -85,19 +72,19 @@ def test_sub_prints_messages(capsys: Output) -> None:
 
 def test_sub_that_hears_nothing(capsys: Output) -> None:
     with FakeServer() as server:
-        assert Talk(server, "sub", "a", "--timeout", "0.01").status() == 0
-        assert Talk(server, "sub", "a", "--timeout", "0.01", "--count", "1").status() == 1
+        assert CommandRun(server, "sub", "a", "--timeout", "0.01").status() == 0
+        assert CommandRun(server, "sub", "a", "--timeout", "0.01", "--count", "1").status() == 1
     assert capsys.readouterr().err == "natsync: no message on a within 0.01 s\n"
 
 
 def test_request_and_reply(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = Talk(server, "request", "svc", "question")
+        talk = CommandRun(server, "request", "svc", "question")
         asked = talk.peer.until(Pub)
         assert asked.payload == b"question"
         talk.peer.send(Msg(asked.reply, b"1", b"", b"answer"))
         assert talk.status() == 0
-        talk = Talk(server, "request", "svc")
+        talk = CommandRun(server, "request", "svc")
         asked = talk.peer.until(Pub)
         talk.peer.send(HMsg(asked.reply, b"1", b"", b"NATS/1.0 503\r\n\r\n"))
         assert talk.status() == 1
@@ -109,7 +96,7 @@ def test_request_and_reply(capsys: Output) -> None:
 @pytest.mark.parametrize(("arguments", "payload"), [([], b"echo"), (["fixed"], b"fixed")])
 def test_replying(arguments: list[str], payload: bytes) -> None:
     with FakeServer() as server:
-        talk = Talk(server, "reply", "svc", *arguments, "--count", "2")
+        talk = CommandRun(server, "reply", "svc", *arguments, "--count", "2")
         sid = talk.peer.subscribed()
         talk.peer.send(Msg(b"svc", sid, b"", b"no reply wanted"), Msg(b"svc", sid, b"re", b"echo"))
         assert talk.peer.until(Pub) == Pub(b"re", b"", payload)
@@ -118,8 +105,8 @@ def test_replying(arguments: list[str], payload: bytes) -> None:
 
 def test_rtt(capsys: Output) -> None:
     with FakeServer() as server:
-        assert Talk(server, "rtt", "--count", "2").status() == 0
-        assert Talk(server, "rtt", "--json").status() == 0
+        assert CommandRun(server, "rtt", "--count", "2").status() == 0
+        assert CommandRun(server, "rtt", "--json").status() == 0
     *plain, last = capsys.readouterr().out.splitlines()
     assert len(plain) == 2 and all(line.endswith(" ms") for line in plain)
     assert json.loads(last)["rtt_ns"] > 0
@@ -127,7 +114,7 @@ def test_rtt(capsys: Output) -> None:
 
 def test_who_listens_goes_on_with_another_connection(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = Talk(server, "sub", "a", "--count", "2")
+        talk = CommandRun(server, "sub", "a", "--count", "2")
         talk.peer.until(Ping)
         talk.peer.send(Pong(), Msg(b"a", b"1", b"", b"before"), Err(b"Stale Connection"))
         talk.peer.close()
@@ -144,7 +131,7 @@ def test_who_listens_goes_on_with_another_connection(capsys: Output) -> None:
 
 def test_a_lost_connection_is_one_line(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = Talk(server, "request", "a")
+        talk = CommandRun(server, "request", "a")
         talk.peer.until(Pub)
         talk.peer.send(Err(b"Stale Connection"))
         talk.peer.close()
@@ -156,7 +143,7 @@ def test_a_lost_connection_is_one_line(capsys: Output) -> None:
 def test_a_refused_subscription_is_one_line(command: str, capsys: Output) -> None:
     refusal = 'Permissions Violation for Subscription to "a"'
     with FakeServer() as server:
-        talk = Talk(server, command, "a")
+        talk = CommandRun(server, command, "a")
         talk.peer.subscribed()
         talk.peer.send(Err(refusal.encode()))
         assert talk.status() == 1
@@ -169,7 +156,7 @@ def test_failures_are_one_line_without_secrets(capsys: Output) -> None:
     assert main(["pub", "a", "-s", dead]) == 1
     assert main(["pub", "a", "-s", f"http://u:{SECRET}@h"]) == 2
     with FakeServer() as server:
-        assert Talk(server, "pub", "a b").status() == 2
+        assert CommandRun(server, "pub", "a b").status() == 2
     err = capsys.readouterr().err
     assert SECRET not in err
     assert err.count("\n") == 3
@@ -249,7 +236,7 @@ def test_each_command_has_its_own_wait() -> None:
 
 def test_a_refused_publish_fails(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = Talk(server, "pub", "a", "x")
+        talk = CommandRun(server, "pub", "a", "x")
         talk.peer.expect(Pub)
         talk.peer.send(Err(b'Permissions Violation for Publish to "a"'))
         assert talk.status() == 1
@@ -261,7 +248,7 @@ def test_a_terminal_that_lacks_a_character(encoding: str, monkeypatch: pytest.Mo
     out = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding))
     with FakeServer() as server:
-        talk = Talk(server, "sub", "a", "--count", "1")
+        talk = CommandRun(server, "sub", "a", "--count", "1")
         talk.peer.subscribed()
         talk.peer.send(Msg(b"a", b"1", b"", "ä".encode()))
         assert talk.status() == 0

@@ -6,31 +6,18 @@ import json
 
 import pytest
 
-from natsync.cli import main
 from natsync.protocol import Err, HMsg, Msg, Pub
 
-from tests.support.fake_server import Background, FakeServer, Peer
+from tests.support.command_run import CommandRun
+from tests.support.fake_server import FakeServer
 
 Output = pytest.CaptureFixture[str]
-
-
-class Talk:
-    """A command that runs against a server which does as the test says."""
-
-    def __init__(self, server: FakeServer, *arguments: str) -> None:
-        self._call = Background(lambda: main(["-s", server.url, *arguments]))
-        self.peer: Peer = server.accept()
-        self.peer.greet()
-
-    def status(self) -> int:
-        self.peer.expect_end()
-        return self._call.result()
 
 
 @pytest.mark.parametrize(("wanted", "status"), [("2", 0), ("0", 0), ("3", 1)])
 def test_several_replies(wanted: str, status: int, capsys: Output) -> None:
     with FakeServer() as server:
-        talk = Talk(server, "request", "svc", "--replies", wanted, "--stall", "0.05", "--raw")
+        talk = CommandRun(server, "request", "svc", "--replies", wanted, "--stall", "0.05", "--raw")
         asked = talk.peer.until(Pub)
         talk.peer.send(*[Msg(asked.reply, b"1", b"", b"%d" % number) for number in range(2)])
         assert talk.status() == status
@@ -41,10 +28,10 @@ def test_several_replies(wanted: str, status: int, capsys: Output) -> None:
 
 def test_no_reply_of_several_is_a_failure(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = Talk(server, "request", "svc", "--replies", "0", "--timeout", "0.05")
+        talk = CommandRun(server, "request", "svc", "--replies", "0", "--timeout", "0.05")
         talk.peer.until(Pub)
         assert talk.status() == 1
-        talk = Talk(server, "request", "svc", "--replies", "2")
+        talk = CommandRun(server, "request", "svc", "--replies", "2")
         asked = talk.peer.until(Pub)
         talk.peer.send(HMsg(asked.reply, b"1", b"", b"NATS/1.0 503\r\n\r\n", b""))
         assert talk.status() == 1
@@ -56,7 +43,7 @@ def test_no_reply_of_several_is_a_failure(capsys: Output) -> None:
 
 def test_pub_counts_in_json(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = Talk(server, "pub", "a", "xyz", "--count", "3", "--json")
+        talk = CommandRun(server, "pub", "a", "xyz", "--count", "3", "--json")
         assert talk.status() == 0
     told = json.loads(capsys.readouterr().out)
     assert told == {"subject": "a", "published": 3, "data_bytes": 3}
@@ -64,7 +51,7 @@ def test_pub_counts_in_json(capsys: Output) -> None:
 
 def test_a_request_that_cannot_be_answered_does_not_end_it(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = Talk(server, "reply", "svc", "--count", "2")
+        talk = CommandRun(server, "reply", "svc", "--count", "2")
         sid = talk.peer.subscribed()
         big = bytes(1 << 20) + b"x"  # one more than may be sent
         talk.peer.send(Msg(b"svc", sid, b"re", big), Msg(b"svc", sid, b"re", b"small"))
@@ -75,7 +62,7 @@ def test_a_request_that_cannot_be_answered_does_not_end_it(capsys: Output) -> No
 
 def test_answers_that_are_refused_are_told_once(capsys: Output) -> None:
     with FakeServer() as server:
-        talk = Talk(server, "reply", "svc", "--count", "2")
+        talk = CommandRun(server, "reply", "svc", "--count", "2")
         sid = talk.peer.subscribed()
         for _ in range(2):
             talk.peer.send(Msg(b"svc", sid, b"re", b""))
@@ -88,7 +75,7 @@ def test_answers_that_are_refused_are_told_once(capsys: Output) -> None:
 def test_messages_that_came_too_fast(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("natsync.client.Client.subscribe.__kwdefaults__", _narrow())
     with FakeServer() as server:
-        talk = Talk(server, "sub", "a", "--timeout", "0.2")
+        talk = CommandRun(server, "sub", "a", "--timeout", "0.2")
         sid = talk.peer.subscribed()
         talk.peer.send(*[Msg(b"a", sid, b"", b"%d" % number) for number in range(3)])
         assert talk.status() == 1
