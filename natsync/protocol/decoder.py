@@ -24,6 +24,8 @@ class Decoder:
     must reveal it: `read` stops after each of those, so that the caller can call `learn`. With
     `payloads=False` the payloads of messages are counted and not kept; header blocks are kept. The bytes may
     come in any pieces: they never change the frames.
+
+    `offset` is the stream offset of the first byte that belongs to no frame `read` has returned.
     """
 
     def __init__(
@@ -37,7 +39,7 @@ class Decoder:
     ) -> None:
         self._limits = limits
         self._payloads = payloads
-        self._offset = offset  # of the first byte that is in no frame returned yet
+        self.offset = offset
         self._unread = b""  # fed, and from `_start` on not looked at
         self._start = 0
         self._line = bytearray()  # a control line without its end
@@ -46,11 +48,6 @@ class Decoder:
         self._error: ProtocolError | None = None
         self.context = Context(sender, kind)
         self._grammar = grammar(self.context, limits)
-
-    @property
-    def offset(self) -> int:
-        """The stream offset of the first byte that belongs to no frame `read` has returned."""
-        return self._offset
 
     @property
     def body_left(self) -> int:
@@ -103,7 +100,7 @@ class Decoder:
         """
         if not self.idle or size < 0:
             raise ValueError("a decoder can pass over frames only between frames")
-        self._offset += size
+        self.offset += size
 
     def read(self) -> list[Frame]:
         """The next whole frames, in order; an empty list when more bytes are needed.
@@ -133,15 +130,15 @@ class Decoder:
             start = self._continue(data, start, frames)
             if start == len(data):
                 return
-        if not _paused(frames):
+        if not (frames and _paused(frames)):
             try:
                 start = scan(
-                    data, start, self._offset - start, self._grammar, self._payloads, frames
+                    data, start, self.offset - start, self._grammar, self._payloads, frames
                 )
             finally:
                 if frames:
                     last = frames[-1]
-                    self._offset = last.offset + last.total_bytes
+                    self.offset = last.offset + last.total_bytes
             if start == len(data):
                 return
         if _paused(frames):
@@ -166,26 +163,26 @@ class Decoder:
         end = data.find(b"\n", start) + 1
         if not end:
             self._line += data[start:]
-            self._grammar.check_start(self._line, self._offset)
+            self._grammar.check_start(self._line, self.offset)
             return len(data)
         line = data[start:end]
         if self._line:
             line = bytes(self._line) + line
             self._line.clear()
         frame, size, header_size, total = self._grammar.seen.get(line) or self._grammar.read_at(
-            line, self._offset
+            line, self.offset
         )
         if size < 0:
-            frames.append(frame.placed(self._offset, total))
-            self._offset += total
+            frames.append(frame.placed(self.offset, total))
+            self.offset += total
         else:
-            self._body = _Body(frame, self._offset, total, size, header_size, self._payloads)
+            self._body = _Body(frame, self.offset, total, size, header_size, self._payloads)
         return end
 
     def _finish_body(self, body: _Body, frames: list[Frame]) -> None:
         frame = body.finish()
         frames.append(frame)
-        self._offset = frame.offset + frame.total_bytes
+        self.offset = frame.offset + frame.total_bytes
         self._body = None
 
 

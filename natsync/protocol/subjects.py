@@ -13,6 +13,7 @@ __all__ = ["check_publish", "check_queue", "check_subscribe", "is_literal", "mat
 _SPECIAL = b" \t\r\n*>"
 """Bytes that nearly no subject has to which a message is published."""
 _SHOWN_BYTES = 64
+_NOT_LITERAL = frozenset((b"", b"*", b">"))
 
 
 def check_publish(subject: bytes, what: str = "subject") -> None:
@@ -47,8 +48,7 @@ def check_queue(queue: bytes) -> None:
 
 def is_literal(subject: bytes) -> bool:
     """Whether `subject` is valid to publish to in pedantic mode: no wildcard, no empty token."""
-    tokens = subject.split(b".")
-    return not any(token in (b"", b"*", b">") for token in tokens)
+    return _NOT_LITERAL.isdisjoint(subject.split(b"."))
 
 
 def matches(pattern: bytes, subject: bytes) -> bool:

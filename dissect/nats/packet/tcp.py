@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from zlib import crc32
 
 from ..types import NO_SCALE, TICK_NS, Packet, Packets, Segment, Tick
@@ -48,6 +49,8 @@ _DEEPEST = 10
 _MOST_KEYS = 1 << 16
 
 _WORTH_WAITING = (TCP, *CARRIERS, *EXTENSIONS)
+_new = object.__new__  # with one assignment a field: calling the class takes 1.4 times as long
+
 _FRAGMENT, _JOINED = "ip fragment", "ip fragment, joined with others"
 
 
@@ -88,13 +91,17 @@ class PacketParser:
         A run is taken apart as a whole before its first segment is handed on: what each stage does is then
         still in the processor's caches for the next packet, which makes all of it a tenth faster.
         """
-        yield from self.feed(runs)
-        self.finish()
+        return chain(self.feed(runs), self._finishing())
 
     def feed(self, runs: Iterable[Packets]) -> Iterator[Segment | Tick]:
         """As `segments`, where more packets follow: fragments go on waiting for others."""
-        for run in runs:
-            yield from self._segments_in(run)
+        # Generators around generators would cost 0.15 us for each segment, which this does not.
+        return chain.from_iterable(map(self._segments_in, runs))
+
+    def _finishing(self) -> Iterator[Segment]:
+        """Calls `finish` when it is asked for the next segment, and has none."""
+        self.finish()
+        yield from ()
 
     def _segments_in(self, run: Packets) -> list[Segment | Tick]:
         """The segments of a run, and ticks."""
@@ -145,11 +152,11 @@ class PacketParser:
                 at = start + ip_at
                 stop = at + total
                 payload = block[at + header : stop if stop < end else end]
-                size = total - header
-                order = before + number
-                segment = Segment(
-                    ts_ns, number, capture, key, seq, ack, flags, payload, size, order, window
-                )
+                segment = _new(Segment)
+                segment.ts_ns, segment.number, segment.ordinal = ts_ns, number, before + number
+                segment.capture, segment.key, segment.seq, segment.ack = capture, key, seq, ack
+                segment.flags, segment.payload, segment.length = flags, payload, total - header
+                segment.window, segment.window_scale = window, None
                 if flags & _SYN:
                     segment.window_scale = window_scale(
                         block[at + 40 : min(at + header, end)], header - 40

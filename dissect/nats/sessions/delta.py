@@ -8,7 +8,6 @@ not plain. `Session.add_delta` checks the rest: whether the state of the session
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from functools import lru_cache
 from typing import TypeVar
 
 from natsync.protocol import Frame, HMsg, HPub, LMsg, Msg, Ok, Pub, RHMsg, RMsg, is_literal
@@ -23,7 +22,6 @@ _INBOX = b"_INBOX."
 _K = TypeVar("_K")
 
 
-@lru_cache(1 << 14)  # a connection uses the same subjects over and over
 def is_sound(subject: bytes) -> bool:
     """Whether `subject` is valid for a publish. Some subjects of JetStream's API contain wildcards."""
     return is_literal(subject) or subject.startswith(b"$JS.")

@@ -197,6 +197,8 @@ class Requests:
         """The reply subject of the pull to which a delivered message belongs; empty if there is none."""
         if sub.subject in self._newer or sub.subject in self._older:
             return sub.subject
+        if not self._pulls:  # acknowledged deliveries of a push consumer
+            return b""
         tokens = message.reply.split(b".", 7)
         # The second form of ack subjects has domain and account hash before stream and consumer (ADR-15).
         first = 4 if message.reply.count(b".") >= 10 else 2
