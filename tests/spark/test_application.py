@@ -13,7 +13,7 @@ from tests.support.grown import ROOT, with_toys
 from tests.support.spark import submit_arguments
 
 # Two jobs in a Spark of their own take a while where other tests run.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 SCRIPT = """
 import sys
