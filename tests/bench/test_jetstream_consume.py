@@ -50,10 +50,11 @@ names = count(1)
 def server() -> Iterator[NatsServer]:
     require_server("current")
     with NatsServer(JETSTREAM) as running, natsync.connect(running.url) as nc:
-        nc.jetstream().create_stream(StreamConfig("S", subjects=["s.*"], storage="memory"))
-        for number in range(STORED):
-            nc.publish(f"s.{number % 100}", PAYLOAD)
-        nc.flush()
+        js = nc.jetstream(timeout=60)
+        js.create_stream(StreamConfig("S", subjects=["s.*"], storage="memory"))
+        for number in range(STORED):  # a server drops what comes too fast and asks for no answer
+            js.publish_async(f"s.{number % 100}", PAYLOAD)
+        assert js.wait_all()
         print(f"\n\nJetStream, nats-server {running.version}, {machine()}")
         yield running
 
