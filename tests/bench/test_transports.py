@@ -1,4 +1,5 @@
-"""The layers below NATS: megabytes of plaintext per second of one core, beside zlib's own speed.
+"""The layers below NATS: megabytes of plaintext per second of one core, beside zlib's own speed; TLS beside
+tshark.
 
 Wanted: WebSocket frames at 150 MB/s, S2 at 60 MB/s in plain Python, deflate as fast as zlib. Asserted is only
 that plaintext comes out whole; the figures are printed.
@@ -6,28 +7,40 @@ that plaintext comes out whole; the figures are printed.
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
+import struct
+import sys
 import zlib
 from collections.abc import Iterable
-from time import process_time
+from pathlib import Path
+from time import monotonic, process_time
 
 import pytest
 
+import natsync
 from dissect.nats.options import Options
-from dissect.nats.pipeline import records, segments
+from dissect.nats.pipeline import records
+from dissect.nats.transport import s2_codec, s2_snappy
 from dissect.nats.transport.layer import LayerOptions, Transform
 from dissect.nats.transport.s2 import IDENTIFIER
 from dissect.nats.transport.s2 import LAYER as S2
 from dissect.nats.transport.s2_codec import masked_checksum
 from dissect.nats.transport.websocket import LAYER as WEBSOCKET
 from dissect.nats.types import Chunk, Direction
+from natsync import errors
 from natsync.protocol.websocket import Opcode, build_frame, deflate
 
-from tests.support.paths import CAPTURES
+from tests.bench.children import alternating
+from tests.bench.tap import Tap
+from tests.support.certificates import Authority
+from tests.support.paths import CAPTURES, ROOT
+from tests.support.servers import NatsServer
 from tests.support.transport_scenarios import prose
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(600)]
-SIZE = 1448
+SIZE, TIMEOUT = 1448, 30.0
 SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
 DEFLATE = (
     b"Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; "
@@ -96,18 +109,107 @@ def test_s2_blocks() -> None:
     rate, size = speed(S2.transforms(LayerOptions())[Direction.RESPONDER], stored)
     print(f"S2, stored blocks: {rate:.0f} MB/s of plaintext")
     assert size > 10_000_000
-    streams: dict[tuple[bytes, ...], bytes] = {}
-    for segment in segments([str(CAPTURES / "s2-2.15.1.pcap")]):
-        payload = getattr(segment, "payload", b"")
-        if payload:
-            key = (getattr(segment, "key", b""),)
-            streams[key] = streams.get(key, b"") + payload
-    wires = [wire[wire.find(IDENTIFIER) :] for wire in streams.values() if IDENTIFIER in wire]
-    assert wires
-    wire = b"".join(wires) * 40
-    rate, size = speed(S2.transforms(LayerOptions())[Direction.RESPONDER], wire)
-    print(f"S2, compressed blocks of real servers: {rate:.0f} MB/s of plaintext, {size} bytes")
-    assert size > len(wire)
+
+
+@pytest.fixture(scope="module")
+def route() -> list[bytes]:
+    """What servers sent each other over compressed routes: JSON, text, packed numbers and noise."""
+    dice = random.Random(1)
+    found = []
+    for mode in ("s2_fast", "s2_better", "s2_best"):
+        cluster = f"name: c, listen: 127.0.0.1:-1, compression: {mode}, pool_size: 1"
+        with NatsServer(f"cluster {{ {cluster}, no_advertise: true }}", name="a") as first:
+            with Tap(first.route_port) as tap:
+                routes = f'routes: ["nats://127.0.0.1:{tap.port}"]'
+                with NatsServer(f"cluster {{ {cluster}, {routes} }}", name="b") as second:
+                    exchange(first.url, second.url, [message(dice, at) for at in range(3_000)])
+            found += [wire[max(wire.find(IDENTIFIER), 0) :] for wire in tap.directions()]
+    return found
+
+
+def message(dice: random.Random, number: int) -> tuple[str, bytes]:
+    """A subject and a payload."""
+    kind = dice.choice(("order", "order", "metric", "metric", "packed", "text", "noise"))
+    subject = f"{kind}.{dice.randrange(400)}"
+    if kind == "order":
+        items = [{"sku": dice.randrange(9999), "price": dice.random()} for _ in range(4)]
+        return subject, json.dumps({"id": dice.randrange(10**9), "items": items}).encode()
+    if kind == "metric":
+        return subject, json.dumps({"host": f"web-{dice.randrange(40)}", "at": number}).encode()
+    if kind == "packed":
+        return subject, b"".join(struct.pack("<IH", dice.randrange(9**6), 1) for _ in range(30))
+    size = dice.randrange(100, 4000)
+    return subject, prose(number, size) if kind == "text" else dice.randbytes(size)
+
+
+def exchange(
+    url: str, other: str, messages: list[tuple[str, bytes]], tls: natsync.TLS | None = None
+) -> None:
+    """Publishes messages at one server, and receives them at the other."""
+    with (
+        natsync.connect(url, tls=tls or False) as one,
+        natsync.connect(other, tls=tls or False) as two,
+    ):
+        with two.subscribe(">") as sub:
+            two.flush()
+            answered(one, two)
+            for number, (subject, payload) in enumerate(messages):
+                one.publish(subject, payload)
+                if number % 9 == 0:
+                    one.flush()
+            while sub.next_msg(TIMEOUT).subject != messages[-1][0]:
+                pass
+
+
+def answered(one: natsync.Client, two: natsync.Client) -> None:
+    """Waits until the interest of one server has reached the other."""
+    with two.subscribe("is.there", handler=lambda msg: msg.respond(b"")):
+        two.flush()
+        until = monotonic() + TIMEOUT
+        while monotonic() < until:
+            try:
+                one.request("is.there", timeout=TIMEOUT)
+                return
+            except errors.NoRespondersError:
+                continue
+    raise TimeoutError("the other server")
+
+
+@pytest.mark.parametrize("libraries", [True, False])
+def test_s2_of_routes(route: list[bytes], monkeypatch: pytest.MonkeyPatch, libraries: bool) -> None:
+    if not libraries:
+        monkeypatch.setattr(s2_snappy, "_library", lambda: None)
+        monkeypatch.setattr(s2_codec, "_crc32c", lambda: s2_codec.crc32c_in_python)
+    assert S2.transforms
+    rates = []
+    for _ in range(3):
+        made = [S2.transforms(LayerOptions())[Direction.RESPONDER] for _ in route]
+        rate, size = zip(*(speed(each, wire) for each, wire in zip(made, route)))
+        rates.append(sum(size) / sum(done / each for done, each in zip(size, rate) if each))
+    name = "with cramjam and google-crc32c" if libraries else "in Python alone"
+    print(f"S2, routes {name}: {max(rates):.0f} MB/s of plaintext (wanted: 60)")
+    assert sum(size) > 5_000_000
+
+
+def test_tls_frames_beside_tshark(tmp_path: Path) -> None:
+    """tshark has no NATS: it lists packets, or makes JSON of the TLS layer, and decrypts for both."""
+    program = shutil.which("tshark")
+    if program is None:
+        pytest.skip("tshark is missing: apt-get install tshark")
+    dice = random.Random(2)
+    keys, path, authority = tmp_path / "keys", tmp_path / "tls.pcap", Authority(tmp_path)
+    paths = authority.issue("server", "localhost", "127.0.0.1")
+    with NatsServer(f"tls {{ {paths.config} }}") as server, Tap(server.port) as tap:
+        url = f"tls://127.0.0.1:{tap.port}"
+        tls = natsync.TLS(ca_file=authority.cert, keylog_file=keys)
+        exchange(url, url, [message(dice, at) for at in range(8_000)], tls)
+    tap.write(path, 4222)
+    peer = [program, "-n", "-r", str(path), "-o", f"tls.keylog_file:{keys}", "-dtcp.port==4222,tls"]
+    ours = [sys.executable, "-m", "dissect.nats", "frames", "--keylog", str(keys), str(path)]
+    commands = {"frames": ours, "tshark": peer, "tshark -T ek -J tls": [*peer, "-Tek", "-Jtls"]}
+    runs = alternating(list(commands.values()), ROOT, 3)
+    for name, run in zip(commands, runs):
+        print(f"TLS, {name}: {run.cpu:.2f} s of CPU, frames x {run.cpu / runs[0].cpu:.2f} as fast")
 
 
 def test_tls_records() -> None:
