@@ -30,3 +30,9 @@ def test_wrong_usage_is_one_line(args: list[str], reason: str) -> None:
     result = CliRunner().invoke(cli, ["audit", *args])
     assert result.exit_code == 2
     assert reason in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_a_value_of_a_placeholder_has_a_name() -> None:
+    result = CliRunner().invoke(cli, ["audit", "x.pcap", "--var", "known"])
+    assert result.exit_code == 2
+    assert "Invalid value for '--var': 'known' is no NAME=VALUE" in result.stderr

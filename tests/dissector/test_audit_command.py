@@ -156,7 +156,6 @@ def test_formats_of_others(name: str) -> None:
     [
         (["x.pcap", "--master", "local[1]"], "need --tables"),
         (["--tables", ".", "--conf", "spark.x=1"], "--conf needs --master"),
-        (["x.pcap", "--var", "known"], "'known' is no NAME=VALUE"),
         (["x.pcap", "--var", "nothing=1"], "no rule has the placeholder %nothing%"),
         (["--tables", "nowhere"], "nowhere: no folder with tables"),
         (["x.pcap", "--no-redact"], "findings never show secrets"),
