@@ -212,10 +212,10 @@ class Requests:
         stream = self.open_replies(subject)
         try:
             stream.request(data, headers=headers)
+            return Replies(stream, until, max_msgs, stall, sentinel)
         except BaseException:
             stream.close()
             raise
-        return Replies(stream, until, max_msgs, stall, sentinel)
 
     def _observe(self, ask: Ask[_T]) -> Ask[_T]:
         """`ask`, of which the instrumentation is told, if there is one."""

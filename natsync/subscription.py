@@ -298,4 +298,5 @@ class Replies:
         self.close()
 
     def __del__(self) -> None:
-        self.close()
+        if "_ended" in vars(self):  # else a signal handler has interrupted __init__
+            self.close()

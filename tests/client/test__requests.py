@@ -12,10 +12,16 @@ import pytest
 import natsync
 from natsync import errors
 from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub
+from natsync.subscription import Replies
 
 from tests.support.fake_server import Background, FakeServer
 
 TIMEOUT = 10.0
+
+
+def test_replies_that_were_never_finished_are_dropped_without_a_word() -> None:
+    """As a signal handler leaves them that raises in `__init__`."""
+    Replies.__new__(Replies).__del__()
 
 
 def test_replies_of_several() -> None:
