@@ -44,7 +44,7 @@ from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Interface
 from tests.support.pcapwriter import Record as Written
 from tests.support.pcapwriter import pcapng_file
-from tests.support.sums import closed
+from tests.support.sums import closed, kept
 
 # CPU seconds and growth of memory that no capture of this size may need.
 SECONDS = 10.0
@@ -100,6 +100,7 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+@kept()
 def check_sums(path: str, options: Options) -> None:
     for _, group in packet_events(segments([path]), options):
         for talk, _ in group:

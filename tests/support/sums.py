@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
 from dissect.nats.framing import ConnectionFraming
 from dissect.nats.framing.byte_counts import ByteCounts
+from dissect.nats.framing.finished import FinishedFraming
+from dissect.nats.tcp import flow_table
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Direction
 
@@ -11,8 +17,19 @@ from dissect.nats.types import Direction
 OWN_SUMS = {"s2", "websocket", "tls"}
 
 
-def closed(framing: ConnectionFraming, way: Direction, stream: Stream) -> ByteCounts:
-    """The counts of NATS, after a look at those of every layer: what a layer was sent went somewhere."""
+@contextmanager
+def kept() -> Iterator[None]:
+    """Connections keep their layers to the end of the capture, instead of the facts that their rows need."""
+    with patch.object(flow_table, "completed", lambda flow: []):
+        yield
+
+
+def closed(
+    framing: ConnectionFraming | FinishedFraming, way: Direction, stream: Stream
+) -> ByteCounts:
+    """The counts of NATS, after a look at those of every layer: what a layer was sent went somewhere. For
+    `kept` connections."""
+    assert isinstance(framing, ConnectionFraming)
     layers = framing.stack.byte_counts(way)
     if not OWN_SUMS.intersection(layers) or framing.stream(way).layer:
         counts = framing.byte_counts(way)
