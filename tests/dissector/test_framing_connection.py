@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dissect.nats.transport.detect import Verdict
@@ -210,6 +210,14 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.booleans(), st.none() | st.sampled_from(list(Kind)))
+@example(
+    [(Direction.ORIGINATOR, b"\r\n"), (Direction.RESPONDER, b"PUB a 5\r\nhello\r\n")], False, None
+)
+@example(
+    [(Direction.ORIGINATOR, b"PUB a 5\r\nhello\r\n"), (Direction.ORIGINATOR, b"\x16\x03\x01")],
+    False,
+    Kind.CLIENT,
+)
 def test_any_bytes_are_accounted_for(
     steps: list[tuple[Direction, bytes | int]], midstream: bool, hint: Kind | None
 ) -> None:

@@ -26,6 +26,7 @@ from tests.support.conversations import CONNECT, INFO
 from tests.support.partitioned import in_one, in_stretches
 from tests.support.pcapwriter import Record as Packet
 from tests.support.pcapwriter import Talk, pcap_file
+from tests.support.sums import kept
 
 KEY = b"\x11\x82\x33\xc4\x55\xa6\x77\x98"
 GREETING = xor_layer.GREETING + KEY
@@ -105,6 +106,7 @@ def test_the_frames_are_those_of_plain_tcp(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [list, lossy])
+@kept()
 def test_the_bytes_of_every_layer_add_up(
     tmp_path: Path, harm: Callable[[list[Packet]], Sequence[Packet]]
 ) -> None:

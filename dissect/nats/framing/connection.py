@@ -91,9 +91,8 @@ class ConnectionFraming:
     @property
     def layer_notes(self) -> list[Note]:
         """What layers have noted of a connection without proof of NATS."""
-        return [
-            each for each in self._early if isinstance(each, Note) and each.anomaly in OF_LAYERS
-        ]
+        notes = [event for event in self._early if isinstance(event, Note)]
+        return [note for note in notes if note.anomaly in OF_LAYERS]
 
     @property
     def waiting(self) -> bool:
@@ -170,6 +169,7 @@ class ConnectionFraming:
             found = stream.finish(self._out)
             while found is not None:
                 self._act_on(stream, found)
+                self._take_placed(self.stack.finish())  # a layer may begin in the last bytes
                 found = stream.finish(self._out)
         return self._deliver()
 
@@ -193,7 +193,7 @@ class ConnectionFraming:
             self._reject()
 
     def _take_placed(self, placed: Sequence[tuple[Direction, Item]]) -> None:
-        for stream, item in [(self.stream(way), item) for way, item in placed]:
+        for stream, item in [(self.stream(way), item) for way, item in placed if self._streams]:
             if self.verdict is not _OTHER:
                 self._take_plain(stream, item)
 

@@ -118,12 +118,14 @@ class Stack:
         return found
 
     def finish(self) -> list[_Placed]:
-        """Returns the remaining items when the connection is over."""
+        """Returns the remaining items when the connection is over, and ends the layers. To be called again
+        where a layer is pushed afterwards."""
         placed: list[_Placed] = []
         for height, level in enumerate(self._levels):
             for direction, transform in list(level.running.items()):
                 left: list[_Placed] = [(direction, item) for item in transform.finish()]
                 placed += self._climb(left, height + 1)
+            level.running.clear()
         return placed
 
     def swap_roles(self) -> None:
