@@ -223,7 +223,7 @@ _FROM_SESSIONS = (
     Table(
         name="frames",
         singular="frame",
-        summary="One row per protocol operation, in time order.",
+        summary="List protocol operations, in time order.",
         row=FrameRecord,
         time="ts_ns",
         position=attrgetter("ts_ns", "session", "number"),
@@ -232,7 +232,7 @@ _FROM_SESSIONS = (
     Table(
         name="sessions",
         singular="session",
-        summary="One row per NATS connection.",
+        summary="List NATS connections.",
         row=SessionRecord,
         time="first_ns",
         position=attrgetter("first_ns", "session"),
@@ -242,7 +242,7 @@ _FROM_SESSIONS = (
     Table(
         name="subscriptions",
         singular="subscription",
-        summary="One row per subscription: opened, closed, delivered.",
+        summary="List subscriptions: opened, closed, messages delivered.",
         row=SubscriptionRecord,
         time="opened_ns",
         position=lambda row: (
@@ -258,7 +258,7 @@ _FROM_SESSIONS = (
     Table(
         name="requests",
         singular="request",
-        summary="One row per request: its reply or none, latency.",
+        summary="List requests: reply or none, latency.",
         row=RequestRecord,
         time="sent_ns",
         position=attrgetter("sent_ns", "session", "reply", "subject"),
@@ -268,7 +268,7 @@ _FROM_SESSIONS = (
     Table(
         name="flows",
         singular="flow",
-        summary="One row per TCP connection, NATS or not.",
+        summary="List TCP connections, NATS or not.",
         row=FlowRecord,
         time="first_ns",
         position=attrgetter("first_ns", "session"),
@@ -278,7 +278,7 @@ _FROM_SESSIONS = (
     Table(
         name="anomalies",
         singular="anomaly",
-        summary="One row per oddity: what, where, how many bytes.",
+        summary="List oddities: kind, place, number of bytes.",
         row=AnomalyRecord,
         time="ts_ns",
         position=attrgetter("ts_ns", "session", "packet", "sender", "offset", "anomaly"),

@@ -32,7 +32,7 @@ def add_commands(command: Commands) -> None:
     for name, run, text in (
         ("info", info, "show the configuration and state of a consumer"),
         ("add", add, "create a durable consumer"),
-        ("edit", edit, "change a consumer; what no option says stays as it is"),
+        ("edit", edit, "change a consumer; settings without an option stay as they are"),
         ("copy", copy, "create a consumer with the configuration of another one"),
         ("rm", rm, "delete a consumer"),
         ("pause", pause, "stop the deliveries of a consumer for a time"),

@@ -33,10 +33,10 @@ def add_commands(command: Commands) -> None:
     for name, run, text in (
         ("info", info, "show a bucket"),
         ("add", add, "create a bucket"),
-        ("edit", edit, "change a bucket; what no option says stays as it is"),
-        ("rm", rm, "delete a bucket with all that is in it"),
+        ("edit", edit, "change a bucket; settings without an option stay as they are"),
+        ("rm", rm, "delete a bucket with its contents"),
         ("keys", keys, "list the keys that have a value"),
-        ("compact", compact, "remove what is left of deleted keys"),
+        ("compact", compact, "remove the markers of deleted keys"),
     ):
         added = _add_which(command(name, run, text))
         added.add_argument("bucket", type=_BUCKET)

@@ -39,8 +39,8 @@ def add_commands(command: Commands) -> None:
     for name, run, text in (
         ("info", info, "show a store, or an object"),
         ("add", add, "create a store"),
-        ("edit", edit, "change a store; what no option says stays as it is"),
-        ("rm", rm, "delete a store with all that is in it"),
+        ("edit", edit, "change a store; settings without an option stay as they are"),
+        ("rm", rm, "delete a store with its contents"),
         ("seal", seal, "make a store read-only, for ever"),
         ("put", put, "store a file, or standard input, as an object"),
         ("get", get, "write an object to a file, or to standard output"),

@@ -26,7 +26,7 @@ def add_commands(command: Commands) -> None:
         ("ls", ls, "list services with the number of their instances"),
         ("ping", ping, "list instances with their round trips"),
         ("info", info, "show instances and their endpoints"),
-        ("stats", stats, "show how the endpoints of instances do"),
+        ("stats", stats, "show the statistics of endpoints"),
     ):
         added = command(name, run, text, 2.0)
         if name != "ls":

@@ -26,13 +26,13 @@ def add_commands(command: Commands) -> None:
     for name, run, text in (
         ("info", info, "show the configuration and state of a stream"),
         ("add", add, "create a stream"),
-        ("edit", edit, "change a stream; what no option says stays as it is"),
+        ("edit", edit, "change a stream; settings without an option stay as they are"),
         ("copy", copy, "create a stream with the configuration of another one"),
         ("rm", rm, "delete a stream with its messages and consumers"),
         ("purge", purge, "delete messages of a stream"),
         ("get", get, "print a message of a stream"),
         ("step-down", step_down, "make the leader of a stream hand over"),
-        ("remove-peer", remove_peer, "take a copy of a stream from a server"),
+        ("remove-peer", remove_peer, "remove the copy of a stream from a server"),
     ):
         added = add_jetstream(command(name, run, text))
         added.add_argument("stream", type=stream_name)

@@ -31,7 +31,7 @@ def run(*args: str) -> Result:
 def test_help_shows_the_sentence_of_each_command_whole() -> None:
     text = " ".join(run("--help").stdout.split())
     assert "..." not in text.partition("Commands:")[2]
-    assert "flows One row per TCP connection, NATS or not." in text
+    assert "flows List TCP connections, NATS or not." in text
 
 
 def test_an_empty_output_name_is_the_fault_of_the_option() -> None:

@@ -69,8 +69,8 @@ _RULES = (
         metavar="NAME=VALUE",
         multiple=True,
         callback=_values,
-        help="A value of the placeholder %NAME% in rules, as known_clusters=east. Repeatable, also for"
-        " more values of one name. A rule with a placeholder that has no value does not run.",
+        help="Set a value of the placeholder %NAME% in rules, such as known_clusters=east. Repeatable, also"
+        " for more values of one name. A rule with a placeholder that has no value does not run.",
     ),
     option("--list", "listed", group="Rules", is_flag=True, help="List the rules."),
     option(
@@ -80,8 +80,8 @@ _RULES = (
         "--suppress",
         group="Rules",
         metavar="FILE",
-        help="Findings that are known: a YAML file with a rule, what to match and a reason for each. They"
-        " are shown with the reason, counted, and do not change the exit status.",
+        help="A YAML file of known findings, each with a rule, the columns to match and a reason. They are"
+        " shown with the reason, counted, and do not change the exit status.",
     ),
     option(
         "--fail-on",
@@ -104,7 +104,7 @@ _TABLES = (
         "--master",
         group="Spark",
         metavar="URL",
-        help="Run the rules over the tables on this Spark: spark://HOST:PORT, yarn, local[4] ...",
+        help="Run the rules over the tables on this Spark cluster: spark://HOST:PORT, yarn, local[4] ...",
     ),
     CONF,
 )

@@ -144,7 +144,7 @@ _WHERE = option(
     "--where",
     group="Output",
     metavar="EXPR",
-    help="Only rows for which this is true: a condition in SQL on the table's columns.",
+    help="Only rows that match this SQL condition on the table's columns.",
 )
 JOBS = option(
     "--jobs",
@@ -187,7 +187,7 @@ _SEPARATE = option(
     "--separate",
     group="Selection",
     is_flag=True,
-    help="Take each capture as a timeline of its own: connections do not continue in the next file.",
+    help="Treat each capture as its own timeline: connections do not continue in the next file.",
 )
 SORT = option(
     "--sort",
@@ -217,8 +217,8 @@ _DISSECTION = (
         group="Dissection",
         metavar="FILE",
         multiple=True,
-        help="Decrypt TLS with the secrets in FILE (NSS key log format, as of SSLKEYLOGFILE); can be given "
-        "several times. Secrets in a pcapng are used anyway.",
+        help="Decrypt TLS with the secrets in FILE (NSS key log format, as of SSLKEYLOGFILE). "
+        "Repeatable. Secrets in a pcapng file are always used.",
     ),
 )
 _BOUNDS = "Limits of time and memory: what they drop is counted"
@@ -248,7 +248,7 @@ _LIMITS = (
         metavar="BYTES",
         default=_FLOWS.held_bytes,
         show_default=True,
-        help="The same in all connections together.",
+        help="Bytes that may wait after gaps, in all connections together.",
     ),
     option(
         "--max-flows",
@@ -266,7 +266,7 @@ _LIMITS = (
         metavar="S",
         default=_FLOWS.idle_ns // 10**9,
         show_default=True,
-        help="Silence after which a connection is over.",
+        help="Seconds of silence after which a connection counts as closed.",
     ),
 )
 _READING = (
@@ -277,7 +277,7 @@ _READING = (
         metavar="SIZE",
         default=None,
         callback=_size,
-        help="The bytes to read of a decompressed capture: 8G, for example.  "
+        help="How many bytes of a decompressed capture to read, such as 8G.  "
         f"[default: {LARGEST_RATIO} times its size, at least {ALWAYS_EXPANDED >> 20} MiB]",
     ),
 )
@@ -367,7 +367,7 @@ def split_options(command: Command) -> Command:
             metavar="BYTES",
             default=128 << 20,
             show_default=True,
-            help="About how large a piece is.",
+            help="Approximate size of a piece.",
         ),
     )
     return with_captures(options, command)

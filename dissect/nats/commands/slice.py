@@ -70,15 +70,15 @@ def slice_options(command: Command) -> Command:
             group="Selection",
             metavar="ID",
             multiple=True,
-            help="This session, as an ID among the captures; the start of it is enough. Repeatable.",
+            help="Write this session, like an ID argument; the start of the ID is enough. Repeatable.",
         ),
         option(
             "--where",
             group="Selection",
             metavar="EXPR",
-            help="Only sessions for which this is true: a condition in SQL on the columns of `sessions`.",
+            help="Only sessions that match this SQL condition on the columns of `sessions`.",
         ),
-        output_file("Write to this file: pcap where all captures are, pcapng otherwise."),
+        output_file("Write to this file: pcap if all captures are pcap, else pcapng."),
     )
     listed: Decorator = click.argument(
         "arguments", nargs=-1, required=True, metavar="[ID...] CAPTURE..."

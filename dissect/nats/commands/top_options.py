@@ -28,7 +28,7 @@ def top_options(command: Command) -> Command:
             "--view",
             group="Output",
             type=click.Choice([view.name for view in VIEWS]),
-            help="The table to begin with; with --once the only one.",
+            help="The table to show first; with --once, the only one.",
         ),
         option(
             "--filter",
@@ -36,7 +36,7 @@ def top_options(command: Command) -> Command:
             group="Output",
             metavar="TEXT",
             default="",
-            help="Only lines in which a text contains this, in upper or lower case.",
+            help="Only lines that contain this text, ignoring case.",
         ),
         option(
             "--interval",
@@ -45,7 +45,7 @@ def top_options(command: Command) -> Command:
             metavar="S",
             default=1.0,
             show_default=True,
-            help="Seconds from one drawing to the next.",
+            help="Seconds between refreshes.",
         ),
     )
     options = (*own, SORT, LIMIT, format_option(("text", "jsonl")), *OUTPUT)
