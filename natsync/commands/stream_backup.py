@@ -34,7 +34,9 @@ def add_commands(command: Commands) -> None:
     added.add_argument("folder", type=Path)
     added.add_argument("--no-consumers", action="store_true", help="messages alone")
     added.add_argument("--check", action="store_true", help="verify every message first")
-    added = add_jetstream(command("restore", restore, "create a stream from a folder that backup wrote"))
+    added = add_jetstream(
+        command("restore", restore, "create a stream from a folder that backup wrote")
+    )
     added.add_argument("folder", type=Path)
     added.add_argument("--replicas", type=int, metavar="N", help="other than it had")
 
