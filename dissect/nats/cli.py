@@ -122,10 +122,11 @@ def _paths(message: str | None, **values: object) -> None:
 def _table_command(table: Table) -> None:
     """Adds the command of a table that has no options of its own."""
 
-    @cli.command(table.name, help=table.summary)
-    @row_options
-    def _rows(**values: object) -> None:
+    def rows(**values: object) -> None:
         print_rows(Command(table.name, command_options(values)))
+
+    command = payload_option("none")(rows) if table.shows_payloads else rows
+    cli.command(table.name, help=table.summary)(row_options(command))
 
 
 for _table in TABLES.values():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import NamedTuple, Protocol
 
+from .options import Payload
 from .records import Column, FrameRecord, Record, columns_of
 
 ARROWS = {"originator": ">", "responder": "<"}
@@ -45,10 +46,27 @@ class LayerFrame(FrameRecord):
     """A frame as an application layer gets it: its row, headers included, and its payload in `content`.
 
     `content` is no column. It goes from the framing to the layer and no further; what a layer shows of it in
-    its own rows is the layer's decision.
+    its own rows is the layer's decision. `shown` is how the user wants payloads to be shown.
     """
 
     content: bytes = b""
+    shown: Payload = Payload.NONE
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the payload was captured."""
+        return self.captured_bytes is None
+
+    @property
+    def missing_bytes(self) -> int:
+        """The size of the part of the payload that was not captured."""
+        if self.captured_bytes is None:
+            return 0
+        return (self.payload_bytes or 0) - self.captured_bytes
+
+    def shown_payload(self) -> tuple[str | None, str | None]:
+        """The columns `payload` and `payload_sha256` of a row about this message."""
+        return self.shown.columns(self.content, self.is_whole)
 
 
 class ApplicationState(Protocol):
@@ -166,6 +184,11 @@ class Table:
             raise ValueError(f"table {self.name!r}: a name is one word of letters, digits and _")
         if self.time not in {item.name for item in fields(self.row)}:  # type: ignore[arg-type]  # a dataclass
             raise ValueError(f"table {self.name!r}: its record has no column {self.time!r}")
+
+    @property
+    def shows_payloads(self) -> bool:
+        """Whether its rows are about one message each and show the payload, when asked to."""
+        return "payload" in {item.name for item in fields(self.row)}  # type: ignore[arg-type]  # a dataclass
 
     @property
     def columns(self) -> tuple[Column, ...]:

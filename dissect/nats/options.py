@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from hashlib import sha256
 
 from natsync.protocol import Kind
 
 from .capture.time_range import TimeBound, time_bound
 from .key_log import open_key_logs
+from .records import text_of
 from .tcp.flow import FlowLimits
 from .tcp.reassembly import Limits
 
 
 class Payload(Enum):
-    """How the row of a frame shows its payload."""
+    """How a row shows the payload of its message."""
 
     NONE = "none"
     SHA256 = "sha256"
     TEXT = "text"
     BASE64 = "base64"
+
+    def columns(self, data: bytes, is_whole: bool) -> tuple[str | None, str | None]:
+        """The values of the columns `payload` and `payload_sha256`. Of a payload that is not whole, which a
+        snap length has cut or which has gaps, the captured bytes are shown and there is no digest.
+        """
+        if self is Payload.TEXT:
+            return text_of(data), None
+        if self is Payload.BASE64:
+            return b64encode(data).decode(), None
+        shows_digest = self is Payload.SHA256 and is_whole
+        return None, sha256(data).hexdigest() if shows_digest else None
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -28,7 +42,7 @@ class Options:
     """How to dissect.
 
     `hints` maps a port to the kind of its connections, where the bytes do not show it. `payload` is how
-    rows of frames show payloads, `redact` masks secrets. `kinds` limits rows to those made while the
+    rows that are about one message show its payload, `redact` masks secrets. `kinds` limits rows to those made while the
     connection was known to be of one of these kinds. Only packets from `from_time` on and before
     `until_time` count, as if the captures had no others. With `separate` each capture file is a timeline
     of its own. The limits bound memory, for streams and for flows; `max_expanded` bounds the contents of

@@ -19,6 +19,12 @@ def cell(name: str, render: Callable[..., str] = str) -> Callable[..., str]:
     return text
 
 
+def payload_cell(row: Record) -> str:
+    """The payload, or its digest, of a row that shows one."""
+    shown: str | None = getattr(row, "payload") or getattr(row, "payload_sha256")
+    return shown or ""
+
+
 def count_cell(name: str, render: Callable[..., str] = str) -> Callable[..., str]:
     """The cell of a count or size: empty where it is absent or 0."""
     get = attrgetter(name)

@@ -22,6 +22,7 @@ from typing import Annotated
 from ..anomalies import Anomaly
 from ..declaration import LayerFrame
 from ..records import Record, text_of
+from .exchanges import HELD_BYTES
 from .jetstream_subjects import AckSubject, ack_subject
 
 # Servers let a consumer have 1000 deliveries without an ack by default (max_ack_pending).
@@ -70,12 +71,15 @@ class DeliveryRecord(Record):
     term_reason: Annotated[str | None, "why, as a term says"] = None
     confirmed_ns: Annotated[int | None, "when the server confirmed the ack, if asked to"] = None
     anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+    payload: Annotated[str | None, "the payload, when asked for: as text or in base64"] = None
+    payload_sha256: Annotated[str | None, "SHA-256 of the whole payload, when asked for"] = None
 
 
 class Confirmation:
     """An ack that waits for its confirmation: a `Question`."""
 
     __slots__ = ("sender", "_row")
+    held_bytes = 0
 
     def __init__(self, sender: str, row: DeliveryRecord) -> None:
         self.sender = sender
@@ -98,6 +102,7 @@ class Deliveries:
     def __init__(self) -> None:
         self._unacked: dict[str, DeliveryRecord] = {}
         self._settled: dict[str, DeliveryRecord] = {}
+        self._held_bytes = 0  # of the payloads that these rows show
         self._confirming: set[str] = set()
         self._emitted: dict[str, bool] = {}  # whether the delivery was seen
 
@@ -108,9 +113,11 @@ class Deliveries:
         certain. Then it completes the row of the ack, unless that is out already.
         """
         row, given_up = self._waiting(said.key), list[Record]()
+        waits = True
         if row is None or row.subject is not None:
             row = _row(frame, said)
-            if self._emitted.get(said.key, True):
+            waits = self._emitted.get(said.key, True)
+            if waits:
                 given_up = self._put(said.key, row)
         else:
             row.number, row.ts_ns = frame.number, frame.ts_ns
@@ -118,15 +125,36 @@ class Deliveries:
             row.anomalies = others or None
         row.subject = said.subject or frame.subject
         row.payload_bytes = frame.payload_bytes
+        row.payload, row.payload_sha256 = frame.shown_payload()
+        if waits and row.payload:
+            self._held_bytes += len(row.payload)
+            given_up += self._over(row)
         return row, given_up
+
+    def _over(self, newest: DeliveryRecord) -> Iterator[Record]:
+        """The rows that are given up because those that wait show more payloads than may be held."""
+        if self._held_bytes > HELD_BYTES:
+            yield from self._done()
+        while self._held_bytes > HELD_BYTES:
+            key, row = next(iter(self._unacked.items()), ("", newest))
+            if row is newest:
+                return
+            yield self._forgotten(key)
+
+    def _forgotten(self, key: str) -> DeliveryRecord:
+        row = self._unacked.pop(key)
+        row.anomalies = [*(row.anomalies or ()), Anomaly.FORGOTTEN.value]
+        self._held_bytes -= len(row.payload or "")
+        return row
 
     def _put(self, key: str, row: DeliveryRecord) -> list[Record]:
         """Waits for the acks of a row; returns the one that is given up for it."""
         unacked = self._unacked
         before = unacked.pop(key, None)
-        if before is None and len(unacked) >= _UNACKED:
-            before = unacked.pop(next(iter(unacked)))
-            before.anomalies = [*(before.anomalies or ()), Anomaly.FORGOTTEN.value]
+        if before is not None:
+            self._held_bytes -= len(before.payload or "")
+        elif len(unacked) >= _UNACKED:
+            before = self._forgotten(next(iter(unacked)))
         unacked[key] = row
         return [] if before is None else [before]
 
@@ -150,9 +178,14 @@ class Deliveries:
         _read_ack(row, frame)
         if frame.reply and row.ack != "next":
             self._confirming.add(key)
+        done: list[Record] = []
         if row.ack != "progress" and key in self._unacked:
+            before = self._settled.pop(key, None)
+            if before:  # the same delivery, seen twice
+                self._held_bytes -= len(before.payload or "")
+                done.append(before)
             self._settled[key] = self._unacked.pop(key)
-        return row, list(self._done())
+        return row, [*done, *self._done()]
 
     def _waiting(self, key: str) -> DeliveryRecord | None:
         return self._unacked.get(key) or self._settled.get(key)
@@ -166,12 +199,14 @@ class Deliveries:
     def _done(self) -> Iterator[Record]:
         """The settled rows for which nothing more is expected."""
         settled, confirming = self._settled, self._confirming
-        while len(settled) > _REPEATED:
+        while len(settled) > _REPEATED or (settled and self._held_bytes > HELD_BYTES):
             key = next(iter(settled))
             row = settled[key]
-            if key in confirming and row.confirmed_ns is None and len(settled) <= _SETTLED:
+            may_wait = len(settled) <= _SETTLED and self._held_bytes <= HELD_BYTES
+            if key in confirming and row.confirmed_ns is None and may_wait:
                 return
             del settled[key]
+            self._held_bytes -= len(row.payload or "")
             confirming.discard(key)
             self._emitted[key] = row.subject is not None
             if len(self._emitted) > _EMITTED:

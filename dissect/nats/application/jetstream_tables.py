@@ -7,7 +7,7 @@ from operator import attrgetter
 from ..declaration import Table, TextColumn
 from ..number_formats import duration_text, moment_text, size_text
 from .api import ApiRecord
-from .cells import cell, count_cell
+from .cells import cell, count_cell, payload_cell
 from .consumers import ConsumerRecord
 from .deliveries import DeliveryRecord
 from .jetstream import JETSTREAM
@@ -45,6 +45,7 @@ _DOMAIN = TextColumn("domain", 8, cell("domain"), gives=True, rank=6)
 _SUBJECT = TextColumn("subject", 24, cell("subject"), gives=True)
 _ERROR = TextColumn("error", 24, _failure, gives=True, alarm=True)
 _ODD = TextColumn("odd", 16, _odd, gives=True, alarm=True)
+_PAYLOAD = TextColumn("payload", 24, payload_cell, gives=True)
 _LATENCY = TextColumn("latency", 8, cell("latency_ns", duration_text), right=True, rank=2)
 
 
@@ -116,6 +117,7 @@ PUBLISHES = Table(
         TextColumn("duplicate", 9, lambda row: "yes" if row.duplicate else "", short="dup"),
         _LATENCY,
         _ERROR,
+        _PAYLOAD,
     ),
     layer=JETSTREAM,
     payloads=True,
@@ -143,6 +145,7 @@ DELIVERIES = Table(
         TextColumn("delay", 8, cell("nak_delay_ns", duration_text), right=True, rank=3),
         TextColumn("reason", 16, cell("term_reason"), gives=True, rank=2),
         _ODD,
+        _PAYLOAD,
     ),
     layer=JETSTREAM,
     payloads=True,
@@ -272,6 +275,7 @@ KV = Table(
         TextColumn("entries", 7, cell("entries"), right=True, rank=5),
         _LATENCY,
         TextColumn("answer", 24, _answer, gives=True),
+        _PAYLOAD,
     ),
     layer=JETSTREAM,
     payloads=True,

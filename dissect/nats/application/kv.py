@@ -3,7 +3,7 @@
 A bucket `b` is the stream `KV_b` with the subjects `$KV.b.KEY`; with an API prefix writes carry it in front
 (nats.go: jetstream/kv.go). A write is a publication, a read the last message of the key's subject, and a
 watch a consumer: with all its messages it reads the history, with headers only it lists keys. Values are
-not shown, only their sizes.
+shown when asked for; those that a watch delivers are in `deliveries`.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ class KvRecord(Record):
     error: Annotated[str | None, "description of the error"] = None
     latency_ns: Annotated[int | None, "from the request to its answer"] = None
     anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+    payload: Annotated[
+        str | None, "the value that was written or read, when asked for: as text or in base64"
+    ] = None
+    payload_sha256: Annotated[str | None, "SHA-256 of the whole value, when asked for"] = None
 
 
 def kv_write(frame: LayerFrame) -> KvRecord | None:
@@ -68,7 +72,7 @@ def kv_write(frame: LayerFrame) -> KvRecord | None:
     op = _REMOVED.get(header(frame, "KV-Operation") or "")
     if op is None:
         op = "put" if expected is None else "update" if expected else "create"
-    return KvRecord(
+    row = KvRecord(
         session=frame.session,
         number=frame.number,
         ts_ns=frame.ts_ns,
@@ -78,9 +82,12 @@ def kv_write(frame: LayerFrame) -> KvRecord | None:
         key=key,
         op=op,
         expected_revision=expected,
-        value_bytes=frame.payload_bytes if op in ("put", "create", "update") else None,
         ttl=header(frame, "Nats-TTL"),
     )
+    if op in ("put", "create", "update"):
+        row.value_bytes = frame.payload_bytes
+        row.payload, row.payload_sha256 = frame.shown_payload()
+    return row
 
 
 class KeyValue:
@@ -153,7 +160,11 @@ class KeyValue:
         if removed is None and "KV-Operation" not in found.headers:
             removed = _MARKERS.get(found.headers.get("Nats-Marker-Reason", ""))
         row.found, row.removed, row.revision = removed is None, removed, found.seq
-        row.value_bytes = len(found.content) if removed is None else None
+        answer = call.value
+        if removed is None and answer:
+            row.value_bytes = len(found.content) + answer.missing_bytes
+            shown = answer.shown.columns(found.content, answer.is_whole)
+            row.payload, row.payload_sha256 = shown
         return row
 
     def _watch(self, call: Call) -> Iterator[KvRecord]:

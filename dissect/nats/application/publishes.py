@@ -85,6 +85,8 @@ class PublishRecord(Record):
     latency_ns: Annotated[int | None, "from the message to its ack"] = None
     reply_number: Annotated[int | None, "number of the ack's frame"] = None
     anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+    payload: Annotated[str | None, "the payload, when asked for: as text or in base64"] = None
+    payload_sha256: Annotated[str | None, "SHA-256 of the whole payload, when asked for"] = None
 
 
 class Publication:
@@ -111,8 +113,14 @@ class Publication:
             subject=subject,
             payload_bytes=frame.payload_bytes or 0,
         )
+        self.row.payload, self.row.payload_sha256 = frame.shown_payload()
         if self.headers:
             self._read_headers(frame)
+
+    @property
+    def held_bytes(self) -> int:
+        """The size of the payload that it shows."""
+        return len(self.row.payload or "")
 
     def answer(self, frame: LayerFrame) -> bool:
         """Takes the ack, or an answer that shows it is no publication."""

@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from ..declaration import ApplicationLayer, Table, TextColumn
 from ..number_formats import duration_text, moment_text, size_text
-from .cells import cell, count_cell
+from .cells import cell, count_cell, payload_cell
 from .messages import is_message
 from .streaming_records import StreamingRecord
 from .streaming_session import Streaming
@@ -50,6 +50,7 @@ STREAMING = Table(
             gives=True,
             alarm=True,
         ),
+        TextColumn("payload", 24, payload_cell, gives=True),
     ),
     layer=ApplicationLayer(is_message, Streaming),
     payloads=True,

@@ -50,6 +50,10 @@ class StreamingRecord(Record):
         "why it is one: discovered (the server named the subject), inbox (a request did), subject, or shape",
     ]
     anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+    payload: Annotated[
+        str | None, "publish and deliver: the message's data, when asked for: as text or in base64"
+    ] = None
+    payload_sha256: Annotated[str | None, "SHA-256 of that data, when asked for"] = None
 
 
 def mark(row: StreamingRecord, anomaly: str) -> None:

@@ -30,7 +30,7 @@ from natsync.protocol.streaming import (
 from ..anomalies import Anomaly
 from ..declaration import LayerFrame
 from ..records import Record, printable
-from .exchanges import Exchanges
+from .exchanges import HELD_BYTES, Exchanges
 from .streaming_messages import is_plausible, parsed, start_text
 from .streaming_records import StreamingRecord, mark, new_row
 from .streaming_subjects import Purpose, StreamingSubjects
@@ -51,6 +51,7 @@ class _Request:
     """A request that waits for its answer: a `Question`."""
 
     __slots__ = ("sender", "row", "_read")
+    held_bytes = 0  # a request shows no payload
 
     def __init__(
         self,
@@ -86,6 +87,7 @@ class Streaming:
         self._subjects = StreamingSubjects()
         self._exchanges = Exchanges()
         self._publications: dict[str, StreamingRecord] = {}  # by guid
+        self._held_bytes = 0  # of the payloads that they show
         self._subscriptions: dict[str, StreamingRecord] = {}  # by inbox
         self._acks: dict[str, StreamingRecord] = {}  # by ack inbox
         self._delivered: dict[tuple[str, int], int] = {}  # channel and sequence -> time
@@ -192,6 +194,7 @@ class Streaming:
         row.client_id = printable(message.client_id) or self._clients.get(message.conn_id)
         row.guid, row.channel = printable(message.guid) or None, printable(message.subject)
         row.payload_bytes = len(message.data)
+        row.payload, row.payload_sha256 = frame.shown.columns(message.data, frame.is_whole)
         # A capture that begins later proves it by channel and subject alone, so they have to agree.
         return purpose.evidence == "discovered" or (
             bool(message.guid) and message.subject == purpose.channel
@@ -199,14 +202,27 @@ class Streaming:
 
     def _published(self, row: StreamingRecord) -> Iterator[Record]:
         guid = row.guid or ""
-        before = self._publications.pop(guid, None)
+        size = len(row.payload or "")
+        before = self._published_as(guid)
         if before:
             yield before
-        elif len(self._publications) >= _PUBLICATIONS:
-            oldest = self._publications.pop(next(iter(self._publications)))
+        waiting = self._publications
+        while len(waiting) >= _PUBLICATIONS or (
+            waiting and size and self._held_bytes + size > HELD_BYTES
+        ):
+            oldest = self._published_as(next(iter(waiting)))
+            assert oldest
             mark(oldest, Anomaly.FORGOTTEN.value)
             yield oldest
-        self._publications[guid] = row
+        waiting[guid] = row
+        self._held_bytes += size
+
+    def _published_as(self, guid: str) -> StreamingRecord | None:
+        """The publication, which no longer waits."""
+        row = self._publications.pop(guid, None)
+        if row and row.payload:
+            self._held_bytes -= len(row.payload)
+        return row
 
     def _ack_published(self, frame: LayerFrame) -> Iterator[Record]:
         if frame.status is not None:
@@ -218,7 +234,7 @@ class Streaming:
             yield row
             return
         row.guid, row.error = printable(ack.guid), printable(ack.error) or None
-        published = self._publications.pop(row.guid, None)
+        published = self._published_as(row.guid)
         if published:
             row.cluster_id, row.client_id = published.cluster_id, published.client_id
             row.channel, row.evidence = published.channel, published.evidence
@@ -291,6 +307,7 @@ class Streaming:
             cut = frame.captured_bytes is not None
             mark(row, Anomaly.TRUNCATED.value if cut else Anomaly.BAD_PROTOBUF.value)
             return (row,)
+        row.payload, row.payload_sha256 = frame.shown.columns(message.data, frame.is_whole)
         self._fill(row, message)
         return (row,)
 
@@ -337,6 +354,7 @@ class Streaming:
         if message is None or not is_plausible(message, frame):
             return ()
         row = new_row(frame, "deliver", "shape")
+        row.payload, row.payload_sha256 = frame.shown.columns(message.data, frame.is_whole)
         before = self._candidates.get(subject)
         if before is None and len(self._candidates) >= _CANDIDATES:
             del self._candidates[next(iter(self._candidates))]

@@ -6,7 +6,6 @@ The number of a frame counts every frame of its session, so frames that no layer
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 
 from natsync.protocol import Kind
@@ -14,7 +13,7 @@ from natsync.protocol import Kind
 from ..application.item_store import ItemStore
 from ..declaration import ApplicationLayer, ApplicationState, Item, LayerFrame
 from ..framing.events import Batch, Event, Note
-from ..options import Options, Payload
+from ..options import Options
 from ..records import FrameRecord, Record
 from ..tables import TABLES, layers_of
 from .connections import Connection
@@ -87,8 +86,7 @@ class ApplicationRows:
     """Runs the layers on one session."""
 
     def __init__(self, connection: Connection, options: Options, layers: ApplicationStates) -> None:
-        bare = replace(options, payload=Payload.NONE)
-        self._frames = FrameRows(connection, bare, LayerFrame)
+        self._frames = FrameRows(connection, options, LayerFrame)
         self._layers = layers
         self._own: list[ApplicationState] = []
         # Layers that want the same frames share the question.

@@ -6,11 +6,9 @@ the same expressions.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from functools import cache
-from hashlib import sha256
 
 from natsync.protocol import Frame, Kind, Message, ProtocolError, parse_headers
 
@@ -26,15 +24,17 @@ from .frame_runs import FrameFacts, FrameRun, RunMaker, marked
 def rows_of(run: FrameRun, row_class: type[FrameRecord] = FrameRecord) -> list[FrameRecord]:
     """The rows of a run, in order."""
     session, number, ts_ns, packet, capture, sender, kind, account, frames, payload, facts = run
-    bare, has_content = payload is Payload.NONE, row_class is LayerFrame
+    has_content = row_class is LayerFrame  # its layer shows the payload, in the rows that it makes
+    bare = has_content or payload is Payload.NONE
     made = []
     for number, frame in enumerate(frames, number):
         make, whole = _MAKERS[frame.__class__]
         row = make(frame, session, number, ts_ns, packet, capture, sender, kind, account, row_class)
         if not (whole and bare) and isinstance(frame, Message):
-            _fill(row, frame, payload)
+            _fill(row, frame, Payload.NONE if bare else payload)
         if has_content:
             setattr(row, "content", getattr(frame, "payload", b""))
+            setattr(row, "shown", payload)
         if facts and number in facts:
             _add_facts(row, facts[number])
         made.append(row)
@@ -95,16 +95,8 @@ def _fill(row: FrameRecord, frame: Message, payload: Payload) -> None:
     if row.header_bytes:
         _fill_headers(row, getattr(frame, "headers"))
     if payload is not Payload.NONE:
-        _fill_payload(row, getattr(frame, "payload"), frame.missing_bytes, payload)
-
-
-def _fill_payload(row: FrameRecord, data: bytes, missing: int, payload: Payload) -> None:
-    if payload is Payload.TEXT:
-        row.payload = text_of(data)
-    elif payload is Payload.BASE64:
-        row.payload = b64encode(data).decode()
-    elif not missing:
-        row.payload_sha256 = sha256(data).hexdigest()
+        data: bytes = getattr(frame, "payload")
+        row.payload, row.payload_sha256 = payload.columns(data, not frame.missing_bytes)
 
 
 def _add_facts(row: FrameRecord, facts: FrameFacts) -> None:

@@ -13,7 +13,7 @@ from operator import attrgetter, itemgetter
 from typing import Generic, TypeVar
 
 from ..declaration import SortPosition
-from ..records import FrameRecord, Record
+from ..records import Record
 from ..tables import TABLE_OF
 from .frame_runs import FrameRun
 
@@ -40,14 +40,17 @@ def placed(records: Iterable[Record]) -> list[Placed[Record]]:
     return [(places[record.__class__](record), record) for record in records]
 
 
+_SHOWING = frozenset(row for row, table in TABLE_OF.items() if table.shows_payloads)
+
+
 def payload_bytes(records: Iterable[Record]) -> int:
     """The size of the payloads in these records."""
     size = 0
     for record in records:
-        if record.__class__ is FrameRecord and record.payload is not None:
-            size += len(record.payload)
-        elif record.__class__ is FrameRun:
+        if record.__class__ is FrameRun:
             size += record.payload_bytes
+        elif record.__class__ in _SHOWING:
+            size += len(getattr(record, "payload") or "")
     return size
 
 

@@ -26,7 +26,7 @@ from ..engine.time_order import TimeOrder, payload_bytes, placed
 from ..errors import SparkError
 from ..output.arrow import BATCH_ROWS, batch, schema
 from ..output.parquet import ParquetFile
-from ..records import FrameRecord, Record
+from ..records import Record
 from ..tables import TABLES
 from .sink import NewWriter, Written
 
@@ -184,8 +184,7 @@ class _Open:
         """Adds rows."""
         for record in records:
             self._records.append(record)
-            if record.__class__ is FrameRecord and record.payload is not None:
-                self._held += len(record.payload)
+            self._held += payload_bytes((record,))
             if len(self._records) >= BATCH_ROWS or self._held >= _HELD_BYTES:
                 self._flush()
 
