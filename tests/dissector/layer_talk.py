@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from dissect.nats.declaration import ApplicationState, LayerFrame
+from dissect.nats.options import Payload
 from dissect.nats.records import Record
 
 MS = 1_000_000
@@ -15,9 +16,12 @@ MS = 1_000_000
 class Talk:
     """Says frames to a layer; each is a millisecond after the one before. `rows` has what they completed."""
 
-    def __init__(self, state: ApplicationState, kind: str = "client") -> None:
+    def __init__(
+        self, state: ApplicationState, kind: str = "client", shown: Payload = Payload.NONE
+    ) -> None:
         self.state = state
         self.kind = kind
+        self.shown = shown
         self.rows: list[Record] = []
         self.number = 0
         self._sent: Counter[str] = Counter()
@@ -132,6 +136,7 @@ class Talk:
             total_bytes=1,
             offset=self._sent[sender] - 1,
             content=body,
+            shown=self.shown,
         )
 
 

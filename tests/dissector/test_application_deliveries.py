@@ -8,6 +8,7 @@ from dissect.nats.anomalies import Anomaly
 from dissect.nats.application import deliveries
 from dissect.nats.application.deliveries import DeliveryRecord, ack_of
 from dissect.nats.application.jetstream import JetStream
+from dissect.nats.options import Payload
 from dissect.nats.records import Record
 
 from tests.dissector.layer_talk import MS, Talk, values
@@ -124,3 +125,28 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (2, None),
         (3, None),
     ]
+
+
+def test_payloads_that_are_shown_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "HELD_BYTES", 10)
+    talk = Talk(JetStream(), shown=Payload.TEXT)
+    for seq in range(1, 5):
+        talk.msg("orders", b"1234", reply(seq))
+    forgotten = [Anomaly.FORGOTTEN.value]
+    names = ("number", "payload", "anomalies")
+    assert values(talk.of(DeliveryRecord), *names) == [
+        (1, "1234", forgotten),
+        (2, "1234", forgotten),
+    ]
+    talk.pub(reply(3), b"+ACK")
+    talk.msg("orders", b"1234", reply(5))
+    assert values(talk.of(DeliveryRecord), *names)[2:] == [(3, "1234", None)], "its ack came"
+    assert values(delivered(talk), *names)[3:] == [(4, "1234", None), (6, "1234", None)]
+
+
+def test_a_delivery_that_is_captured_twice_is_two_rows() -> None:
+    talk = Talk(JetStream())
+    for _ in range(2):
+        talk.msg("orders", b"abc", reply(7))
+        talk.pub(reply(7), b"+ACK")
+    assert values(delivered(talk), "number", "ack") == [(1, "ack"), (3, "ack")]

@@ -8,6 +8,8 @@ from dissect.nats.anomalies import Anomaly
 from dissect.nats.application import exchanges
 from dissect.nats.application.exchanges import Exchanges
 from dissect.nats.application.publishes import Publication, PublishRecord
+from dissect.nats.options import Payload
+from dissect.nats.records import Record
 
 from tests.dissector.layer_talk import Talk, values
 
@@ -58,3 +60,19 @@ def test_the_oldest_question_is_given_up_where_there_are_too_many(
         ("0", [Anomaly.FORGOTTEN.value]),
         ("1", [Anomaly.FORGOTTEN.value]),
     ]
+
+
+def test_the_oldest_question_is_given_up_where_payloads_would_take_too_much_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exchanges, "HELD_BYTES", 10)
+    talk, waiting = Talk(Nothing(), shown=Payload.TEXT), Exchanges()
+    ended: list[Record] = []
+    for number in range(1, 5):
+        asked = talk.pub("orders", b"1234", None, Nats_Msg_Id=str(number))
+        ended += list(waiting.ask(f"_INBOX.{number}", Publication(asked)))
+    forgotten = [Anomaly.FORGOTTEN.value]
+    assert values(ended, "msg_id", "anomalies") == [("1", forgotten), ("2", forgotten)]
+    assert waiting.answered(talk.msg("_INBOX.3", {"stream": "S", "seq": 1})) is not None
+    asked = talk.pub("orders", b"1234", None, Nats_Msg_Id="5")
+    assert list(waiting.ask("_INBOX.5", Publication(asked))) == [], "an answer frees its question"

@@ -10,6 +10,7 @@ from dissect.nats.anomalies import Anomaly
 from dissect.nats.application import kv
 from dissect.nats.application.jetstream import JetStream
 from dissect.nats.application.kv import KvRecord
+from dissect.nats.options import Payload
 from dissect.nats.records import Record
 
 from tests.dissector.layer_talk import MS, Talk, values
@@ -131,3 +132,31 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         *3 * [[Anomaly.FORGOTTEN.value]],
         *2 * [None],
     ]
+
+
+def test_values_when_they_are_asked_for() -> None:
+    talk = Talk(JetStream(), shown=Payload.TEXT)
+    talk.pub("$KV.b.k", b"abc", "_INBOX.1")
+    talk.pub("$KV.b.k", b"", "_INBOX.2", KV_Operation="DEL")
+    talk.pub("$JS.API.STREAM.MSG.GET.KV_b", {"last_by_subj": "$KV.b.k"}, "_INBOX.3")
+    talk.msg("_INBOX.3", {"type": TYPE, "message": {"subject": "$KV.b.k", "data": "YWJj"}})
+    facts = {"Nats-Subject": "$KV.b.k", "Nats-Sequence": "3"}
+    for more in ({}, {"KV-Operation": "DEL"}):
+        talk.pub("$JS.API.DIRECT.GET.KV_b.$KV.b.k", b"", "_INBOX.4")
+        talk.stored("_INBOX.4", {**facts, **more})
+    assert values(operations(talk), "op", "payload") == [
+        ("put", "abc"),
+        ("delete", None),
+        ("get", "abc"),
+        ("get", "a secret"),
+        ("get", None),
+    ]
+
+
+def test_the_size_of_a_value_that_was_cut() -> None:
+    talk = Talk(JetStream(), shown=Payload.SHA256)
+    talk.pub("$JS.API.DIRECT.GET.KV_b.$KV.b.k", b"", "_INBOX.1")
+    answer = talk.stored("_INBOX.9", {"Nats-Subject": "$KV.b.k", "Nats-Sequence": "3"})
+    answer.subject, answer.payload_bytes, answer.captured_bytes = "_INBOX.1", 800, 8
+    talk.say(answer)
+    assert values(operations(talk), "value_bytes", "payload_sha256") == [(800, None)]

@@ -11,6 +11,7 @@ from dissect.nats.application import streaming_session
 from dissect.nats.application.messages import is_message
 from dissect.nats.application.streaming_records import StreamingRecord
 from dissect.nats.application.streaming_session import Streaming
+from dissect.nats.options import Payload
 from dissect.nats.records import Record
 from natsync.protocol.streaming import (
     Ack,
@@ -206,3 +207,21 @@ def test_any_conversation_gives_rows(said: list[tuple[bool, str, bytes, str | No
         frame = (talk.pub if from_client else talk.msg)(subject, body, reply)
         assert is_message(frame)
     talk.close()
+
+
+def test_payloads_that_are_shown_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming_session, "HELD_BYTES", 10)
+    talk = connected()
+    talk.shown = Payload.TEXT
+    for number in range(1, 5):
+        body = PubMsg("me", f"g{number}", "orders", data=b"1234").to_bytes()
+        talk.pub("p.x.orders", body, f"_STAN.acks.{number}")
+        if number == 2:
+            talk.msg("_STAN.acks.2", PubAck("g2").to_bytes())
+    rows = [row for row in said(talk) if getattr(row, "op") == "publish"]
+    assert values(rows, "guid", "payload", "anomalies") == [
+        ("g1", "1234", [Anomaly.FORGOTTEN.value]),
+        ("g2", "1234", None),
+        ("g3", "1234", None),
+        ("g4", "1234", None),
+    ]

@@ -16,9 +16,9 @@ from tests.support.spark import submit_arguments
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 SCRIPT = """
-import sys
+import os, sys
 from pyspark.sql import SparkSession
-from dissect.nats import records
+from dissect.nats import Options, records
 from dissect.nats.spark import read
 from dissect.nats.spark.api import dissect
 from dissect.nats.spark.job_options import JobOptions
@@ -42,6 +42,13 @@ for table in tables:
 wanted = rows(records(paths[-1:], ["paths"]), "paths")
 assert len(wanted) > 3
 assert rows(read(spark, paths[-1:], "paths", chunk_size=1 << 15).collect(), "paths") == wanted
+options = Options(payload="text")
+for table, name in (("kv", "stores"), ("streaming", "streaming")):
+    sample = [f"{os.path.dirname(paths[0])}/{name}-2.15.1.pcap"]
+    wanted = rows(records(sample, [table], options), table)
+    assert wanted != rows(records(sample, [table]), table), table
+    shown = read(spark, sample, table, payload="text", chunk_size=1 << 13)
+    assert rows(shown.collect(), table) == wanted, table
 print("equal")
 """
 
