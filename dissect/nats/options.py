@@ -42,8 +42,8 @@ class Options:
     """How to dissect.
 
     `hints` maps a port to the kind of its connections, where the bytes do not show it. `payload` is how
-    rows that are about one message show its payload, `redact` masks secrets. `kinds` limits rows to those
-    made while the connection was known to be of one of these kinds. Only packets from `from_time` on and before
+    rows about one message show its payload, `redact` masks secrets. `kinds` limits rows to those made while
+    the connection was known to be of one of these kinds. Only packets from `from_time` on and before
     `until_time` count, as if the captures had no others. With `separate` each capture file is a timeline
     of its own. The limits bound memory, for streams and for flows; `max_expanded` bounds the contents of
     each compressed capture, in bytes, where the default (see `capture.decompress`) does not fit. `key_logs`

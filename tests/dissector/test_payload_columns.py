@@ -6,6 +6,7 @@ import json
 from base64 import b64decode
 from dataclasses import replace
 from hashlib import sha256
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,12 @@ SAMPLES = [
     ("streaming", str(CAPTURES / "streaming-2.15.1.pcap"), "payload_bytes", 40),
 ]
 Shown = dict[tuple[object, object, object], tuple[str | None, str | None]]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _tracker() -> None:
+    """multiprocessing keeps one process and its pipe until the end of the program."""
+    resource_tracker.ensure_running()
 
 
 def run(*args: str) -> Result:
@@ -98,7 +105,7 @@ def test_cut_messages_are_shown_as_frames_shows_them(tmp_path: Path, payload: st
     assert cut > 3
 
 
-def test_commands_and_queries_show_them(tmp_path: Path) -> None:
+def test_commands_and_queries_show_them() -> None:
     asked = ("kv", "--payload", "text", "--format", "jsonl")
     one = run(*asked, STORES)
     rows = [json.loads(line) for line in one.stdout.splitlines()]
