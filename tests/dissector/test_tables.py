@@ -16,14 +16,14 @@ from tests.support.paths import CAPTURES
 
 # Columns without a value in any sample, which other tests fill: with an option, or from made-up frames.
 EMPTY = {
-    "frames": {"payload", "payload_sha256"},
+    **{name: {"payload", "payload_sha256"} for name in ("frames", "publishes", "deliveries", "kv")},
     "sessions": {"proxied_for", "lame_duck_ns", "user_name"},
     "flows": {"tls_alpn", "tls_client_subject", "tls_alerts"}
     | {"websocket_origin", "websocket_cookies", "websocket_protocol"},
     "pulls": {"priority"},
     "consumers": {"paused"},
     "paths": {"clock_ns", "clock_error_ns"},  # captures of several hosts
-    "streaming": {"error"},
+    "streaming": {"error", "payload", "payload_sha256"},
 }
 COMMON = {"account", "anomalies"}  # of every table above frames
 
