@@ -182,3 +182,10 @@ def test_spark_finds_the_same(spark: object, tmp_path: Path) -> None:
     here, there = audit(*args), audit(*args, "--master", "local[2]")
     assert here.stdout and there.stdout == here.stdout
     assert there.exit_code == here.exit_code
+
+
+def test_rules_without_a_value_are_named_in_the_last_line_only() -> None:
+    lines = [line for line in audit(AUTH).stderr.splitlines() if "known_clusters" in line]
+    assert lines == audit(AUTH).stderr.splitlines()[-1:]
+    assert lines[0].endswith("; unknown-cluster needs --var known_clusters=...")
+    assert "known_clusters" not in audit(AUTH, "--var", "known_clusters=east").stderr

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from dissect.nats.report.escaping import csp_hash, cut, json_in_html, shown, shown_value
+from dissect.nats.report.escaping import breakable, csp_hash, cut, json_in_html, shown, shown_value
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,17 @@ def test_long_texts_are_cut() -> None:
 def test_a_hash_as_content_security_policies_write_it() -> None:
     # https://www.w3.org/TR/CSP3/#framework-directive-source-list, of the empty text
     assert csp_hash("") == "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+
+
+@pytest.mark.parametrize(
+    "text, lines",
+    [
+        ("127.0.0.1:4222", "127.0.0.1:4222"),
+        ("[2001:db8::1]:4222", "[2001:|db8::1]:4222"),
+        ("orders.new", "orders.|new"),
+        ('{"a":"<b>"}', "{&#34;a&#34;:|&#34;&lt;b&gt;&#34;}"),
+        ("one, two", "one, two"),
+    ],
+)
+def test_texts_break_after_separators_but_not_inside_of_addresses(text: str, lines: str) -> None:
+    assert breakable(text) == lines.replace("|", "<wbr>")

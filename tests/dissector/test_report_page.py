@@ -17,7 +17,7 @@ from dissect.nats.pipeline import records
 from dissect.nats.records import FrameRecord
 from dissect.nats.report.aggregate import Aggregate
 from dissect.nats.report.findings import Findings, audited, rules, wanted_tables
-from dissect.nats.report.page import SECTIONS, page
+from dissect.nats.report.page import SECTIONS, details, page
 
 from tests.support.browser import Visit, chromium
 from tests.support.paths import CAPTURES
@@ -308,3 +308,17 @@ def test_a_page_of_a_million_frames(browser: Browser, tmp_path: Path) -> None:
         paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
         assert visit.page.evaluate(paint) <= 3000
         assert "Ladders show" in visit.page.inner_text("#unseen")
+
+
+def test_long_fields_of_findings_open() -> None:
+    values = {"stream": "ORDERS", "response": json.dumps({"type": "advisory", "text": "x" * 200})}
+    queries = rules()
+    rows = records([str(CAPTURES / "auth-2.15.1.pcap")], wanted_tables(queries))
+    finding, *_ = audited(queries, Aggregate(), rows).worst
+    short, long = details(replace(finding, fields=json.dumps(values)))
+    assert short == ("stream", "ORDERS", [])
+    assert long.text.endswith("…") and len(long.text) == 100
+    assert long.lines[:2] == ["{", '  "type": "advisory",']
+    (cut_off,) = details(replace(finding, fields=json.dumps({"request": "{" * 5000})))
+    (line,) = cut_off.lines
+    assert line.endswith("…") and len(line) == 4000

@@ -182,9 +182,6 @@ def _summarize(kept: Store, outcome: Outcome, reading: Command, known: Suppressi
         not_run.setdefault(" and ".join(lacking), []).append(rule)
     for tables, rules in not_run.items():
         say(f"no table {tables}: {count_text(len(rules), 'rule')} did not run: {', '.join(rules)}")
-    for rule, names in outcome.unset.items():
-        asked = " ".join(f"--var {name}=..." for name in names)
-        say(f"{rule} did not run: it needs {asked}")
     levels = ", ".join(
         f"{kept.counts[level]} {level.name}"
         for level in sorted(Level, reverse=True)
@@ -194,8 +191,10 @@ def _summarize(kept: Store, outcome: Outcome, reading: Command, known: Suppressi
     if kept.suppressed:
         parts.append(f"{kept.suppressed} suppressed")
     parts.append(f"{count_text(outcome.ran, 'rule')} ran")
-    if idle := len(outcome.not_run) + len(outcome.unset):
-        parts.append(f"{idle} did not")
+    if outcome.not_run:
+        parts.append(f"{len(outcome.not_run)} did not")
+    for rule, names in outcome.unset.items():
+        parts.append(f"{rule} needs {' '.join(f'--var {name}=...' for name in names)}")
     say("; ".join(parts))
 
 

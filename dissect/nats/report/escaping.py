@@ -7,15 +7,19 @@ that turn the direction of text are shown as `\\uNNNN`, so that a name cannot pr
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from hashlib import sha256
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ..records import printable
 
 # `</script>` and `<!--` would end or bend the element around it.
 _IN_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+# After a separator, unless a digit follows: addresses and numbers stay whole.
+_BREAK = re.compile(r"(?<=[.,:;/=_}\]-])(?=[^\d\s:])")
 
 
 def shown(text: str) -> str:
@@ -34,6 +38,11 @@ def cut(text: str, longest: int) -> str:
     """The beginning of a text, with `…` where it goes on."""
     text = shown(text)
     return text if len(text) <= longest else f"{text[:longest - 1]}…"
+
+
+def breakable(text: str) -> Markup:
+    """A text that may go on in another line after its separators, but not inside of an address."""
+    return Markup("<wbr>").join(escape(part) for part in _BREAK.split(shown(text)))
 
 
 def json_in_html(value: object) -> Markup:

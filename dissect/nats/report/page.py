@@ -25,7 +25,7 @@ from . import figures
 from .aggregate import Aggregate
 from .connections import lost, trouble
 from .drawing import drawing
-from .escaping import csp_hash, cut, json_in_html, shown, shown_value
+from .escaping import breakable, csp_hash, cut, json_in_html, shown, shown_value
 from .findings import Findings
 from .ladder_data import ladder_data
 from .summary import BAD, WARNING, Problem, facts, problems
@@ -34,6 +34,12 @@ from .unseen import unseen
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
+
+_SHORT = 100
+"""The characters of a finding's field that are always shown."""
+_WHOLE = 4000
+"""The characters that are shown when it is opened."""
 
 
 class Section(NamedTuple):
@@ -193,15 +199,41 @@ def _environment() -> Environment:
         trouble=trouble,
         troubles=troubles,
         ranked=_ranked,
-        values=_values,
+        breakable=breakable,
+        details=details,
         find=lambda text: quote(shown(text), safe=""),
     )
     return environment
 
 
-def _values(finding: Finding) -> str:
-    """The fields of a finding in words."""
-    return ", ".join(f"{name} {value}" for name, value in finding.values.items())
+class Detail(NamedTuple):
+    """A field of a finding: the beginning of its value, and the lines of the whole where that is longer."""
+
+    name: str
+    text: str
+    lines: list[str]
+
+
+def details(finding: Finding) -> list[Detail]:
+    """The fields of a finding; JSON is indented where it is shown whole."""
+    made = []
+    for name, value in finding.values.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        whole = _indented(text) if len(text) > _SHORT else ""
+        if len(whole) > _WHOLE:
+            whole = f"{whole[:_WHOLE - 1]}…"
+        made.append(Detail(name, cut(text, _SHORT), whole.split("\n") if whole else []))
+    return made
+
+
+def _indented(text: str) -> str:
+    """JSON objects and lists with one value a line, every other text as it is."""
+    if text[:1] not in ("{", "["):
+        return text
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _ranked(items: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:

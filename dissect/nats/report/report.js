@@ -36,7 +36,10 @@
     if (drawn.has(plot)) return;
     const figure = data.figures[plot.dataset.figure];
     const layout = { ...figure.layout, dragmode: coarse ? false : "zoom" };
-    if (coarse) layout.margin = { ...layout.margin, l: 52, r: 8 };
+    if (coarse && layout.xaxis) {
+      layout.margin = { ...layout.margin, l: 52, r: 8 };
+      if (layout.xaxis.type === "date") layout.xaxis = { ...layout.xaxis, tickangle: 0, nticks: 4 };
+    }
     drawn.set(plot, layout);
     Plotly.newPlot(plot, figure.data, layout, { displayModeBar: false, responsive: true });
     Plotly.relayout(plot, themed(layout, false));

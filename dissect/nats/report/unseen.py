@@ -67,9 +67,11 @@ def _of_traffic(found: Aggregate) -> Iterator[Unseen]:
         )
     hidden = links.protocols["tls"] - (sums["tls"] - sums["undecrypted"])
     if hidden > 0:
-        yield Unseen(f"{count_text(hidden, 'TCP connection')} carry TLS that was not decrypted.")
+        verb = "carries" if hidden == 1 else "carry"
+        yield Unseen(f"{count_text(hidden, 'TCP connection')} {verb} TLS that was not decrypted.")
     if links.protocols["other"]:
-        yield Unseen(f"{count_text(links.protocols['other'], 'TCP connection')} carry no NATS.")
+        verb = "carries" if links.protocols["other"] == 1 else "carry"
+        yield Unseen(f"{count_text(links.protocols['other'], 'TCP connection')} {verb} no NATS.")
     if sums["midstream"]:
         yield Unseen(
             f"{count_text(sums['midstream'], 'session')} began before the captures: names, logins and"
