@@ -1,9 +1,9 @@
 """The client: publish, subscribe and request, from any number of threads.
 
 Core NATS as in https://docs.nats.io/nats-concepts/core-nats. A call that waits takes a timeout in seconds
-(None waits for ever), raises at once when the connection is closed, and says what happened with a
-`natsync.Error`. A lost connection is made again and all subscriptions are sent to the next server; messages
-published meanwhile are kept, up to a limit, and sent then.
+(None waits for ever), and raises a `natsync.Error` on failure, at once if the connection is closed. After a
+lost connection, the client reconnects and sends all subscriptions to the next server; messages published
+during the outage are kept, up to a limit, and sent then.
 """
 
 from __future__ import annotations

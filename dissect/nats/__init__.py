@@ -1,4 +1,4 @@
-"""Offline dissector for NATS: captures in, sessions, frames and what follows from them out."""
+"""Offline dissector for NATS: reads packet captures and returns sessions, frames and other tables."""
 
 from .api import anomalies, flows, frames, records, requests, servers, sessions, subscriptions
 from .application.servers import ServerRecord

@@ -7,8 +7,8 @@
 
     frames(["monday.pcap", "tuesday.pcap"]).to_pandas()
 
-Everything streams: memory does not grow with the capture, unless rows are collected. A `CaptureReport` that
-the caller passes is filled with what was read and what was damaged.
+Records are made as you iterate: memory does not grow with the capture, unless rows are collected. A
+`CaptureReport` that the caller passes in records which files were read and which were damaged.
 """
 
 from __future__ import annotations

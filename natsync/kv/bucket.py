@@ -1,5 +1,4 @@
-"""`KeyValue`: a bucket: values by key, written with or without regard for who else writes, and
-watched (ADR-8)."""
+"""`KeyValue`, a bucket of values by key, with plain and conditional writes and watches (ADR-8)."""
 
 from __future__ import annotations
 
@@ -124,7 +123,7 @@ class KeyValue:
         return entry
 
     def put(self, key: str, value: Data) -> int:
-        """Sets the value of `key`, whatever it was; returns its revision."""
+        """Sets the value of `key` unconditionally; returns its revision."""
         return self._write(check_key(key), value)
 
     def create(self, key: str, value: Data, *, ttl: float | None = None) -> int:
