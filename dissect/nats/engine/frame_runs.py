@@ -1,8 +1,7 @@
 """Frames -> runs: the frames that one packet completed, with what their rows have in common.
 
-A run stands for its rows until they are needed. Rows in a window are sorted and released many at a time: a
-run takes a third of the memory and a quarter of the time of its rows there, and columns are made of many runs
-at once (`output.frame_columns`) without a row.
+A run stands for its rows until they are needed. They are sorted and released many at a time, and columns are
+made of many runs at once (`output.frame_columns`) without a row.
 """
 
 from __future__ import annotations
