@@ -33,24 +33,25 @@ class Deadlines:
 
     def next(self, waits: Callable[[bytes], bool]) -> float:
         """Returns the first deadline of a request that still waits."""
+        first = self._first(waits)
+        return first[0] if first else _NEVER
+
+    def late(self, now: float, waits: Callable[[bytes], bool]) -> tuple[bytes, float] | None:
+        """Returns the first request that is too late, with its timeout. It stays the first until it no
+        longer waits, so that an interrupt loses none."""
+        first = self._first(waits)
+        return first[1:] if first and first[0] <= now else None
+
+    def _first(self, waits: Callable[[bytes], bool]) -> tuple[float, bytes, float] | None:
         heap, queue = self._heap, self._queue
         self._take_in(waits)
         while queue and not waits(queue[0][1]):
             queue.popleft()
         while heap and not waits(heap[0][1]):
             heappop(heap)
-        first = heap[0][0] if heap else _NEVER
-        return min(first, queue[0][0]) if queue else first
-
-    def pop(self, now: float, waits: Callable[[bytes], bool]) -> list[tuple[bytes, float]]:
-        """Removes and returns the requests that are too late, with their timeouts."""
-        self._take_in(waits)
-        late = []
-        while self._queue and self._queue[0][0] <= now:
-            late.append(self._queue.popleft())
-        while self._heap and self._heap[0][0] <= now:
-            late.append(heappop(self._heap))
-        return [(token, timeout) for _, token, timeout in sorted(late)]
+        if heap and queue:
+            return min(heap[0], queue[0])
+        return heap[0] if heap else queue[0] if queue else None
 
     def _take_in(self, waits: Callable[[bytes], bool]) -> None:
         count = len(self._added)
@@ -68,7 +69,8 @@ class Deadlines:
                 heappush(heap, entry)
         del self._added[:count]
         if len(heap) + len(queue) > self._room:
-            heap[:] = [entry for entry in heap if waits(entry[1])]
-            heapify(heap)
+            kept = [entry for entry in heap if waits(entry[1])]
+            heapify(kept)
+            heap[:] = kept
             self._queue = deque(entry for entry in queue if waits(entry[1]))
             self._room = 2 * (len(heap) + len(self._queue)) + _SLACK

@@ -81,6 +81,8 @@ class ReplyMux:
         self._offset = (
             0  # in the stream of this connection, of the last reply whose request was looked up
         )
+        self._failing: Answer | None = None  # taken out to fail, for `_reason`
+        self._reason: Error
         self.is_repeatable = True
         """Whether messages whose delivery was interrupted may be delivered again."""
 
@@ -162,12 +164,16 @@ class ReplyMux:
     @property
     def deadline(self) -> float:
         """The time at which `expire` has something to do."""
+        if self._failing:
+            return 0.0
         return self._deadlines.next(self._waiting.__contains__)
 
     def expire(self, now: float, outage: str = "") -> None:
         """Fails the requests that are too late; `outage` says why there is no connection. For the
         driver."""
-        for token, timeout in self._deadlines.pop(now, self._waiting.__contains__):
+        self._fail_interrupted()
+        while late := self._deadlines.late(now, self._waiting.__contains__):
+            token, timeout = late
             found = self._waiting.get(token)
             if found:
                 self._fail(token, RequestTimeoutError(found.subject, timeout, outage))
@@ -259,11 +265,20 @@ class ReplyMux:
         return b""
 
     def _fail(self, token: bytes, error: Error) -> None:
-        found = self._waiting.pop(token, None)
-        if found:
-            found.fail(error)
+        self._reason = error
+        # No call of Python's own between these steps, so that no interrupt comes in between.
+        for self._failing in map(self._waiting.pop, (token,), _NOTHING):
+            pass
+        self._fail_interrupted()
+
+    def _fail_interrupted(self) -> None:
+        """Fails the request that was taken out to fail; an interrupt may have come before."""
+        if self._failing:
+            self._failing.fail(self._reason)
+            self._failing = None
 
     def _fail_all(self, error: Error) -> None:
+        self._fail_interrupted()
         for token in self._waiting.copy():
             self._fail(token, error)
         for token in self._streams.copy():

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
-import sys
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -23,6 +21,7 @@ from natsync.protocol import ConnectOptions, HMsg, Msg
 
 from tests.support.driving import idle
 from tests.support.fake_server import Background
+from tests.support.interrupts import interrupted_at
 
 INFO = b'INFO {"server_id":"N","max_payload":100,"headers":true}\r\n'
 
@@ -222,34 +221,6 @@ class Replying(Schedule):
     def deliver(self, sid: bytes, frames: list[Msg | HMsg]) -> None:
         self.in_msgs += len(frames)
         self.mux.deliver(frames)
-
-
-class Interrupted:
-    """Raises KeyboardInterrupt at the `step`-th place where Python would look for signals: where a function
-    begins, and after calls of functions in C."""
-
-    def __init__(self, step: int) -> None:
-        self.left = step
-
-    def __call__(self, frame: object, event: str, _: object) -> None:
-        if event in ("call", "c_return", "c_exception"):
-            self.left -= 1
-            if self.left == 0:
-                raise KeyboardInterrupt
-
-
-def interrupted_at(step: int, call: Callable[[], object]) -> bool:
-    """Whether there is such a place in `call`."""
-    before = sys.getprofile()
-    interrupt = Interrupted(step + 1)  # after the call of `setprofile` itself
-    sys.setprofile(interrupt)
-    try:
-        call()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        sys.setprofile(before)
-    return interrupt.left <= 0
 
 
 def test_a_request_that_is_interrupted_anywhere_leaves_the_connection_whole() -> None:

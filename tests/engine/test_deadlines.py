@@ -15,7 +15,9 @@ def test_deadlines_forget_what_was_answered() -> None:
     deadlines.add(b"2", 5.0, 1.0)
     deadlines.add(b"3", 1.0, 2.0)
     assert deadlines.next(waiting.__contains__) == 3.0
-    assert deadlines.pop(3.0, waiting.__contains__) == [(b"3", 1.0)]
+    assert deadlines.late(3.0, waiting.__contains__) == (b"3", 1.0)
+    waiting.remove(b"3")
+    assert deadlines.late(3.0, waiting.__contains__) is None
     assert deadlines.next(waiting.__contains__) == 6.0
     waiting.clear()
     assert deadlines.next(waiting.__contains__) == float("inf")
@@ -33,11 +35,14 @@ def test_each_is_late_once_and_the_earliest_first(asked: list[tuple[int, bool]],
             waiting[token] = float(timeout)
     first = min(waiting.values(), default=float("inf")) + 1.0
     assert deadlines.next(waiting.__contains__) == first
-    late = deadlines.pop(float(now), waiting.__contains__)
-    found = {token: timeout for token, timeout in late if token in waiting}
-    assert found == {token: timeout for token, timeout in waiting.items() if timeout + 1 <= now}
-    assert [timeout for _, timeout in late] == sorted(timeout for _, timeout in late)
-    assert deadlines.pop(float(now), waiting.__contains__) == []
+    expected = {token: timeout for token, timeout in waiting.items() if timeout + 1 <= now}
+    found = []
+    while late := deadlines.late(float(now), waiting.__contains__):
+        assert deadlines.late(float(now), waiting.__contains__) == late
+        found.append(late)
+        del waiting[late[0]]
+    assert dict(found) == expected
+    assert [timeout for _, timeout in found] == sorted(timeout for _, timeout in found)
 
 
 def test_a_look_costs_the_same_beside_many_with_different_timeouts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from time import monotonic
 
 import pytest
 
@@ -12,11 +13,13 @@ from natsync.errors import (
     ConnectionClosedError,
     ConnectionReconnectingError,
     PermissionsViolationError,
+    RequestTimeoutError,
 )
 from natsync.protocol import Msg as MsgFrame
 
 from tests.support.driving import idle, nothing
 from tests.support.fake_server import Background
+from tests.support.interrupts import interrupted_at
 
 
 def reply(inbox: ReplyMux, token: bytes, payload: bytes = b"") -> MsgFrame:
@@ -128,3 +131,20 @@ def test_a_reply_that_was_at_hand_when_an_interrupt_came_is_not_forgotten() -> N
     assert isinstance(stubborn, Waiter)
     with pytest.raises(ConnectionReconnectingError):
         stubborn.wait(0)
+
+
+def test_an_interrupt_while_late_requests_fail_loses_none() -> None:
+    step, interrupted = 0, True
+    while interrupted:
+        step += 1
+        inbox = ReplyMux("_INBOX", idle, nothing)
+        future_of = inbox.future_of(lambda subject, frame: frame, lambda call: True)
+        made = [inbox.open_later("a", timeout, future_of)[1] for timeout in (0.0, 0.0, 9.0, 0.0)]
+        interrupted = interrupted_at(step, lambda: inbox.expire(monotonic()))
+        while inbox.deadline <= monotonic():
+            inbox.expire(monotonic())
+        assert [future.done() for future in made] == [True, True, False, True]
+        for future in (made[0], made[1], made[3]):
+            with pytest.raises(RequestTimeoutError):
+                future.result(0)
+    assert step > 10

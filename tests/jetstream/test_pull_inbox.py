@@ -60,8 +60,9 @@ def test_outages(js: JetStream, js_server: NatsServer, stream_name: str) -> None
         info = other.consumer(stream_name, "c").cached_info
         inbox = PullInbox(pull_source(other.api, info))
         assert inbox.connected
+        before = nc.stats.in_msgs
         inbox.pull(PullRequest(1))
-        nc.flush()
+        eventually(lambda: nc.stats.in_msgs > before)
         proxy.admit(Admission.REFUSE)
         proxy.cut()
         assert isinstance(inbox.receive(TIMEOUT), JetStreamMsg)

@@ -1,0 +1,34 @@
+"""Interrupts at every place of a call where Python looks for signals."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+
+class Interrupted:
+    """Raises KeyboardInterrupt at the `step`-th place where Python would look for signals: where a function
+    begins, and after calls of functions in C."""
+
+    def __init__(self, step: int) -> None:
+        self.left = step
+
+    def __call__(self, frame: object, event: str, _: object) -> None:
+        if event in ("call", "c_return", "c_exception"):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+
+
+def interrupted_at(step: int, call: Callable[[], object]) -> bool:
+    """Whether there is such a place in `call`."""
+    before = sys.getprofile()
+    interrupt = Interrupted(step + 1)  # after the call of `setprofile` itself
+    sys.setprofile(interrupt)
+    try:
+        call()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.setprofile(before)
+    return interrupt.left <= 0
