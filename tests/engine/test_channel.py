@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -223,14 +225,21 @@ class Replying(Schedule):
         self.mux.deliver(frames)
 
 
+@contextmanager
+def socket_pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A socket for a channel, and its far end for the test."""
+    near, far = socket.socketpair()
+    with near, far:
+        near.setblocking(False)
+        far.settimeout(10.0)
+        yield near, far
+
+
 def test_a_request_that_is_interrupted_anywhere_leaves_the_connection_whole() -> None:
     step, interrupted = 0, True
     while interrupted:
         step += 1
-        near, far = socket.socketpair()
-        with near, far:
-            near.setblocking(False)
-            far.settimeout(10.0)
+        with socket_pair() as (near, far):
             channel, _, outbound, _ = linked(10_000)
             router = Replying()
             channel._router = router
@@ -263,10 +272,7 @@ def test_a_flush_that_is_interrupted_anywhere_leaves_the_connection_whole() -> N
     step, interrupted = 0, True
     while interrupted:
         step += 1
-        near, far = socket.socketpair()
-        with near, far:
-            near.setblocking(False)
-            far.settimeout(10.0)
+        with socket_pair() as (near, far):
             channel, _, outbound, seen = linked(10_000)
             channel._sender, channel._receiver = near.send, near.recv
             waiters: list[Waiter[bool]] = [Waiter(idle), Waiter(idle)]
