@@ -37,6 +37,10 @@ class KeyLog:
 
     def __init__(self, path: str = "") -> None:
         self.path = path
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets the secrets; a file is read again when one is looked for."""
         self._secrets: dict[bytes, Secrets] = {}
         self._count = 0
         self._read_bytes = 0
