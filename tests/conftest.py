@@ -1,12 +1,10 @@
-"""Loads the plugins of tests/support, lets SIGINT interrupt, forgets the TLS secrets that a test's captures
-brought along, and compares output with tests/golden."""
+"""Loads the plugins of tests/support, lets SIGINT interrupt, and compares output with tests/golden."""
 
 from __future__ import annotations
 
 import difflib
 import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,14 +41,6 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell may start background jobs with SIGINT ignored, and children inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.fixture(autouse=True)
-def no_embedded_secrets() -> Iterator[None]:
-    """The secrets in a pcapng are known to the whole process, and would decrypt the next test's capture."""
-    yield
-    if key_log := sys.modules.get("dissect.nats.key_log"):
-        key_log.EMBEDDED.clear()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 A line is `LABEL CLIENT_RANDOM SECRET`, the last two in hexadecimal
 (https://datatracker.ietf.org/doc/draft-ietf-tls-keylogfile/); all others are passed over, as the format asks.
 Secrets stay in the process that reads them: connections that another process goes on with carry the names of
-files, never a secret.
+files, never a secret. Secrets that a capture has in it are for the captures of the same dissection only.
 """
 
 from __future__ import annotations
@@ -37,10 +37,6 @@ class KeyLog:
 
     def __init__(self, path: str = "") -> None:
         self.path = path
-        self.clear()
-
-    def clear(self) -> None:
-        """Forgets the secrets; a file is read again when one is looked for."""
         self._secrets: dict[bytes, Secrets] = {}
         self._count = 0
         self._read_bytes = 0
@@ -87,15 +83,16 @@ class KeyLog:
         except OSError as error:
             raise CaptureError(self.path, f"the key log cannot be read: {error.strerror}") from None
 
-    def add(self, data: bytes) -> None:
-        """Takes the next bytes of the log. Raises CaptureError beyond `MOST_SECRETS`."""
+    def add(self, data: bytes, path: str = "") -> None:
+        """Takes the next bytes of the log. Raises CaptureError beyond `MOST_SECRETS`; `path` is the file that
+        these bytes come from, if it is another one."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > _MOST_LINE_BYTES:  # no line of this format
             self._rest = b"#"
         for line in lines:
-            self._add_line(line)
+            self._add_line(line, path or self.path)
 
-    def _add_line(self, line: bytes) -> None:
+    def _add_line(self, line: bytes, path: str) -> None:
         fields = line.split()
         if len(fields) != 3 or line.startswith(b"#"):
             return
@@ -109,7 +106,7 @@ class KeyLog:
         self._count += label not in held  # a capture that is read again brings the same ones
         if self._count > MOST_SECRETS:
             reason = f"the key log has more than {MOST_SECRETS} secrets"
-            raise CaptureError(self.path, reason, "keep those of the capture's time")
+            raise CaptureError(path, reason, "keep those of the capture's time")
         held[label] = secret
 
 
@@ -139,28 +136,42 @@ def open_key_logs(paths: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
-EMBEDDED = KeyLog()
-"""The secrets that the captures read by this process brought along."""
+class KeyLogs:
+    """All secrets of one dissection: those of key log files, and those that its captures have in them.
+
+    A pickle of it has the paths of the files and no secret. A connection that is restored gets the key logs of
+    the dissection that goes on with it.
+    """
+
+    def __init__(self, paths: tuple[str, ...] = ()) -> None:
+        self._paths = paths
+        self.embedded = KeyLog()
+        """The secrets in the captures, to which their readers add."""
+
+    def __reduce__(self) -> tuple[type[KeyLogs], tuple[tuple[str, ...]]]:
+        return KeyLogs, (self._paths,)
+
+    @property
+    def may_have_secrets(self) -> bool:
+        """Whether there is any place where secrets may be found, and what it takes to use them."""
+        return bool(self._paths) or bool(self.embedded) and _can_decrypt()
+
+    def find(self, client_random: bytes, label: str) -> bytes | None:
+        """A secret of the connection whose ClientHello has this random."""
+        for log in self._logs():
+            found = log.find(client_random, label)
+            if found:
+                return found
+        return None
+
+    def randoms(self, label: str) -> Iterator[bytes]:
+        """The randoms of all connections that have a secret with this label, the latest of each log first."""
+        for log in self._logs():
+            yield from log.randoms(label)
+
+    def _logs(self) -> Iterator[KeyLog]:
+        yield from map(key_log, self._paths)
+        yield self.embedded
 
 
 _can_decrypt = cache(can_decrypt)  # asked for each record
-
-
-def may_have_secrets(paths: tuple[str, ...]) -> bool:
-    """Whether there is any place where secrets may be found, and what it takes to use them."""
-    return bool(paths) or bool(EMBEDDED) and _can_decrypt()
-
-
-def find_secret(paths: tuple[str, ...], client_random: bytes, label: str) -> bytes | None:
-    """A secret of a connection, from any of these files or embedded in a capture."""
-    for log in (*map(key_log, paths), EMBEDDED):
-        found = log.find(client_random, label)
-        if found:
-            return found
-    return None
-
-
-def randoms(paths: tuple[str, ...], label: str) -> Iterator[bytes]:
-    """The randoms of all connections that have a secret with this label, the latest of each file first."""
-    for log in (*map(key_log, paths), EMBEDDED):
-        yield from log.randoms(label)

@@ -21,6 +21,7 @@ from .engine.frame_rows import expanded
 from .engine.frame_runs import FrameRun
 from .engine.session_tables import Rows, build_tables
 from .engine.time_order import RunOrder, TimeOrder, payload_bytes, placed
+from .key_log import KeyLogs
 from .options import Options
 from .packet import PacketParser
 from .records import FrameRecord, Record
@@ -47,10 +48,13 @@ def segments(
     parser: PacketParser | None = None,
     on_progress: OnProgress | None = None,
     options: Options = _DEFAULTS,
+    key_logs: KeyLogs | None = None,
 ) -> Iterator[Segment | Tick]:
-    """The TCP segments of the captures in order of time, within the time range of the options."""
+    """The TCP segments of the captures in order of time, within the time range of the options. `key_logs`
+    learns the TLS secrets that the captures have in them."""
     report = CaptureReport() if report is None else report
-    runs: Iterable[Packets] = read_runs(paths, report, options.max_expanded)
+    embedded = key_logs.embedded if key_logs else None
+    runs: Iterable[Packets] = read_runs(paths, report, options.max_expanded, embedded=embedded)
     if options.from_time is not None or options.until_time is not None:
         runs = packets_between(runs, options.from_time, options.until_time)
     if on_progress:
@@ -94,8 +98,9 @@ def released(
         parser = PacketParser(lambda flow: flow % processes == number)
         options = options.share(processes)
     report = CaptureReport() if report is None else report
-    source = segments(paths, report, parser, on_progress, options)
-    events = packet_events(source, options, needs_payloads(tables))
+    key_logs = KeyLogs(options.key_logs)
+    source = segments(paths, report, parser, on_progress, options, key_logs)
+    events = packet_events(source, options, needs_payloads(tables), key_logs)
     return build_tables(events, tables, options, together, report.protocols, runs)
 
 

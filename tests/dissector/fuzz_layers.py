@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 
+from dissect.nats.key_log import KeyLogs
 from dissect.nats.pipeline import segments
 from dissect.nats.tcp.flow import undirected
 from dissect.nats.transport import http_refusal, s2, tls, websocket
@@ -142,7 +143,7 @@ def tls_without_secrets(dice: random.Random) -> None:
 
 def tls_with_secrets(dice: random.Random) -> None:
     said = dice.choice(begun("tls-keys-2.15.1.pcap", b"\x16\x03"))
-    converse(tls.LAYER, said, dice, LayerOptions((KEYS,)))
+    converse(tls.LAYER, said, dice, LayerOptions(KeyLogs((KEYS,))))
 
 
 def websocket_frames(dice: random.Random) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from dissect.nats import Options, key_log
 from dissect.nats.errors import CaptureError, MissingLibrary
-from dissect.nats.key_log import KeyLog, find_secret, open_key_logs
+from dissect.nats.key_log import KeyLog, KeyLogs, open_key_logs
 
 RANDOM = bytes(range(32))
 SECRET = bytes(range(48))
@@ -59,14 +60,15 @@ def test_a_file_may_grow(tmp_path: Path) -> None:
     path = tmp_path / "keys.log"
     path.write_bytes(LINE[:50])
     assert open_key_logs([str(path)]) == (str(path),)
-    assert find_secret((str(path),), RANDOM, "CLIENT_RANDOM") is None
+    logs = KeyLogs((str(path),))
+    assert logs.find(RANDOM, "CLIENT_RANDOM") is None
     with path.open("ab") as file:
         file.write(LINE[50:])
-    assert find_secret((str(path),), RANDOM, "CLIENT_RANDOM") == SECRET
-    assert find_secret((str(path),), RANDOM, "CLIENT_TRAFFIC_SECRET_0") is None
+    assert logs.find(RANDOM, "CLIENT_RANDOM") == SECRET
+    assert logs.find(RANDOM, "CLIENT_TRAFFIC_SECRET_0") is None
     with path.open("ab") as file:  # the secrets of one connection need not come at once
         file.write(LINE.replace(b"CLIENT_RANDOM", b"CLIENT_TRAFFIC_SECRET_0"))
-    assert find_secret((str(path),), RANDOM, "CLIENT_TRAFFIC_SECRET_0") == SECRET
+    assert logs.find(RANDOM, "CLIENT_TRAFFIC_SECRET_0") == SECRET
 
 
 def test_a_secret_that_never_comes_costs_few_looks_at_the_file(
@@ -93,6 +95,29 @@ def test_a_secret_is_never_shown(tmp_path: Path) -> None:
     log.refresh()
     shown = repr(log) + repr(Options(key_logs=[str(path)]))
     assert SECRET.hex() not in shown and "1 secrets" in shown
+
+
+def test_a_pickle_has_the_names_of_files_and_no_secret(tmp_path: Path) -> None:
+    path = tmp_path / "keys.log"
+    path.write_bytes(LINE)
+    logs = KeyLogs((str(path),))
+    logs.embedded.add(LINE.replace(b"CLIENT_RANDOM", b"EXPORTER_SECRET"))
+    assert logs.find(RANDOM, "CLIENT_RANDOM") == logs.find(RANDOM, "EXPORTER_SECRET") == SECRET
+    pickled = pickle.dumps(logs)
+    assert SECRET not in pickled and SECRET.hex().encode() not in pickled
+    restored = pickle.loads(pickled)
+    assert restored.find(RANDOM, "CLIENT_RANDOM") == SECRET
+    assert restored.find(RANDOM, "EXPORTER_SECRET") is None
+
+
+def test_too_many_secrets_in_captures_name_the_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They count for one dissection: the next one begins with none."""
+    monkeypatch.setattr(key_log, "MOST_SECRETS", 1)
+    for _ in range(3):
+        embedded = KeyLogs().embedded
+        embedded.add(LINE, "one.pcapng")
+    with pytest.raises(CaptureError, match="^two.pcapng: the key log has more than 1 secrets"):
+        embedded.add(LINE.replace(b"CLIENT_RANDOM", b"EXPORTER_SECRET"), "two.pcapng")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

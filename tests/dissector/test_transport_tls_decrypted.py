@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from dissect.nats import FrameRecord, Options
 from dissect.nats.cli import cli
 from dissect.nats.engine.connections import ConnectionTable, packet_events
+from dissect.nats.key_log import KeyLogs
 from dissect.nats.pipeline import records, segments
 from dissect.nats.records import AnomalyRecord, Record, SessionRecord
 from dissect.nats.transport.layer import LayerOptions
@@ -143,11 +144,38 @@ def test_secrets_in_a_pcapng_are_used_without_asking(tmp_path: Path) -> None:
     assert contents(rows(path, Options())) == contents(rows(CAPTURES / NAME))
 
 
+def test_secrets_of_one_capture_decrypt_no_other(tmp_path: Path) -> None:
+    """The same connections, in one process: with secrets and without, in one dissection and in two."""
+    with_keys, without = embedded(tmp_path), CAPTURES / NAME
+    alone = rows(without, Options())
+    assert not contents(alone) == contents(rows(with_keys, Options()))
+    assert rows(without, Options()) == alone
+    separate = Options(separate=True)
+    found = list(records([str(with_keys), str(without)], ("flows",), separate))
+    assert found == [
+        *records([str(with_keys)], ("flows",)),
+        *records([str(without)], ("flows",)),
+    ]
+
+
+def test_a_capture_of_several_files_shares_its_secrets(tmp_path: Path) -> None:
+    """A file without secrets that goes on with the connections of one that has them."""
+    first = embedded(tmp_path)
+    packets = sample(NAME).records
+    middle = len(packets) // 2
+    kept = [Packet(each.ts_ns, each.data, each.length) for each in packets[:middle]]
+    plain = pcapng_file(kept, [Interface(sample(NAME).linktype, tsresol=9)])
+    first.write_bytes(with_secrets(plain, Path(KEYS).read_bytes()))
+    second = rewritten(tmp_path, NAME, packets[middle:])
+    found = list(records([str(first), str(second)], ("frames", "sessions"), Options()))
+    assert contents(found) == contents(rows(CAPTURES / NAME))
+
+
 def plaintexts() -> Iterator[tuple[bytes, bytes]]:
     """What both sides of each connection said in TLS: client, server."""
     for said in begun(NAME, b"\x16\x03\x01"):
         assert LAYER.transforms
-        made = LAYER.transforms(LayerOptions((KEYS,)))
+        made = LAYER.transforms(LayerOptions(KeyLogs((KEYS,))))
         ends: Counter[Direction] = Counter()
         texts = {way: b"" for way in Direction}
         for number, (way, data) in enumerate(said):
@@ -231,7 +259,7 @@ def test_a_key_log_that_is_not_there_is_one_line() -> None:
 )
 def test_any_bytes_are_accounted_for(parts: list[bytes | int]) -> None:
     assert LAYER.transforms
-    made = LAYER.transforms(LayerOptions((KEYS,)))[Direction.RESPONDER]
+    made = LAYER.transforms(LayerOptions(KeyLogs((KEYS,))))[Direction.RESPONDER]
     assert isinstance(made, TlsTransform)
     end = 0
     found: list[Item] = []

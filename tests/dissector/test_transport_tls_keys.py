@@ -11,6 +11,7 @@ import pytest
 
 from dissect.nats import FrameRecord, Options
 from dissect.nats.anomalies import Anomaly
+from dissect.nats.key_log import KeyLogs
 from dissect.nats.pipeline import records
 from dissect.nats.records import AnomalyRecord, SessionRecord
 from dissect.nats.transport.tls_crypto import SUITES, opener_13
@@ -139,6 +140,6 @@ def test_a_key_log_without_these_connections_is_said(tmp_path: Path) -> None:
 
 
 def test_saved_keys_hold_no_secret() -> None:
-    keys = DirectionKeys(Handshake(), True, (str(KEYS),))
+    keys = DirectionKeys(Handshake(), True, KeyLogs((str(KEYS),)))
     keys.opener = opener_13(SUITES[0x1301], bytes(32))
     assert pickle.loads(pickle.dumps(keys)).opener is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ from dissect.nats.pipeline import records
 
 from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.paths import CAPTURES
+from tests.support.pcapwriter import Interface
+from tests.support.pcapwriter import Record as Packet
+from tests.support.pcapwriter import pcapng_file, with_secrets
 from tests.support.requirements import missing
 
 if TYPE_CHECKING:
@@ -110,6 +114,41 @@ def test_a_batch_that_is_run_again_gives_the_same(inbox: Inbox) -> None:
     inbox.put(3)
     assert inbox.reader().latestOffset()["entries"] == 3
     assert batch(inbox.reader(), first, second) == once != []
+
+
+def test_secrets_in_a_file_are_for_those_after_it(
+    inbox: Inbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """TLS connections go on in files without secrets, in other batches; the states have none of them."""
+    name = "tls-keys-2.15.1"
+    whole = read_pcap((CAPTURES / f"{name}.pcap").read_bytes())
+    secrets = (CAPTURES / f"{name}.keylog").read_bytes()
+    third = len(whole.records) // 3
+    first = [Packet(each.ts_ns, each.data, each.length) for each in whole.records[:third]]
+    inbox.parts = [
+        with_secrets(pcapng_file(first, [Interface(whole.linktype, tsresol=9)]), secrets),
+        pcap_bytes(whole.with_records(whole.records[third : 2 * third])),
+        pcap_bytes(whole.with_records(whole.records[2 * third :])),
+    ]
+    rows, offset = [], NOTHING
+    for number in range(3):
+        inbox.put(number)
+        reader = inbox.reader()
+        after = reader.latestOffset()
+        rows += batch(reader, offset, after)
+        offset = after
+    assert sorted(rows) == inbox.expected(0, 1, 2)
+    assert sum("'PUB'" in row for row in rows) > 10
+    held = [path.read_bytes() for path in (inbox.root / "state").glob("state-*")]
+    states = held + [zlib.decompress(state) for each in held for state in pickle.loads(each)[0]]
+    lines = [line.split()[2] for line in secrets.splitlines() if line[:1] != b"#"]
+    assert len(states) > 6 and lines
+    for secret in (*lines, *(bytes.fromhex(line.decode()) for line in lines)):
+        assert not any(secret in state for state in states)
+
+    inbox.file(0).unlink()
+    batch(inbox.reader(), {**NOTHING, "entries": 1}, {**NOTHING, "entries": 2})
+    assert "its TLS secrets can no longer be read" in capsys.readouterr().err
 
 
 def test_a_late_file_is_read_by_itself(inbox: Inbox, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 
+from ..key_log import KeyLog
 from .pcapng_section import ORDERS, SECTION, Interface, Section
 from .reader import NOWHERE, Blocks, Ended, Reading
 from .report import FileReport
@@ -32,11 +33,14 @@ def is_section(head: bytes) -> bool:
     return head[:4] == MAGIC and head[8:12] in ORDERS
 
 
-def read_pcapng(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Reading:
+def read_pcapng(
+    blocks: Blocks, report: FileReport, stop: int = NOWHERE, embedded: KeyLog | None = None
+) -> Reading:
     """The packets of a file that begins with a section, those of a block of the file at a time; none that
-    begins at byte `stop` of the file or after it. `report` knows of them when they are handed on.
+    begins at byte `stop` of the file or after it. `report` knows of them when they are handed on. TLS secrets
+    are added to `embedded`.
     """
-    section = Section("<", report)
+    section = Section("<", report, embedded)
     earlier = Ended(0, b"")
     need = HEADER
     while blocks.position < stop and blocks.fill(need):
@@ -62,7 +66,7 @@ def read_pcapng(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Read
             if kind == SECTION:
                 yield from section.taken()
                 earlier = section.ended(0, earlier)
-                section = Section(ORDERS[data[at + 8 : at + 12]], report)
+                section = Section(ORDERS[data[at + 8 : at + 12]], report, embedded)
                 section.begin(data)
             section.add_block(kind, at + 8, end - 4)
             at = end

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..key_log import EMBEDDED
+from ..key_log import KeyLog
 from ..types import Packets
 from .reader import Ended
 from .report import FileReport, InterfaceReport
@@ -17,13 +17,16 @@ ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 
 SECTION = 0x0A0D0D0A
 INTERFACE, OBSOLETE, SIMPLE, STATISTICS, ENHANCED, _SECRETS = 1, 2, 3, 5, 6, 10
+SECRETS_NAME = "decryption secrets"
+"""The name of these blocks in `FileReport.blocks`."""
+
 _TLS_KEY_LOG = 0x544C534B
 _NAMES = {
     4: "name resolution",
     STATISTICS: "interface statistics",
     7: "IRIG timestamp",
     9: "systemd journal",
-    10: "decryption secrets",
+    _SECRETS: SECRETS_NAME,
     0xBAD: "custom",
     0x40000BAD: "custom",
 }
@@ -77,14 +80,16 @@ class Interface:
 
 
 class Section:
-    """Takes the blocks of one section, and collects the packets of a piece of the file as they come."""
+    """Takes the blocks of one section, and collects the packets of a piece of the file as they come. TLS
+    secrets are added to `embedded`."""
 
-    def __init__(self, order: str, report: FileReport) -> None:
+    def __init__(self, order: str, report: FileReport, embedded: KeyLog | None = None) -> None:
         self.order = order
         self.interfaces: list[Interface] = []
         self._described: list[bytes] = []
         self._leans = False
         self._report = report
+        self._embedded = embedded
         self._data = b""
         self._runs: list[Packets] = []
         self._run: Packets | None = None
@@ -259,11 +264,12 @@ class Section:
 
     def _add_secrets(self, start: int, end: int) -> None:
         """TLS secrets, which belong to this capture's connections. Other kinds of secrets are of no use."""
-        if end - start < 8:
+        if self._embedded is None or end - start < 8:
             return
         kind, size = struct.unpack_from(self.order + "2I", self._data, start)
         if kind == _TLS_KEY_LOG:
-            EMBEDDED.add(bytes(self._data[start + 8 : min(end, start + 8 + size)]) + b"\n")
+            secrets = bytes(self._data[start + 8 : min(end, start + 8 + size)])
+            self._embedded.add(secrets + b"\n", self._report.path)
 
     def _comments(self, start: int, end: int) -> None:
         for code, _ in self.options(start, end):

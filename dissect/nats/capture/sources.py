@@ -16,6 +16,7 @@ from math import inf
 from typing import cast
 
 from ..errors import CaptureError, MissingLibrary
+from ..key_log import KeyLog
 from ..types import Packet, Packets
 from . import decompress as unpack
 from . import pcap, pcapng
@@ -51,17 +52,18 @@ def read_runs(
     report: CaptureReport,
     max_expanded: int | None = None,
     name: Callable[[str], str] = capture_name,
+    embedded: KeyLog | None = None,
 ) -> Generator[Packets, None, None]:
     """The packets of all inputs, one timeline (see merge.py), many at a time. Of a compressed file no more
     than `max_expanded` bytes of contents are read; see `decompress.bounded`. Packets carry the `name` of the
-    path of their file.
+    path of their file. TLS secrets in the files are added to `embedded`.
 
     A path is a file, a folder (its files that are captures; not its folders), a pattern, or `-` for
     standard input, whose packets come out as they arrive. A file that is named twice is read once.
     `report` fills up meanwhile. Raises CaptureError, before the first packet, where an input is
     missing, empty or no capture; and later, where too many captures overlap.
     """
-    sources = [_Source(path, max_expanded, name) for path in files_of(paths, report)]
+    sources = [_Source(path, max_expanded, name, embedded) for path in files_of(paths, report)]
     sizes = [source.report.size for source in sources]
     size = None if None in sizes else sum(filter(None, sizes))
     # What was read before belongs to other timelines of the same report.
@@ -132,10 +134,15 @@ class _Source:
     """A capture file, or standard input."""
 
     def __init__(
-        self, path: str, max_expanded: int | None, name: Callable[[str], str] = capture_name
+        self,
+        path: str,
+        max_expanded: int | None,
+        name: Callable[[str], str] = capture_name,
+        embedded: KeyLog | None = None,
     ) -> None:
         self.path = path
         self._max_expanded = max_expanded
+        self._embedded = embedded
         self.report = FileReport(path, name(path), size=_size(path))
         self._begun: Reading | None = None
         self._first: list[Packets] = []
@@ -145,7 +152,7 @@ class _Source:
         again later, since there may be more of them than a process can hold open."""
         again = self.report.size is not None
         report = FileReport(self.path, "") if again else self.report
-        reader = read_file(self.path, report, max_expanded=self._max_expanded)
+        reader = self._read(report)
         first = list(islice(reader, 1))
         if again:
             reader.close()
@@ -158,10 +165,12 @@ class _Source:
         report.files.append(self.report)
         yield from self._first
         self._first = []
-        begun = self._begun or read_file(self.path, self.report, max_expanded=self._max_expanded)
-        with closing(begun) as reader:
+        with closing(self._begun or self._read(self.report)) as reader:
             yield from reader
         self.report.finished = True
+
+    def _read(self, report: FileReport) -> Reading:
+        return read_file(self.path, report, NOWHERE, self._max_expanded, self._embedded)
 
 
 def _size(path: str) -> int | None:
@@ -206,24 +215,35 @@ def _captures_in(folder: str, paths: list[str], report: CaptureReport) -> Iterat
 
 
 def read_file(
-    path: str, report: FileReport, stop: int = NOWHERE, max_expanded: int | None = None
+    path: str,
+    report: FileReport,
+    stop: int = NOWHERE,
+    max_expanded: int | None = None,
+    embedded: KeyLog | None = None,
 ) -> Reading:
     """The packets of a file, whatever its format; none that begins at byte `stop` (of the unpacked contents)
-    or after it. The file is closed after the last one, and with the generator."""
+    or after it. The file is closed after the last one, and with the generator. TLS secrets in the file are
+    added to `embedded`."""
     with unpacked(path, report, max_expanded) as blocks:
-        return (yield from read_records(report.format, blocks, report, stop))
+        return (yield from read_records(report.format, blocks, report, stop, embedded))
 
 
 def read_part(
-    path: str, report: FileReport, context: bytes, start: int, stop: int = NOWHERE
+    path: str,
+    report: FileReport,
+    context: bytes,
+    start: int,
+    stop: int = NOWHERE,
+    embedded: KeyLog | None = None,
 ) -> Reading:
     """The packets of records that begin in a part of a file, of which the first one begins at `start`.
-    `context` is what makes it a capture of its own."""
+    `context` is what makes it a capture of its own. TLS secrets in the part are added to `embedded`.
+    """
     with closing(pieces_of(opened(path, start), report)) as pieces:
         blocks = Blocks(chain((context,), pieces), start - len(context))
         blocks.fill(len(context))
         kind = "pcapng" if pcapng.is_section(context) else "pcap"
-        return (yield from read_records(kind, blocks, report, stop))
+        return (yield from read_records(kind, blocks, report, stop, embedded))
 
 
 @contextmanager
@@ -249,10 +269,17 @@ def unpacked(
         yield blocks
 
 
-def read_records(kind: str, blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Reading:
-    """The packets of contents in a format of this name."""
-    read = pcapng.read_pcapng if kind.endswith("pcapng") else pcap.read_pcap
-    return read(blocks, report, stop)
+def read_records(
+    kind: str,
+    blocks: Blocks,
+    report: FileReport,
+    stop: int = NOWHERE,
+    embedded: KeyLog | None = None,
+) -> Reading:
+    """The packets of contents in a format of this name. TLS secrets in them are added to `embedded`."""
+    if kind.endswith("pcapng"):
+        return pcapng.read_pcapng(blocks, report, stop, embedded)
+    return pcap.read_pcap(blocks, report, stop)
 
 
 def _needing(path: str, contents: Iterator[bytes], name: str) -> Iterator[bytes]:

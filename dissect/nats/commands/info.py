@@ -12,6 +12,7 @@ from ..capture import CaptureReport, FileReport
 from ..capture.report import linktype_name
 from ..engine.connections import packet_events
 from ..engine.session_tables import build_tables
+from ..key_log import KeyLogs
 from ..number_formats import count_text, duration_text, size_text, time_text
 from ..options import Options
 from ..packet import PacketParser
@@ -42,8 +43,10 @@ def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Tr
     found, parser = Traffic(), PacketParser()
     tables = ("flows", "sessions", "anomalies")
     for timeline in timelines(paths, options, report):
-        source = segments(timeline, report, parser=parser, options=options)
-        for _, records in build_tables(packet_events(source, options), tables, options):
+        key_logs = KeyLogs(options.key_logs)
+        source = segments(timeline, report, parser=parser, options=options, key_logs=key_logs)
+        groups = packet_events(source, options, key_logs=key_logs)
+        for _, records in build_tables(groups, tables, options):
             for record in records:
                 _count(found, record)
     found.no_tcp = parser.passed_over

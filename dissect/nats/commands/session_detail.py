@@ -13,6 +13,7 @@ from ..engine.connections import PacketEvents, packet_events
 from ..engine.frame_rows import kind_name
 from ..engine.session_tables import build_tables
 from ..errors import DissectError
+from ..key_log import KeyLogs
 from ..options import Options
 from ..pipeline import segments, timelines
 from ..records import AnomalyRecord, FrameRecord, Record, SessionRecord
@@ -89,9 +90,7 @@ def timeline_entries(
     groups = chosen.of(
         group
         for timeline in timelines(paths, options, report)
-        for group in packet_events(
-            segments(timeline, report, options=options), options, needs_payloads(tables)
-        )
+        for group in _groups(timeline, options, report, needs_payloads(tables))
     )
     place = _Place()
     for _, records in build_tables(groups, tables, options):
@@ -105,6 +104,14 @@ def timeline_entries(
     yield from place.rest()
     if len(chosen.ids) != 1:
         raise Unclear(start, chosen.ids)
+
+
+def _groups(
+    timeline: Sequence[str], options: Options, report: CaptureReport, payloads: bool
+) -> Iterator[PacketEvents]:
+    key_logs = KeyLogs(options.key_logs)
+    source = segments(timeline, report, options=options, key_logs=key_logs)
+    return packet_events(source, options, payloads, key_logs)
 
 
 def session_story(

@@ -25,6 +25,7 @@ from ..capture.time_range import packets_between
 from ..engine.connections import ConnectionTable, PacketEvents
 from ..engine.session_tables import TableBuilder
 from ..errors import DissectError
+from ..key_log import KeyLog, KeyLogs
 from ..options import Options
 from ..output.sink import Fault, writing
 from ..output.terminal import Terminal, terminal_of
@@ -104,8 +105,10 @@ def _once(
     options, report, traffic = run.options, run.report, Traffic()
     dissection = options.dissection
     for timeline in timelines(options.captures, dissection, report):
-        with closing(read_runs(timeline, report, dissection.max_expanded)) as runs:
-            count(runs, traffic, dissection, report)
+        key_logs = KeyLogs(dissection.key_logs)
+        runs = read_runs(timeline, report, dissection.max_expanded, embedded=key_logs.embedded)
+        with closing(runs):
+            count(runs, traffic, dissection, report, key_logs)
     traffic.measure(max(_span_ns(report) / 1e9, 1e-9))
     if options.format == "jsonl":
         yield Chunk(list(islice(json_lines(traffic, controls, views), options.limit)))
@@ -140,8 +143,10 @@ def _live(
         Screen(traffic, run.report, controls, keys, interval, look) as screen,
     ):
         for timeline in timelines(run.options.captures, dissection, run.report):
-            with closing(_arriving(timeline, dissection, run.report, screen, sniffed)) as runs:
-                count(runs, traffic, dissection, run.report)
+            key_logs = KeyLogs(dissection.key_logs)
+            runs = _arriving(timeline, dissection, run.report, screen, sniffed, key_logs.embedded)
+            with closing(runs):
+                count(runs, traffic, dissection, run.report, key_logs)
         screen.note = "the input has ended"
         while True:
             screen.wait([])
@@ -153,13 +158,14 @@ def _arriving(
     report: CaptureReport,
     screen: Screen,
     sniffed: Sniffed | None,
+    embedded: KeyLog,
 ) -> Generator[Packets, None, None]:
     """The packets of the captures, with the screen between them."""
     if len(paths) == 1 and (paths[0] == STDIN or os.path.isfile(paths[0])):
         pieces = _pieces(paths[0], screen, sniffed)
-        source = _followed(paths[0], report, options.max_expanded, pieces)
+        source = _followed(paths[0], report, options.max_expanded, pieces, embedded)
     else:
-        source = read_runs(paths, report, options.max_expanded)
+        source = read_runs(paths, report, options.max_expanded, embedded=embedded)
     with closing(source):
         for run in source:
             yield run
@@ -171,12 +177,13 @@ def _followed(
     report: CaptureReport,
     max_expanded: int | None,
     pieces: AbstractContextManager[Pieces],
+    embedded: KeyLog,
 ) -> Generator[Packets, None, None]:
     """The packets of standard input as they arrive, or of a file while it grows."""
     file = FileReport(path, capture_name(path))
     report.files.append(file)
     with unpacked(path, file, max_expanded, pieces) as blocks:
-        yield from read_records(file.format, blocks, file)
+        yield from read_records(file.format, blocks, file, embedded=embedded)
 
 
 @contextmanager
@@ -227,12 +234,16 @@ class _GrowingFile:
 
 
 def count(
-    runs: Iterable[Packets], traffic: Traffic, options: Options, report: CaptureReport
+    runs: Iterable[Packets],
+    traffic: Traffic,
+    options: Options,
+    report: CaptureReport,
+    key_logs: KeyLogs | None = None,
 ) -> None:
     """Counts the packets of one timeline, within the time range of the options."""
     if options.from_time is not None or options.until_time is not None:
         runs = packets_between(runs, options.from_time, options.until_time)
-    connections = ConnectionTable(options, needs_payloads(_TABLES))
+    connections = ConnectionTable(options, needs_payloads(_TABLES), key_logs)
     builder = TableBuilder(_TABLES, options, protocols=report.protocols)
 
     def met(groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:

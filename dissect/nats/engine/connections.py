@@ -23,6 +23,7 @@ from natsync.protocol import Kind
 
 from ..framing import ConnectionFraming, FinishedFraming, Quota, finished
 from ..framing.events import Event, RolesSwapped
+from ..key_log import KeyLogs
 from ..options import Options, Payload
 from ..tcp.flow import Delivery, Flow
 from ..tcp.flow_table import FlowTable
@@ -75,11 +76,14 @@ class PacketEvents(NamedTuple):
 
 
 def packet_events(
-    source: Iterable[Segment | Tick], options: Options, payloads: bool = False
+    source: Iterable[Segment | Tick],
+    options: Options,
+    payloads: bool = False,
+    key_logs: KeyLogs | None = None,
 ) -> Iterator[PacketEvents]:
     """The groups that each segment or tick releases. Frames keep their payloads if `options` show them or
-    `payloads` is true."""
-    table = ConnectionTable(options, payloads)
+    `payloads` is true. `key_logs` has the TLS secrets; None: those of the options alone."""
+    table = ConnectionTable(options, payloads, key_logs)
     yield from table.feed(source)
     yield from table.finish()
 
@@ -88,15 +92,18 @@ class ConnectionTable:
     """`packet_events` in steps: call `feed` any number of times, then `finish`.
 
     `alive` has the connections of flows that are open in `table` and have captured bytes; `quota` limits the
-    bytes that their resynchronizers hold.
+    bytes that their resynchronizers hold. All connections share `key_logs`.
     """
 
-    def __init__(self, options: Options, payloads: bool = False) -> None:
+    def __init__(
+        self, options: Options, payloads: bool = False, key_logs: KeyLogs | None = None
+    ) -> None:
         self.table = FlowTable(partial(Stream, options.stream_limits), options.flow_limits)
         self.quota = Quota()
         self.alive: dict[Flow, Connection] = {}
         self._options = options
-        self._layers = LayerOptions(options.key_logs)
+        self.key_logs = KeyLogs(options.key_logs) if key_logs is None else key_logs
+        self._layers = LayerOptions(self.key_logs)
         self._payloads = payloads or options.payload is not Payload.NONE
 
     def feed(self, source: Iterable[Segment | Tick]) -> Iterator[PacketEvents]:

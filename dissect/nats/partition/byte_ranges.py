@@ -16,6 +16,7 @@ from ..capture.reader import NOWHERE, Ended, Pieces, Reading
 from ..capture.report import CaptureReport, FileReport
 from ..capture.sources import STDIN, files_of, is_packed, read_file, read_part
 from ..errors import CaptureError
+from ..key_log import KeyLog
 from ..types import Packets
 
 # The number of guesses in a file is limited by this size of a byte range: smaller ones cost more than they
@@ -104,15 +105,17 @@ def cut(path: str, size_bytes: int, max_expanded: int | None = None) -> list[Byt
     ]
 
 
-def read_byte_range(byte_range: ByteRange, report: FileReport) -> Generator[Packets, None, None]:
-    """The packets of a byte range, as reading the whole file gives them. Raises CaptureError if the file
-    has changed since it was cut."""
+def read_byte_range(
+    byte_range: ByteRange, report: FileReport, embedded: KeyLog | None = None
+) -> Generator[Packets, None, None]:
+    """The packets of a byte range, as reading the whole file gives them. TLS secrets in it are added to
+    `embedded`. Raises CaptureError if the file has changed since it was cut."""
     report.before = byte_range.first - 1
-    yield from records(byte_range, report)
+    yield from records(byte_range, report, embedded)
     report.finished = True
 
 
-def records(byte_range: ByteRange, report: FileReport) -> Reading:
+def records(byte_range: ByteRange, report: FileReport, embedded: KeyLog | None = None) -> Reading:
     """Like `read_byte_range`, and returns where reading ended."""
     report.last_ns = byte_range.before_ns
     stop = NOWHERE if byte_range.stop is None else byte_range.stop
@@ -120,9 +123,11 @@ def records(byte_range: ByteRange, report: FileReport) -> Reading:
     if byte_range.start >= stop:
         return Ended(byte_range.start, byte_range.context, 0, interfaces_in(byte_range.context))
     if byte_range.start:
-        reading = read_part(byte_range.path, report, byte_range.context, byte_range.start, stop)
+        reading = read_part(
+            byte_range.path, report, byte_range.context, byte_range.start, stop, embedded
+        )
     else:
-        reading = read_file(byte_range.path, report, stop, byte_range.max_expanded)
+        reading = read_file(byte_range.path, report, stop, byte_range.max_expanded, embedded)
     with closing(reading):
         ended = yield from reading
     check_unchanged(byte_range)

@@ -26,6 +26,7 @@ from io import BytesIO
 
 from ..engine.connections import Connection, ConnectionTable
 from ..engine.session_tables import Rows, SessionTables, TableBuilder
+from ..key_log import KeyLogs
 from ..options import Options
 from ..tables import needs_payloads
 from ..tcp.flow import Flow, undirected
@@ -38,17 +39,25 @@ _State = tuple[Flow, list[int], Connection | None, SessionTables | None]
 
 class Dissector:
     """Takes segments and returns the records of `tables` as they become complete. With `quiet` the
-    states are the same, but no records are made."""
+    states are the same, but no records are made. `key_logs` has the TLS secrets that its connections use,
+    restored ones included; None: those of the options alone."""
 
-    def __init__(self, tables: Collection[str], options: Options, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        tables: Collection[str],
+        options: Options,
+        quiet: bool = False,
+        key_logs: KeyLogs | None = None,
+    ) -> None:
         self._tables = tables
         self._options = options
         payloads = needs_payloads(tables)
-        self._connections = ConnectionTable(options, payloads)
+        self._connections = ConnectionTable(options, payloads, key_logs)
         self._table_builder = TableBuilder(tables, options, quiet)
         self._shared: dict[str, object] = {
             "limits": options.stream_limits,
             "resync": self._connections.quota,
+            "key_logs": self._connections.key_logs,
             "sessions": self._table_builder.budget,
         }
         self._names = {id(value): name for name, value in self._shared.items()}
@@ -102,7 +111,8 @@ class Dissector:
         """The state of a flow after the packets of a summary (`Survey.summaries`), or None if the
         summary cannot be proven for this state: then the packets have to be read. No flow of this
         dissector changes."""
-        alone = Dissector(self._tables, self._options, quiet=True)
+        key_logs = self._connections.key_logs
+        alone = Dissector(self._tables, self._options, quiet=True, key_logs=key_logs)
         alone.load([state])
         flow, deadlines = next(iter(alone._connections.table.deadlines().items()))
         connection = alone._connections.alive.get(flow)

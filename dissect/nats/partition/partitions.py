@@ -17,13 +17,12 @@ from itertools import groupby
 from math import inf
 
 from ..capture.merge import MOST_OPEN, merge
+from ..capture.pcapng_section import SECRETS_NAME
 from ..capture.report import CaptureReport
 from ..capture.sources import too_many
 from ..types import Packets
 from .byte_ranges import ByteRange, captures, cut, read_byte_range
 from .record_index import RecordIndex, WalkAll, settle
-
-_SECRETS = "decryption secrets"  # the name of their blocks in `FileReport.blocks`
 
 # A time, and the position of a file among all files.
 _Turn = tuple[int, int]
@@ -93,7 +92,7 @@ def partitions_of(files: Sequence[Sequence[RecordIndex]]) -> list[Partition]:
 def ranges_with_secrets(files: Sequence[Sequence[RecordIndex]]) -> tuple[ByteRange, ...]:
     """The byte ranges that have Decryption Secrets Blocks: connections in any other one may need them."""
     return tuple(
-        each.byte_range for walked in files for each in walked if each.report.blocks[_SECRETS]
+        each.byte_range for walked in files for each in walked if each.report.blocks[SECRETS_NAME]
     )
 
 

@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from ..engine.connections import PacketEvents
 from ..engine.session_tables import Rows
+from ..key_log import KeyLogs
 from ..options import Options
 from ..tables import needs_payloads
 from ..tcp.flow import reversed_key, undirected
@@ -39,8 +40,10 @@ _SETTLED_PACKETS = 256
 class Survey(Dissector):
     """A dissection without records that also summarizes the flows it joined in midstream."""
 
-    def __init__(self, tables: Collection[str], options: Options) -> None:
-        super().__init__(tables, options, quiet=True)
+    def __init__(
+        self, tables: Collection[str], options: Options, key_logs: KeyLogs | None = None
+    ) -> None:
+        super().__init__(tables, options, quiet=True, key_logs=key_logs)
         self._carries = "subscriptions" in tables
         self._payloads = needs_payloads(tables)
         self._directions: dict[bytes, DirectionBuilder | None] = {}  # by the keys of segments

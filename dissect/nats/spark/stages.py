@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from functools import cache
+from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from zlib import crc32
 from ..capture import CaptureReport
 from ..capture.time_range import TimeRange
 from ..engine.session_tables import Rows
+from ..key_log import KeyLogs
 from ..options import Options
 from ..packet import PacketParser
 from ..partition.byte_ranges import ByteRange, read_byte_range
@@ -45,7 +46,7 @@ NO_TIME = -1
 @dataclass(frozen=True, slots=True)
 class JobSpec:
     """The tables to make, the options, and the time range of the packets. `secrets` are the byte ranges that
-    have TLS secrets in them: each process reads those itself."""
+    have TLS secrets in them: each task gets those with `key_logs`."""
 
     tables: frozenset[str]
     options: Options
@@ -54,16 +55,21 @@ class JobSpec:
 
     def packets(self, partition: Partition) -> Iterator[Packets]:
         """The packets of a partition in the time range."""
-        for byte_range in self.secrets:
-            _learn_secrets(byte_range)
         return self.window.of(read_partition(partition, CaptureReport()))
 
+    def key_logs(self) -> KeyLogs:
+        """The TLS secrets of all captures of the job. This process reads them once."""
+        return _key_logs(self.options.key_logs, self.secrets)
 
-@cache
-def _learn_secrets(byte_range: ByteRange) -> None:
-    """Reads a byte range for its secrets, which the key log of this process keeps."""
-    for _ in read_byte_range(byte_range, byte_range.report()):
-        pass
+
+@lru_cache(
+    maxsize=1
+)  # a process works on one job at a time, and should not keep the secrets of others
+def _key_logs(paths: tuple[str, ...], secrets: tuple[ByteRange, ...]) -> KeyLogs:
+    found = KeyLogs(paths)
+    for byte_range in secrets:
+        _exhaust(read_byte_range(byte_range, byte_range.report(), found.embedded))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +159,11 @@ def survey(
     if place is Place.LAST:
         _exhaust(observed)
     elif place is Place.FIRST:
-        dissection = Dissector(spec.tables, spec.options, quiet=True)
+        dissection = Dissector(spec.tables, spec.options, True, spec.key_logs())
         _exhaust(dissection.feed(observed))
         states = dissection.save()
     else:
-        found = Survey(spec.tables, spec.options)
+        found = Survey(spec.tables, spec.options, spec.key_logs())
         found.run(observed)
         states, summaries, stateless = found.states(), found.summaries(), found.summarized()
     result = SurveyResult(observed.latest_ns, fragments, parser.save(), parser.met_fragments)
@@ -269,7 +275,8 @@ def _reached(
         > contexts[chunk.number].latest_ns
     ):
         return None  # the flow may be over before
-    return Dissector(spec.tables, spec.options, quiet=True).advanced(state.state, chunk.result)
+    dissection = Dissector(spec.tables, spec.options, True, spec.key_logs())
+    return dissection.advanced(state.state, chunk.result)
 
 
 def _read_again(
@@ -280,7 +287,7 @@ def _read_again(
     flows: Mapping[bytes, int],
 ) -> dict[bytes, bytes]:
     """The states of flows after a partition, from their packets."""
-    dissection = Dissector(spec.tables, spec.options, quiet=True)
+    dissection = Dissector(spec.tables, spec.options, True, spec.key_logs())
     _exhaust(_arrivals(dissection, contexts, coming))
     _exhaust(dissection.feed(_segments(spec, contexts[number], flows)))
     return dissection.save(flows)
@@ -300,10 +307,9 @@ def decode(
     context = contexts[number]
     parser = PacketParser()
     parser.load(context.fragments)
-    dissection = Dissector(spec.tables, spec.options)
-    packets = spec.packets(context.partition)
+    dissection = Dissector(spec.tables, spec.options, key_logs=spec.key_logs())
     yield from _arrivals(dissection, contexts, states)
-    yield from dissection.feed(parser.feed(packets))
+    yield from dissection.feed(parser.feed(spec.packets(context.partition)))
     if context.last:
         parser.finish()
     passed_over += parser.passed_over

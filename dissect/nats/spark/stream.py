@@ -18,6 +18,7 @@ import pickle
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,12 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from ..capture import CaptureReport, FileReport
 from ..capture.files import capture_name, opened, size_and_mtime
 from ..capture.merge import merge
+from ..capture.pcapng_section import SECRETS_NAME
 from ..capture.reader import NOWHERE
 from ..capture.sources import is_packed, read_file, too_many
 from ..engine.session_tables import Rows
 from ..errors import CaptureError, SparkError
+from ..key_log import KeyLogs
 from ..packet import PacketParser
 from ..partition.checkpoint import Dissector
 from ..types import Packets
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
 Offset = dict[str, int]
 _TABLE = "frames"
 _STATE = "state-{:09}.pickle"
-_FORMAT = 1  # of what is in the folder of states
+_FORMAT = 2  # of what is in the folder of states
 # Spark may ask for the last batch again, so the states at its beginning are kept.
 _KEPT = 2
 
@@ -129,45 +132,81 @@ class FolderReader(DataSourceStreamReader):
     def _rows(
         self, begin: int, end: int, entries: Sequence[Entry], report: CaptureReport
     ) -> Iterator[Rows]:
+        secrets = _Secrets(KeyLogs(self._wanted.options.key_logs))
         parser = PacketParser()
-        dissection = Dissector([_TABLE], self._wanted.options)
+        dissection = Dissector([_TABLE], self._wanted.options, key_logs=secrets.key_logs)
         if begin:
-            self._load(begin, dissection, parser)
+            self._load(begin, dissection, parser, secrets)
         for entry in entries:
             following = [one for one in entry.files if not one.late]
-            yield from dissection.feed(parser.feed(_merged(following, report)))
+            yield from dissection.feed(parser.feed(_merged(following, report, secrets)))
             for one in entry.files:
                 if one.late:
-                    yield from self._alone(one, report)
+                    yield from self._alone(one, report, secrets)
         states = list(dissection.save().values())
-        self._store.write(_STATE.format(end), pickle.dumps((states, parser.save())))
+        state = states, parser.save(), secrets.files
+        self._store.write(_STATE.format(end), pickle.dumps(state))
 
-    def _load(self, offset: int, dissection: Dissector, parser: PacketParser) -> None:
+    def _load(
+        self, offset: int, dissection: Dissector, parser: PacketParser, secrets: _Secrets
+    ) -> None:
         content = self._store.read(_STATE.format(offset))
         if content is None:
             raise SparkError(
                 f"{self._state}: the folder of states lacks the state of offset {offset}",
                 "put it back, or start again with another checkpoint and another folder of states",
             )
-        states, fragments = pickle.loads(content)
+        states, fragments, files = pickle.loads(content)
+        secrets.read_again(files)
         dissection.load(states)
         parser.load(fragments)
 
-    def _alone(self, one: LoggedFile, report: CaptureReport) -> Iterator[Rows]:
-        dissection = Dissector([_TABLE], self._wanted.options)
-        yield from dissection.feed(PacketParser().segments(_packets(one, report)))
+    def _alone(self, one: LoggedFile, report: CaptureReport, secrets: _Secrets) -> Iterator[Rows]:
+        dissection = Dissector([_TABLE], self._wanted.options, key_logs=secrets.key_logs)
+        yield from dissection.feed(PacketParser().segments(_packets(one, report, secrets)))
         yield from dissection.finish()
 
 
-def _merged(files: Sequence[LoggedFile], report: CaptureReport) -> Iterable[Packets]:
+class _Secrets:
+    """The TLS secrets of a stream, and the `files` that have some in them, each as far as the last one."""
+
+    def __init__(self, key_logs: KeyLogs) -> None:
+        self.key_logs = key_logs
+        self.files: list[LoggedFile] = []
+
+    def read_again(self, files: Sequence[LoggedFile]) -> None:
+        """Reads the secrets of files that earlier batches took."""
+        self.files = list(files)
+        for one in files:
+            try:
+                for _ in _packets(one, CaptureReport(), _Secrets(self.key_logs)):
+                    pass
+            except CaptureError as error:
+                _complain([f"{error}; its TLS secrets can no longer be read"])
+
+    def note(self, one: LoggedFile, file: FileReport, count: int) -> int:
+        """Notes a file whose report counts more than `count` blocks of secrets; returns their number."""
+        found = file.blocks[SECRETS_NAME]
+        if found > count:
+            self.files = [each for each in self.files if each.path != one.path]
+            self.files.append(replace(one, size=min(file.position, one.size)))
+        return found
+
+
+def _merged(
+    files: Sequence[LoggedFile], report: CaptureReport, secrets: _Secrets
+) -> Iterable[Packets]:
     if not files:
         return ()
     return merge(
-        [(one.first_ns, partial(_packets, one, report)) for one in files], too_many(files[0].path)
+        [(one.first_ns, partial(_packets, one, report, secrets)) for one in files],
+        too_many(files[0].path),
     )
 
 
-def _packets(one: LoggedFile, report: CaptureReport) -> Generator[Packets, None, None]:
+def _packets(
+    one: LoggedFile, report: CaptureReport, secrets: _Secrets
+) -> Generator[Packets, None, None]:
     """The packets of a file up to its logged size."""
     file = FileReport(one.path, capture_name(one.path), size=one.size)
     report.files.append(file)
@@ -176,7 +215,11 @@ def _packets(one: LoggedFile, report: CaptureReport) -> Generator[Packets, None,
         raise CaptureError(one.path, "the file is shorter than it was when the stream took it")
     with opened(one.path) as content:
         packed = is_packed(content.read1(8))
-    yield from read_file(one.path, file, NOWHERE if packed else one.size)
+    stop, count = NOWHERE if packed else one.size, 0
+    for run in read_file(one.path, file, stop, embedded=secrets.key_logs.embedded):
+        count = secrets.note(one, file, count)
+        yield run
+    secrets.note(one, file, count)
     file.finished = True
 
 

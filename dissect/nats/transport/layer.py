@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from natsync.protocol import Kind
 
+from ..key_log import KeyLogs
 from ..records import Value
 from ..types import Chunk, Direction, Item
 
@@ -108,9 +109,9 @@ class Heads(NamedTuple):
 
 
 class LayerOptions(NamedTuple):
-    """What the user has given for layers: the paths of key logs, for TLS."""
+    """What layers may use beside the bytes: the secrets of the dissection, for TLS."""
 
-    key_logs: tuple[str, ...] = ()
+    key_logs: KeyLogs = KeyLogs()
 
 
 class Found(NamedTuple):

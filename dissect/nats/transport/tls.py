@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from ..anomalies import Anomaly
-from ..key_log import may_have_secrets
+from ..key_log import KeyLogs
 from ..records import Value
 from ..types import Direction, Gap, Item, Oddity
 from .layer import Column, Found, Heads, Layer, LayerOptions, Transform
@@ -54,9 +54,7 @@ class TlsTransform:
     done = False
     opaque = False
 
-    def __init__(
-        self, direction: Direction, handshake: Handshake, key_logs: tuple[str, ...]
-    ) -> None:
+    def __init__(self, direction: Direction, handshake: Handshake, key_logs: KeyLogs) -> None:
         self.handshake = handshake
         self._of_client = direction is Direction.ORIGINATOR
         self._key_logs = key_logs
@@ -119,7 +117,7 @@ class TlsTransform:
         if self._keys.has_opened and not self._gap_bytes and not self._lost_bytes:
             self._take_application_data()
         while len(held) >= _HEAD_BYTES and not self.opaque:
-            if self._lost_bytes and not may_have_secrets(self._key_logs):
+            if self._lost_bytes and not self._key_logs.may_have_secrets:
                 self.opaque = True
                 return
             if self._lost_bytes and not self._find():
@@ -166,7 +164,7 @@ class TlsTransform:
         """Whether the record depends on a hello of the other side that may still come."""
         self._is_waiting = False
         known, keys = self.handshake, self._keys
-        if known.is_known and not keys.joins or not may_have_secrets(self._key_logs):
+        if known.is_known and not keys.joins or not self._key_logs.may_have_secrets:
             return False
         if not self._is_encrypted and head[0] != _APPLICATION_DATA:
             return False
@@ -186,7 +184,7 @@ class TlsTransform:
                 self._is_encrypted, self._keys.sequence = True, 0
         elif self._is_encrypted or kind == _APPLICATION_DATA:
             self._is_encrypted = True
-            if may_have_secrets(self._key_logs):
+            if self._key_logs.may_have_secrets:
                 self._take_encrypted(head, payload)
             else:
                 self._take_hidden(kind, len(payload))
@@ -339,7 +337,7 @@ class TlsTransform:
     def _skip(self, size: int, missing: int = 0) -> None:
         """Drops bytes that are not read, and zeros that stand for missing ones."""
         del self._held[: size + missing]
-        if may_have_secrets(self._key_logs):
+        if self._key_logs.may_have_secrets:
             self._plain.skip(size)
         else:
             self._plain.hide(size)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from ..key_log import find_secret, randoms
+from ..key_log import KeyLogs
 from .tls_crypto import SUITES, VERSION_13, Opener, next_secret, opener_12, opener_13
 from .tls_handshake import Handshake
 
@@ -51,7 +51,7 @@ class _Candidate(NamedTuple):
 class DirectionKeys:
     """Opens the records of one direction, one after the other. It holds no secret when it is pickled."""
 
-    def __init__(self, handshake: Handshake, of_client: bool, key_logs: tuple[str, ...]) -> None:
+    def __init__(self, handshake: Handshake, of_client: bool, key_logs: KeyLogs) -> None:
         self.handshake = handshake
         self.of_client = of_client
         self.epoch = "HANDSHAKE"  # of TLS 1.3
@@ -151,13 +151,13 @@ class DirectionKeys:
         known = self.handshake
         sides = (self.of_client,) if known.has_hello else (self.of_client, not self.of_client)
         if known.suite and not known.is_13:
-            for random in randoms(self._key_logs, "CLIENT_RANDOM"):
+            for random in self._key_logs.randoms("CLIENT_RANDOM"):
                 yield _Candidate(random, known.suite_code, self.of_client, "HANDSHAKE")
             return
         for side in sides:
-            found = randoms(self._key_logs, self._label("TRAFFIC", side))
+            found = self._key_logs.randoms(self._label("TRAFFIC", side))
             for random in [known.client_random] if known.client_random else found:
-                secret = find_secret(self._key_logs, random, self._label("TRAFFIC", side)) or b""
+                secret = self._key_logs.find(random, self._label("TRAFFIC", side)) or b""
                 codes = _SUITES_13.get(len(secret), ())
                 for code in (known.suite_code,) if known.suite else codes:
                     if known.has_hello or known.is_proven:
@@ -168,11 +168,11 @@ class DirectionKeys:
         random, code, of_client, epoch = candidate
         known, suite = self.handshake, SUITES[code]
         if known.suite and not known.is_13:
-            master = find_secret(self._key_logs, random, "CLIENT_RANDOM")
+            master = self._key_logs.find(random, "CLIENT_RANDOM")
             both = random, known.server_random
             mac_first = not known.encrypts_then_macs
             return opener_12(suite, master, both, of_client, mac_first) if master else None
-        secret = find_secret(self._key_logs, random, self._label(epoch, of_client))
+        secret = self._key_logs.find(random, self._label(epoch, of_client))
         return opener_13(suite, secret) if secret else None
 
     def _found(self, candidate: _Candidate, sequence: int) -> None:
@@ -213,7 +213,7 @@ class DirectionKeys:
             candidate = _Candidate(known.client_random, known.suite_code, self.of_client, "")
             return self._opener_of(candidate)
         label = self._label(self.epoch, self.of_client)
-        secret = find_secret(self._key_logs, known.client_random, label)
+        secret = self._key_logs.find(known.client_random, label)
         for _ in range(self._generation if secret else 0):
             secret = next_secret(secret or b"", suite)
         return opener_13(suite, secret) if secret else None
