@@ -139,8 +139,8 @@ def open_key_logs(paths: Iterable[str]) -> tuple[str, ...]:
 class KeyLogs:
     """All secrets of one dissection: those of key log files, and those that its captures have in them.
 
-    A pickle of it has the paths of the files and no secret. A connection that is restored gets the key logs of
-    the dissection that goes on with it.
+    A pickle of it has the paths of the files and no secret. A restored connection gets the key logs of the
+    dissection that goes on with it.
     """
 
     def __init__(self, paths: tuple[str, ...] = ()) -> None:
