@@ -1,7 +1,8 @@
 """`natsync stream backup` and `restore`: a stream as a folder, in the format of `nats stream backup`.
 
-The folder has the server's answer in backup.json, and the snapshot in stream.tar.s2. backup.json is written
-last: a folder without it is not whole.
+The folder has the server's answer in backup.json, and the snapshot in stream.arc.s2, or in stream.tar.s2 if
+a server before 2.15 made it (jsm.go: snapshots.go). backup.json is written last: a folder without it is not
+whole.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ from .reporting import Reporter
 
 __all__ = ["add_commands"]
 
-INFO, ARCHIVE = "backup.json", "stream.tar.s2"
+INFO, TAR, ARCHIVE = "backup.json", "stream.tar.s2", "stream.arc.s2"
+_MAGIC = b"NATSARC1"
+"""What an archive of a server from 2.15 on begins with. Compression leaves the first bytes of a file as they
+are, after a header of its own."""
+_BEGINNING = 64
 _TYPE = "io.nats.jetstream.api.v1.stream_snapshot_response"
 
 
@@ -48,9 +53,13 @@ def backup(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
         args.folder.mkdir(parents=True)
     except OSError as error:
         raise _unusable(args.folder, error) from error
-    archive = args.folder / ARCHIVE
-    with archive.open("wb") as file:
+    archive = args.folder / TAR
+    with archive.open("w+b") as file:
         info = stream.snapshot(file, consumers=not args.no_consumers, check=args.check)
+        file.seek(0)
+        beginning = file.read(_BEGINNING)
+    if _MAGIC in beginning:
+        archive = archive.rename(args.folder / ARCHIVE)
     said = {"type": _TYPE, "config": info.config.to_json(), "state": info.state.to_json()}
     (args.folder / INFO).write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
     return _show(args, info, archive)
@@ -61,7 +70,11 @@ def restore(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     info = _read(args.folder / INFO)
     if args.replicas is not None:
         info = replace(info, config=replace(info.config, num_replicas=args.replicas))
-    archive = args.folder / ARCHIVE
+    archive, older = args.folder / ARCHIVE, args.folder / TAR
+    if older.exists():
+        if archive.exists():
+            raise OptionError("folder", f"{str(args.folder)!r}: has both {ARCHIVE} and {TAR}")
+        archive = older
     try:
         file = archive.open("rb")
     except OSError as error:

@@ -2,8 +2,8 @@
 
 A snapshot arrives as chunks on an inbox; the server wants an acknowledgement of most of them, and sends an
 empty message at the end. A restored stream is sent the same way: chunks as requests, and an empty one at the
-end (nats-server: server/jetstream_api.go). The archive is what `nats stream backup` keeps as stream.tar.s2:
-a tar file, compressed with S2; here nobody reads it.
+end (nats-server: server/jetstream_api.go). The archive is the file that `nats stream backup` keeps,
+compressed with S2: NATSARC1, or a tar file from a server before 2.15. This module does not read it.
 """
 
 from __future__ import annotations

@@ -78,8 +78,12 @@ def test_what_is_no_backup(command: Command, stream: Stream, tmp_path: Path) -> 
         info.write_text(text)
         assert reason in command("restore", tmp_path / "a", status=2)
     info.write_text(whole)
-    (tmp_path / "a" / "stream.tar.s2").unlink()
-    assert "stream.tar.s2': No such file" in command("restore", tmp_path / "a", status=2)
+    archive, older = tmp_path / "a" / "stream.arc.s2", tmp_path / "a" / "stream.tar.s2"
+    older.write_bytes(archive.read_bytes())
+    assert "both stream.arc.s2 and stream.tar.s2" in command("restore", older.parent, status=2)
+    older.unlink()
+    archive.unlink()
+    assert "stream.arc.s2': No such file" in command("restore", tmp_path / "a", status=2)
     assert "stream not found" in command("backup", "missing", tmp_path / "b", status=1)
     assert not (tmp_path / "b").exists()
 
@@ -102,3 +106,16 @@ def test_we_restore_what_the_nats_command_has_backed_up(
     command("restore", tmp_path / "a")
     assert js.stream(stream.name).get_msg(10).data == b"9"
     assert list(js.stream(stream.name).consumer_names()) == ["c"]
+
+
+def test_a_backup_of_an_old_server_is_a_tar_file(
+    old_js_server: NatsServer, old_js: JetStream, capsys: Output, stream_name: str, tmp_path: Path
+) -> None:
+    command = Command(old_js_server, capsys)
+    old_js.create_stream(StreamConfig(stream_name))
+    old_js.publish(stream_name, b"x")
+    command("backup", stream_name, tmp_path / "a")
+    assert {file.name for file in (tmp_path / "a").iterdir()} == {"backup.json", "stream.tar.s2"}
+    old_js.delete_stream(stream_name)
+    command("restore", tmp_path / "a")
+    assert old_js.stream(stream_name).get_msg(1).data == b"x"
