@@ -50,11 +50,11 @@ class RequestWindow(Generic[_T]):
         self.tokens: dict[bytes, None] = {}
         """Those of requests in flight, in single operations, which are atomic."""
         self._turns = Turns()
-        self._ask: Ask[_T] | None = None
 
     def begin(self, ask: Ask[_T]) -> None:
         """Sets the function that sends a request."""
-        self._ask = ask
+        self.ask = ask
+        """Sends a request at once, for callers that have seen to it themselves that there is room."""
 
     @property
     def in_flight(self) -> int:
@@ -74,10 +74,9 @@ class RequestWindow(Generic[_T]):
         While the window is full it waits, until half of the requests in it have ended; each of them ends at
         its own `timeout` at the latest.
         """
-        assert self._ask
         if len(self.tokens) >= self.most:
             self.wait_for_room(MAX_WAIT)
-        return self._ask(subject, data, headers=headers, timeout=timeout)
+        return self.ask(subject, data, headers=headers, timeout=timeout)
 
     def wait_for_room(self, timeout: float) -> bool:
         """Waits while the window is full, until half of the requests in it have ended; returns whether it has

@@ -103,14 +103,14 @@ class PublishWindow:
             window = self._plain or self._open_plain()
             if len(window.tokens) >= self._most:
                 self._wait_for_room(window)
-            return window.request(subject, data, timeout=seconds, headers=sent)
+            return window.ask(subject, data, timeout=seconds, headers=sent)
         sent = message_headers(api, headers, options)
         window = self._identified or self._open_identified()
         if len(window.tokens) >= self._most:
             self._wait_for_room(window)
         data = data if data.__class__ is bytes else bytes(data)
         message = _Identified(subject, data, sent, seconds)
-        future = window.request(subject, data, timeout=min(ATTEMPT, seconds), headers=sent)
+        future = window.ask(subject, data, timeout=min(ATTEMPT, seconds), headers=sent)
         future.kept = message  # type: ignore[attr-defined]  # it is a ReplyFuture
         error = self._early.pop(
             future, None
@@ -233,9 +233,10 @@ class PublishWindow:
 
 
 def _read(subject: str, reply: Msg) -> PubAck:
-    if not reply.data and is_no_responders(reply):
+    data = reply.data
+    if not data and is_no_responders(reply):
         raise NoStreamResponseError(subject)
-    return read_ack(reply.data, subject)
+    return read_ack(data, subject)
 
 
 class _Identified:

@@ -87,7 +87,7 @@ async def py_window_with_ids(js: Any) -> int:
     ("ours", "theirs", "wanted"),
     [
         (one_by_one, py_one_by_one, 1.5),
-        (in_a_window, py_window, None),
+        (in_a_window, py_window, 3.0),
         (in_a_window_with_ids, py_window_with_ids, None),
         (in_a_fast_batch, py_window, None),
     ],
