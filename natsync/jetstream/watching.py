@@ -71,6 +71,8 @@ class Watch(ABC, Generic[_T]):
         self._messages = messages
         self._consumer = ""
         self._initial = 0 if updates_only else messages.num_pending
+        self._replaced = False  # messages of the beginning, by later ones
+        self._recounted = False
         self._marked = False
 
     @abstractmethod
@@ -104,14 +106,29 @@ class Watch(ABC, Generic[_T]):
         """Counts down to the last message that was there at the beginning.
 
         Messages that are replaced meanwhile come later, with a new sequence, so that neither the
-        count alone reaches its end nor `num_pending`: whichever does so first counts. Another
-        consumer, after a lost connection, says anew how many are left.
+        count alone reaches its end nor `num_pending`: whichever does so first counts. Then those
+        that are there now are counted once more: a server may say that none is left where one that
+        replaces another is still to come (2.15.1). Another consumer, after a lost connection, says
+        anew how many are left.
         """
         if origin.consumer != self._consumer:
             if self._consumer:
                 self._initial = origin.num_pending + 1
             self._consumer = origin.consumer
-        self._initial = min(self._initial - 1, origin.num_pending)
+        left = self._initial - 1
+        self._replaced = self._replaced or origin.num_pending != left
+        self._initial = left if self._recounted else min(left, origin.num_pending)
+        if self._initial == 0 and self._replaced and not self._recounted:
+            self._recounted = True
+            self._initial = self._left_now()
+
+    def _left_now(self) -> int:
+        """The number of messages that were stored and not taken; at least 1 if nobody can tell."""
+        try:
+            info = consumer_info(self._api, self._stream, self._messages.consumer)
+        except Error:
+            return 1
+        return max(0, info.num_pending + info.delivered.consumer_seq - self._messages.consumer_seq)
 
     def initial(self, timeout: float | None = None) -> Iterator[_T]:
         """The items that were there when the watch began; the watch goes on after them. Each comes

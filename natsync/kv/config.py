@@ -17,7 +17,7 @@ from ..jetstream.configs import (
 )
 from .naming import STREAM_PREFIX, check_bucket, stream_name
 
-__all__ = ["MAX_HISTORY", "KeyValueConfig", "bucket_config", "stream_config"]
+__all__ = ["MAX_HISTORY", "KeyValueConfig", "bucket_config", "is_bucket", "stream_config"]
 
 MAX_HISTORY = 64
 _DUPLICATE_WINDOW = 120.0
@@ -94,6 +94,13 @@ def stream_config(config: KeyValueConfig) -> StreamConfig:
     if config.mirror:
         return replace(made, mirror=_named(config.mirror), mirror_direct=True)
     return replace(made, sources=[_source(source, config.bucket) for source in config.sources])
+
+
+def is_bucket(config: StreamConfig) -> bool:
+    """Whether a stream can be a bucket: others may have a name that begins as those of buckets do."""
+    if not config.name.startswith(STREAM_PREFIX) or config.max_msgs_per_subject < 1:
+        return False
+    return bool(config.mirror) or any(subject.startswith("$KV.") for subject in config.subjects)
 
 
 def bucket_config(config: StreamConfig) -> KeyValueConfig:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ..jetstream import JetStream, StreamNameInUseError, StreamNotFoundError
 from .bucket import KeyValue, KeyValueStatus
-from .config import KeyValueConfig, stream_config
+from .config import KeyValueConfig, is_bucket, stream_config
 from .errors import BucketExistsError, BucketNotFoundError
-from .naming import STREAM_PREFIX, check_bucket, stream_name
+from .naming import check_bucket, stream_name
 
 __all__ = [
     "bucket_names",
@@ -70,16 +70,15 @@ def delete_bucket(js: JetStream, bucket: str) -> None:
 
 
 def bucket_names(js: JetStream) -> Iterator[str]:
-    """The names of all buckets, mirrors included (which have no subjects that a server could filter by)."""
-    for name in js.stream_names():
-        if name.startswith(STREAM_PREFIX):
-            yield name.removeprefix(STREAM_PREFIX)
+    """The names of all buckets, mirrors included."""
+    # The names of streams do not tell, and mirrors have no subjects that a server could filter by.
+    return (status.bucket for status in bucket_statuses(js))
 
 
 def bucket_statuses(js: JetStream) -> Iterator[KeyValueStatus]:
     """The status of every bucket, mirrors included."""
     for info in js.streams():
-        if info.config.name.startswith(STREAM_PREFIX):
+        if is_bucket(info.config):
             yield KeyValueStatus.of(info)
 
 

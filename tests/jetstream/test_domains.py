@@ -160,8 +160,10 @@ def test_another_account(start_server: StartServer) -> None:
             entry = watch.next(10)
             assert entry and entry.value == b"2"
         assert list(bucket.keys()) == ["k"]
+        assert bucket.update("k", b"3", 2) == 3 and own.key_value("b").get("k").value == b"3"
         bucket.purge("k")
         assert has(own.key_value("b"), "k", None)
+        assert bucket.purge_deletes(older_than=-1) == 1 and own.key_value("b").status().values == 0
         for number in range(3):
             assert js.publish("orders.a", b"%d" % number).stream == "O"
         consumer = durable(js.stream("O"))

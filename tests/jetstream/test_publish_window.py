@@ -182,14 +182,14 @@ def test_a_failure_before_the_call_returns_is_seen_to(
     def open_window(most: int, read: Any, rescue: Any = None) -> Any:
         window = opened(most, read, rescue)
         if rescue:
-            request = window.request
+            ask = window.ask
 
-            def request_that_fails(subject: str, data: bytes, **options: Any) -> Any:
-                future = request("silent." + subject, data, **options)
+            def ask_that_fails(subject: str, data: bytes, **options: Any) -> Any:
+                future = ask("silent." + subject, data, **options)
                 assert rescue(future, error)
                 return future
 
-            monkeypatch.setattr(window, "request", request_that_fails)
+            monkeypatch.setattr(window, "ask", ask_that_fails)
         return window
 
     monkeypatch.setattr(js_client, "open_window", open_window)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
 import natsync
-from natsync.jetstream import JetStream, MessageTTLError, StoreFailedError
+from natsync.jetstream import JetStream, MessageTTLError, RePublish, StoreFailedError
 from natsync.kv import (
     BucketNotFoundError,
     InvalidKeyError,
@@ -20,6 +22,10 @@ from natsync.kv import (
     Operation,
     WrongLastRevisionError,
 )
+
+from tests.support.jetstream import JETSTREAM
+from tests.support.servers import StartServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -136,8 +142,56 @@ def test_purge_deletes_removes_what_is_left_of_deleted_keys(js: JetStream, kv: K
     assert kv.purge_deletes(older_than=0) == 0
 
 
+def test_purge_deletes_keeps_what_tells_of_the_latest_deletes(js: JetStream, kv: KeyValue) -> None:
+    for key in ("old", "new"):
+        kv.put(key, b"1")
+    kv.delete("old")
+    deleted = kv.history("old")[-1].created
+    kv.delete("new")
+    eventually(lambda: datetime.now(timezone.utc) - deleted > timedelta(seconds=2))
+    kv.put("new", b"2")
+    kv.delete("new")
+    assert kv.purge_deletes(older_than=1) == 2
+    with pytest.raises(KeyNotFoundError):
+        kv.history("old")
+    assert [entry.operation for entry in kv.history("new")] == [Operation.DELETE]
+
+
+def test_keys_come_once_each_while_they_are_written(js: JetStream, kv: KeyValue) -> None:
+    keys = sorted(f"k{number}" for number in range(10))
+    for key in keys:
+        kv.put(key, b"")
+    over = threading.Event()
+
+    def write() -> None:
+        while not over.is_set():
+            for key in keys[:5]:
+                kv.put(key, b"again")
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            assert all(sorted(kv.keys()) == keys for _ in range(10))
+        finally:
+            over.set()
+        writing.result()
+
+
+def test_values_are_republished(js: JetStream, js_client: natsync.Client, bucket: str) -> None:
+    republish = RePublish(">", f"{bucket}.copy.>", headers_only=True)
+    kv = js.create_key_value(KeyValueConfig(bucket, republish=republish))
+    with js_client.subscribe(f"{bucket}.copy.>") as copies:
+        kv.put("a", b"1234")
+        copy = copies.next_msg(5)
+    assert (copy.subject, copy.data) == (f"{bucket}.copy.$KV.{bucket}.a", b"")
+    said = {"Nats-Stream": f"KV_{bucket}", "Nats-Sequence": "1", "Nats-Msg-Size": "4"}
+    assert said.items() <= dict(copy.headers.items()).items()
+
+
 def test_status(js: JetStream, bucket: str) -> None:
-    config = KeyValueConfig(bucket, history=3, ttl=60, limit_marker_ttl=5, compression=True)
+    config = KeyValueConfig(
+        bucket, history=3, ttl=60, limit_marker_ttl=5, compression=True, metadata={"owner": "me"}
+    )
     kv = js.create_key_value(config)
     kv.put("a", b"1")
     kv.put("a", b"2")
@@ -193,6 +247,18 @@ def test_a_key_expires_and_a_marker_tells_of_it(js: JetStream, bucket: str) -> N
     assert kv.history("short")[0].operation is Operation.PURGE
 
 
+def test_every_value_of_a_bucket_expires(js: JetStream, bucket: str) -> None:
+    kv = js.create_key_value(KeyValueConfig(bucket, ttl=0.5, limit_marker_ttl=60))
+    with kv.watch(updates_only=True) as watcher:
+        assert watcher.next(5) is None
+        kv.put("a", b"1")
+        put, gone = watcher.next(5), watcher.next(10)
+        assert put and gone and (gone.key, gone.operation) == ("a", Operation.PURGE)
+    with pytest.raises(KeyDeletedError, match="PURGE"):
+        kv.get("a")
+    assert list(kv.keys()) == []
+
+
 def test_a_bucket_that_is_full_refuses_new_values(js: JetStream, bucket: str) -> None:
     kv = js.create_key_value(KeyValueConfig(bucket, max_bytes=1000, max_value_size=600))
     kv.put("a", b"x" * 500)
@@ -214,6 +280,20 @@ def test_a_bucket_that_is_gone(js: JetStream, kv: KeyValue) -> None:
     ):
         with pytest.raises(BucketNotFoundError):
             call()
+
+
+def test_a_user_who_may_not_write_is_refused_at_once(start_server: StartServer) -> None:
+    server = start_server(
+        JETSTREAM
+        + 'authorization { users: [ { user: u, password: p, permissions: { publish: { deny: "$KV.>" } } } ] }\n'
+    )
+    with natsync.connect(server.url, user="u", password="p") as nc:
+        kv = nc.jetstream(timeout=30).create_key_value("b")
+        for write in (lambda: kv.put("a", b"1"), lambda: kv.delete("a"), lambda: kv.purge("a")):
+            with pytest.raises(natsync.PermissionsViolationError, match=r"\$KV\.b\.a"):
+                write()
+        with pytest.raises(KeyNotFoundError):
+            kv.get("a")
 
 
 def test_any_number_of_threads_update_one_key_and_none_is_lost(kv: KeyValue) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from natsync.jetstream import JetStream, StreamConfig, StreamSource
+from natsync.jetstream import JetStream, StreamConfig, StreamSource, SubjectTransform
 from natsync.kv import (
     BadBucketError,
     BucketExistsError,
@@ -15,6 +15,8 @@ from natsync.kv import (
     KeyNotFoundError,
     KeyValueConfig,
 )
+
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -58,6 +60,23 @@ def test_buckets_are_listed_mirrors_included(js: JetStream, bucket: str) -> None
     assert set(names) <= set(found)
     assert (found[bucket].values, found[bucket].history, found[bucket].ttl) == (0, 1, 0)
     assert (found[bucket].compressed, found[bucket].backing_store) == (False, "JetStream")
+
+
+def test_streams_that_are_no_buckets_are_not_listed(js: JetStream, bucket: str) -> None:
+    others = [
+        StreamConfig(f"KV_{bucket}-named", subjects=[f"{bucket}.>"], max_msgs_per_subject=1),
+        StreamConfig(f"KV_{bucket}-endless", subjects=[f"$KV.{bucket}-endless.>"]),
+        StreamConfig(f"{bucket}-bare", subjects=[f"$KV.{bucket}-bare.>"], max_msgs_per_subject=1),
+    ]
+    for config in others:
+        js.create_stream(config)
+    js.create_key_value(bucket)
+    try:
+        assert [name for name in js.key_value_names() if bucket in name] == [bucket]
+        assert [found.bucket for found in js.key_values() if bucket in found.bucket] == [bucket]
+    finally:
+        for config in others:
+            js.delete_stream(config.name)
 
 
 def test_wrong_names_are_refused_at_the_call(js: JetStream) -> None:
@@ -104,3 +123,31 @@ def test_sources_bring_the_keys_of_other_buckets(js: JetStream, bucket: str) -> 
     assert merged.get("x").value == b"x"
     merged.put("z", b"own")
     assert sorted(merged.keys()) == ["x", "y", "z"]
+
+
+def test_sources_may_be_streams_with_transforms(js: JetStream, bucket: str) -> None:
+    names = [f"{bucket}-x", f"{bucket}-y"]
+    sources = []
+    for name in names:
+        js.create_stream(StreamConfig(name, subjects=[f"{name}.>"]))
+        js.publish(f"{name}.from.{name[-1]}", name[-1].encode())
+        transform = SubjectTransform(f"{name}.>", f"$KV.{bucket}.>")
+        sources.append(StreamSource(name, subject_transforms=[transform]))
+    merged = js.create_key_value(KeyValueConfig(bucket, sources=sources))
+    eventually(lambda: sorted(merged.keys()) == ["from.x", "from.y"])
+    assert merged.get("from.y").value == b"y"
+    for name in names:
+        js.delete_stream(name)
+
+
+def test_a_stream_that_mirrors_a_bucket_answers_for_it(js: JetStream, bucket: str) -> None:
+    """Whichever of the two answers a direct get, it is the same entry."""
+    kv = js.create_key_value(bucket)
+    mirror = StreamConfig(
+        f"{bucket}-mirror", mirror=StreamSource(f"KV_{bucket}"), mirror_direct=True
+    )
+    copy = js.create_stream(mirror)
+    kv.put("a", b"1")
+    eventually(lambda: copy.info().state.messages == 1)
+    assert {(kv.get("a").value, kv.get("a").revision) for _ in range(20)} == {(b"1", 1)}
+    js.delete_stream(mirror.name)

@@ -9,6 +9,7 @@ from natsync.jetstream import JetStream, MessagesClosedError
 from natsync.kv import Entry, InvalidKeyError, KeyValue, KeyValueConfig, Operation, Watcher
 
 from tests.support.servers import NatsServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -69,6 +70,11 @@ def test_include_history(kv: KeyValue) -> None:
             ("c", 4, 1),
             ("c", 5, 0),
         ]
+        kv.put("a", b"5")
+        kv.put("a", b"6")
+        assert take(watcher, 2) == [("a", b"5", PUT), ("a", b"6", PUT)]
+    with kv.watch("b.*", include_history=True) as watcher:
+        assert take(watcher, 2) == [("b.x", b"2", PUT), None]
 
 
 def test_updates_only(kv: KeyValue) -> None:
@@ -129,6 +135,17 @@ def test_stop_ends_it(kv: KeyValue) -> None:
     with pytest.raises(MessagesClosedError):
         watcher.next(5)
     assert list(watcher.updates(5)) == []
+
+
+def test_stop_waits_for_nobody_to_take_what_has_come(js: JetStream, kv: KeyValue) -> None:
+    for number in range(600):
+        js.publish_async(f"$KV.{kv.bucket}.k{number}", b"x")
+    assert js.wait_all(10)
+    watcher = kv.watch()
+    assert watcher.next(5)
+    watcher.stop()
+    stream = js.stream(f"KV_{kv.bucket}")
+    eventually(lambda: stream.info().state.consumer_count == 0)
 
 
 def test_updates_end_when_nothing_comes(kv: KeyValue) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from queue import SimpleQueue
 
 import pytest
@@ -16,6 +17,8 @@ from natsync.micro import (
     add_service,
     raise_for_error,
 )
+
+from tests.support.servers import NatsServer
 
 pytestmark = pytest.mark.server
 
@@ -125,3 +128,43 @@ def test_workers_handle_requests_at_the_same_time(nc: natsync.Client) -> None:
         assert endpoint.subscription and endpoint.subscription.pending_limits[0] == 10
         assert repr(endpoint) == "Endpoint('pair', subject='pair')"
         assert isinstance(endpoint, Endpoint)
+
+
+def test_requests_beyond_the_limit_are_dropped_counted_and_reported(
+    nc: natsync.Client, reports: SimpleQueue[natsync.Error]
+) -> None:
+    """The service goes on: those that wait get their responses."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    def slow(request: Request) -> None:
+        entered.set()
+        go_on.wait(5)
+        request.respond(b"done")
+
+    with add_service(nc, "slow", "1.0.0") as service:
+        endpoint = service.add_endpoint("slow", slow, pending_msgs_limit=2)
+        first = nc.request_async("slow", timeout=5)
+        assert entered.wait(5)
+        for _ in range(10):
+            nc.publish("slow")
+        assert isinstance(reports.get(timeout=5), natsync.SlowConsumerError)
+        go_on.set()
+        assert first.result(5).data == b"done"
+        assert endpoint.subscription and endpoint.subscription.dropped > 0
+        assert not service.stopped
+
+
+def test_a_response_on_a_closed_connection_is_an_error(server: NatsServer) -> None:
+    failed: SimpleQueue[Exception] = SimpleQueue()
+
+    def close(request: Request) -> None:
+        nc.close()
+        try:
+            request.respond(b"late")
+        except natsync.Error as error:
+            failed.put(error)
+
+    nc = natsync.connect(server.url)
+    add_service(nc, "closing", "1.0.0").add_endpoint("close", close)
+    nc.publish("close", reply="replies")
+    assert isinstance(failed.get(timeout=5), natsync.ConnectionClosedError)

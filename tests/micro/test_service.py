@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from queue import SimpleQueue
 
 import pytest
@@ -33,6 +34,10 @@ def name_of(service: Service) -> str:
     return json.loads(service.nc.request(f"$SRV.PING.{service.name}.{service.id}", timeout=5).data)[
         "name"
     ]
+
+
+def respond(data: bytes, request: Request) -> None:
+    request.respond(data)
 
 
 def test_it_answers_on_all_nine_subjects(nc: natsync.Client) -> None:
@@ -69,6 +74,14 @@ def test_instances_have_ids_of_their_own_and_share_requests(nc: natsync.Client) 
     assert {answer.data for answer in answers} == {b"1", b"2"}
 
 
+def test_each_queue_group_gets_every_request(nc: natsync.Client) -> None:
+    for number in range(3):
+        service = add_service(nc, "copies", "1.0.0", queue_group=f"q{number}")
+        service.add_endpoint("copy", partial(respond, b"%d" % number))
+    answers = nc.request_many("copy", timeout=5, max_msgs=3)
+    assert {answer.data for answer in answers} == {b"0", b"1", b"2"}
+
+
 def test_groups_prefix_subjects_and_hand_down_queue_groups(nc: natsync.Client) -> None:
     with add_service(nc, "shop", "1.0.0", queue_group="shop", metadata={"region": "eu"}) as service:
         orders = service.add_group("orders", queue_group="clerks")
@@ -88,6 +101,9 @@ def test_groups_prefix_subjects_and_hand_down_queue_groups(nc: natsync.Client) -
             ("list", "orders.v2.list.*", "clerks"),
             ("one", "orders.v2.one", "solo"),
             ("one", "orders.v2.open.one", ""),
+        ]
+        assert [one.queue_group for one in service.stats().endpoints] == [
+            queue_group for _, _, queue_group in found
         ]
         info = ServiceClient(nc).info("shop", service.id)
         assert info == [service.info()]
@@ -258,6 +274,18 @@ def test_it_stops_when_the_server_refuses_an_endpoint(start_server: StartServer)
         assert refused.stats().num_errors == 1 and refused.stats().last_error == str(error)
         assert service.stopped
         assert ServiceClient(nc).ping() == []
+
+
+def test_it_stops_when_the_server_refuses_to_let_it_be_discovered(
+    start_server: StartServer,
+) -> None:
+    server = start_server(PERMISSIONS.replace('"$SRV.>", ', ""))
+    ended: SimpleQueue[natsync.Error | None] = SimpleQueue()
+    with natsync.connect(server.url, user="service", password="pw") as nc:
+        service = add_service(nc, "hidden", "1.0.0", on_stop=ended.put)
+        error = ended.get(timeout=5)
+        assert isinstance(error, PermissionsViolationError) and "$SRV." in error.subject
+        assert service.wait(5)
 
 
 def test_several_services_share_a_connection_and_survive_a_reconnect(nc: natsync.Client) -> None:

@@ -42,10 +42,18 @@ def test_a_store_from_creation_to_deletion(js: JetStream, name: str) -> None:
 def test_stores_are_listed(js: JetStream, name: str) -> None:
     js.create_object_store(name)
     js.create_key_value(name)
-    assert name in list(js.object_store_names())
+    others = [
+        StreamConfig(f"OBJ_{name}-named", subjects=[f"{name}.>"]),
+        StreamConfig(f"{name}-bare", subjects=[f"$O.{name}-bare.C.>"]),
+    ]
+    for config in others:
+        js.create_stream(config)
+    assert [found for found in js.object_store_names() if name in found] == [name]
     found = {status.store: status for status in js.object_stores()}
     assert found[name].size == 0 and found[name].backing_store == "JetStream"
     js.delete_key_value(name)
+    for config in others:
+        js.delete_stream(config.name)
 
 
 def test_a_mirror_of_a_store(js: JetStream, name: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import natsync
 from natsync.jetstream import JetStream, StreamSealedError
 from natsync.object_store import (
     CannotGetBucketLinkError,
@@ -26,6 +27,9 @@ from natsync.object_store import (
 )
 from natsync.object_store.info import digest_of
 from natsync.object_store.naming import chunk_subject
+
+from tests.support.jetstream import JETSTREAM
+from tests.support.servers import StartServer
 
 pytestmark = pytest.mark.server
 
@@ -232,3 +236,16 @@ def test_a_server_of_2_9(old_js: JetStream, name: str) -> None:
     old_js.delete_object_store(name)
     with pytest.raises(StoreNotFoundError):
         store.status()
+
+
+def test_a_user_who_may_not_write_is_refused_at_once(start_server: StartServer) -> None:
+    server = start_server(
+        JETSTREAM
+        + 'authorization { users: [ { user: u, password: p, permissions: { publish: { deny: "$O.>" } } } ] }\n'
+    )
+    with natsync.connect(server.url, user="u", password="p") as nc:
+        store = nc.jetstream(timeout=30).create_object_store("s")
+        for data in (b"", b"content", bytes(1_000_000)):
+            with pytest.raises(natsync.PermissionsViolationError, match=r"\$O\.s\."):
+                store.put("o", data)
+        assert list(store.list()) == []
