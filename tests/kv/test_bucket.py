@@ -283,10 +283,8 @@ def test_a_bucket_that_is_gone(js: JetStream, kv: KeyValue) -> None:
 
 
 def test_a_user_who_may_not_write_is_refused_at_once(start_server: StartServer) -> None:
-    server = start_server(
-        JETSTREAM
-        + 'authorization { users: [ { user: u, password: p, permissions: { publish: { deny: "$KV.>" } } } ] }\n'
-    )
+    user = '{ user: u, password: p, permissions: { publish: { deny: "$KV.>" } } }'
+    server = start_server(JETSTREAM + f"authorization {{ users: [ {user} ] }}\n")
     with natsync.connect(server.url, user="u", password="p") as nc:
         kv = nc.jetstream(timeout=30).create_key_value("b")
         for write in (lambda: kv.put("a", b"1"), lambda: kv.delete("a"), lambda: kv.purge("a")):

@@ -239,10 +239,8 @@ def test_a_server_of_2_9(old_js: JetStream, name: str) -> None:
 
 
 def test_a_user_who_may_not_write_is_refused_at_once(start_server: StartServer) -> None:
-    server = start_server(
-        JETSTREAM
-        + 'authorization { users: [ { user: u, password: p, permissions: { publish: { deny: "$O.>" } } } ] }\n'
-    )
+    user = '{ user: u, password: p, permissions: { publish: { deny: "$O.>" } } }'
+    server = start_server(JETSTREAM + f"authorization {{ users: [ {user} ] }}\n")
     with natsync.connect(server.url, user="u", password="p") as nc:
         store = nc.jetstream(timeout=30).create_object_store("s")
         for data in (b"", b"content", bytes(1_000_000)):
