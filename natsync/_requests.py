@@ -200,7 +200,7 @@ class Requests:
 
         It ends `timeout` seconds after the call, after `max_msgs` replies, `stall` seconds after the last
         reply, or at a reply for which `sentinel` returns true, which it does not yield. No reply in time
-        is no error. After the replies that arrived, it raises ConnectionReconnectingError if the
+        is not an error. After the replies that arrived, it raises ConnectionReconnectingError if the
         connection was lost, since there may be more, or ConnectionClosedError. It raises
         NoRespondersError if nobody listens, PermissionsViolationError if this client may not publish
         there. Iterate over it, or close it.

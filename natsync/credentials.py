@@ -22,7 +22,7 @@ Source = str | os.PathLike[str] | bytes
 _LARGEST = 1 << 20
 # Compiled when first used: `re` keeps them, and most programs need neither.
 _BLOCK = rb"(?m)^-{3,}[ ]?BEGIN ([A-Z ]{1,64}?)[ ]?-{3,}\s+([\w.=-]+)\s+^-{3,}[ ]?END "
-# What is no path, and must not be shown as one: a seed, a JWT.
+# What is not a path, and must not be shown as one: a seed, a JWT.
 _NAKED = r"\s*(S[A-Z2-7]{50,}|eyJ[\w.=-]{20,})\s*"
 
 

@@ -27,11 +27,11 @@ def to_wire(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise ProtocolError("text with a lone surrogate, which is no UTF-8") from None
+        raise ProtocolError("text with a lone surrogate, which is not UTF-8") from None
 
 
 def to_text(wire: bytes) -> str:
-    """The text of bytes from the wire; bytes that are no UTF-8 become lone surrogates."""
+    """The text of bytes from the wire; bytes that are not UTF-8 become lone surrogates."""
     return wire.decode("utf-8", "surrogateescape")
 
 
@@ -122,7 +122,7 @@ HeadersLike = Mapping[str, str | list[str] | tuple[str, ...]] | Headers
 
 def encode_headers(headers: HeadersLike) -> bytes:
     """The header block of `headers`. Raises ProtocolError for names and values that a block cannot
-    carry, TypeError for anything that is no mapping of text."""
+    carry, TypeError for anything that is not a mapping of text."""
     if headers.__class__ is Headers:
         if not headers._block:
             headers._block = _encode_any(headers)

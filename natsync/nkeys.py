@@ -63,12 +63,12 @@ def _user_key(seed: str | bytes, option: str) -> bytes:
     if raw is None or len(raw) < 2 or raw[0] & 0xF8 != _SEED:
         public = raw is not None and len(raw) == 1 + _KEY_BYTES
         hint = ": this is a public key" if public else ", or is damaged"
-        raise OptionError(option, f"is no nkey seed{hint}")
+        raise OptionError(option, f"is not an nkey seed{hint}")
     kind = (raw[0] & 7) << 5 | raw[1] >> 3  # the prefix of the public key, across two bytes
     if kind != _USER:
         raise OptionError(option, f"is the seed of {_KINDS.get(kind, 'something')}, not of a user")
     if len(raw) != 2 + _KEY_BYTES:
-        raise OptionError(option, "is no nkey seed: wrong length")
+        raise OptionError(option, "is not an nkey seed: wrong length")
     return raw[2:]
 
 

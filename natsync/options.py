@@ -292,7 +292,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         check_text(**{"a name in websocket_headers": name, "a value in websocket_headers": value})
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-            raise OptionError("websocket_headers", f"{name!r} is no name of a header")
+            raise OptionError("websocket_headers", f"{name!r} is not a name of a header")
         if not value.isascii() or not value.isprintable():
             raise OptionError("websocket_headers", f"the value of {name} must be printable ASCII")
 

@@ -75,7 +75,7 @@ class TLS:
         except UnicodeError:  # an empty label, one of over 63 bytes
             wire = b""
         if not wire or wire.startswith(b".") or b"\0" in wire:
-            raise OptionError("hostname", f"{name!r} is no host name")
+            raise OptionError("hostname", f"{name!r} is not a host name")
         return name
 
     def make_context(self) -> ssl.SSLContext:

@@ -53,7 +53,7 @@ class Rows(Generic[_R]):
     """The records of one table: an iterator that reads the captures while it is used.
 
     If you stop early, call `close`, or use it in a `with` block, which closes the files. Raises
-    CaptureError if an input is no capture.
+    CaptureError if an input is not a capture.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class TableFunction(Protocol[_R]):
         live: bool = False,
     ) -> Rows[_R]:
         """The records, in order of time; with `live`, as soon as each is complete. `report` is updated
-        while captures are read. Raises CaptureError if an input is no capture."""
+        while captures are read. Raises CaptureError if an input is not a capture."""
 
 
 def rows_of(row: type[_R]) -> TableFunction[_R]:

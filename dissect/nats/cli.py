@@ -1,6 +1,6 @@
 """`nats-dissect`: the command line. Each command is declared here and carried out in `commands`.
 
-Exit status: 0 done; 2 wrong usage, or an input that is no capture; 3 done, but a capture was cut short or
+Exit status: 0 done; 2 wrong usage, or an input that is not a capture; 3 done, but a capture was cut short or
 damaged; 130 interrupted; 143 terminated. A closed pipe ends quietly. Every problem is one line on stderr.
 """
 

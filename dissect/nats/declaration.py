@@ -45,8 +45,8 @@ class TextColumn(NamedTuple):
 class LayerFrame(FrameRecord):
     """A frame as an application layer gets it: its row, headers included, and its payload in `content`.
 
-    `content` is no column. It goes from the framing to the layer and no further; what a layer shows of it in
-    its own rows is the layer's decision. `shown` is how the user wants payloads to be shown.
+    `content` is not a column. It goes from the framing to the layer and no further; what a layer shows of it
+    in its own rows is the layer's decision. `shown` is how the user wants payloads to be shown.
     """
 
     content: bytes = b""

@@ -95,7 +95,7 @@ def time_of(text: str) -> int:
         return int(found[1]) * _SECOND + int((found[2] or "").ljust(9, "0"))
     found = _TIME.fullmatch(text.strip())
     if not found:
-        raise ValueError(f"{text!r} is no time, as 2026-11-21T02:01:43Z is")
+        raise ValueError(f"{text!r} is not a time such as 2026-11-21T02:01:43Z")
     day, clock, seconds, fraction, zone = found.groups()
     zone = "+00:00" if zone in (None, "Z", "z") else zone
     moment = datetime.fromisoformat(f"{day}T{clock or '00:00'}{seconds or ':00'}{zone}")
@@ -111,7 +111,7 @@ def size_of(text: str) -> int:
             number, unit = number[: number.rindex(suffix)], 1024**power
     number = number.strip()
     if not (number.isascii() and number.isdigit()):
-        raise ValueError(f"{text!r} is no size, as 64M is")
+        raise ValueError(f"{text!r} is not a size such as 64M")
     return int(number) * unit
 
 

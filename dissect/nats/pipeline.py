@@ -3,8 +3,8 @@
     for row in records(["capture.pcap"], ["sessions"]):
         print(row.kind, row.originator, row.messages_originator)
 
-CaptureError is raised if an input is no capture; damage is recorded in the `report` that the caller passes.
-Memory does not grow with the capture.
+CaptureError is raised if an input is not a capture; damage is recorded in the `report` that the caller
+passes. Memory does not grow with the capture.
 """
 
 from __future__ import annotations

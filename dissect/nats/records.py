@@ -317,12 +317,12 @@ def text_of(data: bytes) -> str:
 
 UNPRINTABLE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 """Characters that may do something to a terminal, by their codes, and how to write each of them."""
-# Line ends that are no control characters, and marks that turn the direction of the text after them.
+# Line ends that are not control characters, and marks that turn the direction of the text after them.
 UNPRINTABLE |= {
     code: f"\\u{code:04x}"
     for code in (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 }
-# Bytes of file names and arguments that are no UTF-8, as Python has them.
+# Bytes of file names and arguments that are not UTF-8, as Python has them.
 UNPRINTABLE |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)}
 
 

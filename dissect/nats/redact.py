@@ -82,7 +82,7 @@ def masked_text(text: str, secrets: Iterable[str] = ()) -> str:
 
 def secrets_of(text: bytes) -> frozenset[str]:
     """The secrets in a CONNECT, in every form in which the session may repeat them: as JSON has them, as JSON
-    escapes them, and, where they are no UTF-8, as the columns show such bytes."""
+    escapes them, and, where they are not UTF-8, as the columns show such bytes."""
     try:
         value = _loaded(text, "surrogateescape")
     except (ValueError, RecursionError):
@@ -100,7 +100,7 @@ def secrets_of(text: bytes) -> frozenset[str]:
 
 
 def _wire(text: str) -> bytes:
-    """The bytes of a text whose surrogates stand for bytes that are no UTF-8, or came from JSON escapes."""
+    """The bytes of a text whose surrogates stand for bytes that are not UTF-8, or came from JSON escapes."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -117,7 +117,7 @@ def _loaded(text: bytes, errors: str = "replace") -> dict[str, object]:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 _JSON = json.JSONDecoder(parse_constant=_no_constant)  # made once: `json.loads` makes one each time

@@ -23,7 +23,7 @@ from .records import (
     SubscriptionRecord,
 )
 
-# Commands that are no tables.
+# Commands that are not tables.
 _COMMANDS = frozenset(
     {"audit", "follow", "info", "report", "slice", "spark", "split", "sql", "top"}
 )

@@ -133,7 +133,7 @@ _NEVER = float("inf")
 _CHECKPOINT = 1000
 """Messages after which a PING follows: about so many count as unconfirmed after a loss. With 100 or a
 million a publish takes the same CPU time (CPython 3.11)."""
-# PINGs of the server that wait for their PONG: one that sends more and reads none is no server.
+# PINGs of the server that wait for their PONG: one that sends more and reads none is not a server.
 _MAX_PONGS = 10_000
 
 

@@ -27,7 +27,7 @@ class Tunnel:
         try:
             place = str(replace(server, host=server.host.encode("idna").decode()))
         except UnicodeError:  # an empty label, one of over 63 bytes, a character no name has
-            raise OSError(errno.EINVAL, f"{server.host!r} is no host name") from None
+            raise OSError(errno.EINVAL, f"{server.host!r} is not a host name") from None
         lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
         name, secret = proxy.user or proxy.token, proxy.password
         if name or secret:

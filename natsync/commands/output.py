@@ -1,6 +1,6 @@
 """Messages on standard output: text, JSON, or the payload alone.
 
-Invalid UTF-8 is shown as \\xNN; in JSON, data that is no UTF-8 is `data_base64`.
+Invalid UTF-8 is shown as \\xNN; in JSON, data that is not UTF-8 is `data_base64`.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class API:
             response = self.request(call, {**body, "offset": offset})
             page = response.get(key) or []
             if not isinstance(page, list):
-                raise InvalidResponseError(self.subject(call), f"{key} is no list")
+                raise InvalidResponseError(self.subject(call), f"{key} is not a list")
             for item in page:
                 yield read(item, self.subject(call))
             offset += len(page)
@@ -179,9 +179,9 @@ def decode_object(data: bytes, subject: str) -> dict[str, object]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
-        raise InvalidResponseError(subject, f"{len(data)} bytes that are no JSON") from None
+        raise InvalidResponseError(subject, f"{len(data)} bytes that are not JSON") from None
     if not isinstance(value, dict):
-        raise InvalidResponseError(subject, "JSON that is no object")
+        raise InvalidResponseError(subject, "JSON that is not an object")
     return value
 
 

@@ -113,7 +113,7 @@ class AtomicBatch:
         )
         ack = future.result()
         if ack is None:
-            raise InvalidPubAckError(subject or self._last_subject, "0 bytes that are no JSON")
+            raise InvalidPubAckError(subject or self._last_subject, "0 bytes that are not JSON")
         return ack
 
     def discard(self) -> None:

@@ -26,7 +26,7 @@ __all__ = [
 
 
 class NotJSMessageError(JetStreamError, ValueError):
-    """A message whose reply subject is no acknowledgement subject: no consumer has delivered it."""
+    """A message whose reply subject is not an acknowledgement subject: no consumer has delivered it."""
 
     reply: str
 

@@ -46,7 +46,7 @@ def create_consumer(
     if name:
         call += f".{check_consumer_name(name)}"
         only = config.filter_subject
-        # One with wildcards is no subject to publish to; the server takes it from the body.
+        # One with wildcards is not a subject to publish to; the server takes it from the body.
         if only and not config.filter_subjects and not {"*", ">"} & {*only}:
             call += f".{only}"
     body = {"stream_name": stream, "config": config.to_json(), "action": action}

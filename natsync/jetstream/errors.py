@@ -222,7 +222,7 @@ class UnsupportedError(JetStreamError):
 
 
 class InvalidResponseError(JetStreamError):
-    """A response that JetStream does not send: a responder that is no JetStream server has the subject."""
+    """A response that JetStream does not send: a responder that is not a JetStream server has the subject."""
 
     subject: str
     reason: str
@@ -232,8 +232,8 @@ class InvalidResponseError(JetStreamError):
 
 
 class InvalidPubAckError(InvalidResponseError):
-    """The response to a published message is no acknowledgement of JetStream: somebody else listens on its
-    subject."""
+    """The response to a published message is not an acknowledgement of JetStream: somebody else listens on
+    its subject."""
 
 
 class SnapshotError(JetStreamError):

@@ -146,7 +146,7 @@ def _is_required(item: Field[object]) -> bool:
 
 
 def _codec(annotation: str, cls: type[JSONObject]) -> _Codec:
-    """The codec for an annotation; that of a name which is no class of ours is a set of strings."""
+    """The codec for an annotation; that of a name which is not a class of ours is a set of strings."""
     if annotation.endswith(" | None"):
         return _optional(_codec(annotation.removesuffix(" | None"), cls))
     outer, _, inner = annotation.removesuffix("]").partition("[")

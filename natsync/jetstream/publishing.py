@@ -250,9 +250,9 @@ def read_ack(data: bytes, subject: str) -> PubAck:
     try:
         said = json.loads(data)
     except (ValueError, RecursionError):
-        raise InvalidPubAckError(subject, f"{len(data)} bytes that are no JSON") from None
+        raise InvalidPubAckError(subject, f"{len(data)} bytes that are not JSON") from None
     if not isinstance(said, dict):
-        raise InvalidPubAckError(subject, "JSON that is no object")
+        raise InvalidPubAckError(subject, "JSON that is not an object")
     if said.get("error"):
         raise api_error(said["error"])
     try:

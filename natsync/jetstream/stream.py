@@ -69,7 +69,7 @@ def _with_subjects(state: StreamState, subjects: dict[str, int]) -> StreamState:
 def read_name(value: object, subject: str) -> str:
     """An item of a list of names."""
     if not isinstance(value, str):
-        raise InvalidResponseError(subject, "a name that is no string")
+        raise InvalidResponseError(subject, "a name that is not a string")
     return value
 
 

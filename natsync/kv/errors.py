@@ -75,7 +75,7 @@ class BadBucketError(KeyValueError):
     reason: str
 
     def __str__(self) -> str:
-        return f"stream KV_{self.bucket} is no key-value bucket: {self.reason}"
+        return f"stream KV_{self.bucket} is not a key-value bucket: {self.reason}"
 
 
 class KeyNotFoundError(KeyValueError, KeyError):

@@ -34,7 +34,7 @@ class ServiceClient:
     """Asks services about themselves: all of them, those of one `name`, or the instance `id` of it.
 
     Each call waits for at most `timeout` seconds in all, and for `stall` seconds after the last response;
-    with an `id`, for one response. None is no error: the list is empty. A response that is none raises
+    with an `id`, for one response. None is not an error: the list is empty. A response that is none raises
     InvalidResponseError, with those that are good in `others`. `prefix` is `$SRV`, unless the account imports
     the services of another one under another subject. Raises ConnectionReconnectingError where the
     connection is lost meanwhile, so that there may be more. For any thread.

@@ -11,8 +11,8 @@ class ServiceError(Facts):
     """A service answered a request with an error (ADR-32, "Error Handling").
 
     A handler raises it to answer so; `raise_for_error` raises it at the requester. `code` is a number, by
-    convention one of HTTP (0 for a code that is no number: then `description` begins with it), `description`
-    is text for people, `data` the payload of the answer.
+    convention one of HTTP (0 for a code that is not a number: then `description` begins with it),
+    `description` is text for people, `data` the payload of the answer.
     """
 
     code: int

@@ -67,11 +67,11 @@ def check_version(version: str) -> None:
     """For the version of a service, which is a semantic version: 1.0.0, 2.1.3-rc.1."""
     check_text(version=version)
     if not _VERSION.fullmatch(version):
-        raise OptionError("version", f"{version!r} is no semantic version such as 1.0.0")
+        raise OptionError("version", f"{version!r} is not a semantic version such as 1.0.0")
 
 
 def check_queue_group(queue_group: str | None) -> None:
-    """For queue groups: None inherits one, the empty string is no queue group."""
+    """For queue groups: None inherits one, the empty string is not a queue group."""
     if queue_group is not None:
         check_text(queue_group=queue_group)
         if queue_group:

@@ -28,7 +28,7 @@ def error_headers(code: int, description: str) -> dict[str, str]:
 
 
 def raise_for_error(msg: Msg) -> Msg:
-    """The response `msg`, if it is no error; else raises it as ServiceError.
+    """The response `msg`, if it is not an error; else raises it as ServiceError.
 
     >>> raise_for_error(nc.request("math.divide", b"1 0"))
     Traceback (most recent call last):

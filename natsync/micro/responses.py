@@ -124,7 +124,7 @@ class Reader:
         self._where = where
         if not isinstance(fields, dict):
             what = where.rstrip(".") or "the response"
-            raise InvalidResponseError(subject, f"{what} is no JSON object")
+            raise InvalidResponseError(subject, f"{what} is not a JSON object")
         self._fields: dict[str, object] = fields
 
     def get(self, name: str, kind: type[_T], default: _T | None = None) -> _T:
@@ -133,7 +133,8 @@ class Reader:
         if value is None and default is not None:
             return default
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise InvalidResponseError(self._subject, f"{self._where}{name} is no {kind.__name__}")
+            reason = f"{self._where}{name} is not of the type {kind.__name__}"
+            raise InvalidResponseError(self._subject, reason)
         return value
 
     def any(self, name: str) -> object:
@@ -144,7 +145,7 @@ class Reader:
         found = self.get("metadata", dict, {})
         if not all(isinstance(value, str) for value in found.values()):
             raise InvalidResponseError(
-                self._subject, f"{self._where}metadata has values that are no str"
+                self._subject, f"{self._where}metadata has values that are not str"
             )
         return MappingProxyType(found)
 
@@ -159,7 +160,7 @@ class Reader:
             micros = (fraction or "").ljust(6, "0")[:6]
             return datetime.fromisoformat(f"{seconds}.{micros}{zone}").astimezone(timezone.utc)
         except (ValueError, OverflowError):
-            raise InvalidResponseError(self._subject, f"{name} is no RFC 3339 time") from None
+            raise InvalidResponseError(self._subject, f"{name} is not an RFC 3339 time") from None
 
     def endpoints(self) -> list[Reader]:
         found = self.get("endpoints", list, [])
@@ -173,7 +174,7 @@ def _read(subject: str, data: bytes, kind: str) -> Reader:
     try:
         fields = json.loads(data)
     except (ValueError, RecursionError):
-        raise InvalidResponseError(subject, "the response is no JSON") from None
+        raise InvalidResponseError(subject, "the response is not JSON") from None
     reader = Reader(subject, fields)
     wanted = f"io.nats.micro.v1.{kind}_response"
     if reader.get("type", str) != wanted:

@@ -99,7 +99,7 @@ class UpdateMetaDeletedError(_OfObject):
 
 
 class BadObjectMetaError(_OfObject):
-    """What the store has under the name is no description of an object, and why."""
+    """What the store has under the name is not a description of an object, and why."""
 
     reason: str
 
@@ -144,4 +144,4 @@ class CannotGetBucketLinkError(_OfObject):
     target: str
 
     def __str__(self) -> str:
-        return f"{self._what} is a link to the store {self.target}, which is no object"
+        return f"{self._what} is a link to the store {self.target}, which is not an object"

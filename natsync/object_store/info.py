@@ -123,9 +123,9 @@ def read_digest(store: str, name: str, digest: str) -> bytes:
             raise ValueError
         found = base64.b64decode(encoded.encode("ascii"), altchars=b"-_", validate=True)
     except (ValueError, binascii.Error):
-        raise BadObjectMetaError(store, name, f"digest {digest[:64]!r} is no SHA-256") from None
+        raise BadObjectMetaError(store, name, f"digest {digest[:64]!r} is not a SHA-256") from None
     if len(found) != 32:
-        raise BadObjectMetaError(store, name, f"digest {digest[:64]!r} is no SHA-256")
+        raise BadObjectMetaError(store, name, f"digest {digest[:64]!r} is not a SHA-256")
     return found
 
 

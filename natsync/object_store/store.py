@@ -183,7 +183,7 @@ class ObjectStore:
 
     def delete(self, name: str) -> ObjectInfo:
         """Deletes an object or link, and returns what is left of its description. Raises
-        ObjectNotFoundError; one that was deleted before is no error."""
+        ObjectNotFoundError; one that was deleted before is not an error."""
         found = self.info(name, show_deleted=True)
         if found.deleted:
             return found

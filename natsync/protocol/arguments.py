@@ -163,7 +163,7 @@ def _route(dedicated: bool, lnocu: bool) -> dict[bytes, Parse]:
 
 
 def may_send(op: bytes, context: Context) -> bool:
-    """Whether this side of this kind of connection sends `op`, whose argument is no list."""
+    """Whether this side of this kind of connection sends `op`, whose argument is not a list."""
     sender, kind = context.sender, context.kind
     if op == b"CONNECT":
         return sender is Role.CLIENT

@@ -117,7 +117,7 @@ def _msg(frame: f.Msg | f.HMsg, context: Context) -> list[bytes]:
 
 def _sid(sid: bytes, context: Context) -> bytes:
     if context.kind is Kind.ROUTE and not sid.startswith(RSID):
-        raise ProtocolError("sid on a route that is no RSID:", None, sid)
+        raise ProtocolError("sid on a route that is not an RSID:", None, sid)
     return _token(sid, "sid")
 
 

@@ -16,7 +16,7 @@ class Error(Exception):
 
 
 class ProtocolError(Error):
-    """Bytes that are no NATS frame, or a frame that the NATS grammar cannot carry.
+    """Bytes that are not a NATS frame, or a frame that the NATS grammar cannot carry.
 
     `offset` is the position of the first wrong byte in the sender's stream (None when the error is about a
     value, not a stream), `reason` one lower-case sentence, `snippet` up to 32 of the bytes concerned.

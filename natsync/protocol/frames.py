@@ -200,7 +200,7 @@ class Sub(Frame):
 class Unsub(Frame):
     """UNSUB: ends `sid` now, or after `max_msgs` messages since it began (None: now).
 
-    A server also ends it now for 0 and for text that is no number (server/client.go: processUnsub); such
+    A server also ends it now for 0 and for text that is not a number (server/client.go: processUnsub); such
     text is read as 0.
     """
 

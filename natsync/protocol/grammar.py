@@ -109,7 +109,7 @@ class Grammar:
         )
 
     def _parse(self, args: list[bytes], line: bytes) -> _Parsed | None:
-        """The frame of `args` without its body; None if `args[0]` is no operation that takes a list."""
+        """The frame of `args` without its body; None if `args[0]` is not an operation that takes a list."""
         op = args[0]
         try:
             if op in self._messages:

@@ -214,12 +214,12 @@ def _object(text: bytes) -> dict[str, object]:
     except (ValueError, RecursionError):
         raise ProtocolError("JSON that cannot be read") from None
     if not isinstance(value, dict):
-        raise ProtocolError("JSON that is no object")
+        raise ProtocolError("JSON that is not an object")
     return value
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _fits(value: object, annotation: object) -> bool:

@@ -32,7 +32,7 @@ class HeaderBlock:
 
 
 def parse_headers(block: bytes) -> HeaderBlock:
-    """The fields and inline status of `block`. Raises ProtocolError for bytes that are no header block.
+    """The fields and inline status of `block`. Raises ProtocolError for bytes that are not a header block.
 
     The offset in the error counts from the start of the block.
     """

@@ -133,7 +133,7 @@ def hmsg(args: list[bytes], offset: int, total_bytes: int, size: int, read: Read
 def legacy_msg(args: list[bytes], offset: int, total_bytes: int, size: int, read: Read) -> Message:
     """MSG on a 1.x route."""
     if len(args) < 3 or not args[2].startswith(RSID):
-        raise BadArguments("a sid that is no RSID: on a route")
+        raise BadArguments("a sid that is not an RSID: on a route")
     return msg(args, offset, total_bytes, size, read)
 
 

@@ -4,7 +4,7 @@ NATS Streaming is an application protocol: each of its messages is the payload o
 the subject alone says which type it has. The schema is that of stan.go (pb/protocol.proto), encoded as
 https://protobuf.dev/programming-guides/encoding says: defaults are left out, so a message of nothing but
 defaults has no bytes; a field that comes twice has its last value; a number that is too large for its field
-loses its high bits; text that is no UTF-8 survives as lone surrogates (PEP 383), since Go does not check it.
+loses its high bits; text that is not UTF-8 survives as lone surrogates (PEP 383), since Go does not check it.
 
 Fields that the schema does not have are kept in `unknown`, and written back. Everything else that is no
 such message raises ProtocolError: a field that ends after the payload, a known field with another wire
@@ -207,7 +207,7 @@ def _field(tag: int, name: str, kind: _Type, value: str | bytes | int) -> bytes:
         try:
             value = value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
-            raise ProtocolError(f"{name} with a lone surrogate, which is no UTF-8") from None
+            raise ProtocolError(f"{name} with a lone surrogate, which is not UTF-8") from None
     if isinstance(value, bytes):
         return _varint(tag) + _varint(len(value)) + value
     if not kind.least <= value < kind.least + kind.modulus:

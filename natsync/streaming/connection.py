@@ -242,7 +242,7 @@ def connect(
     if nc is not None and servers is not None:
         raise OptionError("servers", "are those of nc")
     if not is_channel(discover_prefix):
-        raise OptionError("discover_prefix", f"{discover_prefix!r} is no subject")
+        raise OptionError("discover_prefix", f"{discover_prefix!r} is not a subject")
     owned = None
     if nc is None:
         nc = owned = connect_core(DEFAULT_URL if servers is None else servers, name=client_id)

@@ -81,11 +81,11 @@ class Liveness:
         if msg.subject == self.heartbeat_inbox:
             return self._publish(msg.reply, b"", None) if msg.reply else ""
         if is_no_responders(msg):
-            return ""  # is no answer; `_ping` counts
+            return ""  # is not an answer; `_ping` counts
         try:
             error = PingResponse.parse(msg.data).error
         except ProtocolError:
-            return ""  # is no answer either
+            return ""  # is not an answer either
         self._out = 0  # not one less: several partitioned servers may answer a ping
         return error
 

@@ -37,7 +37,7 @@ _M = TypeVar("_M", bound=StreamingMessage)
 
 
 def check_channel(channel: str) -> None:
-    """Raises InvalidChannelError for a name that no channel may have, TypeError for what is no text."""
+    """Raises InvalidChannelError for a name that no channel may have, TypeError for what is not text."""
     check_text(channel=channel)
     if not is_channel(channel):
         raise InvalidChannelError(channel)

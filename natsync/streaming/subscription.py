@@ -88,7 +88,7 @@ class Start:
         try:
             position = StartPosition.NEW_ONLY if position is None else StartPosition(position)
         except ValueError:
-            raise OptionError("start", f"{position!r} is no StartPosition") from None
+            raise OptionError("start", f"{position!r} is not a StartPosition") from None
         if position in (StartPosition.SEQUENCE_START, StartPosition.TIME_DELTA_START):
             raise OptionError("start", "needs start_sequence, start_time or start_time_delta")
         return cls(position)
@@ -224,7 +224,8 @@ class Subscription:
         """The next message; waits for it up to `timeout` seconds, or as long as it takes.
 
         Raises NextMsgTimeoutError, BadSubscriptionError where it has ended, ConnectionLostError where the
-        session has, ResponseError for bytes that are no message.
+        session has, ResponseError for bytes that are not a
+        message.
         """
         msg = self._next(timeout)
         self._acknowledge(msg)
@@ -233,7 +234,8 @@ class Subscription:
     def __iter__(self) -> Iterator[Msg]:
         """The messages as they come, until it is unsubscribed or closed.
 
-        Raises ConnectionLostError where the session has ended, ResponseError for bytes that are no message.
+        Raises ConnectionLostError where the session has ended, ResponseError for bytes that are not a
+        message.
         """
         self._check_sync()
         return self._messages()

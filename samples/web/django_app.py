@@ -26,7 +26,7 @@ def price(request: HttpRequest, item: str) -> HttpResponse:
     try:
         return HttpResponse(nc.request(f"price.{item}", timeout=2).data)
     except natsync.ProtocolError:
-        return HttpResponse("no such item", status=404)  # `a b` or `>`: they are no subjects
+        return HttpResponse("no such item", status=404)  # `a b` or `>`: they are not subjects
     except natsync.NoRespondersError:
         return HttpResponse("the price service is down", status=503)
     except natsync.RequestTimeoutError:

@@ -24,7 +24,7 @@ def price(item: str) -> tuple[str, int]:
     try:
         return nc.request(f"price.{item}", timeout=2).data.decode(), 200
     except natsync.ProtocolError:
-        return "no such item", 404  # such as `a b` or `>`, which are no subjects
+        return "no such item", 404  # such as `a b` or `>`, which are not subjects
     except natsync.NoRespondersError:
         return "the price service is down", 503
     except natsync.RequestTimeoutError:

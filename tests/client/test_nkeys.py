@@ -1,4 +1,4 @@
-"""Nkeys: seeds to public keys and signatures; what is no seed is refused, and never shown."""
+"""Nkeys: seeds to public keys and signatures; what is not a seed is refused, and never shown."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def test_what_is_shown_of_a_pair_is_its_public_key() -> None:
 @pytest.mark.parametrize(
     ("seed", "reason"),
     [
-        ("", "is no nkey seed, or is damaged"),
-        ("hello", "is no nkey seed, or is damaged"),
-        (SEED[:-1], "is no nkey seed, or is damaged"),
-        (SEED[:20] + "A" + SEED[21:], "is no nkey seed, or is damaged"),
-        (SEED.lower(), "is no nkey seed, or is damaged"),
-        ("S\u00fc" + SEED[2:], "is no nkey seed, or is damaged"),
-        (b"\xff\xfe" + SEED.encode(), "is no nkey seed, or is damaged"),
-        (USER, "is no nkey seed: this is a public key"),
+        ("", "is not an nkey seed, or is damaged"),
+        ("hello", "is not an nkey seed, or is damaged"),
+        (SEED[:-1], "is not an nkey seed, or is damaged"),
+        (SEED[:20] + "A" + SEED[21:], "is not an nkey seed, or is damaged"),
+        (SEED.lower(), "is not an nkey seed, or is damaged"),
+        ("S\u00fc" + SEED[2:], "is not an nkey seed, or is damaged"),
+        (b"\xff\xfe" + SEED.encode(), "is not an nkey seed, or is damaged"),
+        (USER, "is not an nkey seed: this is a public key"),
         (ACCOUNT.seed, "is the seed of an account, not of a user"),
-        (written(bytes([18 << 3 | 5, 0]) + bytes(5)), "is no nkey seed: wrong length"),
+        (written(bytes([18 << 3 | 5, 0]) + bytes(5)), "is not an nkey seed: wrong length"),
         (written(bytes([18 << 3 | 7, 31 << 3]) + bytes(32)), "is the seed of something, not"),
     ],
 )

@@ -135,7 +135,7 @@ def test_the_name_to_check() -> None:
 
 @pytest.mark.parametrize("hostname", [".", ".a", "a" * 64, "a..b", "a\0b"])
 def test_names_that_no_certificate_has(hostname: str) -> None:
-    with pytest.raises(OptionError, match="is no host name"):
+    with pytest.raises(OptionError, match="is not a host name"):
         TLS(hostname=hostname).name_of("localhost")
 
 

@@ -41,7 +41,7 @@ def test_a_field_has_its_value(selection: str) -> None:
     [
         ("subjct", "frames has no column 'subjct'; is it 'subject'?"),
         ("time", "'time' is for people; 'ts_ns' has the same time"),
-        ("op.x", "'op' is no map and has no part 'x'"),
+        ("op.x", "'op' is not a map and has no part 'x'"),
         ("json.a-b", "keys of JSON are words"),
         ("session.nobody", "sessions has no column 'nobody'"),
     ],

@@ -73,7 +73,7 @@ def test_a_dot_stops_at_a_newline_and_a_dollar_is_the_end() -> None:
         ("(a", "not closed"),
         ("a)", "not opened"),
         ("[a", "not closed"),
-        (r"\x00", "no character"),
+        (r"\x00", "not a character"),
     ],
 )
 def test_what_they_do_not_share_is_refused(pattern: str, reason: str) -> None:

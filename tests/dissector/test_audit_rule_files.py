@@ -44,6 +44,20 @@ def test_rules_are_added_and_replaced(tmp_path: Path) -> None:
     assert name not in replaced and len(replaced) == len(known)
 
 
+def test_a_replaced_correlation_takes_the_rule_that_only_counted_for_it(tmp_path: Path) -> None:
+    """Else each row that was counted would be a finding."""
+    known = load_rules()
+    assert "password-in-clear-each" in known.keys() - set(reporting(known))
+    (tmp_path / "mine.yml").write_text(RULE.replace("rule-1", "password-in-clear"), "utf-8")
+    replaced = load_rules([str(tmp_path)])
+    assert known.keys() - replaced.keys() == {"password-in-clear-each"}
+    again = detection_text("  selection: {auth: token}").replace("rule-1", "password-in-clear-each")
+    (tmp_path / "other.yml").write_text(
+        again.replace("8000-000000000001", "8000-000000000002"), "utf-8"
+    )
+    assert load_rules([str(tmp_path)]).keys() == known.keys()  # the user's own rule stays
+
+
 def test_the_rules_of_the_manual_are_rules(tmp_path: Path) -> None:
     page = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)

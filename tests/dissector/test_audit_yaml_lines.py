@@ -1,4 +1,4 @@
-"""Lines of YAML, and what is no YAML."""
+"""Lines of YAML, and what is not YAML."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_what_is_not_there_is_told(elsewhere: bool, folder: Path) -> None:
     for look in (size_and_mtime, opened):
         with pytest.raises(CaptureError, match="no such file"):
             look(f"{name}/nothing")
-    with pytest.raises(CaptureError, match="this is no file"):
+    with pytest.raises(CaptureError, match="this is not a file"):
         size_and_mtime(name)
     with pytest.raises(CaptureError, match="no file has such a name"):
         list(read_packets([f"{name}/*.cap"], CaptureReport()))

@@ -1,4 +1,4 @@
-"""Inputs: files, folders, patterns and standard input; what is no capture; which comes first."""
+"""Inputs: files, folders, patterns and standard input; what is not a capture; which comes first."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def test_a_named_pipe(tmp_path: Path, alone: bool) -> None:
         assert read(*paths)[0] == [b"1", b"2"][: len(paths)]
 
 
-# What is no capture
+# What is not a capture
 
 
 @pytest.mark.parametrize(

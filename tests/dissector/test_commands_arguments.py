@@ -83,5 +83,5 @@ def test_help_names_the_formats_there_are() -> None:
 
 @pytest.mark.parametrize("value", ["x=client", "1=nope", "0=client", "65536=client", "4222"])
 def test_a_hint_that_is_none(value: str) -> None:
-    with pytest.raises(AssertionError, match="is no port=kind"):
+    with pytest.raises(AssertionError, match="is not port=kind"):
         asked("--port", value, "a.pcap")

@@ -98,7 +98,7 @@ def move(rows: list[object]) -> None:
 
 
 def refuse(rows: list[object]) -> None:
-    raise CaptureError("case", "is no capture")
+    raise CaptureError("case", "is not a capture")
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_sizes_as_people_write_them(text: str, size: int) -> None:
     if size >= 0:
         assert size_of(text) == size
     else:
-        with pytest.raises(ValueError, match="is no size, as 64M is"):
+        with pytest.raises(ValueError, match="is not a size such as 64M"):
             size_of(text)
 
 

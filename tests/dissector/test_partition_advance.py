@@ -158,7 +158,7 @@ def test_times_that_go_back() -> None:
 
 
 def _garbage(summary: ChunkSummary) -> None:
-    """Bytes of the other side, which are no frame, while frames are skipped."""
+    """Bytes of the other side, which are not a frame, while frames are skipped."""
     assert summary.steps
     at = next(at for at, step in enumerate(summary.steps) if isinstance(step, FrameRun))
     chunk = Chunk(10**18, 1, "a.pcap", 0, b"what is this\r\n")

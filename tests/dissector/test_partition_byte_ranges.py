@@ -111,7 +111,7 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="write it to a file"):
         captures(["-"], CaptureReport())
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(CaptureError, match="this is no file"):
+    with pytest.raises(CaptureError, match="this is not a file"):
         cut(str(tmp_path / "pipe"), SMALLEST)
 
 

@@ -42,7 +42,7 @@ def test_passwords_in_urls() -> None:
     [
         ("nats://bob:hu/sh@h:1", "nats://bob:***@h:1"),
         ("nats://bob:hu@sh@h:1", "nats://bob:***@h:1"),
-        ("'nats://hu/sh@h' is no @server", "'nats://***@h' is no @server"),
+        ("'nats://hu/sh@h' is not @server", "'nats://***@h' is not @server"),
         ("nats://h:1, a@b", "nats://h:1, a@b"),
     ],
 )

@@ -84,7 +84,7 @@ def test_tables_in_place_of_captures(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content, status, said",
     [
-        (b"this is no capture", 2, "not a capture"),
+        (b"this is not a capture", 2, "not a capture"),
         (CORE.read_bytes()[:3000], 3, "everything before it was read"),
         (CORE.read_bytes()[:24], 0, "no NATS; 0 sessions, 0 frames"),
     ],
@@ -103,7 +103,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     refused(run("-o", tmp_path / "a.html"), "no capture is named")
     refused(run(CORE, "--tables", tmp_path, "-o", tmp_path / "a.html"), "one or the other")
     refused(run("--tables", tmp_path, "-o", tmp_path / "a.html"), "has no table sessions")
-    refused(run("--tables", tmp_path / "none", "-o", tmp_path / "a.html"), "is no folder")
+    refused(run("--tables", tmp_path / "none", "-o", tmp_path / "a.html"), "is not a folder")
     capture = tmp_path / "a.pcap"
     capture.write_bytes(CORE.read_bytes())
     refused(run(capture, "-o", capture), "is one of the captures")

@@ -1,4 +1,4 @@
-"""The figures: what they draw is what the aggregates say, and wire text is no markup in them."""
+"""The figures: what they draw is what the aggregates say, and wire text is not markup in them."""
 
 from __future__ import annotations
 

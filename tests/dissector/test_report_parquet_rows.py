@@ -58,7 +58,7 @@ def test_missing_columns_are_absent() -> None:
 def test_a_folder_without_tables(tmp_path: Path) -> None:
     with pytest.raises(TablesError, match="has no table sessions; .*--out DIR"):
         tables_in(str(tmp_path), TABLES)
-    with pytest.raises(TablesError, match="is no folder"):
+    with pytest.raises(TablesError, match="is not a folder"):
         tables_in(str(tmp_path / "none"), TABLES)
 
 

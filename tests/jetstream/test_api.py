@@ -1,4 +1,4 @@
-"""Requests to the API: what comes back, what is no answer of JetStream, pages, old servers."""
+"""Requests to the API: what comes back, what is not an answer of JetStream, pages, old servers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def answering(api: API, *answers: bytes) -> natsync.Subscription:
 
 
 @pytest.mark.parametrize(
-    ("data", "words"), [(b"", "0 bytes that are no JSON"), (b"[]", "no object"), (b"{", "no JSON")]
+    ("data", "words"),
+    [(b"", "0 bytes that are not JSON"), (b"[]", "not an object"), (b"{", "not JSON")],
 )
 def test_other_responders_are_named(api: API, data: bytes, words: str) -> None:
     with answering(api, data):
@@ -67,7 +68,7 @@ def test_pages_end_where_the_list_does(api: API) -> None:
     with answering(api, *(json.dumps(page).encode() for page in shrunk)):
         assert list(api.pages("LIST", "names", lambda item, subject: item)) == ["a"]
     with answering(api, b'{"names": 7}'):
-        with pytest.raises(InvalidResponseError, match="names is no list"):
+        with pytest.raises(InvalidResponseError, match="names is not a list"):
             list(api.pages("LIST", "names", lambda item, subject: item))
 
 

@@ -13,7 +13,7 @@ ERRORS: dict[str, Error] = {
     "invalid key 'a..b': has an empty token": kv.InvalidKeyError("a..b", "has an empty token"),
     "bucket b not found": kv.BucketNotFoundError("b"),
     "bucket b exists with another configuration": kv.BucketExistsError("b"),
-    "stream KV_b is no key-value bucket: why": kv.BadBucketError("b", "why"),
+    "stream KV_b is not a key-value bucket: why": kv.BadBucketError("b", "why"),
     "key k not found in bucket b": kv.KeyNotFoundError("b", "k"),
     "key k not found in bucket b: DEL at revision 7": kv.KeyDeletedError("b", "k", 7, "DEL"),
     "last revision of key k in bucket b is not 3, it is 7": kv.WrongLastRevisionError(

@@ -172,7 +172,7 @@ def test_a_stats_handler_that_fails_costs_its_data_alone(
         service.add_endpoint("echo", echo)
         (stats,) = ServiceClient(nc).stats("echo", service.id)
         assert stats.endpoints[0].data is None
-        assert isinstance(reports.get(timeout=5).__cause__, TypeError)  # a set is no JSON
+        assert isinstance(reports.get(timeout=5).__cause__, TypeError)  # a set is not JSON
 
 
 def test_stop_drains_what_has_come(nc: natsync.Client) -> None:

@@ -31,7 +31,7 @@ ERRORS: dict[str, Error] = {
     "object 'o' in store s cannot be linked to: it was deleted": (
         obj.LinkNotAllowedError("s", "o", "it was deleted")
     ),
-    "object 'o' in store s is a link to the store t, which is no object": (
+    "object 'o' in store s is a link to the store t, which is not an object": (
         obj.CannotGetBucketLinkError("s", "o", "t")
     ),
 }

@@ -110,7 +110,7 @@ def test_digests() -> None:
     assert read_digest("s", "o", EMPTY) == read_digest("s", "o", EMPTY.lower()[:8] + EMPTY[8:])
     assert read_digest("s", "o", EMPTY) == sha256
     for wrong in ("", "SHA-256", "MD5=AAAA", "SHA-256=AAAA", "SHA-256=?", "SHA-256=ä"):
-        with pytest.raises(BadObjectMetaError, match="is no SHA-256"):
+        with pytest.raises(BadObjectMetaError, match="is not a SHA-256"):
             read_digest("s", "o", wrong)
 
 

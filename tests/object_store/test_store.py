@@ -126,7 +126,7 @@ def test_delete(js: JetStream, store: ObjectStore) -> None:
         with pytest.raises(ObjectNotFoundError, match="object 'o' in store"):
             call("o")
     assert store.info("o", show_deleted=True).deleted
-    assert store.delete("o").deleted  # again is no error
+    assert store.delete("o").deleted  # again is not an error
     with pytest.raises(ObjectNotFoundError):
         store.delete("never")
     store.put("o", b"back")

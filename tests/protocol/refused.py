@@ -202,8 +202,8 @@ MISPLACED = [
     *not_sent(LEAF[1], b"MSG foo 1 5\r\n", b"CONNECT {}\r\n"),
     *not_sent(UNKNOWN[0], b"PUB foo 5\r\n", b"RMSG A foo 5\r\n", b"A+ A\r\n", b"LS+ a\r\n"),
     *not_sent(UNKNOWN[1], b"MSG foo 1 5\r\n", b"CONNECT {}\r\n"),
-    Refused(ROUTE[0], b"MSG foo 1 5\r\n", "MSG with a sid that is no RSID: on a route"),
-    Refused(ROUTE[0], b"MSG foo\r\n", "MSG with a sid that is no RSID: on a route"),
+    Refused(ROUTE[0], b"MSG foo 1 5\r\n", "MSG with a sid that is not an RSID: on a route"),
+    Refused(ROUTE[0], b"MSG foo\r\n", "MSG with a sid that is not an RSID: on a route"),
     Refused(
         Context(Role.SERVER, Kind.CLIENT),
         b"PUB\r\n",

@@ -95,9 +95,9 @@ def test_names_of_ours_are_no_keys_of_theirs() -> None:
         (b'{"a":-Infinity}', "JSON that cannot be read"),
         (b"[" * 100_000, "JSON that cannot be read"),
         (b'{"port":%b}' % (b"9" * 5000), "JSON that cannot be read"),
-        (b"[]", "JSON that is no object"),
-        (b"null", "JSON that is no object"),
-        (b'"x"', "JSON that is no object"),
+        (b"[]", "JSON that is not an object"),
+        (b"null", "JSON that is not an object"),
+        (b'"x"', "JSON that is not an object"),
     ],
     ids=lambda value: repr(value)[:30],
 )

@@ -1,4 +1,4 @@
-"""Headers: what is built reads back; what others write is read leniently; what is no block is an error."""
+"""Headers: what is built reads back; what others write is read leniently; what is not a block is an error."""
 
 from __future__ import annotations
 

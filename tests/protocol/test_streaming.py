@@ -1,4 +1,4 @@
-"""NATS Streaming's messages: equal to google protobuf's both ways; what is no message is one error."""
+"""NATS Streaming's messages: equal to google protobuf's both ways; what is not a message is one error."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_text_that_is_no_utf_8_survives() -> None:
 @pytest.mark.parametrize(
     "message, reason",
     [
-        (stan.PubAck("\ud800"), "guid with a lone surrogate, which is no UTF-8"),
+        (stan.PubAck("\ud800"), "guid with a lone surrogate, which is not UTF-8"),
         (stan.Ack("a", -1), "sequence of -1 is out of the range of uint64"),
         (stan.Ack("a", 2**64), f"sequence of {2**64} is out of the range of uint64"),
         (

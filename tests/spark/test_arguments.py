@@ -69,13 +69,13 @@ def test_what_is_said_is_heard() -> None:
 @pytest.mark.parametrize(
     "args, said",
     [
-        (["--tables=frame"], "'frame' is no table; tables are frames, sessions"),
-        (["--tables="], "'' is no table"),
-        (["--conf=spark.executor.memory"], "is no setting, as spark.executor.memory=4g is"),
-        (["--conf=memory=4g"], "'memory=4g' is no setting"),
-        (["--chunk-size=64x"], "'64x' is no size, as 64M is"),
+        (["--tables=frame"], "'frame' is not a table; tables are frames, sessions"),
+        (["--tables="], "'' is not a table"),
+        (["--conf=spark.executor.memory"], "is not a setting such as spark.executor.memory=4g"),
+        (["--conf=memory=4g"], "'memory=4g' is not a setting"),
+        (["--chunk-size=64x"], "'64x' is not a size such as 64M"),
         (["--chunk-size=1k"], "4096 bytes are the least"),
-        (["--from=yesterday"], "'yesterday' is no time"),
+        (["--from=yesterday"], "'yesterday' is not a time"),
     ],
 )
 def test_what_is_wrong_is_said(args: list[str], said: str) -> None:

@@ -86,7 +86,7 @@ def test_clocks_that_went_mad_leave_a_few_files_open(tmp_path: Path) -> None:
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("x")
-    with pytest.raises(SparkError, match="is no folder"):
+    with pytest.raises(SparkError, match="is not a folder"):
         Folder(str(tmp_path / "out")).check()
 
 

@@ -62,10 +62,10 @@ def test_paths_are_as_workers_need_them(tmp_path: Path, monkeypatch: pytest.Monk
         ),
         ({"path": "a", "payload": "all"}, "option payload: there is no 'all'; there are none, sha"),
         ({"path": "a", "redact": "maybe"}, "option redact: there is no 'maybe'; there are true, f"),
-        ({"path": "a", "port": "0=client"}, "option port: '0' is no number from 1 to 65535"),
+        ({"path": "a", "port": "0=client"}, "option port: '0' is not a number from 1 to 65535"),
         ({"path": "a", "port": "4222"}, "option port: there is no ''; there are client, route"),
-        ({"path": "a", "shares": "many"}, "option shares: 'many' is no number from 1 to 10000"),
-        ({"path": "a", "settle": "nan"}, "option settle: 'nan' is no number from 0 to 1e.09"),
+        ({"path": "a", "shares": "many"}, "option shares: 'many' is not a number from 1 to 10000"),
+        ({"path": "a", "settle": "nan"}, "option settle: 'nan' is not a number from 0 to 1e.09"),
     ],
 )
 def test_what_is_wrong_is_named(options: dict[str, str], said: str) -> None:

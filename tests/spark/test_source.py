@@ -111,7 +111,7 @@ def test_sql(spark: SparkSession) -> None:
         ({"tables": "frames"}, "nats-capture has no option tables"),
         ({"table": "frame"}, "option table: there is no 'frame'; there are frames, sessions"),
         ({"columns": "nope"}, "option columns: there is no 'nope'"),
-        ({"shares": "0"}, "option shares: '0' is no number from 1 to 10000"),
+        ({"shares": "0"}, "option shares: '0' is not a number from 1 to 10000"),
     ],
 )
 def test_a_wrong_option_is_named(spark: SparkSession, options: dict[str, str], said: str) -> None:

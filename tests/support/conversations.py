@@ -163,7 +163,7 @@ def recorded(path: Path) -> list[list[tuple[Direction, Chunk]]]:
 
 
 def is_joined_late(items: Sequence[tuple[Direction, Chunk]]) -> bool:
-    """Whether the first bytes are no greeting: a capture of NATS Streaming begins after its server has
+    """Whether the first bytes are not a greeting: a capture of NATS Streaming begins after its server has
     connected."""
     return items[0][1].data[:4] in (b"MSG ", b"PUB ", b"PING")
 

@@ -1,7 +1,7 @@
 """A streaming server that answers what a test wants, where the real one never would.
 
 It listens on a real nats-server, with the codec of natsync. What a test does not set is answered as the real
-one does; None is no answer.
+one does; None is not an answer.
 """
 
 from __future__ import annotations

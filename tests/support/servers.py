@@ -73,7 +73,7 @@ def _candidates(which: Which) -> Iterator[Path]:
 
 @functools.lru_cache
 def server_version(path: Path) -> tuple[int, ...] | None:
-    """What `PATH --version` says, as numbers: (2, 15, 1). None where it is no nats-server."""
+    """What `PATH --version` says, as numbers: (2, 15, 1). None where it is not a nats-server."""
     try:
         done = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=START_TIMEOUT

@@ -92,7 +92,7 @@ class Confirmation:
         return False
 
     def close(self, anomaly: str | None) -> Iterable[Record]:
-        """It is no row."""
+        """It is not a row."""
         return ()
 
 
@@ -159,7 +159,7 @@ class Deliveries:
         return [] if before is None else [before]
 
     def acknowledge(self, frame: LayerFrame) -> tuple[DeliveryRecord | None, list[Record]]:
-        """An ack goes out: the row of its delivery, None if that is out already or this is no ack, and rows
+        """An ack goes out: the row of its delivery, None if it is out already or this is no ack, and rows
         that are done."""
         key = frame.subject or ""
         row = self._waiting(key)

@@ -79,7 +79,7 @@ def _alternatives(calls: list[str]) -> str:
     return "|".join(re.escape(call) for call in sorted(calls, key=len, reverse=True))
 
 
-# A lone `INFO` is no call under a foreign prefix: too many subjects end like that.
+# A lone `INFO` is not a call under a foreign prefix: too many subjects end like that.
 _FOREIGN = re.compile(rf"\.({_alternatives(_OF_STREAM + _OF_CONSUMER)})\.")
 _OWN = re.compile(rf"({_alternatives(list(_NAMES))})(?:\.|$)")
 _MARKS = (".STREAM.", ".CONSUMER.", ".DIRECT.GET.")

@@ -141,7 +141,7 @@ def decimal(value: str | None) -> int | None:
 
 
 def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 # Made once: `json.loads` and `json.dumps` make a new one in each call that has options.

@@ -53,7 +53,7 @@ class Evidence:
         self._count = 0
 
     def add(self, publication: Hop, matches: Sequence[Match]) -> None:
-        """Takes a unique message and its hops. Those of JetStream keep no order, and are no anchors."""
+        """Takes a unique message and its hops. Those of JetStream keep no order, and are not anchors."""
         facts = self._facts
         if len(facts.taps) > 1:
             self._add_latencies(publication, [match.hop for match in matches])

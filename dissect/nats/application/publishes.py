@@ -123,7 +123,7 @@ class Publication:
         return len(self.row.payload or "")
 
     def answer(self, frame: LayerFrame) -> bool:
-        """Takes the ack, or an answer that shows it is no publication."""
+        """Takes the ack, or an answer that shows it is not a publication."""
         row, content = self.row, frame.content
         if frame.status == _NO_RESPONDERS:
             row.code, row.error = _NO_RESPONDERS, frame.status_text or "no responders"

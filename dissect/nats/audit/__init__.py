@@ -47,7 +47,7 @@ def audit(
     of the package or replace them, and `variables` values of placeholders: `{"known_clusters": ["east"]}`. A
     rule with a placeholder that has no value does not run. `report` is updated while captures are read, which
     are read whole before the first finding comes. Raises RuleError for a wrong rule, CaptureError for an
-    input that is no capture, and MissingLibrary without the extra `audit`."""
+    input that is not a capture, and MissingLibrary without the extra `audit`."""
     from .libraries import check_libraries
 
     check_libraries()

@@ -48,7 +48,7 @@ def _values(
     for each in given:
         name, equals, value = each.partition("=")
         if not (name and equals and value):
-            raise click.BadParameter(f"{each!r} is no NAME=VALUE, as known_clusters=east is")
+            raise click.BadParameter(f"{each!r} is not NAME=VALUE, such as known_clusters=east")
         found.setdefault(name, []).append(value)
     return found
 

@@ -90,7 +90,7 @@ def _field(table: str, name: str, row: str, dialect: Dialect) -> Field:
         return _part_of_address(name, sql, rest)
     if type_ is Type.INTEGER and rest == _MEDIAN and "kind" in columns:
         return _times_median(table, name, column, row)
-    raise ValueError(f"{column!r} is no map and has no part {rest!r}")
+    raise ValueError(f"{column!r} is not a map and has no part {rest!r}")
 
 
 def _times_median(table: str, name: str, column: str, row: str) -> Field:

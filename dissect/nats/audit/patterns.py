@@ -158,7 +158,9 @@ class _Scanner:
             self._at = code.end()
             number = int(code[1] or code[2], 16)
             if number == 0 or number > ord(_LAST) or 0xD800 <= number < 0xE000:
-                raise ValueError(f"\\{code[0]} in a regular expression is no character of a text")
+                raise ValueError(
+                    f"\\{code[0]} in a regular expression is not a character of a string"
+                )
             return chr(number)
         if not sign or sign.isalnum() or not sign.isascii():
             raise ValueError(f"\\{sign} in a regular expression is not supported")

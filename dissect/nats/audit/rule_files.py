@@ -7,7 +7,7 @@ earlier one with its id or name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,11 +30,36 @@ def load_rules(folders: Sequence[str] = ()) -> dict[str, Detection | Correlation
     rules: dict[str, Detection | Correlation | Filter] = {}
     for rule in _of_package():
         _add(rules, rule, set())
+    package = dict(rules)
     for folder in folders:
         added: set[str] = set()
         for rule in _of_folder(folder):
             _add(rules, rule, added)
+    _drop_uncounted(rules, package)
     return applied(rules)
+
+
+def _drop_uncounted(
+    rules: dict[str, Detection | Correlation | Filter],
+    package: Mapping[str, Detection | Correlation | Filter],
+) -> None:
+    """Drops the package's rules that only counted for a correlation which a user's rule replaced: each of
+    their rows would now be a finding."""
+    for name in _counted(package) - _counted(rules):
+        if rules.get(name) is package[name]:
+            del rules[name]
+
+
+def _counted(rules: Mapping[str, Detection | Correlation | Filter]) -> set[str]:
+    """The names of the rules to which correlations refer."""
+    names = {rule.id: name for name, rule in rules.items()}
+    references = (
+        each.reference
+        for rule in rules.values()
+        if isinstance(rule, Correlation)
+        for each in rule.parsed_rule.rules or []
+    )
+    return {names.get(each, each) for each in references}
 
 
 def _add(

@@ -31,6 +31,7 @@ KEYS = frozenset(
     "author custom date description falsepositives fields id level license modified name references related"
     " remedy scope status subject tags taxonomy title".split()
 )
+_WHAT_TO_WRITE = {"title": "", "id": ": write a UUID, such as `uuidgen` prints"}
 _LOGSOURCE = {"product", "category", "definition"}
 
 _T = TypeVar("_T")
@@ -91,7 +92,9 @@ def parsed(document: Document, place: str) -> Detection | Correlation | Filter:
     """The rule or filter in a document of a file. Raises RuleError."""
     rule = document.value
     if not isinstance(rule, dict):
-        raise RuleError(place, document.line(), "a rule is a map with title, logsource, detection")
+        raise RuleError(
+            place, document.line(), "a rule is a YAML map with title, id, logsource and detection"
+        )
     kind = next((key for key in ("correlation", "filter") if key in rule), "detection")
     keys = KEYS | {kind} if kind == "correlation" else KEYS | {"logsource", kind}
     for key in rule:
@@ -135,7 +138,7 @@ def _filter(rule: dict[str, object], common: Rule, table: str) -> Filter:
 
 def _check_detections(detections: object, document: Document, place: str, section: str) -> None:
     if not isinstance(detections, dict):
-        raise RuleError(place, document.line(section), f"a rule has a map {section!r}")
+        raise RuleError(place, document.line(section), f"{section!r} is missing, or is not a map")
     for name, definition in detections.items():
         if name == "timeframe":
             reason = "'timeframe' is not supported: write a correlation with a timespan"
@@ -148,23 +151,23 @@ def _common(rule: dict[str, object], document: Document, place: str) -> Rule:
     def fault(reason: str, *path: str) -> RuleError:
         return RuleError(place, document.line(*path), reason)
 
-    for key in ("title", "id"):
+    for key in _WHAT_TO_WRITE:
         if not isinstance(rule.get(key), str) or not rule[key]:
-            raise fault(f"a rule has a text {key!r}", key)
+            raise fault(f"{key!r} is missing, or is not text{_WHAT_TO_WRITE[key]}", key)
     try:
         identity = str(UUID(str(rule["id"])))
     except ValueError:
-        raise fault(f"id {rule['id']!r} is no UUID, as `uuidgen` prints", "id") from None
+        raise fault(f"id {rule['id']!r} is not a UUID; `uuidgen` prints one", "id") from None
     name = rule.get("name", identity)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise fault("a name is lower-case words joined by - or _", "name")
+        raise fault("a name must be lower-case words joined by - or _", "name")
     level = rule.get("level", "medium")
     if not isinstance(level, str) or level not in Level.__members__:
-        raise fault(f"level {level!r} is none of {', '.join(Level.__members__)}", "level")
+        raise fault(f"level {level!r} is not one of {', '.join(Level.__members__)}", "level")
     texts = {key: _texts(rule.get(key), key, fault) for key in _TEXTS}
     for key in ("description", "remedy", "subject"):
         if not isinstance(rule.get(key, ""), str):
-            raise fault(f"{key!r} is a text", key)
+            raise fault(f"{key!r} must be text", key)
     return Rule(
         id=identity,
         name=name,
@@ -185,13 +188,13 @@ def _common(rule: dict[str, object], document: Document, place: str) -> Rule:
 def _texts(value: object, key: str, fault: Callable[..., RuleError]) -> tuple[str, ...]:
     items = [] if value is None else value
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-        raise fault(f"{key!r} is a list of texts", key)
+        raise fault(f"{key!r} must be a list of text", key)
     return tuple(" ".join(item.split()) for item in items)
 
 
 def _table(source: object, document: Document, place: str) -> str:
     if not isinstance(source, dict):
-        reason = f"a rule has a map 'logsource' with product: {PRODUCT} and category: TABLE"
+        reason = f"'logsource' is missing: write {{product: {PRODUCT}, category: TABLE}}"
         raise RuleError(place, document.line("logsource"), reason)
     for key in source:
         if key not in _LOGSOURCE:
@@ -199,11 +202,11 @@ def _table(source: object, document: Document, place: str) -> str:
             raise RuleError(place, line, f"{key!r} of a logsource is not supported")
     if source.get("product") != PRODUCT:
         line = document.line("logsource", "product")
-        raise RuleError(place, line, f"the product of a rule is {PRODUCT!r}")
+        raise RuleError(place, line, f"the product must be {PRODUCT!r}")
     table = source.get("category")
     if not isinstance(table, str) or table not in TABLES:
         line = document.line("logsource", "category")
-        raise RuleError(place, line, f"{table!r} is no table; tables are {', '.join(TABLES)}")
+        raise RuleError(place, line, f"there is no table {table!r}; tables are {', '.join(TABLES)}")
     return table
 
 
@@ -216,7 +219,7 @@ def _check_detection(definition: object, document: Document, place: str, *path: 
     if isinstance(definition, dict):
         for key, value in definition.items():
             if not isinstance(key, str) or isinstance(value, dict):
-                reason = f"{key!r} is no field with a value or a list of values"
+                reason = f"{key!r} is not a field with a value or a list of values"
                 raise RuleError(place, document.line(*path, key), reason)
             if isinstance(value, list) and not value:
                 raise RuleError(place, document.line(*path, key), f"{key!r} has no values")

@@ -36,7 +36,7 @@ class Document(NamedTuple):
 
 
 class YamlFault(Exception):
-    """A text that is no YAML, or has a key twice. `line` counts from 1."""
+    """A text that is not YAML, or has a key twice. `line` counts from 1."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(line, reason)

@@ -38,7 +38,7 @@ def is_uri(path: str) -> bool:
 
 
 def capture_name(path: str) -> str:
-    """The name of a capture in rows: its file name, with bytes that are no UTF-8 escaped."""
+    """The name of a capture in rows: its file name, with bytes that are not UTF-8 escaped."""
     base = posixpath.basename(path) if is_uri(path) else os.path.basename(path)
     return os.fsencode(base).decode("utf-8", "backslashreplace")
 
@@ -60,7 +60,7 @@ def size_and_mtime(path: str) -> tuple[int, int]:
     except (OSError, ValueError) as error:
         raise CaptureError(path, f"cannot be opened ({_reason(error)})") from error
     if not stat.S_ISREG(found.st_mode):
-        raise CaptureError(path, "this is no file", "write it to a file first")
+        raise CaptureError(path, "this is not a file", "write it to a file first")
     return found.st_size, found.st_mtime_ns
 
 
@@ -81,7 +81,7 @@ def opened(path: str, start: int = 0) -> AbstractContextManager[Pieces]:
 
 
 def contents(folder: str) -> list[str] | None:
-    """The files that are in a folder, in order of their names; None if it is no folder."""
+    """The files that are in a folder, in order of their names; None if it is not a folder."""
     if is_uri(folder):
         return _contents_elsewhere(folder)
     if not os.path.isdir(folder):
@@ -94,7 +94,7 @@ def contents(folder: str) -> list[str] | None:
 
 
 def matches(pattern: str) -> list[str] | None:
-    """The names that match a pattern, in order; None if it is no pattern. A URI may have wildcards in
+    """The names that match a pattern, in order; None if it is not a pattern. A URI may have wildcards in
     its last part."""
     if not glob.has_magic(pattern):
         return None
@@ -137,7 +137,7 @@ def _stat_elsewhere(path: str) -> tuple[int, int]:
     if info.type == fs.FileType.NotFound:
         raise CaptureError(path, "no such file")
     if info.type != fs.FileType.File:
-        raise CaptureError(path, "this is no file")
+        raise CaptureError(path, "this is not a file")
     return int(info.size), int(info.mtime_ns or 0)
 
 

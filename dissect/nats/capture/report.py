@@ -64,11 +64,11 @@ class FileReport:
     """One capture file. `path` is how it was reached, `capture` the file name that rows carry.
 
     `format` is what it is: "pcap, microseconds", "gzip pcapng". `size` are its bytes on disk, None where
-    it is no file; `position` is how many of them were taken so far. `finished`: nothing here will change.
+    it is not a file; `position` is how many of them were taken so far. `finished`: nothing here will change.
     `first_ns` is the time of the first packet, `last_ns` the latest of all; None without packets.
     `linktypes` and `snaplens` count packets by what the file says of their interface. `cut_packets` are
     those of which less was captured than was on the wire. `skipped` counts, by reason, records that are
-    no usable packet; `blocks` those that are no packet at all, by what they are; `comments` are those
+    no usable packet; `blocks` those that are no packets at all, by what they are; `comments` are those
     of files, interfaces and packets. `broken` is one sentence that says why reading ended early and where,
     if it did: everything before that place was read, nothing after it; `fault` is the reason and the
     place alone. `before` are the packets of the file that come before those counted here, where
@@ -133,7 +133,7 @@ class FileReport:
 class CaptureReport:
     """All inputs that were begun, in the order of their first packets. `size` are the bytes of all inputs on
     disk, also of those that were not begun; None where not all of them are files. `passed_over` are
-    the files of folders that are no captures, `unreadable` those that nobody could look into; each with
+    the files of folders that are not captures, `unreadable` those that nobody could look into; each with
     the reason. `protocols` counts the TCP connections that are over, by what they carry."""
 
     files: list[FileReport] = field(default_factory=list)

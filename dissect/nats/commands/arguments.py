@@ -72,7 +72,7 @@ def _hints(
     for value in values:
         port, _, kind = value.partition("=")
         if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536 and kind in kinds):
-            raise click.BadParameter(f"{value!r} is no port=kind; kinds are {', '.join(kinds)}")
+            raise click.BadParameter(f"{value!r} is not port=kind; kinds are {', '.join(kinds)}")
         hints[int(port)] = kinds[kind]
     return hints
 

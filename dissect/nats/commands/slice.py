@@ -6,8 +6,8 @@ It is a pass of its own because the format of the output depends on all files th
 because only its last fragment shows whether a datagram is wanted. Where every packet is copied, it takes 2 %
 of the time.
 
-Exit status: 0 done, also where no session matches (no file is written then); 2 where an input is no capture
-or an ID is unknown or not unique; 3 done, but a capture was cut short or damaged.
+Exit status: 0 done, also where no session matches (no file is written then); 2 where an input is not a
+capture or an ID is unknown or not unique; 3 done, but a capture was cut short or damaged.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def sort_order(table: str, text: str) -> SortOrder:
     if name not in columns:
         raise ValueError(f"{table} has no column {name!r} to sort by; it has {', '.join(columns)}")
     if direction not in ("", "asc", "desc"):
-        raise ValueError(f"{direction!r} is no direction; directions are asc and desc")
+        raise ValueError(f"{direction!r} is not a direction; directions are asc and desc")
     return SortOrder(columns[name].field, direction == "desc")
 
 

@@ -1,6 +1,6 @@
 """Captures -> a folder of plain pieces, each a capture of its own: what `nats-dissect split` does.
 
-Exit status: 0 done; 2 where an input is no capture, or the folder is not empty; 3 done, but a capture was
+Exit status: 0 done; 2 where an input is not a capture, or the folder is not empty; 3 done, but a capture was
 cut short or damaged, and what is before that is there.
 """
 

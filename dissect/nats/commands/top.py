@@ -2,7 +2,7 @@
 
 One capture that is a file is followed while it grows; standard input is read while packets arrive; of a
 network interface dumpcap or tcpdump gives the packets; several captures are read once. `--once`, or standard
-output that is no terminal, prints the tables after the end of the input. Exit status: as of every command;
+output that is not a terminal, prints the tables after the end of the input. Exit status: as of every command;
 `q` ends with 0.
 """
 
@@ -89,7 +89,7 @@ def _controls(sort: str | None, view: str | None, wanted: str) -> Controls:
     if sort is not None:
         name, _, way = sort.partition(":")
         if way not in ("", "asc", "desc"):
-            raise Fault(f"--sort: {sort!r} is no COLUMN or COLUMN:desc")
+            raise Fault(f"--sort: {sort!r} is neither COLUMN nor COLUMN:desc")
         try:
             controls.view.field(name)
         except ValueError as error:

@@ -71,7 +71,7 @@ class Keys:
         self._left.close()
 
     def read(self, descriptor: int) -> list[str]:
-        """The keys that were pressed. A sequence that is none of the known ones is no key."""
+        """The keys that were pressed. A sequence that is none of the known ones is not a key."""
         try:
             pressed = os.read(descriptor, _KEYS_AT_ONCE)
         except OSError:

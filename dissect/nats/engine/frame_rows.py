@@ -172,7 +172,7 @@ def _value(column: str, names: set[str]) -> str:
 
 
 def _own_value(column: str, names: set[str]) -> str:
-    """The same for a column that depends on the frame alone and is no text of the wire; empty for others."""
+    """The same for a column that depends on the frame alone and is not text of the wire; empty for others."""
     if column in _VALUES:
         field, value = _VALUES[column]
         return value if field in names else ""

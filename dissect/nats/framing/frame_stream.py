@@ -1,7 +1,7 @@
 """One direction of a NATS connection: chunks and gaps in, batches of frames and notes out.
 
 `state.STREAM` lists the states and their transitions. A gap inside a body of known length does not end
-FRAMING; a gap that contains a control line, or bytes that are no frame, does. Each byte is counted in one
+FRAMING; a gap that contains a control line, or bytes that are not a frame, does. Each byte is counted in one
 field of `counts`. What a stream discovers about the connection (a `Discovery`) is returned before the
 following bytes are read, because it may change how to parse them. The caller handles it, and calls
 `proceed` for the rest.
@@ -58,7 +58,7 @@ class FrameStream:
         self._proof: Chain | None = None  # of the frames at which reading goes on
         self._between = True  # whether the next byte begins a frame
         self._base = 0  # where the decoder began
-        self._failed_at = -1  # where bytes were no frame
+        self._failed_at = -1  # where bytes were not a frame
         self._gap_bytes = 0  # in the frame in progress
         self._gap: Anomaly | None = None  # why they are missing
         self._recent: list[Chunk] = []  # the frame in progress, while the kind is not known
@@ -238,7 +238,7 @@ class FrameStream:
         self.state = next_state(STREAM, self.state, event)
 
     def _take_rare(self, item: Item, out: list[Event]) -> Discovery | None:
-        """As `feed`, for items that are no chunks, and for streams that are not FRAMING."""
+        """As `feed`, for items that are not chunks, and for streams that are not FRAMING."""
         if isinstance(item, Oddity):
             out.append(note_of_oddity(self.direction, item))
             return None
@@ -317,7 +317,7 @@ class FrameStream:
         return found
 
     def _fail(self, error: ProtocolError, item: Chunk, decoder: Decoder, out: list[Event]) -> None:
-        """Handles bytes at `decoder.offset` that are no frame, or no frame of the known kind."""
+        """Handles bytes at `decoder.offset` that are not a frame, or no frame of the known kind."""
         start = decoder.offset
         held = self._recent if self._kindless else [item]
         chunks = [rest_of(chunk, start) for chunk in held if chunk.offset + len(chunk.data) > start]

@@ -1,4 +1,4 @@
-"""Finds the next proven beginning of a frame in a stream: after a gap, after bytes that are no frame, or
+"""Finds the next proven beginning of a frame in a stream: after a gap, after bytes that are not a frame, or
 in a capture that began late.
 
 A candidate is a position after a line end, or at the start of a packet, where an operation begins. From

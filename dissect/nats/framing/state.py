@@ -37,7 +37,7 @@ class StreamEvent(Enum):
     STARTS = auto()  # the first bytes show that the stream begins with a frame
     CHUNK = auto()  # the first chunk of a stream that begins with a frame
     PROVEN = auto()  # frames in a row prove where a frame begins
-    LOSS = auto()  # a gap swallowed a control line, or bytes are no frame
+    LOSS = auto()  # a gap swallowed a control line, or bytes are not a frame
     LAYER = auto()  # a layer begins that cannot be decoded
     END = auto()
 

@@ -95,7 +95,7 @@ class Where:
 
     def _check(self) -> None:
         connection, condition = self._connection, _text(self._condition)
-        one = f"SELECT {condition}"  # what leaves its brackets is no condition
+        one = f"SELECT {condition}"  # what leaves its brackets is not a condition
         if len(connection.extract_statements(one)) != 1:
             raise QueryError(condition, "this is not one condition")
         if connection.get_table_names(f"SELECT 1 WHERE (\n{condition}\n)"):
@@ -105,7 +105,9 @@ class Where:
         connection.execute(f"SELECT 1 FROM {self._table} WHERE (\n{condition}\n)")
         ((_, kind, *_),) = connection.execute(f"DESCRIBE {self._query}").fetchall()
         if kind != "BOOLEAN":
-            raise QueryError(condition, f"this is no condition: it gives {kind}, not true or false")
+            raise QueryError(
+                condition, f"this is not a condition: it gives {kind}, not true or false"
+            )
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -227,7 +229,7 @@ def connect(
 def _text(query: str) -> str:
     """What DuckDB can read at all."""
     if "\0" in query or not query.isascii() and query.encode("utf-8", "replace").decode() != query:
-        raise QueryError(query, "this is no text in UTF-8")
+        raise QueryError(query, "this is not text in UTF-8")
     return query
 
 

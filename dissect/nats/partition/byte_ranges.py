@@ -74,7 +74,7 @@ def captures(paths: Sequence[str], report: CaptureReport) -> list[str]:
 
 def cut(path: str, size_bytes: int, max_expanded: int | None = None) -> list[ByteRange]:
     """Cuts a capture file into byte ranges of about this size; all but the first are guesses. Raises
-    CaptureError if the file cannot be read or is no capture."""
+    CaptureError if the file cannot be read or is not a capture."""
     size, changed_ns = size_and_mtime(path)
     name = capture_name(path)
     with opened(path) as file:

@@ -46,7 +46,7 @@ class _Part:
 def pieces(path: str, size_bytes: int, report: FileReport) -> list[Piece]:
     """Cuts a capture into pieces of about this size, by reading it once. Pieces are larger where packets
     go back in time. `report` has the damage; the pieces have everything before it. Raises CaptureError
-    if it is no capture."""
+    if it is not a capture."""
     parts = list(_parts(path, max(size_bytes // _FINENESS, _FINEST), report))
     following = _smallest_from(parts)
     made: list[Piece] = []

@@ -45,7 +45,7 @@ def tables_in(folder: str, wanted: Sequence[str]) -> dict[str, str]:
             if os.path.exists(path):
                 places.setdefault(name, path)
     if "sessions" not in places:
-        what = "has no table sessions" if os.path.isdir(folder) else "is no folder"
+        what = "has no table sessions" if os.path.isdir(folder) else "is not a folder"
         remedy = (
             "`nats-dissect spark CAPTURE... --out DIR --tables sessions,frames,...` writes tables"
         )

@@ -44,7 +44,7 @@ def _of_files(capture: CaptureReport) -> Iterator[Unseen]:
     for reason in capture.unreadable:
         yield Unseen(f"Not read: {reason}.")
     if capture.passed_over:
-        yield Unseen(f"{count_text(len(capture.passed_over), 'file')} in folders are no captures.")
+        yield Unseen(f"{count_text(len(capture.passed_over), 'file')} in folders are not captures.")
 
 
 def _of_traffic(found: Aggregate) -> Iterator[Unseen]:

@@ -1,8 +1,8 @@
 """The effect of many frames of one sender on a session, for frames whose order does not matter.
 
 Order does not matter for plain frames: messages published without a reply subject, messages delivered under
-a subject that is no reply subject, messages between servers, and +OK. A frame with an anomaly of its own is
-not plain. `Session.add_delta` checks the rest: whether the state of the session makes their order matter.
+a subject that is not a reply subject, messages between servers, and +OK. A frame with an anomaly of its own
+is not plain. `Session.add_delta` checks the rest: whether the state of the session makes their order matter.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _NEXT = b".CONSUMER.MSG.NEXT."
 ACK = b"$JS.ACK."
 
 
-# JetStream's error responses have some hundred bytes; a larger payload is no error.
+# JetStream's error responses have some hundred bytes; a larger payload is not an error.
 _ERROR_BYTES = 16 << 10
 _ERROR_HEAD = 512
 _API_TYPE = "io.nats.jetstream.api."

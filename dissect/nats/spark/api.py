@@ -50,7 +50,7 @@ class Summary:
     number of partitions that were surveyed twice because fragments of IP packets wait when they begin.
     `continued` counts how often a flow continued in a later partition; in `read_again` of these cases its
     packets were read again, because its summary could not be proven. `moved_bytes` went between tasks.
-    `damaged` and `unreadable` name files with the reason, `passed_over` files that are no captures,
+    `damaged` and `unreadable` name files with the reason, `passed_over` files that are not captures,
     `no_tcp` counts packets without TCP by reason, and `warnings` names what makes the job slow.
     """
 

@@ -30,7 +30,7 @@ def _tables(context: click.Context, option: click.Parameter, value: str) -> tupl
     names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
     for name in names:
         if name not in TABLES:
-            raise click.BadParameter(f"{name!r} is no table; tables are {', '.join(TABLES)}")
+            raise click.BadParameter(f"{name!r} is not a table; tables are {', '.join(TABLES)}")
     return names
 
 
@@ -40,7 +40,7 @@ def settings(
     """`spark.NAME=VALUE`, repeatable."""
     for value in values:
         if not re.match(r"spark\.[^=\s]+=", value):
-            raise click.BadParameter(f"{value!r} is no setting, as spark.executor.memory=4g is")
+            raise click.BadParameter(f"{value!r} is not a setting such as spark.executor.memory=4g")
     return {name: text for name, _, text in (value.partition("=") for value in values)}
 
 

@@ -110,7 +110,7 @@ class FileLog:
                 yield LoggedFile(path, size, first_ns, late=first_ns < self._latest_ns)
 
     def _first_ns(self, path: str, size: int) -> int | None:
-        """The time of the first packet; None without packets, or if the file is no capture (yet)."""
+        """The time of the first packet; None without packets, or if the file is not a capture (yet)."""
         if (path, size) not in self._heads:
             first = None
             with suppress(CaptureError), closing(read_file(path, FileReport(path, ""))) as packets:

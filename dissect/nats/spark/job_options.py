@@ -38,7 +38,7 @@ def read_options(values: Mapping[str, object]) -> JobOptions:
         raise SparkError(f"there is no payload {payload!r}", f"there are {', '.join(PAYLOADS)}")
     if not isinstance(port, Mapping) or not set(port.values()) <= KINDS.keys():
         raise SparkError(
-            f"port={port!r} is no mapping of ports to kinds", 'say port={4222: "client"}'
+            f"port={port!r} is not a mapping of ports to kinds", 'say port={4222: "client"}'
         )
     size = _size(values, "chunk_size", SMALLEST_CHUNK)
     try:
@@ -62,7 +62,7 @@ def _size(values: Mapping[str, object], name: str, least: int) -> int | None:
     """A number of bytes, if there is one."""
     size = values.get(name)
     if size is not None and (not isinstance(size, int) or size < least):
-        raise SparkError(f"{name}={size!r} is no number of bytes from {least} on")
+        raise SparkError(f"{name}={size!r} is not a number of bytes from {least} on")
     return size
 
 
@@ -70,7 +70,9 @@ def _text(values: Mapping[str, object], name: str) -> str | None:
     """A time, if there is one."""
     value = values.get(name)
     if value is not None and not isinstance(value, str):
-        raise SparkError(f"{name}={value!r} is no text", f"say {name}='2026-11-21T02:01', or '1.5'")
+        raise SparkError(
+            f"{name}={value!r} is not text", f"say {name}='2026-11-21T02:01', or '1.5'"
+        )
     return value
 
 
@@ -78,7 +80,7 @@ def _names(value: object) -> tuple[str, ...]:
     """One path or several."""
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, Collection) or not all(isinstance(name, str) for name in names):
-        raise SparkError(f"keylog={value!r} is no path", "say keylog='keys.log'")
+        raise SparkError(f"keylog={value!r} is not a path", "say keylog='keys.log'")
     return tuple(names)
 
 
@@ -89,6 +91,6 @@ def _kinds(values: object) -> frozenset[Kind] | None:
     names = [values] if isinstance(values, str) else values
     if not isinstance(names, Collection) or not KINDS.keys() >= set(names):
         raise SparkError(
-            f"kind={values!r} is no kind of connection", f"there are {', '.join(KINDS)}"
+            f"kind={values!r} is not a kind of connection", f"there are {', '.join(KINDS)}"
         )
     return frozenset(KINDS[name] for name in names)

@@ -56,7 +56,7 @@ class Folder:
             if info.type == pa_fs.FileType.NotFound:
                 return
             if info.type != pa_fs.FileType.Directory:
-                raise SparkError(f"{self.out}: is no folder", "name a new folder with --out")
+                raise SparkError(f"{self.out}: is not a folder", "name a new folder with --out")
             found = [entry.base_name for entry in self._list(self._root)]
         except OSError as error:
             raise self._fault("cannot be looked into", error) from None

@@ -105,5 +105,5 @@ def _number(option: str, value: str, least: float, most: float) -> float:
     except ValueError:
         number = least - 1
     if not least <= number <= most:
-        raise SparkError(f"option {option}: {value!r} is no number from {least:g} to {most:g}")
+        raise SparkError(f"option {option}: {value!r} is not a number from {least:g} to {most:g}")
     return number

@@ -94,7 +94,7 @@ class ProxyTransform:
         return []
 
     def finish(self) -> list[Item]:
-        """Hands on what is held: it is no header, or comes after one."""
+        """Hands on what is held: it is not a header, or comes after one."""
         self.done = True
         held, self._held = self._held, []
         return list(held)

@@ -137,7 +137,7 @@ class S2Transform:
         return True
 
     def _fail(self, text: str) -> bool:
-        """The held bytes are no chunk: another identifier is sought after their first byte. An identifier
+        """The held bytes are not a chunk: another identifier is sought after their first byte. An identifier
         that no valid chunk follows was none, and is worth no anomaly."""
         if self._is_proven:
             self._plain.note(Anomaly.DECOMPRESSION_ERROR, text)
