@@ -69,7 +69,11 @@ GOOD = "detection: {s: {op: PUB}, condition: s}\n"
         (rule_text(SOURCE + "detection:\n  s: {op: x}\n  timeframe: 5m\n"), 7, "'timeframe'"),
         (rule_text(SOURCE + "detection:\n  s: {op: x}\n"), 1, "at least one condition"),
         (rule_text(SOURCE + "detection:\n  s:\n    op|x: y\n"), 7, "Unknown modifier 'x'"),
-        (rule_text(SOURCE + "detection:\n  s:\n    op: {a: b}\n"), 7, "is not a field with a value"),
+        (
+            rule_text(SOURCE + "detection:\n  s:\n    op: {a: b}\n"),
+            7,
+            "is not a field with a value",
+        ),
         (rule_text(SOURCE + "detection:\n  s:\n    op: []\n"), 7, "'op' has no values"),
         (rule_text(SOURCE + "detection:\n  s:\n  - op: x\n  - op|re: '('\n"), 8, "is not closed"),
         (rule_text(SOURCE + "detection:\n  s:\n    op|gt: x\n"), 7, "incompatible"),

@@ -111,7 +111,10 @@ def test_null_and_absent_fields_are_read_as_others_write_them() -> None:
         ({"started": "0001-01-01T00:00:00+23:59"}, "started is not an RFC 3339 time"),
         ({"endpoints": {}}, "endpoints is not of the type list"),
         ({"endpoints": [7]}, "endpoints[0] is not a JSON object"),
-        ({"endpoints": [{"name": "a", "subject": 1}]}, "endpoints[0].subject is not of the type str"),
+        (
+            {"endpoints": [{"name": "a", "subject": 1}]},
+            "endpoints[0].subject is not of the type str",
+        ),
         (
             {"endpoints": [{"name": "a", "subject": "a", "num_requests": True}]},
             "endpoints[0].num_requests is not of the type int",
