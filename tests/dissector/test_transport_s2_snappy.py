@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dissect.nats.transport import s2_snappy
 from dissect.nats.transport.s2_codec import BlockError, decode_in_python
 from dissect.nats.transport.s2_snappy import decompress, repeat_length, snappy_block
 
@@ -14,9 +17,14 @@ from tests.dissector.fuzz_layers import blocks
 LITERAL = b"\x0cabcd"
 
 
-@pytest.fixture(autouse=True)
-def _library() -> None:
-    pytest.importorskip("cramjam")
+@pytest.fixture(autouse=True, scope="module", params=["cramjam", "pyarrow"])
+def _library(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Either library."""
+    pytest.importorskip(request.param)
+    found = getattr(s2_snappy, f"_{request.param}")()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(s2_snappy, "_library", lambda: found)
+        yield
 
 
 @pytest.mark.parametrize(

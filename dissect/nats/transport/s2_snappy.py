@@ -1,8 +1,9 @@
-"""S2 blocks rewritten as Snappy blocks, which a library decompresses more than twice as fast as Python.
+"""S2 blocks rewritten as Snappy blocks, which a library decompresses three times as fast as Python.
 
 S2 adds one element to Snappy: a copy with the distance of the copy before it, which becomes an ordinary copy
 here (google/snappy: format_description.txt; github.com/klauspost/compress/s2). The library is `cramjam`, of
-the extra `s2`.
+the extra `s2`, or `pyarrow`, which most extras and all workers of Spark have: it is as fast, once it is
+imported.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def decompress(block: bytes, at: int, size: int) -> bytes | None:
         return None
     decompress_raw, error = found
     try:
-        return decompress_raw(snappy_block(block, at, size))
+        return decompress_raw(snappy_block(block, at, size), size)
     except (IndexError, error):
         return None
 
@@ -109,10 +110,29 @@ def _copies(block: bytes, at: int, length: int) -> bytes:
     return longest * whole + (bytes([rest - 1 << 2 | kind]) + distance if rest else b"")
 
 
+_Library = tuple[Callable[[bytes, int], bytes], type[Exception]]
+"""A function that decompresses a block of the size that it announces, and the error that it raises."""
+
+
 @cache
-def _library() -> tuple[Callable[[bytes], bytes], type[Exception]] | None:
+def _library() -> _Library | None:
+    return _cramjam() or _pyarrow()
+
+
+def _cramjam() -> _Library | None:
     try:
         from cramjam import DecompressionError, snappy
     except ImportError:
         return None
-    return lambda block: bytes(snappy.decompress_raw(block)), DecompressionError
+    return lambda block, _: bytes(snappy.decompress_raw(block)), DecompressionError
+
+
+def _pyarrow() -> _Library | None:
+    try:
+        from pyarrow import Codec
+    except ImportError:
+        return None
+    if not Codec.is_available("snappy"):
+        return None
+    codec = Codec("snappy")
+    return lambda block, size: codec.decompress(block, size, asbytes=True), OSError
