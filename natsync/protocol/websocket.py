@@ -51,6 +51,9 @@ class Opcode(IntEnum):
         return self >= Opcode.CLOSE
 
 
+_OPCODES = {each.value: each for each in Opcode}  # four times as fast as calling the class
+
+
 class FrameHead(NamedTuple):
     """The head of a frame. `size` bytes, then `length` bytes of payload. `mask` is empty or four bytes;
     `compressed` is RSV1, which the first frame of a compressed message has."""
@@ -68,15 +71,14 @@ def read_frame_head(data: bytes | bytearray) -> FrameHead | None:
     if len(data) < 2:
         return None
     first, second = data[0], data[1]
-    try:
-        opcode = Opcode(first & 0x0F)
-    except ValueError:
-        raise ProtocolError(f"unknown WebSocket opcode {first & 0x0F}") from None
+    opcode = _OPCODES.get(first & 0x0F)
+    if opcode is None:
+        raise ProtocolError(f"unknown WebSocket opcode {first & 0x0F}")
     if first & _RESERVED:
         raise ProtocolError("a WebSocket frame with reserved bits")
-    final, compressed = bool(first & _FINAL), bool(first & _COMPRESSED)
+    final, compressed = first & _FINAL != 0, first & _COMPRESSED != 0
     length, at = second & 0x7F, 2
-    if opcode.is_control and (length > _MOST_CONTROL_BYTES or not final or compressed):
+    if opcode >= Opcode.CLOSE and (length > _MOST_CONTROL_BYTES or not final or compressed):
         raise ProtocolError("a WebSocket control frame that is too long, fragmented or compressed")
     if length >= 126:
         width = 2 if length == 126 else 8

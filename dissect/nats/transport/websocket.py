@@ -41,6 +41,7 @@ from .s2 import IDENTIFIER, S2Transform
 _EXTENSIONS = re.compile(rb"\r\nSec-WebSocket-Extensions:([^\r]*)", re.IGNORECASE)
 _NATS = re.compile(rb"(?:H?MSG|H?PUB|SUB|UNSUB|INFO|LMSG|LS[+-]|-ERR) |(?:PING|PONG|\+OK)\r\n")
 _MOST_HEAD_BYTES = 14  # of a frame
+_S2_BYTE = IDENTIFIER[0]  # begins no frame
 _MOST_MESSAGE_BYTES = 64 << 20  # server/const.go: MAX_PAYLOAD_MAX_SIZE
 _BEGINNINGS = (b"GET ", SWITCHING)
 _NO_STATUS = 1005
@@ -182,7 +183,7 @@ class WebSocketTransform:
                 at += len(piece)
                 self._take_payload(self._frame, piece)
                 continue
-            if IDENTIFIER.startswith(data[at : at + len(IDENTIFIER)]):
+            if data[at] == _S2_BYTE and IDENTIFIER.startswith(data[at : at + len(IDENTIFIER)]):
                 self._begin_s2(data[at:])
                 return
             try:
@@ -197,7 +198,12 @@ class WebSocketTransform:
                 return
             at += head.size
             self._plain.count_overhead(head.size)
-            self._begin_frame(head)
+            end = at + head.length
+            if head.compressed and head.final and end <= len(data) and self._message is None:
+                self._end_message(apply_mask(data[at:end], head.mask))  # nearly all of them
+                at = end
+            else:
+                self._begin_frame(head)
 
     def _begin_frame(self, head: FrameHead) -> None:
         self._frame, self._left = head, head.length
