@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 SAMPLE = str(CAPTURES / "core-2.15.1.pcap")
+TLS = "tls-keys-2.15.1"
+KEYS = CAPTURES / f"{TLS}.keylog"
 
 
 def written(out: Path, tables: Sequence[str] = TABLES) -> list[Record]:
@@ -119,23 +123,76 @@ def test_a_compressed_capture_is_read_up_to_a_limit(spark: SparkSession, tmp_pat
     assert read(spark, str(packed), max_expanded=limit).count() == summary.rows["frames"]
 
 
-def test_secrets_in_a_capture_reach_the_tasks_with_it(spark: SparkSession, tmp_path: Path) -> None:
-    """Each task reads them itself; they are no part of the job."""
-    name = "tls-keys-2.15.1"
-    sample = read_pcap((CAPTURES / f"{name}.pcap").read_bytes())
-    secrets = (CAPTURES / f"{name}.keylog").read_bytes()
+def with_its_secrets(folder: Path) -> Path:
+    """The TLS sample as a pcapng with a Decryption Secrets Block."""
+    sample = read_pcap((CAPTURES / f"{TLS}.pcap").read_bytes())
     packets = [Packet(each.ts_ns, each.data, each.length) for each in sample.records]
     plain = pcapng_file(packets, [Interface(sample.linktype, tsresol=9)])
-    path = tmp_path / "keys.pcapng"
-    path.write_bytes(with_secrets(plain, secrets))
+    path = folder / "keys.pcapng"
+    path.write_bytes(with_secrets(plain, KEYS.read_bytes()))
+    return path
+
+
+def test_secrets_in_a_capture_reach_the_tasks_with_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Each task reads them itself; they are no part of the job."""
+    path = with_its_secrets(tmp_path)
     done(spark, [str(path)], tmp_path / "out", 20_000)
     found = written(tmp_path / "out")
-    options = Options(key_logs=[str(CAPTURES / f"{name}.keylog")])
+    options = Options(key_logs=[str(KEYS)])
     assert found == in_one([str(path)], options=options)
     assert {row.transport for row in found if isinstance(row, SessionRecord)} == {
         "tls",
         "websocket+tls",
     }
+
+
+@contextmanager
+def event_log(spark: SparkSession, folder: Path) -> Iterator[None]:
+    """Writes what `spark.eventLog.enabled` writes into a folder, without a session of its own."""
+    context, jvm = spark.sparkContext._jsc.sc(), spark.sparkContext._jvm
+    assert jvm
+    conf = context.conf().clone().set("spark.eventLog.compress", "false")
+    listener = jvm.org.apache.spark.scheduler.EventLoggingListener(
+        "app", jvm.scala.Option.empty(), jvm.java.net.URI(folder.as_uri()), conf
+    )
+    listener.start()
+    context.addSparkListener(listener)
+    try:
+        yield
+        context.listenerBus().waitUntilEmpty(60_000)
+    finally:
+        context.removeSparkListener(listener)
+        listener.stop()
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+def test_no_secret_is_in_plan_options_event_log_or_output(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str], embedded: bool
+) -> None:
+    path = with_its_secrets(tmp_path) if embedded else CAPTURES / f"{TLS}.pcap"
+    given: dict[str, str] = {} if embedded else {"keylog": str(KEYS)}
+    logs = tmp_path / "events"
+    logs.mkdir()
+    with event_log(spark, logs):
+        rows = read(spark, str(path), chunk_size=20_000, **given)
+        assert rows.count() == 187
+        rows.explain("extended")
+        rows.explain("formatted")
+        options = Options(key_logs=list(given.values()))
+        done(spark, [str(path)], tmp_path / "out", 20_000, options)
+    said = capfd.readouterr()
+    conf = spark.sparkContext.getConf().toDebugString()
+    texts = [said.out, said.err, conf, *map(str, written(tmp_path / "out"))]
+    shown = [text.encode() for text in texts]
+    written_files = [each for name in (logs, tmp_path / "out") for each in name.rglob("*")]
+    shown += [each.read_bytes() for each in written_files if each.is_file()]
+    assert b"SparkListenerJobEnd" in b"".join(shown) and "Physical Plan" in said.out
+    secrets = [line.split()[2] for line in KEYS.read_bytes().splitlines() if line[:1] != b"#"]
+    assert len(secrets) > 10
+    for secret in secrets:
+        raw = bytes.fromhex(secret.decode())
+        for form in (secret, secret.upper(), raw, b64encode(raw)[:-4]):
+            assert not any(form in each for each in shown)
 
 
 def without_packets(row: Record) -> list[object]:
