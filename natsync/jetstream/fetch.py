@@ -150,6 +150,8 @@ class Fetch:
         if now >= self.until and (self._request is None or now >= self.until + _SLACK):
             self._over = True
             self.clean = self.clean and self._request is None
+            if self._request is not None and not (self._got or self._error):
+                self._check()  # a server before 2.10 does not answer for a consumer that is gone
         elif self._request is not None and now >= self._wake():
             self.clean = False
             silence = now - self._heard

@@ -80,7 +80,7 @@ class KeyValueStatus:
 class KeyValue:
     """A bucket, for any number of threads. Made by `JetStream.key_value` and `create_key_value`.
 
-    Keys are made of letters A-Z, digits and `-/_=`, in tokens with dots in between; another key
+    Keys are letters A-Z and a-z, digits and `-/_=`, in tokens with dots in between; another key
     raises InvalidKeyError. Values are bytes. Every call waits for the server as long as the context
     says, and raises RequestTimeoutError then; BucketNotFoundError where the bucket is gone; and
     `natsync.jetstream.APIError` for what else the server refuses.

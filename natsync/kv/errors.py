@@ -35,9 +35,7 @@ class InvalidBucketNameError(KeyValueError, ValueError):
 
     def __str__(self) -> str:
         shown = self.bucket[:_SHOWN]
-        return (
-            f"invalid bucket name {shown!r}: it is made of letters A-Z, digits, '-' and '_' alone"
-        )
+        return f"invalid bucket name {shown!r}: it may have letters A-Z and a-z, digits, '-' and '_' only"
 
 
 class InvalidKeyError(KeyValueError, ValueError):

@@ -32,7 +32,7 @@ def check_key(key: str) -> str:
     begins with `_kv`, which ADR-8 reserves."""
     check_text(key=key)
     if not _KEY.fullmatch(key):
-        raise InvalidKeyError(key, _reason(key, "letters A-Z, digits and -/_=."))
+        raise InvalidKeyError(key, _reason(key, "letters A-Z and a-z, digits and -/_=."))
     if key.startswith(_RESERVED):
         raise InvalidKeyError(key, f"begins with {_RESERVED}, which is reserved")
     return key
@@ -44,7 +44,9 @@ def check_filter(pattern: str) -> str:
     check_text(filter=pattern)
     if not _FILTER.fullmatch(pattern):
         bare = re.sub(r"(?<![^.])[*](?![^.])|(?<![^.])>$", "x", pattern)
-        raise InvalidKeyError(pattern, _reason(bare, "letters A-Z, digits, -/_=. and wildcards"))
+        raise InvalidKeyError(
+            pattern, _reason(bare, "letters A-Z and a-z, digits, -/_=. and wildcards")
+        )
     return pattern
 
 
@@ -53,7 +55,7 @@ def _reason(key: str, allowed: str) -> str:
         return "is empty"
     if _CHARACTERS.fullmatch(key):
         return "has an empty token"
-    return f"is not made of {allowed} alone"
+    return f"has a character other than {allowed}"
 
 
 def stream_name(bucket: str) -> str:

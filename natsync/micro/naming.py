@@ -59,7 +59,9 @@ def check_name(name: str) -> str:
     """Returns `name`, of a service or an endpoint."""
     check_text(name=name)
     if not _NAME.fullmatch(name):
-        raise OptionError("name", f"{name!r} is not made of letters A-Z, digits, '-' and '_' alone")
+        raise OptionError(
+            "name", f"{name!r} may have letters A-Z and a-z, digits, '-' and '_' only"
+        )
     return name
 
 

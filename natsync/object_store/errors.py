@@ -38,7 +38,7 @@ class InvalidStoreNameError(ObjectStoreError, ValueError):
 
     def __str__(self) -> str:
         shown = self.store[:_SHOWN]
-        return f"invalid object store name {shown!r}: it is made of letters A-Z, digits, '-' and '_' alone"
+        return f"invalid object store name {shown!r}: it may have letters A-Z and a-z, digits, '-' and '_' only"
 
 
 class InvalidObjectNameError(ObjectStoreError, ValueError):

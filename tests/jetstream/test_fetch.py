@@ -124,12 +124,16 @@ def test_a_consumer_that_is_deleted(js: JetStream, stream_name: str) -> None:
 
 
 def test_a_consumer_that_is_deleted_on_an_old_server(old_js: JetStream, stream_name: str) -> None:
-    """Which answers no request for it: the heartbeats are missed."""
+    """Which answers no request for it: the heartbeats are missed, or the end."""
     stream = filled(old_js, stream_name, 0)
     consumer = durable(stream)
+    assert consumer.fetch(5, timeout=0.1) == []
     stream.delete_consumer("c")
     with pytest.raises(ConsumerDeletedError):
         consumer.fetch(5, timeout=TIMEOUT, heartbeat=0.2)
+    for call in (lambda: consumer.fetch(5, timeout=0.1), lambda: consumer.next(0.1)):
+        with pytest.raises(ConsumerDeletedError):
+            call()
 
 
 def test_limits_of_the_consumer(js: JetStream, stream_name: str) -> None:

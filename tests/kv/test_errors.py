@@ -7,7 +7,7 @@ import pytest
 from natsync import Error, kv
 
 ERRORS: dict[str, Error] = {
-    "invalid bucket name 'a.b': it is made of letters A-Z, digits, '-' and '_' alone": (
+    "invalid bucket name 'a.b': it may have letters A-Z and a-z, digits, '-' and '_' only": (
         kv.InvalidBucketNameError("a.b")
     ),
     "invalid key 'a..b': has an empty token": kv.InvalidKeyError("a..b", "has an empty token"),

@@ -8,7 +8,7 @@ from natsync import Error
 from natsync import object_store as obj
 
 ERRORS: dict[str, Error] = {
-    "invalid object store name 'a.b': it is made of letters A-Z, digits, '-' and '_' alone": (
+    "invalid object store name 'a.b': it may have letters A-Z and a-z, digits, '-' and '_' only": (
         obj.InvalidStoreNameError("a.b")
     ),
     "an object's name must not be empty": obj.InvalidObjectNameError(),
