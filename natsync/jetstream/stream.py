@@ -56,9 +56,9 @@ def stream_info(
         response.pop("offset", None)
         response.pop("limit", None)
         info = StreamInfo.from_json(response, api.subject(call))
-        page = info.state.subjects
-        subjects.update(page)
-        if not page or not isinstance(total, int) or len(subjects) >= total:
+        known = len(subjects)
+        subjects.update(info.state.subjects)
+        if len(subjects) == known or not isinstance(total, int) or len(subjects) >= total:
             return replace(info, state=_with_subjects(info.state, subjects))
 
 

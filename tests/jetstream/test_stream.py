@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 import natsync
@@ -41,6 +44,27 @@ def test_info_with_subjects_and_deleted_messages(
     assert info.state.subjects == {f"{stream_name}.{number}": 1 for number in (0, 2, 3)}
     assert (info.state.deleted, info.state.num_deleted) == ((2,), 1)
     assert stream.cached_info is info
+
+
+def test_subjects_in_pages_are_put_together(
+    js: JetStream, js_client: natsync.Client, stream_name: str
+) -> None:
+    """A server sends 100,000 at a time; this responder, two."""
+    js.create_stream(StreamConfig(stream_name, subjects=[f"{stream_name}.>"]))
+    fill(js_client, stream_name, 5)
+    call = f"STREAM.INFO.{stream_name}"
+    whole: dict[str, Any] = js.api.request(call, {"subjects_filter": ">"})
+    counts = sorted(whole["state"]["subjects"].items())
+
+    def answer(msg: natsync.Msg) -> None:
+        offset = json.loads(msg.data or b"{}").get("offset", 0)
+        page = {**whole["state"], "subjects": dict(counts[offset : offset + 2])}
+        msg.respond(json.dumps({**whole, "total": 5, "offset": offset, "state": page}).encode())
+
+    with js_client.subscribe(f"pages.{stream_name}.>", handler=answer):
+        paged = js_client.jetstream(prefix=f"pages.{stream_name}").stream(stream_name)
+        assert len(paged.cached_info.state.subjects) == 2  # the same page again ends the list
+        assert paged.info(subjects_filter=">").state.subjects == dict(counts)
 
 
 def test_consumers_are_listed(js: JetStream, stream_name: str) -> None:
