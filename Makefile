@@ -16,7 +16,7 @@ PYTEST = python -m pytest --numprocesses auto --maxprocesses 4 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test stan lint format docs man bench fuzz soak chaos captures pictures clean
+.PHONY: help demo test stan nats lint format docs man bench fuzz soak chaos captures pictures clean
 
 # A new environment named after the target, with what the target NEEDS.
 define fresh
@@ -51,6 +51,11 @@ stan: NEEDS = pytest
 stan: ## build nats-streaming-server and stan.go for the tests, with Go, once
 	$(fresh)
 	$(RUN) python -m tests.support.streaming_programs
+
+nats: NEEDS = .[test]
+nats: ## build the nats command for the tests of interoperability, with Go, once
+	$(fresh)
+	$(RUN) python -m tests.support.nats_command
 
 lint: NEEDS = .[lint,test]
 lint: ## formatting, style, types and who imports whom

