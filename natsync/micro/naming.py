@@ -60,7 +60,8 @@ def check_name(name: str) -> str:
     check_text(name=name)
     if not _NAME.fullmatch(name):
         raise OptionError(
-            "name", f"invalid name {name!r}: it may have letters A-Z and a-z, digits, '-' and '_' only"
+            "name",
+            f"invalid name {name!r}: it may have letters A-Z and a-z, digits, '-' and '_' only",
         )
     return name
 
