@@ -38,7 +38,8 @@ class InvalidStoreNameError(ObjectStoreError, ValueError):
 
     def __str__(self) -> str:
         shown = self.store[:_SHOWN]
-        return f"invalid object store name {shown!r}: it may have letters A-Z and a-z, digits, '-' and '_' only"
+        allowed = "letters A-Z and a-z, digits, '-' and '_'"
+        return f"invalid object store name {shown!r}: it may have {allowed} only"
 
 
 class InvalidObjectNameError(ObjectStoreError, ValueError):
