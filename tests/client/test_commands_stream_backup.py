@@ -74,7 +74,7 @@ def test_what_is_no_backup(command: Command, stream: Stream, tmp_path: Path) -> 
     command("backup", stream.name, tmp_path / "a")
     info = tmp_path / "a" / "backup.json"
     whole = info.read_text()
-    for text, reason in (("{", "no JSON"), ("[]", "no object"), ("{}", "without config")):
+    for text, reason in (("{", "not JSON"), ("[]", "object"), ("{}", "without config")):
         info.write_text(text)
         assert reason in command("restore", tmp_path / "a", status=2)
     info.write_text(whole)
