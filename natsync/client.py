@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from ._checks import check_call, check_count, check_text
 from ._engine.connection import Connection, Stats, Status
+from ._engine.encoding import SIZE_LINES, SMALL
 from ._engine.forks import Inherited
 from ._engine.nuid import nuid
 from ._engine.outbound_buffer import LARGE, Chunks
@@ -47,10 +48,6 @@ if TYPE_CHECKING:
     from .jetstream import JetStream
 
 __all__ = ["Client"]
-
-_SMALL = 512
-_SIZE_LINES = [b"%d\r\n" % size for size in range(_SMALL)]
-"""The end of a PUB line for each size of a small payload: formatting it takes 0.1 us (CPython 3.11)."""
 
 _Self = TypeVar("_Self", bound="Client")
 
@@ -108,22 +105,19 @@ class Client(Requests):
         ConnectionClosedError, HeadersNotSupportedError, and ProtocolError for an invalid subject or header.
         """
         encoder = self._router.encoder
-        # The hot path: a message without headers to a subject that was published to before.
-        if (
-            reply is None
-            and headers is None
-            and data.__class__ is bytes
-            and subject.__class__ is str
-        ):
-            prefix = encoder.prefixes.get(subject)
+        # The hot path: a message without headers.
+        if not headers and data.__class__ is bytes and subject.__class__ is str:
+            to = encoder.subjects.get(subject) or encoder.wire_subject(subject)
+            if reply:
+                to = encoder.add_reply(to, reply)
             size = len(data)
-            if prefix and size <= encoder.max_payload:
+            if size <= encoder.max_payload:
+                line_end = SIZE_LINES[size] if size < SMALL else b" %d\r\n" % size
                 if size < LARGE:
-                    size_line = _SIZE_LINES[size] if size < _SMALL else b"%d\r\n" % size
-                    wire = b"".join((prefix, size_line, data, b"\r\n"))
+                    wire = b"".join((b"PUB ", to, line_end, data, b"\r\n"))
                     self._put(wire, len(wire))
                 else:
-                    head = b"%b%d\r\n" % (prefix, size)
+                    head = b"".join((b"PUB ", to, line_end))
                     self._put(Chunks((head, data, b"\r\n")), len(head) + size + 2)
                 return
         if isinstance(subject, Msg):

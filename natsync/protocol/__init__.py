@@ -43,7 +43,7 @@ from .grammar import Grammar, Limits
 from .handshake import SECRETS, ConnectOptions, ServerInfo, kind_of_connect, kind_of_info
 from .headers import HeaderBlock, build_headers, parse_headers
 from .server_errors import Violation, closes, read_violation
-from .subjects import check_publish, check_queue, check_subscribe, is_literal, matches
+from .subjects import check_publish, check_queue, check_subscribe, is_literal, is_plain, matches
 
 __all__ = [
     "ASub",
@@ -89,6 +89,7 @@ __all__ = [
     "closes",
     "encode",
     "is_literal",
+    "is_plain",
     "kind_of_connect",
     "kind_of_info",
     "matches",

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from .errors import ProtocolError
 
-__all__ = ["check_publish", "check_queue", "check_subscribe", "is_literal", "matches"]
+__all__ = ["check_publish", "check_queue", "check_subscribe", "is_literal", "is_plain", "matches"]
 
-_SPECIAL = b" \t\r\n*>"
-"""Bytes that nearly no subject has to which a message is published."""
 _SHOWN_BYTES = 64
 _NOT_LITERAL = frozenset((b"", b"*", b">"))
 
@@ -23,13 +21,23 @@ def check_publish(subject: bytes, what: str = "subject") -> None:
     no subscription matches or, in the case of a wildcard, matches by accident (ADR-6). `what` is the word
     for it in the error.
     """
-    # A regular expression takes a third longer (CPython 3.11).
-    if subject.translate(None, _SPECIAL) == subject and b"" not in subject.split(b"."):
-        return
     _check_token(subject, what)
     _check_tokens(subject.split(b"."), subject, what)
     if not is_literal(subject):
         raise _invalid(subject, what, "contains a wildcard")
+
+
+def is_plain(subject: str) -> bool:
+    """Whether `subject` is certainly valid to publish to, at a glance: nearly all that are used are.
+
+    Others need `check_publish`. A regular expression takes twice as long (CPython 3.11).
+    """
+    return (
+        subject.isascii()  # so without lone surrogates
+        and not (" " in subject or "\t" in subject or "\r" in subject or "\n" in subject)
+        and not ("*" in subject or ">" in subject or ".." in subject)
+        and subject == subject.strip(".") != ""
+    )
 
 
 def check_subscribe(subject: bytes) -> None:

@@ -28,48 +28,55 @@ def test_a_message_is_what_the_codec_writes(
         assert encoder.message("a.b", data, reply, None) == encode(plain)
         headed = HPub(b"a.b", to, encode_headers(HEADERS), bytes(data))
         assert encoder.message("a.b", data, reply, HEADERS) == encode(headed)
-        assert encoder.request("a.b", data, to, None) == encode(plain)
+        if to:
+            assert encoder.request("a.b", data, to, None) == encode(plain)
 
 
 def test_what_the_caller_puts_together_is_a_message() -> None:
     encoder = MessageEncoder(INFO)
-    wire = encoder.message("a", b"x" * 77, None, None)
-    assert b"".join((encoder.prefixes["a"], b"77\r\n", b"x" * 77, b"\r\n")) == wire
+    for size in (77, encoding.SMALL - 1, encoding.SMALL):
+        wire = encoder.message("a", b"x" * size, "r", None)
+        to = encoder.add_reply(encoder.subjects["a"], "r")
+        line_end = encoding.SIZE_LINES[size] if size < encoding.SMALL else b" %d\r\n" % size
+        assert b"".join((b"PUB ", to, line_end, b"x" * size, b"\r\n")) == wire
 
 
-def test_the_oldest_subjects_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_subjects_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "_SUBJECTS", 10)
-    monkeypatch.setattr(encoding, "_AT_FIRST", 1000)
-    monkeypatch.setattr(encoding, "_AT_ONCE", 2)
     encoder = MessageEncoder(INFO)
     for number in range(100):
         wire = encoder.message(f"s{number}", b"", None, None)
         assert wire == b"PUB s%d 0\r\n\r\n" % number
-        assert len(encoder.prefixes) <= 10
-    assert list(encoder.prefixes)[-9:] == [f"s{number}" for number in range(91, 100)]
+    assert encoder.subjects == {f"s{number}": b"s%d" % number for number in range(10)}
 
 
-def test_subjects_that_do_not_repeat_are_not_kept() -> None:
+def test_reply_subjects_are_not_kept() -> None:
     encoder = MessageEncoder(INFO)
-    for number in range(10_000):
-        assert (
-            encoder.message(f"once.{number}", b"", None, None) == b"PUB once.%d 0\r\n\r\n" % number
-        )
+    for number in range(100):
+        encoder.message("a", b"", f"r{number}", None)
         assert encoder.response(b"_INBOX.%d" % number, b"x", None) == (
             b"PUB _INBOX.%d 1\r\nx\r\n" % number
         )
-    kept = len(encoder.prefixes)
-    assert 256 <= kept < 300
-    for _ in range(2):
-        encoder.message("twice", b"", None, None)
-    assert "twice" in encoder.prefixes and len(encoder.prefixes) == kept + 1
+    assert encoder.subjects == {"a": b"a"}
 
 
 def test_long_subjects_are_not_kept() -> None:
     encoder = MessageEncoder(INFO)
     for _ in range(3):
         encoder.message("x" * 1000, b"", None, None)
-    assert not encoder.prefixes
+    assert not encoder.subjects
+
+
+def test_subjects_that_are_not_plain_are_sent_as_well() -> None:
+    encoder = MessageEncoder(INFO)
+    for subject, wire in (
+        ("a*", b"a*"),
+        ("ä.\u00a0", b"\xc3\xa4.\xc2\xa0"),
+        ("a.\udcff", b"a.\xff"),
+        ("\x00", b"\0"),
+    ):
+        assert encoder.message(subject, b"", None, None) == b"PUB %b 0\r\n\r\n" % wire
+        assert encoder.message("s", b"", subject, None) == b"PUB s %b 0\r\n\r\n" % wire
 
 
 @pytest.mark.parametrize("headers", [None, HEADERS])
@@ -114,7 +121,7 @@ def test_an_invalid_subject_is_refused_each_time(subject: str, why: str) -> None
         if subject:
             with pytest.raises(ProtocolError, match=f"^invalid reply {why}$"):
                 encoder.message("a", b"", subject, None)
-    assert not encoder.prefixes.keys() - {"a"}
+    assert not encoder.subjects.keys() - {"a"}
 
 
 def test_a_control_line_that_servers_do_not_take_is_refused() -> None:

@@ -14,6 +14,7 @@ from natsync.protocol import (
     check_queue,
     check_subscribe,
     is_literal,
+    is_plain,
     matches,
 )
 
@@ -110,7 +111,7 @@ def test_a_full_wildcard_is_the_last_token(text: bytes) -> None:
 
 @settings(deadline=None, max_examples=1000)
 @given(subjects | st.binary())
-def test_the_quick_check_of_a_subject_is_the_obvious_one(subject: bytes) -> None:
+def test_what_may_be_published_to_is_the_obvious(subject: bytes) -> None:
     good = is_literal(subject) and not any(byte in subject for byte in b" \t\r\n")
     try:
         check_publish(subject)
@@ -118,6 +119,21 @@ def test_the_quick_check_of_a_subject_is_the_obvious_one(subject: bytes) -> None
         assert not good
     else:
         assert good
+
+
+@settings(deadline=None, max_examples=1000)
+@given(
+    st.text(st.sampled_from("ab.*> \t\r\n\0\x7fä\u00a0\u2028\udcff"), max_size=8)
+    | st.text(st.characters(exclude_categories=()))
+)
+def test_a_plain_subject_is_valid(subject: str) -> None:
+    if is_plain(subject):
+        check_publish(subject.encode())
+
+
+@pytest.mark.parametrize("subject", ["a", "a.b", "$JS.API.INFO", "_INBOX.x-1.y_2", "a.:/@#=+"])
+def test_usual_subjects_are_plain(subject: str) -> None:
+    assert is_plain(subject)
 
 
 def test_an_error_shows_the_start_of_a_subject_and_says_what_it_is() -> None:
