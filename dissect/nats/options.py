@@ -13,8 +13,7 @@ from natsync.protocol import Kind
 from .capture.time_range import TimeBound, time_bound
 from .key_log import open_key_logs
 from .records import text_of
-from .tcp.flow import FlowLimits
-from .tcp.reassembly import Limits
+from .tcp.limits import FlowLimits, Limits
 
 
 class Payload(Enum):

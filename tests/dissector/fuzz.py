@@ -33,8 +33,7 @@ from dissect.nats.engine.connections import packet_events
 from dissect.nats.options import Payload
 from dissect.nats.pipeline import records, segments
 from dissect.nats.records import FrameRecord, Record, SessionRecord
-from dissect.nats.tcp.flow import FlowLimits
-from dissect.nats.tcp.reassembly import Limits
+from dissect.nats.tcp.limits import FlowLimits, Limits
 from dissect.nats.types import Direction
 
 from tests.dissector.harms import HARMS, NAMES, SPOILS, sample

@@ -12,7 +12,7 @@ from dissect.nats import Options
 from dissect.nats.engine.connections import PacketEvents, SortKey, packet_events
 from dissect.nats.packet import PacketParser
 from dissect.nats.pipeline import segments
-from dissect.nats.tcp.flow import FlowLimits
+from dissect.nats.tcp.limits import FlowLimits
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.paths import CAPTURES

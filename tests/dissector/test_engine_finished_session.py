@@ -9,15 +9,17 @@ import pytest
 
 from dissect.nats import Options, pipeline
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.engine.finished_session import FinishedSession
+from dissect.nats.engine.finished_session import FinishedSession, LastRows
 from dissect.nats.framing.events import Note
 from dissect.nats.records import Record, SessionRecord
 from dissect.nats.tables import TABLES
 from dissect.nats.tcp import flow_table
+from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Direction
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.pcapwriter import Talk, pcap_file
+from tests.support.segments import segments_of
 from tests.support.tcp_conversation import ACK, FIN, PSH
 
 SERVER = ("10.0.0.2", 4222)
@@ -100,8 +102,14 @@ def test_rows_are_those_of_a_session_that_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], Talk]
 ) -> None:
     path = tmp_path / "t.pcap"
-    path.write_bytes(pcap_file([*make().records, *talk(40001).records]))
+    records, first = make().records, len(closed().records)
+    others = [talk(port).close() for port in (40001, 40002)]
+    # Late packets come after others have closed.
+    between = [record for other in others for record in other.records]
+    path.write_bytes(pcap_file([*records[:first], *between, *records[first:]]))
     found = rows(path, list(TABLES))
+    monkeypatch.setattr(flow_table, "_UNPACKED", 1)  # packs a flow when the next one is complete
+    assert found == rows(path, list(TABLES))
     monkeypatch.setattr(flow_table, "completed", lambda flow: [])
     assert found == rows(path, list(TABLES))
 
@@ -121,6 +129,12 @@ def test_an_anomaly_of_a_late_packet_takes_back_what_needs_every_byte() -> None:
     )
     row.anomalies = {"unasked_ok": 1}
     note = Note(Direction.RESPONDER, 1, 1, "t.pcap", Anomaly.UNASKED_OK, 0, 0)
-    finished = FinishedSession(row, [], [note])
+    finished = FinishedSession(LastRows([], [note], row))
+    finished.pack()
     finished.note(Note(Direction.RESPONDER, 2, 2, "t.pcap", Anomaly.OVERLAP_DIFFERS, 0, 5))
-    assert row.anomalies == {"overlap_differs": 1}
+    table = flow_table.FlowTable(Stream)
+    for segment in segments_of(closed().records):
+        table.add(segment)
+    ((flow, _),) = table.deadlines().items()
+    last = finished.close(flow)
+    assert last.session.anomalies == {"overlap_differs": 1} and last.notes == []

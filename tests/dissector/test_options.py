@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dissect.nats import Options, Payload
-from dissect.nats.tcp.flow import FlowLimits
-from dissect.nats.tcp.reassembly import Limits
+from dissect.nats.tcp.limits import FlowLimits, Limits
 
 
 def test_by_default_secrets_are_masked_and_payloads_left_out() -> None:

@@ -11,7 +11,7 @@ from dissect.nats.options import Options
 from dissect.nats.pipeline import records
 from dissect.nats.report.aggregate import TABLES, Aggregate
 from dissect.nats.report.unseen import unseen
-from dissect.nats.tcp.flow import FlowLimits
+from dissect.nats.tcp.limits import FlowLimits
 
 from tests.support.paths import CAPTURES
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from dissect.nats.tcp.flow import Delivery, End, Flow, FlowLimits
+from dissect.nats.tcp.flow import Delivery, End, Flow
 from dissect.nats.tcp.flow_table import FlowTable
+from dissect.nats.tcp.limits import FlowLimits
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Direction, Gap
 

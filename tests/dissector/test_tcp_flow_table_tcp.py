@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import pytest
 
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.tcp.flow import End, Flow, FlowLimits
+from dissect.nats.tcp.flow import End, Flow
 from dissect.nats.tcp.flow_table import FlowTable
-from dissect.nats.tcp.reassembly import Limits, Stream
+from dissect.nats.tcp.limits import FlowLimits, Limits
+from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Direction, Gap, Oddity, Segment
 
 from tests.support.pcapwriter import Talk

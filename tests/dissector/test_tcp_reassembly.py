@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.tcp.reassembly import Limits, Stream
+from dissect.nats.tcp.limits import Limits
+from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Gap, Item
 
 from tests.support.segments import (

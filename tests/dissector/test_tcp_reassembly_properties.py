@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissect.nats.tcp.reassembly import Limits, Stream
+from dissect.nats.tcp.limits import Limits
+from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Item
 
 from tests.support.segments import (

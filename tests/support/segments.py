@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from dissect.nats.anomalies import Anomaly
 from dissect.nats.packet import PacketParser
-from dissect.nats.tcp.reassembly import Limits, Stream
+from dissect.nats.tcp.limits import Limits
+from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Gap, Item, Oddity, Packet, Segment
 
 from tests.support.pcapwriter import ETHERNET, Record

@@ -16,8 +16,7 @@ from ..capture.time_range import TimeBound, time_bound
 from ..number_formats import size_of
 from ..options import Payload
 from ..output.formats import FORMATS
-from ..tcp.flow import FlowLimits
-from ..tcp.reassembly import Limits
+from ..tcp.limits import FlowLimits, Limits
 
 DOT = "dot"
 """The format of `servers` for Graphviz, beside those of every table."""

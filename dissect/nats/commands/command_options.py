@@ -9,8 +9,7 @@ from natsync.protocol import Kind
 from ..capture.sources import STDIN
 from ..capture.time_range import TimeBound
 from ..options import Options
-from ..tcp.flow import FlowLimits
-from ..tcp.reassembly import Limits
+from ..tcp.limits import FlowLimits, Limits
 
 _FLOWS = FlowLimits()
 _STREAMS = Limits()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import closing
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 from natsync.protocol import Kind
@@ -20,7 +21,7 @@ from ..types import NEVER_NS, Direction
 from .application_rows import ApplicationRows, ApplicationStates
 from .connections import Connection, PacketEvents, SortKey
 from .event_order import EventOrder
-from .finished_session import FinishedSession
+from .finished_session import FinishedSession, LastRows
 from .frame_rows import FrameRows
 from .session_row import add_facts, session_row
 
@@ -29,6 +30,7 @@ from .session_row import add_facts, session_row
 _GROUP_EVENTS = 256
 _TOGETHER_BYTES = 1 << 20
 
+_time = attrgetter("ts_ns")
 _AT_THE_END = frozenset(name for name, table in TABLES.items() if table.at_end)
 
 
@@ -169,6 +171,11 @@ def _records_of(
 class SessionTables:
     """The state of one connection from which its rows are made."""
 
+    __slots__ = (
+        *("_connection", "_tables", "_session", "_finished", "_order", "_frames", "_runs"),
+        *("_layers", "_wants_anomalies"),
+    )
+
     def __init__(
         self,
         connection: Connection,
@@ -185,7 +192,7 @@ class SessionTables:
             Session(connection.flow.id, tables, options.redact, budget) if wanted else None
         )
         self._finished: FinishedSession | None = None
-        self._order = EventOrder(connection)
+        self._order: EventOrder | None = EventOrder(connection)
         self._frames = FrameRows(connection, options) if "frames" in tables else None
         self._runs = runs
         self._layers = (
@@ -202,7 +209,7 @@ class SessionTables:
         """Adds events to those that wait; returns the events that are due, in order of time."""
         if self._session is None and self._finished is None:
             return []
-        return self._order.add(events)
+        return self._order.add(events) if self._order else sorted(events, key=_time)
 
     def add(
         self, events: list[Event], kind: Kind | None, account: str, records: list[Record]
@@ -241,7 +248,7 @@ class SessionTables:
     @property
     def is_clear(self) -> bool:
         """Whether the next events are due at once."""
-        return self._order.is_clear
+        return self._order is None or self._order.is_clear
 
     def add_delta(self, direction: Direction, delta: SessionDelta) -> bool:
         """Updates the state by the sums of many batches; see `Session.add_delta`."""
@@ -289,16 +296,20 @@ class SessionTables:
     def shrink(self) -> None:
         """Replaces the state of the session by its last rows if no more frames can come."""
         framing = self._connection.framing
-        if isinstance(framing, FinishedFraming) and not framing.last and self._order.is_clear:
+        if isinstance(framing, FinishedFraming) and not framing.last and self.is_clear:
+            self._order = None
             if self._session:
                 self._finish(self._session)
+            if self._finished:
+                self._finished.pack()
+                self._connection.framing = framing.without_counts()
 
     def _finish(self, session: Session) -> None:
         """Ends the session, and makes its last rows."""
         row = session_row(self._connection, session)
         rows = self._layers.finish() if self._layers else []
         rows += self._rows(session, self._connection.framing.account)
-        self._finished = FinishedSession(row, rows, session.notes)
+        self._finished = FinishedSession(LastRows(rows, session.notes, row))
         self._session = self._frames = self._layers = None
 
     def drop(self) -> None:

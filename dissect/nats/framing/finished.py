@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from natsync.protocol import Kind
 
@@ -34,8 +35,8 @@ class FinishedFraming:
     transport: str
     compression: str | None
     protocol: str
-    stack: Stack
     waiting: bool
+    stack: Stack
     counts: tuple[ByteCounts, ByteCounts]  # of the originator and the responder
     last: list[Event] | RolesSwapped
     is_steady = False
@@ -44,6 +45,14 @@ class FinishedFraming:
     def layer_notes(self) -> list[Note]:
         """Always empty: the connection carries NATS."""
         return []
+
+    def without_counts(self) -> FinishedFraming:
+        """The same facts, after the row of the session was made of the byte counts: one object for all
+        connections of which as much is known."""
+        if self.last or self.stack.has_layers:
+            return self
+        names = self.account, self.transport, self.compression, self.protocol
+        return _shared(self.verdict, self.handshake, self.kind, *names, self.waiting)
 
     def release_quota(self) -> None:
         """Does nothing: no bytes are held."""
@@ -74,8 +83,24 @@ def finished(framing: ConnectionFraming) -> FinishedFraming:
         framing.transport,
         framing.compression,
         framing.protocol,
-        framing.stack if framing.stack.has_layers else _NO_LAYERS,
         waiting,
+        framing.stack if framing.stack.has_layers else _NO_LAYERS,
         (framing.byte_counts(_ORIGINATOR), framing.byte_counts(_ORIGINATOR.other)),
         last or [],
     )
+
+
+@lru_cache(maxsize=256)
+def _shared(
+    verdict: Verdict,
+    handshake: bool,
+    kind: Kind | None,
+    account: str,
+    transport: str,
+    compression: str | None,
+    protocol: str,
+    waiting: bool,
+) -> FinishedFraming:
+    names = account, transport, compression, protocol
+    counts = ByteCounts(), ByteCounts()
+    return FinishedFraming(verdict, handshake, kind, *names, waiting, _NO_LAYERS, counts, [])

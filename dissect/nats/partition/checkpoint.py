@@ -134,7 +134,7 @@ class Dissector:
 
     def _flows(self) -> Iterator[tuple[bytes, Flow, list[int]]]:
         for flow, deadlines in self._connections.table.deadlines().items():
-            yield undirected(flow.sides[0].key), flow, deadlines
+            yield undirected(flow.key), flow, deadlines
 
     def _packed(self, flow: Flow, deadlines: list[int]) -> bytes:
         connection = self._connections.alive.get(flow)

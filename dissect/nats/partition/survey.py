@@ -135,7 +135,7 @@ class Survey(Dissector):
         directions = self._directions
         for group in groups:
             for connection, events in group.connections:
-                direction = directions.get(connection.flow.sides[0].key)
+                direction = directions.get(connection.flow.key)
                 if direction is not None and direction.builder.steps is not None:
                     direction.builder.observe(connection, events)
             yield group

@@ -32,6 +32,21 @@ class End(Enum):
     OPEN = "open"
 
 
+class StreamState(NamedTuple):
+    """A complete stream that holds nothing: its counts, its sequence numbers (`fin` is the position of its
+    end), the latest number and window that the other side sent, and its last bytes with their position.
+    """
+
+    counts: tuple[int, int, int]
+    offset: int
+    isn: int | None
+    seq: int
+    base_seq: int
+    fin: int
+    ack: tuple[int, int] | None
+    last: tuple[int, bytes] | None
+
+
 class ByteStream(Protocol):
     """One direction's reassembly: `reassembly.Stream`. `held` is what waits: while it is empty, an
     acknowledgement only has to be left in `ack`; `next_seq` is then the sequence number whose bytes are
@@ -57,6 +72,9 @@ class ByteStream(Protocol):
     def advance(self, last: Chunk) -> None: ...
     def relieve(self) -> list[Item]: ...
     def finish(self) -> list[Item]: ...
+    def shorten(self) -> None: ...
+    def packed(self) -> StreamState: ...
+    def unpack(self, state: StreamState) -> None: ...
     def fits(self, isn: int) -> bool: ...
     def near(self, seq: int) -> bool: ...
     def position(self, seq: int) -> int: ...
@@ -125,31 +143,48 @@ class Side:
 class Flow:
     """One TCP connection. Flows compare and hash by identity.
 
-    `id` is the session id; `originator` and `responder` are "ip:port", "[ip]:port" for IPv6; `capture`
-    is the file of the first packet. `midstream`: neither SYN nor SYN-ACK was seen, so that the originator
-    is a guess. `ended_by` is who sent the first FIN or RST, at `ended_ns`. `closed_ns` is when it was closed,
-    if it was. `complete`: all bytes of both directions were delivered, up to both FINs, and late packets can
-    only be odd. `over`: nothing more will be delivered.
+    `id` is the session id; `key` is that of the first packet's sender, as in segments, and `capture` is the
+    file of that packet. `originator` and `responder` are "ip:port", "[ip]:port" for IPv6. `midstream`:
+    neither SYN nor SYN-ACK was seen, so that the originator is a guess; `accepted`: the responder sent the
+    first packet. `ended_by` is who sent the first FIN or RST, at `ended_ns`. `closed_ns` is when it was
+    closed, if it was. `complete`: all bytes of both directions were delivered, up to both FINs, and late
+    packets can only be odd. `over`: nothing more will be delivered. `packed` has the sides in few bytes,
+    instead of `sides`, while it is not empty (see `packed_flow`).
 
     Nothing that a flow holds refers back to it, so that its memory is free with the last reference to it
     and not when a garbage collector looks.
     """
 
     id: str
-    community_id: str
-    originator: str
-    responder: str
+    key: bytes
     capture: str
     first_ns: int
     last_ns: int
     midstream: bool
-    sides: tuple[Side, Side]
+    accepted: bool
+    sides: tuple[Side, ...]
     end: End = End.OPEN
     ended_by: Direction | None = None
     ended_ns: int | None = None
     closed_ns: int | None = None
     complete: bool = False
     over: bool = False
+    packed: bytes = b""
+
+    @property
+    def community_id(self) -> str:
+        """Community ID v1."""
+        return community_id(self.key)
+
+    @property
+    def originator(self) -> str:
+        """Who opened the connection."""
+        return endpoints(self.key)[self.accepted]
+
+    @property
+    def responder(self) -> str:
+        """Who accepted it."""
+        return endpoints(self.key)[not self.accepted]
 
     def side(self, direction: Direction) -> Side:
         """The counters of one direction."""
@@ -159,7 +194,7 @@ class Flow:
     def swap(self) -> None:
         """Exchange originator and responder: what comes from now on says the new direction. The caller
         turns round what it already holds."""
-        self.originator, self.responder = self.responder, self.originator
+        self.accepted = not self.accepted
         for side in self.sides:
             side.direction = side.direction.other
         if self.ended_by is not None:
@@ -170,17 +205,6 @@ class Flow:
 Route = tuple[Flow, Side, Side]
 # Items of one direction of one flow, in stream order.
 Delivery = tuple[Flow, Direction, list[Item]]
-
-
-@dataclass(frozen=True, slots=True)
-class FlowLimits:
-    """When flows end, and how many bytes may wait in all flows together: `held_bytes`. NATS peers ping
-    each other every few minutes, so none is silent for a day. A minute is TIME_WAIT in Linux."""
-
-    max_flows: int = 16384
-    idle_ns: int = 24 * 3600 * 10**9
-    linger_ns: int = 60 * 10**9
-    held_bytes: int = 64 << 20
 
 
 def is_another(route: Route, segment: Segment) -> bool:
@@ -203,7 +227,7 @@ def is_another(route: Route, segment: Segment) -> bool:
 def is_closed(flow: Flow) -> bool:
     """Whether only late packets can be expected. A sender that continues after its RST did not send the
     RST itself, or the receiver did not believe it (RFC 5961)."""
-    if all(side.fin or not side.packets for side in flow.sides):
+    if flow.packed or all(side.fin or not side.packets for side in flow.sides):
         return True
     return any(side.reset is not None and side.stream.offset <= side.reset for side in flow.sides)
 
@@ -213,14 +237,16 @@ def completed(flow: Flow) -> list[Delivery]:
     if flow.complete or not all(side.stream.is_complete for side in flow.sides):
         return []
     flow.complete = True
+    for side in flow.sides:
+        side.stream.shorten()
     return [(flow, direction, []) for direction in Direction]
 
 
 def worth(flow: Flow) -> tuple[bool, bool, int]:
     """The rank of a flow when some must be dropped: closed flows go first, then flows without payload,
     then the longest silent."""
-    one, other = flow.sides
-    return flow.closed_ns is None, one.bytes + other.bytes > 0, flow.last_ns
+    said = bool(flow.packed) or any(side.bytes for side in flow.sides)
+    return flow.closed_ns is None, said, flow.last_ns
 
 
 def move_routes(flow: Flow, source: dict[bytes, Route], target: dict[bytes, Route]) -> None:

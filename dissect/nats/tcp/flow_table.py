@@ -19,23 +19,22 @@ What happens to a flow depends on its own packets and on the time of any other, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heapify, heappop, heappush, nsmallest
-from itertools import count
+from heapq import nsmallest
 
 from ..anomalies import Anomaly
-from ..types import NEVER_NS, TICK_NS, Direction, Item, Oddity, Segment
+from ..types import TICK_NS, Direction, Item, Segment
+from .deadlines import Deadlines
+from .ends import beginning, ends, oddity
 from .flow import (
     ByteStream,
     Delivery,
     End,
     Flow,
-    FlowLimits,
     Route,
     Side,
     Stray,
     community_id,
     completed,
-    endpoints,
     is_another,
     is_closed,
     move_routes,
@@ -43,12 +42,16 @@ from .flow import (
     session_id,
     worth,
 )
+from .limits import FlowLimits
+from .packed_flow import pack, unpack
 from .strays import fitting, is_stray, left_out
-from .window import end_windows, fills_window, learn_scale, note_window
+from .window import fills_window, learn_scale, note_window
 
 _FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
 
 _DEFAULTS = FlowLimits()
+# The latest flows that have become complete are not packed: their last acknowledgement is still to come.
+_UNPACKED = 16
 _NOTHING: list[Delivery] = []
 
 
@@ -62,19 +65,16 @@ class FlowTable:
         new_stream: Callable[[], ByteStream],
         limits: FlowLimits = _DEFAULTS,
     ) -> None:
-        self.next_expiry_ns = NEVER_NS
         self.evicted = 0
         self.relieved = 0
         self._new_stream = new_stream
         self._limits = limits
         self._routes: dict[bytes, Route] = {}  # by the keys of segments
         self._closed: dict[bytes, Route] = {}  # the same, of flows that linger
-        self._flows: dict[int, Flow] = {}  # all, by numbers of their own
-        self._numbers: dict[Flow, int] = {}
-        self._next_number = count()
-        # A heap of times before which the flow with this number need not be checked; it may be gone by
-        # then.
-        self._deadlines: list[tuple[int, int]] = []
+        self._packed: dict[bytes, Flow] = {}  # closed flows whose sides are packed, by `Flow.key`
+        self._unpacked: dict[Flow, None] = {}  # the latest flows that have become complete
+        self._flows = Deadlines()  # all flows
+        self.next_expiry_ns = self._flows.next_ns
         self._waiting: dict[Side, tuple[Flow, int]] = {}  # who holds how much
         self._waiting_bytes = 0
 
@@ -113,39 +113,35 @@ class FlowTable:
 
     def tick(self, ts_ns: int) -> list[Delivery]:
         """The ends of the flows that have expired at `ts_ns`."""
-        return _ends(self._expired(ts_ns)) if ts_ns > self.next_expiry_ns else _NOTHING
+        return ends(self._expired(ts_ns)) if ts_ns > self.next_expiry_ns else _NOTHING
 
     def finish(self) -> Iterator[Delivery]:
         """The ends of all remaining flows, by their beginnings. The table is empty afterwards."""
-        left = sorted(self._flows.values(), key=_beginning, reverse=True)
+        left = sorted(self._flows, key=beginning, reverse=True)
         for flow in left:
             if flow.closed_ns is not None and not is_closed(flow):
                 self._reopen(flow)
         self._routes.clear()
         self._closed.clear()
+        self._packed.clear()
+        self._unpacked.clear()
         self._flows.clear()
-        self._numbers.clear()
-        self._deadlines.clear()
         self._waiting.clear()
         while left:
-            yield from _ends([left.pop()])
+            unpack(left[-1], self._new_stream)
+            yield from ends([left.pop()])
 
     def deadlines(self) -> dict[Flow, list[int]]:
         """All flows, with the times when each must be checked, for `restore` of another table."""
-        found: dict[Flow, list[int]] = {flow: [] for flow in self._flows.values()}
-        for deadline, number in self._deadlines:
-            if number in self._flows:
-                found[self._flows[number]].append(deadline)
-        return found
+        for flow in [*self._packed.values()]:
+            self._unpack(flow)
+        return self._flows.times()
 
     def restore(self, flow: Flow, deadlines: Iterable[int]) -> None:
         """Adds a flow of another table."""
-        self._enter(flow)
-        if flow.closed_ns is not None:
-            move_routes(flow, self._routes, self._closed)
-        for deadline in deadlines:
-            heappush(self._deadlines, (deadline, self._numbers[flow]))
-        self.next_expiry_ns = self._deadlines[0][0]
+        self._flows.add(flow, deadlines)
+        self.next_expiry_ns = self._flows.next_ns
+        self._set_routes(flow, self._routes if flow.closed_ns is None else self._closed)
         self._weigh(flow, [])
 
     def drop(self, flow: Flow) -> None:
@@ -156,7 +152,7 @@ class FlowTable:
         """`add`, for segments that open, close or outlive flows."""
         key, ts_ns, flags = segment.key, segment.ts_ns, segment.flags
         ended = self._expired(ts_ns) if ts_ns > self.next_expiry_ns else []
-        route = self._routes.get(key) or self._closed.get(key)
+        route = self._routes.get(key) or self._closed.get(key) or self._packed_route(key)
         if route is not None and is_another(route, segment):
             self._remove(route[0])
             ended.append(route[0])
@@ -166,7 +162,7 @@ class FlowTable:
                 ended += self._evict()
             route = self._open(segment)
         flow, side, _ = route
-        deliveries = _ends(ended, segment)
+        deliveries = ends(ended, segment)
         if is_stray(route, segment):
             return deliveries + self._add_stray(route, segment)
         flow.last_ns = max(flow.last_ns, ts_ns)
@@ -176,7 +172,7 @@ class FlowTable:
         deliveries += self._reset(route, segment) if flags & _RST else self._feed(route, segment)
         if flags & (_FIN | _RST):
             self._close(flow, side, segment)
-        return deliveries if flow.closed_ns is None else deliveries + completed(flow)
+        return deliveries if flow.closed_ns is None else deliveries + self._complete(flow)
 
     def _add_unexpected(self, route: Route, segment: Segment) -> list[Delivery]:
         """`add`, for segments of open flows that are not simply the next ones."""
@@ -195,7 +191,7 @@ class FlowTable:
             side.stray = Stray(segment, segment.payload, side.packets)
             return [(flow, side.direction, items)] if items else []
         self._remove(flow)
-        deliveries = _ends([flow])
+        deliveries = ends([flow])
         for each in (*found, segment):
             deliveries += self.add(each)
         return deliveries
@@ -242,14 +238,41 @@ class FlowTable:
                     break
         return deliveries
 
-    def _enter(self, flow: Flow) -> None:
-        """Adds a new flow."""
-        number = self._numbers[flow] = next(self._next_number)
-        self._flows[number] = flow
+    def _complete(self, flow: Flow) -> list[Delivery]:
+        """Packs a flow that was complete before, when some others have become so since."""
+        if deliveries := completed(flow):
+            self._unpacked[flow] = None
+        while len(self._unpacked) > _UNPACKED:
+            other = next(iter(self._unpacked))
+            del self._unpacked[other]
+            pack(other)
+            if other.packed:
+                self._packed[other.key] = other
+                for key in (other.key, reversed_key(other.key)):
+                    self._closed.pop(key, None)
+        return deliveries
+
+    def _packed_route(self, key: bytes) -> Route | None:
+        """The route of segments of a packed flow, if there is one with this key. Unpacks it."""
+        flow = self._packed.get(key) or self._packed.get(reversed_key(key))
+        if flow is None:
+            return None
+        self._unpack(flow)
+        return self._closed[key]
+
+    def _unpack(self, flow: Flow) -> None:
+        """Restores a flow that is packed."""
+        del self._packed[flow.key]
+        unpack(flow, self._new_stream)
+        self._unpacked[flow] = None
+        self._set_routes(flow, self._closed)
+
+    def _set_routes(self, flow: Flow, routes: dict[bytes, Route]) -> None:
+        """Has the segments of a flow routed to it."""
         one, other = flow.sides
-        self._routes[other.key] = flow, other, one
+        routes[other.key] = flow, other, one
         # After the other: an endpoint that connects to itself has one key.
-        self._routes[one.key] = flow, one, other
+        routes[one.key] = flow, one, other
 
     def _open(self, segment: Segment) -> Route:
         """Opens a flow, seen from the sender of the segment."""
@@ -259,21 +282,19 @@ class FlowTable:
         direction = Direction.RESPONDER if accepting else Direction.ORIGINATOR
         side = Side(key, direction, self._new_stream())
         peer = Side(back, direction.other, self._new_stream())
-        originator, responder = endpoints(back if accepting else key)
-        name = community_id(key)
         flow = Flow(
-            id=session_id(name, ts_ns),
-            community_id=name,
-            originator=originator,
-            responder=responder,
+            id=session_id(community_id(key), ts_ns),
+            key=key,
             capture=segment.capture,
             first_ns=ts_ns,
             last_ns=ts_ns,
             midstream=not flags & _SYN,
+            accepted=accepting,
             sides=(side, peer),
         )
-        self._enter(flow)
+        self._flows.add(flow, [])
         self._set_deadline(flow)
+        self._set_routes(flow, self._routes)
         return self._routes[key]
 
     def _learn(self, route: Route, segment: Segment) -> None:
@@ -294,7 +315,7 @@ class FlowTable:
         if stream.near(segment.seq):
             side.reset = max(stream.position(segment.seq), stream.offset)
             return []
-        odd = _oddity(segment, stream.position(segment.seq), Anomaly.RST_OUT_OF_WINDOW)
+        odd = oddity(segment, stream.position(segment.seq), Anomaly.RST_OUT_OF_WINDOW)
         return [(flow, side.direction, [odd])]
 
     def _close(self, flow: Flow, side: Side, segment: Segment) -> None:
@@ -322,13 +343,8 @@ class FlowTable:
             side.reset = None
 
     def _set_deadline(self, flow: Flow) -> None:
-        heap = self._deadlines
-        if len(heap) > 64 + 2 * len(self._flows):
-            # Twice as many as flows: the rest belongs to flows that are over, or have closed since.
-            heap[:] = [(self._deadline(each), number) for number, each in self._flows.items()]
-            heapify(heap)
-        heappush(heap, (self._deadline(flow), self._numbers[flow]))
-        self.next_expiry_ns = heap[0][0]
+        self._flows.check(flow, self._deadline(flow))
+        self.next_expiry_ns = self._flows.next_ns
 
     def _deadline(self, flow: Flow) -> int:
         """The time after which a packet of any flow ends this one: the end of a second, see `Tick`."""
@@ -340,11 +356,7 @@ class FlowTable:
     def _expired(self, now_ns: int) -> list[Flow]:
         """Removes the expired flows."""
         ended = []
-        heap = self._deadlines
-        while heap and heap[0][0] < now_ns:
-            flow = self._flows.get(heappop(heap)[1])
-            if flow is None:
-                continue
+        for flow in self._flows.due(now_ns):
             if flow.closed_ns is not None and not is_closed(flow):
                 self._reopen(flow)
             if self._deadline(flow) >= now_ns:
@@ -354,13 +366,12 @@ class FlowTable:
                 flow.end = End.IDLE
             self._remove(flow)
             ended.append(flow)
-        self.next_expiry_ns = heap[0][0] if heap else NEVER_NS
+        self.next_expiry_ns = self._flows.next_ns
         return ended
 
     def _evict(self) -> list[Flow]:
         """Removes the flows with the lowest `worth`: an eighth of all, so that searching is rare."""
-        flows = self._flows.values()
-        ended = nsmallest(len(flows) // 8 + 1, flows, key=worth)
+        ended = nsmallest(len(self._flows) // 8 + 1, self._flows, key=worth)
         for flow in ended:
             self.evicted += 1
             if flow.closed_ns is None:
@@ -369,32 +380,13 @@ class FlowTable:
         return ended
 
     def _remove(self, flow: Flow) -> None:
+        if flow.packed:
+            self._unpack(flow)
         flow.over = True
-        del self._flows[self._numbers.pop(flow)]
+        self._flows.remove(flow)
+        self._unpacked.pop(flow, None)
         move_routes(flow, self._routes, {})
         move_routes(flow, self._closed, {})
         for side in flow.sides:
             if side in self._waiting:
                 self._waiting_bytes -= self._waiting.pop(side)[1]
-
-
-def _beginning(flow: Flow) -> tuple[int, str]:
-    return flow.first_ns, flow.id
-
-
-def _ends(flows: Iterable[Flow], witness: Segment | None = None) -> list[Delivery]:
-    deliveries = []
-    for flow in sorted(flows, key=_beginning):
-        flow.over = True
-        end_windows(flow)
-        for way in Direction:
-            stream = flow.side(way).stream
-            items = [*stream.finish(), *left_out(flow.side(way))]
-            if flow.end is End.EVICTED and way is Direction.ORIGINATOR and witness:
-                items.append(_oddity(witness, stream.offset, Anomaly.EVICTED))
-            deliveries.append((flow, way, items))
-    return deliveries
-
-
-def _oddity(witness: Segment, offset: int, anomaly: Anomaly) -> Oddity:
-    return Oddity(witness.ts_ns, witness.number, witness.capture, offset, 0, anomaly)

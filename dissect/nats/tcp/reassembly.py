@@ -4,7 +4,7 @@ Every byte of the stream comes out once, as a `Chunk`, or is accounted for once,
 `finish`, bytes delivered + bytes missing = span of sequence numbers from the stream's start. The start
 is the SYN (RFC 9293), or the first byte seen where there was none. What came first wins; a later copy
 that differs is an `Oddity`, as far as the first one is still at hand: bytes that wait, and the latest
-chunk.
+chunk (its last bytes, once the flow is complete).
 
 A hole may still be filled by a late packet. It becomes a `Gap` when
 - the receiver acknowledged bytes after it, which proves that it was sent, and it stayed open for a
@@ -23,38 +23,25 @@ window before the present, where repetitions come from, and otherwise ahead of i
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import replace
 
 from ..anomalies import Anomaly
 from ..types import Chunk, Gap, Item, Segment
 from .buffer import Piece, Run, compare_bytes, end_of, report
+from .flow import StreamState
+from .limits import Limits
 
-_FIN, _SYN = 1, 2
+_FIN, _SYN, _ACK = 1, 2, 16
 _MASK = 0xFFFFFFFF
 _NEVER = -1  # no sequence number
 _WINDOW = 1 << 30  # the largest that TCP knows (RFC 7323)
 NEAR = 64 << 20  # above what hosts really use
 _PIECE_BYTES = 512  # what a piece costs besides its payload
+_LAST_BYTES = 64  # of a stream that is complete, to compare late copies with
+_WITNESS = Segment(0, 0, "", b"", 0, 0, _ACK, b"", 0)
 
 
 _new = object.__new__
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long and how many bytes a stream waits. `held_bytes` covers the largest TCP windows in use.
-
-    An acknowledged gap waits for `patience_packets` more of the flow, or `patience_ns`; an unknown start
-    for `start_segments`, or the same time.
-    """
-
-    held_bytes: int = 16 << 20
-    held_segments: int = 8192
-    patience_packets: int = 16
-    patience_ns: int = 1_000_000_000
-    start_segments: int = 16
-
-
 _DEFAULTS = Limits()
 
 
@@ -112,11 +99,8 @@ class Stream:
         if seq == self.next_seq and len(payload) == length and length and not segment.flags & 3:
             offset = self.offset
             chunk = _new(Chunk)  # calling the class takes 4 times as long (CPython 3.11)
-            chunk.ts_ns, chunk.number, chunk.capture = (
-                segment.ts_ns,
-                segment.number,
-                segment.capture,
-            )
+            chunk.ts_ns, chunk.number = segment.ts_ns, segment.number
+            chunk.capture = segment.capture
             chunk.offset, chunk.data = offset, payload
             self.offset = offset + length
             self._seq = self.next_seq = (seq + length) & _MASK
@@ -146,6 +130,31 @@ class Stream:
     def is_complete(self) -> bool:
         """Whether all bytes up to the FIN were delivered: only oddities can still come."""
         return self._settled and self._fin is not None and self._fin[0] <= self.offset
+
+    def shorten(self) -> None:
+        """Frees the memory of the latest chunk, but its last bytes: the flow is complete."""
+        if self._last is not None:
+            data = self._last.data[-_LAST_BYTES:]
+            offset = self._last.offset + len(self._last.data) - len(data)
+            self._last = replace(self._last, offset=offset, data=data)
+
+    def packed(self) -> StreamState:
+        """The state of a complete stream that holds nothing, for `unpack`."""
+        assert self._fin
+        counts = self.missing_bytes, self.retransmitted_bytes, self.out_of_order
+        numbers = self.offset, self.isn, self._seq, self._base_seq, self._fin[0]
+        ack = (self.ack.ack, self.ack.window) if self.ack else None
+        last = (self._last.offset, self._last.data) if self._last else None
+        return StreamState(counts, *numbers, ack, last)
+
+    def unpack(self, state: StreamState) -> None:
+        """Restores a state in a new stream."""
+        self.missing_bytes, self.retransmitted_bytes, self.out_of_order = state.counts
+        self.offset, self.isn, self._settled = state.offset, state.isn, True
+        self._seq, self._base_seq, self._fin = state.seq, state.base_seq, (state.fin, _WITNESS)
+        if state.ack:
+            self.ack = replace(_WITNESS, ack=state.ack[0], window=state.ack[1])
+        self._last = Chunk(0, 0, "", *state.last) if state.last else None
 
     @property
     def held_bytes(self) -> int:

@@ -1,0 +1,37 @@
+"""The end of flows: their last deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..anomalies import Anomaly
+from ..types import Direction, Oddity, Segment
+from .flow import Delivery, End, Flow
+from .strays import left_out
+from .window import end_windows
+
+
+def beginning(flow: Flow) -> tuple[int, str]:
+    """By which flows are sorted."""
+    return flow.first_ns, flow.id
+
+
+def ends(flows: Iterable[Flow], witness: Segment | None = None) -> list[Delivery]:
+    """The last deliveries of flows that are over, in the order of their beginnings. `witness` is the segment
+    for which some were evicted."""
+    deliveries = []
+    for flow in sorted(flows, key=beginning):
+        flow.over = True
+        end_windows(flow)
+        for way in Direction:
+            stream = flow.side(way).stream
+            items = [*stream.finish(), *left_out(flow.side(way))]
+            if flow.end is End.EVICTED and way is Direction.ORIGINATOR and witness:
+                items.append(oddity(witness, stream.offset, Anomaly.EVICTED))
+            deliveries.append((flow, way, items))
+    return deliveries
+
+
+def oddity(witness: Segment, offset: int, anomaly: Anomaly) -> Oddity:
+    """An anomaly of no length, found with a segment."""
+    return Oddity(witness.ts_ns, witness.number, witness.capture, offset, 0, anomaly)
