@@ -122,15 +122,15 @@ class LastStage(NamedTuple):
 class ApplicationLayer:
     """An application protocol above NATS: it reads frames and makes rows of one or more tables.
 
-    `wants` picks frames, each by itself. `start` makes the state that takes the frames of one session, in
-    order. Both are importable by name, so that other processes have them, and depend on nothing but their
-    arguments: then every way to run the layer gives the same rows. Memory is bounded by the layer itself.
+    `ops` names the operations whose frames it reads. `start` makes the state that takes those of one session,
+    in order. It is importable by name, so that other processes have it, and takes nothing from elsewhere:
+    then every way to run the layer gives the same rows. Memory is bounded by the layer itself.
     A layer `across` sessions has one state for all of them; their frames come interleaved in any order, and
     its rows must not depend on it. If it is `grouped`, it has a state for each session nevertheless, whose
     rows are items, and `grouped` runs the stages that make the rows of the table from those of all sessions.
     """
 
-    wants: Callable[[FrameRecord], bool]
+    ops: frozenset[str]
     start: Callable[[], ApplicationState]
     across: bool = False
     grouped: Callable[[Work], LastStage] | None = None

@@ -324,7 +324,7 @@ def layers_of(names: Collection[str]) -> tuple[ApplicationLayer, ...]:
     for name in names:
         layer = TABLES[name.removeprefix(_FRAMES_FOR)].layer
         if layer and name not in TABLES:
-            layer = ApplicationLayer(layer.wants, Unchanged)
+            layer = ApplicationLayer(layer.ops, Unchanged)
         if layer and layer not in found:
             found.append(layer)
     return tuple(found)

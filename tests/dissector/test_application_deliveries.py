@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.application import deliveries
+from dissect.nats.application import deliveries, held_payloads
 from dissect.nats.application.deliveries import DeliveryRecord, ack_of
 from dissect.nats.application.jetstream import JetStream
 from dissect.nats.options import Payload
@@ -128,7 +128,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_payloads_that_are_shown_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deliveries, "HELD_BYTES", 10)
+    monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
     talk = Talk(JetStream(), shown=Payload.TEXT)
     for seq in range(1, 5):
         talk.msg("orders", b"1234", reply(seq))

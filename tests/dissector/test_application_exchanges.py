@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.application import exchanges
+from dissect.nats.application import exchanges, held_payloads
 from dissect.nats.application.exchanges import Exchanges
 from dissect.nats.application.publishes import Publication, PublishRecord
 from dissect.nats.options import Payload
@@ -65,7 +65,7 @@ def test_the_oldest_question_is_given_up_where_there_are_too_many(
 def test_the_oldest_question_is_given_up_where_payloads_would_take_too_much_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(exchanges, "HELD_BYTES", 10)
+    monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
     talk, waiting = Talk(Nothing(), shown=Payload.TEXT), Exchanges()
     ended: list[Record] = []
     for number in range(1, 5):

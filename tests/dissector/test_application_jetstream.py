@@ -95,10 +95,8 @@ def test_any_conversation_gives_rows(said: list[Said], kind: str) -> None:
 
 def test_only_messages_and_subscriptions_are_wanted() -> None:
     talk = Talk(JetStream())
-    frame = talk.pub("orders")
-    assert JETSTREAM.wants(frame)
-    frame.op = "PING"
-    assert not JETSTREAM.wants(frame)
+    assert talk.pub("orders").op in JETSTREAM.ops
+    assert "PING" not in JETSTREAM.ops
 
 
 def test_one_pass_makes_all_tables() -> None:

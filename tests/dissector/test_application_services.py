@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dissect.nats.anomalies import Anomaly
 from dissect.nats.application import services
-from dissect.nats.application.messages import is_message_or_interest
+from dissect.nats.application.messages import MESSAGES_AND_INTEREST
 from dissect.nats.application.services import ServiceRecord, Services
 from dissect.nats.pipeline import records
 from dissect.nats.records import Record
@@ -164,7 +164,7 @@ def test_any_conversation_gives_rows(said: list[tuple[str, str, str | None, byte
         elif way == "unsub":
             talk.unsub()
         elif way == "pub":
-            assert is_message_or_interest(talk.pub(subject, body, reply))
+            assert talk.pub(subject, body, reply).op in MESSAGES_AND_INTEREST
         else:
             talk.msg(subject, body, reply)
     told(talk)

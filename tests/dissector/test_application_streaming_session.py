@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.application import streaming_session
+from dissect.nats.application import held_payloads, streaming_session
 from dissect.nats.application.messages import is_message
 from dissect.nats.application.streaming_records import StreamingRecord
 from dissect.nats.application.streaming_session import Streaming
@@ -210,7 +210,7 @@ def test_any_conversation_gives_rows(said: list[tuple[bool, str, bytes, str | No
 
 
 def test_payloads_that_are_shown_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming_session, "HELD_BYTES", 10)
+    monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
     talk = connected()
     talk.shown = Payload.TEXT
     for number in range(1, 5):

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Annotated
 
 from ..declaration import ApplicationLayer, LayerFrame, Table, TextColumn
-from ..records import FrameRecord, Record
+from ..records import Record
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,11 +27,6 @@ class ToyRecord(Record):
     digest: Annotated[str, "SHA-256 of its payload"]
     headers: Annotated[int | None, "how many header fields it has"] = None
     before_bytes: Annotated[int, "what the session published before it"]
-
-
-def wants(frame: FrameRecord) -> bool:
-    """Whether the frame is a publication."""
-    return frame.op in ("PUB", "HPUB")
 
 
 class Toys:
@@ -69,6 +64,6 @@ TOYS = Table(
         TextColumn("subject", 20, attrgetter("subject"), gives=True),
         TextColumn("before", 8, lambda row: str(row.before_bytes), right=True),
     ),
-    layer=ApplicationLayer(wants, Toys),
+    layer=ApplicationLayer(frozenset({"PUB", "HPUB"}), Toys),
     payloads=True,
 )

@@ -72,7 +72,7 @@ class Call:
     `value` is the first answer's frame, `rest` the end of the subject."""
 
     __slots__ = ("sender", "row", "request", "response", "value", "rest", "_certain", "_many")
-    held_bytes = 0
+    payload = None
 
     def __init__(self, frame: LayerFrame, asked: ApiSubject) -> None:
         self.sender = frame.sender

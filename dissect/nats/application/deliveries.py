@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
 from ..anomalies import Anomaly
 from ..declaration import LayerFrame
+from ..options import Payload
 from ..records import Record, text_of
-from .exchanges import HELD_BYTES
+from .held_payloads import HeldPayloads
 from .jetstream_subjects import AckSubject, ack_subject
 
 # Servers let a consumer have 1000 deliveries without an ack by default (max_ack_pending).
@@ -79,7 +81,7 @@ class Confirmation:
     """An ack that waits for its confirmation: a `Question`."""
 
     __slots__ = ("sender", "_row")
-    held_bytes = 0
+    payload = None
 
     def __init__(self, sender: str, row: DeliveryRecord) -> None:
         self.sender = sender
@@ -100,11 +102,11 @@ class Deliveries:
     """The deliveries of one session that wait for acks."""
 
     def __init__(self) -> None:
-        self._unacked: dict[str, DeliveryRecord] = {}
-        self._settled: dict[str, DeliveryRecord] = {}
-        self._held_bytes = 0  # of the payloads that these rows show
+        self._unacked: OrderedDict[str, DeliveryRecord] = OrderedDict()
+        self._settled: OrderedDict[str, DeliveryRecord] = OrderedDict()
+        self._held = HeldPayloads()  # of these rows
         self._confirming: set[str] = set()
-        self._emitted: dict[str, bool] = {}  # whether the delivery was seen
+        self._emitted: OrderedDict[str, bool] = OrderedDict()  # whether the delivery was seen
 
     def deliver(self, frame: LayerFrame, said: AckSubject) -> tuple[DeliveryRecord, list[Record]]:
         """A message comes: its row, and the rows that are given up for it.
@@ -112,8 +114,8 @@ class Deliveries:
         Its ack may have come before it: a delivery that a loss has cut is complete only when the loss is
         certain. Then it completes the row of the ack, unless that is out already.
         """
-        row, given_up = self._waiting(said.key), list[Record]()
-        waits = True
+        row, waits = self._waiting(said.key), True
+        given_up: list[Record] = []
         if row is None or row.subject is not None:
             row = _row(frame, said)
             waits = self._emitted.get(said.key, True)
@@ -125,17 +127,18 @@ class Deliveries:
             row.anomalies = others or None
         row.subject = said.subject or frame.subject
         row.payload_bytes = frame.payload_bytes
-        row.payload, row.payload_sha256 = frame.shown_payload()
-        if waits and row.payload:
-            self._held_bytes += len(row.payload)
-            given_up += self._over(row)
+        if frame.shown is not Payload.NONE:
+            row.payload, row.payload_sha256 = frame.shown_payload()
+            if waits:
+                self._held.add(row.payload)
+                given_up += self._over(row)
         return row, given_up
 
     def _over(self, newest: DeliveryRecord) -> Iterator[Record]:
         """The rows that are given up because those that wait show more payloads than may be held."""
-        if self._held_bytes > HELD_BYTES:
+        if self._held.are_too_many:
             yield from self._done()
-        while self._held_bytes > HELD_BYTES:
+        while self._held.are_too_many:
             key, row = next(iter(self._unacked.items()), ("", newest))
             if row is newest:
                 return
@@ -144,7 +147,7 @@ class Deliveries:
     def _forgotten(self, key: str) -> DeliveryRecord:
         row = self._unacked.pop(key)
         row.anomalies = [*(row.anomalies or ()), Anomaly.FORGOTTEN.value]
-        self._held_bytes -= len(row.payload or "")
+        self._held.remove(row.payload)
         return row
 
     def _put(self, key: str, row: DeliveryRecord) -> list[Record]:
@@ -152,7 +155,7 @@ class Deliveries:
         unacked = self._unacked
         before = unacked.pop(key, None)
         if before is not None:
-            self._held_bytes -= len(before.payload or "")
+            self._held.remove(before.payload)
         elif len(unacked) >= _UNACKED:
             before = self._forgotten(next(iter(unacked)))
         unacked[key] = row
@@ -182,10 +185,11 @@ class Deliveries:
         if row.ack != "progress" and key in self._unacked:
             before = self._settled.pop(key, None)
             if before:  # the same delivery, seen twice
-                self._held_bytes -= len(before.payload or "")
+                self._held.remove(before.payload)
                 done.append(before)
             self._settled[key] = self._unacked.pop(key)
-        return row, [*done, *self._done()]
+            done += self._done()
+        return row, done
 
     def _waiting(self, key: str) -> DeliveryRecord | None:
         return self._unacked.get(key) or self._settled.get(key)
@@ -194,23 +198,23 @@ class Deliveries:
         """The session is over; yields all rows that are left."""
         yield from self._settled.values()
         yield from self._unacked.values()
-        self._settled, self._unacked = {}, {}
+        self._settled, self._unacked = OrderedDict(), OrderedDict()
 
     def _done(self) -> Iterator[Record]:
         """The settled rows for which nothing more is expected."""
         settled, confirming = self._settled, self._confirming
-        while len(settled) > _REPEATED or (settled and self._held_bytes > HELD_BYTES):
+        while len(settled) > _REPEATED or (settled and self._held.are_too_many):
             key = next(iter(settled))
             row = settled[key]
-            may_wait = len(settled) <= _SETTLED and self._held_bytes <= HELD_BYTES
+            may_wait = len(settled) <= _SETTLED and not self._held.are_too_many
             if key in confirming and row.confirmed_ns is None and may_wait:
                 return
             del settled[key]
-            self._held_bytes -= len(row.payload or "")
+            self._held.remove(row.payload)
             confirming.discard(key)
             self._emitted[key] = row.subject is not None
             if len(self._emitted) > _EMITTED:
-                del self._emitted[next(iter(self._emitted))]
+                self._emitted.popitem(last=False)
             yield row
 
 

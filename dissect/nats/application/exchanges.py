@@ -8,18 +8,18 @@ subject is rewritten before it is sent, so that it still pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Protocol
 
 from ..anomalies import Anomaly
 from ..declaration import LayerFrame
 from ..records import Record
+from .held_payloads import HeldPayloads
 
 # nats.go lets 4000 publications wait for their acks (jetstream/publish.go); a program may have several such
 # contexts on one connection. An entry takes about 1 kB.
 _WAITING = 16_384
-HELD_BYTES = 32 << 20
-"""The size of the payloads, shown because they were asked for, that rows may hold while they wait."""
 
 
 class Question(Protocol):
@@ -28,8 +28,8 @@ class Question(Protocol):
     sender: str
 
     @property
-    def held_bytes(self) -> int:
-        """The size of the payload that its row shows."""
+    def payload(self) -> str | None:
+        """The payload that its row shows."""
 
     def answer(self, frame: LayerFrame) -> bool:
         """Takes an answer; returns whether more may come."""
@@ -42,25 +42,24 @@ class Exchanges:
     """The questions of one session that are open, the latest of each reply subject."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, Question] = {}
-        self._held_bytes = 0
+        self._waiting: OrderedDict[str, Question] = OrderedDict()
+        self._held = HeldPayloads()
 
-    def ask(self, reply: str, question: Question) -> Iterator[Record]:
-        """Waits for answers on `reply`; yields the rows of the questions that this ends."""
-        waiting, size = self._waiting, question.held_bytes
-        before = self._taken(reply) if reply in waiting else None
-        if before:
-            yield from before.close(None)
-        while len(waiting) >= _WAITING or (
-            waiting and size and self._held_bytes + size > HELD_BYTES
-        ):
-            yield from self._taken(next(iter(waiting))).close(Anomaly.FORGOTTEN.value)
+    def ask(self, reply: str, question: Question) -> list[Record]:
+        """Waits for answers on `reply`; returns the rows of the questions that this ends."""
+        waiting, payload = self._waiting, question.payload
+        ended: list[Record] = []
+        if reply in waiting:
+            ended += self._taken(reply).close(None)
+        while len(waiting) >= _WAITING or (waiting and self._held.are_too_many_with(payload)):
+            ended += self._taken(next(iter(waiting))).close(Anomaly.FORGOTTEN.value)
         waiting[reply] = question
-        self._held_bytes += size
+        self._held.add(payload)
+        return ended
 
     def _taken(self, reply: str) -> Question:
         question = self._waiting.pop(reply)
-        self._held_bytes -= question.held_bytes
+        self._held.remove(question.payload)
         return question
 
     def answered(self, frame: LayerFrame) -> Question | None:
@@ -73,5 +72,6 @@ class Exchanges:
 
     def rest(self) -> list[Question]:
         """The session is over: the questions that are open, in order."""
-        waiting, self._waiting, self._held_bytes = self._waiting, {}, 0
-        return list(waiting.values())
+        waiting = list(self._waiting.values())
+        self._waiting, self._held = OrderedDict(), HeldPayloads()
+        return waiting

@@ -25,7 +25,7 @@ from .jetstream_subjects import (
     api_subject,
 )
 from .kv import KeyValue, KvRecord, kv_write
-from .messages import LINKS, is_message_or_interest
+from .messages import LINKS, MESSAGES_AND_INTEREST
 from .objects import ObjectRecord, Objects
 from .publishes import Publication
 from .pulls import Pulls
@@ -164,4 +164,4 @@ class JetStream:
         return question.close(None)
 
 
-JETSTREAM = ApplicationLayer(is_message_or_interest, JetStream)
+JETSTREAM = ApplicationLayer(MESSAGES_AND_INTEREST, JetStream)

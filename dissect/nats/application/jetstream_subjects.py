@@ -82,7 +82,6 @@ def _alternatives(calls: list[str]) -> str:
 # A lone `INFO` is not a call under a foreign prefix: too many subjects end like that.
 _FOREIGN = re.compile(rf"\.({_alternatives(_OF_STREAM + _OF_CONSUMER)})\.")
 _OWN = re.compile(rf"({_alternatives(list(_NAMES))})(?:\.|$)")
-_MARKS = (".STREAM.", ".CONSUMER.", ".DIRECT.GET.")
 # The form that nearly all replies have; to take the others apart step by step takes three times as long.
 _USUAL_ACK = re.compile(
     r"\$JS\.ACK\.([^.@]+)\.([^.@]+)" + rf"\.([0-9]{{1,{_LONGEST_NUMBER}}})" * 5
@@ -101,7 +100,10 @@ def api_subject(subject: str) -> ApiSubject | None:
             # A call that this version does not know: named, with what follows as the rest.
             return None if rest.startswith("$") else ApiSubject(rest, domain, "", "", "", True)
         return _named(found[1], domain, rest[found.end() :], True)
-    if subject.startswith("$") or not any(mark in subject for mark in _MARKS):
+    # Most subjects are none, and a search by the expression takes ten times as long as these.
+    if not (".STREAM." in subject or ".CONSUMER." in subject or ".DIRECT.GET." in subject):
+        return None
+    if subject.startswith("$"):
         return None
     found = _FOREIGN.search(subject)
     return None if found is None else _named(found[1], "", subject[found.end() :], False)

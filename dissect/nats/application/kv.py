@@ -14,6 +14,7 @@ from typing import Annotated
 
 from ..anomalies import Anomaly
 from ..declaration import LayerFrame
+from ..options import Payload
 from ..records import Record
 from .api import Call
 from .json_bodies import decimal, header, member, text
@@ -86,7 +87,8 @@ def kv_write(frame: LayerFrame) -> KvRecord | None:
     )
     if op in ("put", "create", "update"):
         row.value_bytes = frame.payload_bytes
-        row.payload, row.payload_sha256 = frame.shown_payload()
+        if frame.shown is not Payload.NONE:
+            row.payload, row.payload_sha256 = frame.shown_payload()
     return row
 
 

@@ -1,4 +1,4 @@
-"""The frames that layers above NATS read: messages, and the subscriptions that say where messages go."""
+"""The operations that layers above NATS read: messages, and the subscriptions that say where messages go."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from ..records import FrameRecord
 
 LINKS = frozenset({"route", "gateway", "leafnode"})
 MESSAGES = frozenset("PUB HPUB MSG HMSG RMSG LMSG".split())
-_WITH_INTEREST = MESSAGES | {"SUB", "UNSUB"}
+MESSAGES_AND_INTEREST = MESSAGES | {"SUB", "UNSUB"}
+GREETINGS = frozenset({"INFO", "CONNECT"})
+EVERY_OP = (
+    MESSAGES_AND_INTEREST
+    | GREETINGS
+    | frozenset("PING PONG +OK -ERR RS+ RS- LS+ LS- A+ A-".split())
+)
 
 
 def is_message(frame: FrameRecord) -> bool:
     """Whether the frame carries a message."""
     return frame.op in MESSAGES
-
-
-def is_message_or_interest(frame: FrameRecord) -> bool:
-    """Whether the frame carries a message, or says where messages go."""
-    return frame.op in _WITH_INTEREST

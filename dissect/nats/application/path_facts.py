@@ -18,7 +18,6 @@ from .messages import LINKS
 from .path_hops import OTHER, Hop, Side
 from .path_items import SESSIONS, key_of
 
-GREETINGS = frozenset({"INFO", "CONNECT"})
 # Connections whose facts are kept; of further ones rows lack the servers, and say that something is missing.
 CONNECTIONS = 1 << 16
 # Gaps that are told apart on one side of a connection: later ones count as one with the last.

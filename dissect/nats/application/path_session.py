@@ -7,17 +7,12 @@ from collections.abc import Iterable, Iterator
 from ..declaration import Item, LayerFrame
 from ..records import FrameRecord
 from .json_bodies import number, read_object, text
-from .messages import MESSAGES
-from .path_facts import GREETINGS, SessionFacts
+from .messages import GREETINGS, MESSAGES
+from .path_facts import SessionFacts
 from .path_hops import hop_of
 from .path_items import ASKS, CONTENTS, PLACES, ack_item, content_key, hop_item, key_of
 
 _INTERNAL = ("$SYS.", "$NRG.", "$JSC.", "$JS.", "$LDS.")
-
-
-def wants(frame: FrameRecord) -> bool:
-    """Every frame: those that carry no message show that none is missing in between."""
-    return True
 
 
 def is_followed(frame: FrameRecord) -> bool:

@@ -16,13 +16,14 @@ from operator import attrgetter
 
 from ..declaration import ApplicationLayer, LastStage, Table, TextColumn, Work
 from ..number_formats import duration_text, moment_text
+from .messages import EVERY_OP
 from .path_clocks import Clocks
 from .path_evidence import Anchors, latencies
 from .path_facts import Facts
 from .path_items import ASKS, CONTENTS, EQUALS, MESSAGES, PLACES
 from .path_matching import asked, equal, stored, unique
 from .path_rows import PathRecord, rows_of
-from .path_session import PathSession, wants
+from .path_session import PathSession
 
 
 def stages(work: Work) -> LastStage:
@@ -84,6 +85,6 @@ PATHS = Table(
         TextColumn("equal", 5, _equal, right=True),
         TextColumn("clock", 9, _clock, right=True, rank=2),
     ),
-    layer=ApplicationLayer(wants, PathSession, across=True, grouped=stages),
+    layer=ApplicationLayer(EVERY_OP, PathSession, across=True, grouped=stages),
     payloads=True,
 )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ..declaration import LayerFrame
+from ..options import Payload
 from ..records import Headers, Record
 from .json_bodies import (
     Object,
@@ -45,6 +46,7 @@ _ASKS = frozenset(
         "KV-Operation",
     )
 )
+_READ = _ASKS | {"Nats-Batch-Sequence", "Nats-Batch-Commit"}
 _STORES = ("$KV.", "$O.")
 
 
@@ -113,14 +115,15 @@ class Publication:
             subject=subject,
             payload_bytes=frame.payload_bytes or 0,
         )
-        self.row.payload, self.row.payload_sha256 = frame.shown_payload()
-        if self.headers:
+        if frame.shown is not Payload.NONE:
+            self.row.payload, self.row.payload_sha256 = frame.shown_payload()
+        if self.headers and not _READ.isdisjoint(self.headers):
             self._read_headers(frame)
 
     @property
-    def held_bytes(self) -> int:
-        """The size of the payload that it shows."""
-        return len(self.row.payload or "")
+    def payload(self) -> str | None:
+        """The payload that its row shows."""
+        return self.row.payload
 
     def answer(self, frame: LayerFrame) -> bool:
         """Takes the ack, or an answer that shows it is not a publication."""

@@ -8,8 +8,8 @@ inbox, messages and statuses belong to the oldest one that is open.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -84,7 +84,7 @@ class Pulls:
         self._subjects: dict[str, str] = {}  # sid -> subject of its subscription
         self._inboxes: dict[_Key, dict[str, deque[PullRecord]]] = {}
         self._consumers: dict[str, _Key] = {}  # inbox -> whose pulls it serves
-        self._open: dict[int, tuple[_Key, str, PullRecord]] = {}
+        self._open: OrderedDict[int, tuple[_Key, str, PullRecord]] = OrderedDict()
         self._matched = ("", "")  # the last subscription and inbox: a batch has many messages
 
     def subscribe(self, frame: LayerFrame) -> None:
@@ -130,15 +130,15 @@ class Pulls:
         self._open[row.number] = key, frame.reply, row
         return row, ended
 
-    def deliver(self, frame: LayerFrame, said: AckSubject) -> Iterator[Record]:
-        """A message came from a consumer; yields the pull that it fills."""
+    def deliver(self, frame: LayerFrame, said: AckSubject) -> Iterable[Record]:
+        """A message came from a consumer; returns the pull that it fills."""
         key = said.stream, said.consumer
         inboxes = self._inboxes.get(key)
         if not inboxes:
-            return
+            return ()
         inbox = self._inbox(inboxes, frame)
         if inbox is None:
-            return
+            return ()
         row = inboxes[inbox][0]
         row.delivered += 1
         row.delivered_bytes += frame.payload_bytes or 0
@@ -146,7 +146,8 @@ class Pulls:
             row.first_ns = frame.ts_ns
         if row.delivered >= row.batch and row.max_bytes is None:
             row.end, row.end_ns = "filled", frame.ts_ns
-            yield self._close(key, inbox)
+            return (self._close(key, inbox),)
+        return ()
 
     def status(self, frame: LayerFrame) -> Iterator[Record]:
         """A status came on an inbox; yields the pull that it ends."""
@@ -170,7 +171,7 @@ class Pulls:
             if row.delivered >= row.batch:
                 row.end = "filled"  # it had max_bytes, and its status did not come
             yield row
-        self._open, self._inboxes, self._consumers = {}, {}, {}
+        self._open, self._inboxes, self._consumers = OrderedDict(), {}, {}
 
     def _inbox(self, inboxes: dict[str, deque[PullRecord]], frame: LayerFrame) -> str | None:
         """The inbox of the pull that a message of its consumer is for; None if it is for none."""

@@ -16,10 +16,9 @@ from typing import Annotated
 
 from ..declaration import ApplicationLayer, LayerFrame, Table, TextColumn
 from ..number_formats import moment_text
-from ..records import FrameRecord, Record
-from .messages import LINKS
+from ..records import Record
+from .messages import GREETINGS, LINKS
 
-_GREETINGS = frozenset({"INFO", "CONNECT"})
 _GOSSIP = "nats-route://"
 # Connections that are remembered by who was at their ends. Beyond that, the ones that came first are
 # forgotten: a later CONNECT of theirs counts as that of another connection.
@@ -47,11 +46,6 @@ class ServerRecord(Record):
         list[str] | None, "`KIND SERVER` for each server it is linked to: the name, else the id"
     ] = None
     connect_urls: Annotated[list[str] | None, "addresses that it offers to clients"] = None
-
-
-def wants(frame: FrameRecord) -> bool:
-    """Whether the sender may say who it is."""
-    return frame.op in _GREETINGS and frame.json is not None
 
 
 @dataclass(slots=True)
@@ -92,7 +86,9 @@ class Servers:
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
         """Learns from an INFO or CONNECT; rows come at the end."""
-        said = _object(frame.json or "")
+        if frame.json is None:
+            return ()
+        said = _object(frame.json)
         connection = self._connection(frame.session)
         if frame.op == "INFO":
             self._learn_info(connection, frame, said)
@@ -224,5 +220,5 @@ SERVERS = Table(
         TextColumn("links", 40, lambda row: ", ".join(row.links or ()), gives=True),
         TextColumn("offers", 21, lambda row: ", ".join(row.connect_urls or ()), gives=True, rank=5),
     ),
-    layer=ApplicationLayer(wants, Servers, across=True),
+    layer=ApplicationLayer(GREETINGS, Servers, across=True),
 )

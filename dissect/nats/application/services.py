@@ -9,6 +9,7 @@ describes is a subscription that a service's connection makes after those to `$S
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -24,7 +25,7 @@ from ..redact import masked_text
 from .cells import cell
 from .durations import Durations
 from .json_bodies import Object, header, read_object, text
-from .messages import LINKS, is_message_or_interest
+from .messages import LINKS, MESSAGES_AND_INTEREST
 
 _DISCOVERY = "$SRV."
 _TYPE = "io.nats.micro.v1."
@@ -110,7 +111,7 @@ class Services:
         self._sids: dict[str, _Traffic] = {}  # the subscriptions of their endpoints
         self._served: dict[tuple[str, str], _Traffic] = {}
         self._asked: dict[str, _Traffic] = {}
-        self._open: dict[str, _Open] = {}
+        self._open: OrderedDict[str, _Open] = OrderedDict()
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
         """Takes the next frame; rows come at the end."""
@@ -120,9 +121,14 @@ class Services:
         elif op == "UNSUB":
             if not frame.max_msgs:
                 self._sids.pop(frame.sid or "", None)
-        elif not self._answer(frame) and frame.reply:
-            to_client = op == "MSG" or (op == "HMSG" and frame.kind not in LINKS)
-            self._request(frame, to_client)
+        else:
+            asked = self._open.get(frame.subject or "")
+            if asked is not None and asked.sender != frame.sender:
+                self._answer(frame, asked)
+            elif frame.reply:
+                to_client = op == "MSG" or (op == "HMSG" and frame.kind not in LINKS)
+                if self._sids or not to_client or (frame.subject or "").startswith("$"):
+                    self._request(frame, to_client)
         return ()
 
     def finish(self) -> Iterator[Record]:
@@ -167,7 +173,7 @@ class Services:
         elif not subject.startswith(_DISCOVERY):
             return
         if len(self._open) >= _OPEN:
-            lost = self._open.pop(next(iter(self._open))).traffic
+            lost = self._open.popitem(last=False)[1].traffic
             if lost:
                 lost.row.anomalies = [Anomaly.FORGOTTEN.value]
         self._open[frame.reply or ""] = _Open(frame.sender, frame.ts_ns, traffic)
@@ -180,14 +186,11 @@ class Services:
             found = self._asked[subject] = _Traffic(self._row(frame, subject, "client"))
         return found
 
-    def _answer(self, frame: LayerFrame) -> bool:
-        """Whether this is an answer; counts it."""
-        asked = self._open.get(frame.subject or "")
-        if asked is None or asked.sender == frame.sender:
-            return False
+    def _answer(self, frame: LayerFrame, asked: _Open) -> None:
+        """Counts an answer."""
         if asked.traffic is None:
             self._learn(frame)  # several instances may answer
-            return True
+            return
         del self._open[frame.subject or ""]
         row = asked.traffic.row
         row.last_ns = frame.ts_ns
@@ -195,13 +198,12 @@ class Services:
         error, code = header(frame, "Nats-Service-Error"), header(frame, "Nats-Service-Error-Code")
         if frame.status == _NO_RESPONDERS:
             row.errors += 1
-            return True
+            return
         row.replies += 1
         asked.traffic.latencies.add(max(0, frame.ts_ns - asked.ts_ns))
         if error is not None or code is not None:
             row.errors += 1
             row.last_error, row.last_error_code = masked_text(error or "") or None, code
-        return True
 
     def _learn(self, frame: LayerFrame) -> None:
         """Takes what an instance says of itself."""
@@ -311,7 +313,7 @@ SERVICES = Table(
         _latency("max"),
         TextColumn("last error", 20, _error, gives=True, rank=2),
     ),
-    layer=ApplicationLayer(is_message_or_interest, Services),
+    layer=ApplicationLayer(MESSAGES_AND_INTEREST, Services),
     payloads=True,
     at_end=True,
 )

@@ -7,7 +7,7 @@ from operator import attrgetter
 from ..declaration import ApplicationLayer, Table, TextColumn
 from ..number_formats import duration_text, moment_text, size_text
 from .cells import cell, count_cell, payload_cell
-from .messages import is_message
+from .messages import MESSAGES
 from .streaming_records import StreamingRecord
 from .streaming_session import Streaming
 
@@ -52,6 +52,6 @@ STREAMING = Table(
         ),
         TextColumn("payload", 24, payload_cell, gives=True),
     ),
-    layer=ApplicationLayer(is_message, Streaming),
+    layer=ApplicationLayer(MESSAGES, Streaming),
     payloads=True,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from ..anomalies import Anomaly
 from ..declaration import LayerFrame
 from ..records import Record
 
@@ -70,3 +71,9 @@ def new_row(frame: LayerFrame, op: str, evidence: str) -> StreamingRecord:
         op=op,
         evidence=evidence,
     )
+
+
+def mark_unread(row: StreamingRecord, frame: LayerFrame) -> None:
+    """Notes that the message of a frame could not be read: it is cut, or no protobuf."""
+    cut = frame.captured_bytes is not None
+    mark(row, Anomaly.TRUNCATED.value if cut else Anomaly.BAD_PROTOBUF.value)

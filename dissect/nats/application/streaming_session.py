@@ -8,6 +8,7 @@ other (`shape`), count as evidence; a single message that merely parses does not
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
 from natsync.protocol import ProtocolError
@@ -30,9 +31,10 @@ from natsync.protocol.streaming import (
 from ..anomalies import Anomaly
 from ..declaration import LayerFrame
 from ..records import Record, printable
-from .exchanges import HELD_BYTES, Exchanges
+from .exchanges import Exchanges
+from .held_payloads import HeldPayloads
 from .streaming_messages import is_plausible, parsed, start_text
-from .streaming_records import StreamingRecord, mark, new_row
+from .streaming_records import StreamingRecord, mark, mark_unread, new_row
 from .streaming_subjects import Purpose, StreamingSubjects
 
 _NO_RESPONDERS = 503
@@ -42,8 +44,7 @@ _DELIVERIES = 16_384
 _CANDIDATES = 1024
 _CLIENTS = 4096
 _SECOND_NS = 10**9
-# First bytes of requests, deliveries and acks where no subject shows what they are: their field 1 (protobuf),
-# a number or a text.
+# First bytes of messages that no subject explains: their field 1 (protobuf), a number or a text.
 _BEGINNINGS = (b"\x08", b"\x0a")
 
 
@@ -51,7 +52,7 @@ class _Request:
     """A request that waits for its answer: a `Question`."""
 
     __slots__ = ("sender", "row", "_read")
-    held_bytes = 0  # a request shows no payload
+    payload = None  # a request shows none
 
     def __init__(
         self,
@@ -86,12 +87,12 @@ class Streaming:
     def __init__(self) -> None:
         self._subjects = StreamingSubjects()
         self._exchanges = Exchanges()
-        self._publications: dict[str, StreamingRecord] = {}  # by guid
-        self._held_bytes = 0  # of the payloads that they show
+        self._publications: OrderedDict[str, StreamingRecord] = OrderedDict()  # by guid
+        self._held = HeldPayloads()  # of these
         self._subscriptions: dict[str, StreamingRecord] = {}  # by inbox
         self._acks: dict[str, StreamingRecord] = {}  # by ack inbox
-        self._delivered: dict[tuple[str, int], int] = {}  # channel and sequence -> time
-        self._candidates: dict[str, tuple[StreamingRecord, MsgProto]] = {}
+        self._delivered = OrderedDict[tuple[str, int], int]()  # channel and sequence -> time
+        self._candidates: OrderedDict[str, tuple[StreamingRecord, MsgProto]] = OrderedDict()
         self._clients: dict[bytes, str] = {}  # connection id -> client id
         self._heartbeats: dict[str, StreamingRecord] = {}  # heartbeat inbox -> its connection
         self._has_begun = False
@@ -99,11 +100,17 @@ class Streaming:
     def add(self, frame: LayerFrame) -> Iterable[Record]:
         """The rows that the frame completes."""
         subject = frame.subject or ""
-        if not self._has_begun:
-            # Most sessions have none of this: until the first frame that may be, no other one is looked at.
-            if frame.content[:1] not in _BEGINNINGS and not subject.startswith("_STAN."):
-                return ()
-            self._has_begun = True
+        if self._has_begun:
+            return self._read(frame, subject)
+        # Most sessions have none of this: until a frame shows something, only those that may are looked at.
+        if frame.content[:1] not in _BEGINNINGS and not subject.startswith("_STAN."):
+            return ()
+        rows = self._read(frame, subject)
+        self._has_begun = bool(subject.startswith("_STAN.") or self._candidates or self._clients)
+        return rows
+
+    def _read(self, frame: LayerFrame, subject: str) -> Iterable[Record]:
+        """The rows of a frame by what is known so far."""
         purpose = self._subjects.purpose(subject)
         if purpose:
             return self._asked(frame, purpose)
@@ -137,8 +144,7 @@ class Streaming:
         try:
             is_one = _REQUESTS[purpose.op](self, row, frame, purpose)
         except ProtocolError:
-            cut = frame.captured_bytes is not None
-            mark(row, Anomaly.TRUNCATED.value if cut else Anomaly.BAD_PROTOBUF.value)
+            mark_unread(row, frame)
             return (row,)
         if not is_one:
             return ()
@@ -201,27 +207,25 @@ class Streaming:
         )
 
     def _published(self, row: StreamingRecord) -> Iterator[Record]:
-        guid = row.guid or ""
-        size = len(row.payload or "")
+        guid, waiting = row.guid or "", self._publications
         before = self._published_as(guid)
         if before:
             yield before
-        waiting = self._publications
         while len(waiting) >= _PUBLICATIONS or (
-            waiting and size and self._held_bytes + size > HELD_BYTES
+            waiting and self._held.are_too_many_with(row.payload)
         ):
             oldest = self._published_as(next(iter(waiting)))
             assert oldest
             mark(oldest, Anomaly.FORGOTTEN.value)
             yield oldest
         waiting[guid] = row
-        self._held_bytes += size
+        self._held.add(row.payload)
 
     def _published_as(self, guid: str) -> StreamingRecord | None:
         """The publication, which no longer waits."""
         row = self._publications.pop(guid, None)
-        if row and row.payload:
-            self._held_bytes -= len(row.payload)
+        if row:
+            self._held.remove(row.payload)
         return row
 
     def _ack_published(self, frame: LayerFrame) -> Iterator[Record]:
@@ -304,8 +308,7 @@ class Streaming:
         row.durable, row.queue = subscription.durable, subscription.queue
         row.channel = subscription.channel
         if message is None:
-            cut = frame.captured_bytes is not None
-            mark(row, Anomaly.TRUNCATED.value if cut else Anomaly.BAD_PROTOBUF.value)
+            mark_unread(row, frame)
             return (row,)
         row.payload, row.payload_sha256 = frame.shown.columns(message.data, frame.is_whole)
         self._fill(row, message)
@@ -317,7 +320,7 @@ class Streaming:
         row.redelivered = message.redelivered or None
         row.redelivery_count = message.redelivery_count or None
         if len(self._delivered) >= _DELIVERIES:
-            del self._delivered[next(iter(self._delivered))]
+            self._delivered.popitem(last=False)
         self._delivered[row.channel, row.sequence] = row.ts_ns
 
     def _ack(
@@ -357,7 +360,7 @@ class Streaming:
         row.payload, row.payload_sha256 = frame.shown.columns(message.data, frame.is_whole)
         before = self._candidates.get(subject)
         if before is None and len(self._candidates) >= _CANDIDATES:
-            del self._candidates[next(iter(self._candidates))]
+            self._candidates.popitem(last=False)
         self._candidates[subject] = row, message
         if before is None or before[1].subject != message.subject:
             return ()

@@ -5,7 +5,7 @@ The number of a frame counts every frame of its session, so frames that no layer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from natsync.protocol import Kind
@@ -14,10 +14,10 @@ from ..application.item_store import ItemStore
 from ..declaration import ApplicationLayer, ApplicationState, Item, LayerFrame
 from ..framing.events import Batch, Event, Note
 from ..options import Options
-from ..records import FrameRecord, Record
+from ..records import Record
 from ..tables import TABLES, layers_of
 from .connections import Connection
-from .frame_rows import FrameRows
+from .frame_rows import FrameRows, layer_frames
 
 _TOGETHER = 4096  # rows of grouped layers that are released at once
 
@@ -86,14 +86,14 @@ class ApplicationRows:
     """Runs the layers on one session."""
 
     def __init__(self, connection: Connection, options: Options, layers: ApplicationStates) -> None:
-        self._frames = FrameRows(connection, options, LayerFrame)
+        self._frames = FrameRows(connection, options)
         self._layers = layers
         self._own: list[ApplicationState] = []
-        # Layers that want the same frames share the question.
-        self._running: dict[Callable[[FrameRecord], bool], list[ApplicationState]] = {}
+        self._running: dict[str, list[ApplicationState]] = {}  # by the operations that they read
         for layer, shared in layers.states.items():
             state = shared or layers.start(layer)
-            self._running.setdefault(layer.wants, []).append(state)
+            for op in layer.ops:
+                self._running.setdefault(op, []).append(state)
             if not shared:
                 self._own.append(state)
 
@@ -106,13 +106,11 @@ class ApplicationRows:
     ) -> list[Record]:
         """The rows that these frames complete. `notes` are the anomalies that the session found in them."""
         found: list[Record] = []
-        frames = self._frames.rows(events, kind, account, notes)
-        for wants, states in self._running.items():
-            for frame in frames:
-                if wants(frame):
-                    assert isinstance(frame, LayerFrame)
-                    for state in states:
-                        found += state.add(frame)
+        running = self._running
+        for run in self._frames.runs(events, kind, account, notes):
+            for frame in layer_frames(run, running):
+                for state in running[frame.op]:
+                    found += state.add(frame)
         return self._layers.chosen(found) if found else found
 
     def finish(self) -> list[Record]:
