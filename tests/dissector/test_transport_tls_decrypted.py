@@ -29,6 +29,7 @@ from dissect.nats.types import Chunk, Direction, Gap, Item
 
 from tests.dissector.fuzz_layers import begun
 from tests.dissector.samples import CAPTURES, rewritten, sample
+from tests.dissector.test_samples_packets import shuffled
 from tests.support.packets import place_of
 from tests.support.partitioned import in_one, in_stretches
 from tests.support.pcapwriter import Interface
@@ -105,6 +106,13 @@ def test_one_packet_less_costs_little_and_nothing_is_invented(tmp_path: Path) ->
         lost.append((truth - found).total())
     assert sorted(lost)[len(lost) // 2] <= 3
     assert max(lost) <= 21  # a hello: all of a connection
+
+
+def test_packets_in_disorder_give_the_same_frames(tmp_path: Path) -> None:
+    truth = contents(rows(CAPTURES / NAME))
+    for seed in range(3):
+        path = rewritten(tmp_path, NAME, shuffled(NAME, random.Random(seed)))
+        assert contents(rows(path)) == truth
 
 
 def test_a_snap_length_costs_the_records_that_it_cuts(tmp_path: Path) -> None:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from time import time_ns
 
 import pytest
 
+from dissect.nats import Options
+from dissect.nats.key_log import KeyLogs
 from dissect.nats.pipeline import records
 from dissect.nats.records import AnomalyRecord, FlowRecord, Record, SessionRecord
 from dissect.nats.transport.tls import TlsTransform
 from dissect.nats.transport.tls_handshake import Handshake
 from dissect.nats.types import Chunk, Direction, Oddity
+from natsync.protocol.websocket import Opcode, build_frame
 
 from tests.support.certificates import Authority, Paths
 from tests.support.conversations import INFO
@@ -132,6 +137,41 @@ def test_what_is_wrong_is_an_anomaly_of_flows_too(
     assert len(sessions) == after_info
 
 
+def joined(said: Said) -> Said:
+    """What one side says at a time, in one packet."""
+    return [
+        (sender, b"".join(data for _, data in group))
+        for sender, group in groupby(said, key=itemgetter(0))
+    ]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("transport", ["tls", "websocket+tls"])
+def test_what_is_wrong_hides_nothing_of_what_is_decrypted(
+    parties: Parties, tmp_path: Path, transport: str, packed: bool
+) -> None:
+    """The certificate is reported before the first byte of plaintext, which begins WebSocket or NATS. The
+    records with the end of the upgrade and with INFO may come in one packet."""
+    client = parties.dial(TLS_13, verify=False)
+    client.keylog_filename = str(tmp_path / "keys")
+    talk = [(SERVER, INFO), (CLIENT, b"CONNECT {}\r\nPING\r\n"), (SERVER, b"PONG\r\n")]
+    if transport != "tls":
+        frames = [(sender, build_frame(Opcode.BINARY, data)) for sender, data in talk]
+        talk = [
+            (CLIENT, b"GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"),
+            (SERVER, b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"),
+            *frames,
+        ]
+    said = handshake(client, parties.serve(parties.expired, TLS_13), talk)
+    options = Options(key_logs=[str(tmp_path / "keys")])
+    path = capture(tmp_path, joined(said) if packed else said, after_info=False)
+    found = list(records([path], ("sessions", "anomalies"), options))
+    (session,) = (row for row in found if isinstance(row, SessionRecord))
+    assert (session.transport, session.kind) == (transport, "client")
+    assert session.start == "handshake"
+    assert [row.anomaly for row in found if isinstance(row, AnomalyRecord)] == ["tls_certificate"]
+
+
 def test_an_old_version(parties: Parties, tmp_path: Path) -> None:
     """Not every OpenSSL has TLS 1.0: the ServerHello of a later version says so."""
     said = handshake(parties.dial(TLS_12, False), parties.serve(parties.server, TLS_12), TALK)
@@ -221,7 +261,7 @@ def test_the_stages_of_spark_give_the_same_rows(
 def test_tls_of_other_protocols_is_no_anomaly(protocols: list[str], noted: bool) -> None:
     """Nobody speaks NATS with HTTP/2 in ALPN. The columns of `flows` have the alert all the same."""
     handshake = Handshake(protocols=protocols)
-    refuses = TlsTransform(Direction.RESPONDER, handshake, ())
+    refuses = TlsTransform(Direction.RESPONDER, handshake, KeyLogs())
     found = refuses.feed(Chunk(1, 1, "t.pcap", 0, b"\x15\x03\x03\x00\x02\x02\x28"))
     assert [each.text for each in found if isinstance(each, Oddity)] == [
         "handshake failure"

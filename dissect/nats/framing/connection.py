@@ -1,8 +1,7 @@
 """Both directions of one TCP connection: whether it carries NATS, in which layers, and its frames.
 
 The verdict comes from the first bytes or, in a capture that began later, from frames that prove themselves
-in either direction. `state.VERDICT` has its transitions; `connection_kind` decides how control lines are
-parsed.
+in either direction. `state.VERDICT` has its transitions; `connection_kind` decides how lines are parsed.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from .events import OF_LAYERS, Event, Note, RolesSwapped, is_gap_of
 from .frame_stream import FrameStream
 from .resync import Chain, Quota, answer_each_other
 from .state import VERDICT, Proof, StreamState, next_state
+from .unread import Unread
 
 _NATS, _OTHER, _UNDECIDED = Verdict.NATS, Verdict.OTHER, Verdict.UNDECIDED
 _STARTING = StreamState.STARTING
@@ -57,6 +57,7 @@ class ConnectionFraming:
         self._delivered = False  # whether any were handed on
         self._swapped = False  # whether roles were swapped since the last events were handed on
         self._layered = False  # whether the stack changes anything
+        self._unread = Unread()
         self._other = "other"  # the protocol, if it is not NATS
         if hint:
             self._decide()
@@ -134,9 +135,8 @@ class ConnectionFraming:
         return self._kind.adds_no_evidence(stream, ops)
 
     def feed(self, direction: Direction, items: Sequence[Item]) -> list[Event] | RolesSwapped:
-        """The events that the next items of one direction complete. If these items show that the
-        responder opened the connection, the events come as `RolesSwapped`, with new directions, which
-        also apply to `direction` of later calls."""
+        """The events that the next items of one direction complete. If these show that the responder opened
+        the connection, they come as `RolesSwapped`, and later calls must use the new directions."""
         if self.verdict is _OTHER:
             return []
         first, second = self._streams
@@ -193,7 +193,8 @@ class ConnectionFraming:
             self._reject()
 
     def _take_placed(self, placed: Sequence[tuple[Direction, Item]]) -> None:
-        for stream, item in [(self.stream(way), item) for way, item in placed if self._streams]:
+        items = [(self.stream(way), item) for way, item in placed if self._streams]
+        for stream, item in self._unread.each(items):
             if self.verdict is not _OTHER:
                 self._take_plain(stream, item)
 
@@ -332,15 +333,14 @@ class ConnectionFraming:
         held: list[list[tuple[FrameStream, Item]]] = []  # their directions may change
         for each in streams:
             way = each.direction
-            items: list[Item] = []
+            items = each.withdraw(self._out, joins) if way in changed else []
             if way in changed:
-                items = each.withdraw(self._out, joins)
-                for events in () if joins else (self._early, self._out):
-                    # The layer reports its gaps itself.
+                for events in () if joins else (self._early, self._out):  # it reports gaps itself
                     events[:] = [event for event in events if not is_gap_of(event, way)]
                 self._first_bytes.restart(way, layer)
             if item is not None and each is stream:
                 items.append(item)
+            items += self._unread.withdraw(each) if way in changed else []
             held.append([(each, held_item) for held_item in items])
         for each, held_item in merge(*held, key=lambda placed: placed[1].ts_ns):
             self._take_layered(each.direction, held_item, height)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from enum import Enum, auto
 
-from ..types import Chunk, Direction, Item
+from ..types import Chunk, Direction, Gap, Item
 from .http_upgrade import HEAD_BYTES, UPGRADE
 from .layer import Found, Heads, Layer, Undecided
 from .registry import first_layer, layer_of
@@ -104,8 +104,9 @@ class FirstBytes:
     def add(self, direction: Direction, item: Item) -> bool:
         """Takes the next item; whether the first bytes are known better now."""
         self._seen_bytes += _ITEM_BYTES
-        if not isinstance(item, Chunk):
+        if isinstance(item, Gap):
             self._headless |= {direction}
+        if not isinstance(item, Chunk):
             return False
         self._seen_bytes += len(item.data)
         layer = layer_of(item.data) if self.joined_late(direction) else None
