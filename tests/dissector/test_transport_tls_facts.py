@@ -163,6 +163,7 @@ def test_what_is_wrong_hides_nothing_of_what_is_decrypted(
             *frames,
         ]
     said = handshake(client, parties.serve(parties.expired, TLS_13), talk)
+    setattr(client, "keylog_filename", None)  # closes the file
     options = Options(key_logs=[str(tmp_path / "keys")])
     path = capture(tmp_path, joined(said) if packed else said, after_info=False)
     found = list(records([path], ("sessions", "anomalies"), options))

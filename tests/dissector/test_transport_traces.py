@@ -136,6 +136,8 @@ def test_a_client(
                 publish(client)
                 log = server.log()
         tap.write(path, port)
+    if tls and tls.context:
+        setattr(tls.context, "keylog_filename", None)  # closes the file
     check(log, path, Options(key_logs=[str(keys)] if version else []), {layers})
 
 
