@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING
 
 from .._checks import check_count
 from ..core import Core
-from ..errors import Error, NoRespondersError, OptionError, RequestTimeoutError
+from ..errors import (
+    ConnectionReconnectingError,
+    Error,
+    NoRespondersError,
+    OptionError,
+    RequestTimeoutError,
+)
 from ..message import Data, HeadersLike, Msg, is_no_responders
 from .api import API, TIMEOUT, Timeout, wait_time
 from .errors import NoStreamResponseError, TooManyStalledMsgsError
@@ -158,13 +164,17 @@ class PublishWindow:
     def _keep(self, future: ReplyFuture[PubAck], message: _Identified, error: Exception) -> bool:
         """Sees to it that the message is published again, unless that is in vain."""
         if not isinstance(error, _RETRIED) or monotonic() + RETRY_WAIT >= message.until:
-            if isinstance(error, RequestTimeoutError):
-                late = RequestTimeoutError(message.subject, message.seconds, error.outage)
+            is_late = isinstance(error, RequestTimeoutError)
+            if is_late or (message.unsure and isinstance(error, NoRespondersError)):
+                outage = error.outage if isinstance(error, RequestTimeoutError) else ""
+                late = RequestTimeoutError(message.subject, message.seconds, outage)
                 self._finish(future, late)
                 return True
             return False
         if isinstance(error, RequestTimeoutError):
             message.patience *= 2
+        if isinstance(error, (RequestTimeoutError, ConnectionReconnectingError)):
+            message.unsure = True
         message.unheard = message.unheard + 1 if isinstance(error, NoRespondersError) else 0
         self._rescued[future] = None
         try:
@@ -186,7 +196,8 @@ class PublishWindow:
         self._rescued.pop(future, None)
 
     def _try_again(self, future: ReplyFuture[PubAck], message: _Identified) -> None:
-        if message.unheard > RETRIES and len(self._asking) < _QUESTIONS:
+        unheard = message.unheard > RETRIES and not message.unsure
+        if unheard and len(self._asking) < _QUESTIONS:
             self._ask_for_stream(future, message)
         else:
             self._send_again(future, message)
@@ -242,7 +253,7 @@ def _read(subject: str, reply: Msg) -> PubAck:
 class _Identified:
     """A message with an id, to be published until it is acknowledged, refused, or too late."""
 
-    __slots__ = ("subject", "data", "headers", "seconds", "until", "patience", "unheard")
+    __slots__ = ("subject", "data", "headers", "seconds", "until", "patience", "unheard", "unsure")
 
     def __init__(
         self, subject: str, data: Data, headers: HeadersLike | None, seconds: float
@@ -254,6 +265,7 @@ class _Identified:
         self.until = monotonic() + seconds
         self.patience = ATTEMPT
         self.unheard = 0
+        self.unsure = False  # whether an attempt may have been stored
 
 
 class _Again:

@@ -139,6 +139,7 @@ def publish(
     seconds = api.seconds(timeout)
     until = monotonic() + seconds
     attempts, patience = 0, ATTEMPT if has_id else seconds
+    unsure = False  # whether an attempt may have been stored
     while True:
         try:
             left = max(0.0, min(patience, until - monotonic()))
@@ -148,17 +149,24 @@ def publish(
         except RequestTimeoutError as error:
             if not has_id or monotonic() >= until:
                 raise RequestTimeoutError(subject, seconds, error.outage) from None
+            unsure = True
             patience *= 2
             continue
-        except NoRespondersError as error:
-            attempts += 1
-            if until < monotonic() + RETRY_WAIT or (
-                attempts > RETRIES and not (has_id and _may_have_stream(api, subject))
-            ):
-                raise NoStreamResponseError(subject) from error
-        except RETRIED_WITH_ID:
-            if not has_id or until < monotonic() + RETRY_WAIT:
+        except (NoRespondersError, *RETRIED_WITH_ID) as error:
+            nobody = isinstance(error, NoRespondersError)
+            unsure = unsure or isinstance(error, ConnectionReconnectingError)
+            attempts += nobody
+            if not (nobody or has_id):
                 raise
+            if until < monotonic() + RETRY_WAIT:
+                if not nobody:
+                    raise
+                if unsure:
+                    raise RequestTimeoutError(subject, seconds) from error
+                raise NoStreamResponseError(subject) from error
+            if nobody and attempts > RETRIES and not unsure:
+                if not (has_id and _may_have_stream(api, subject)):
+                    raise NoStreamResponseError(subject) from error
         api.pause(RETRY_WAIT)
 
 
