@@ -13,7 +13,7 @@ from time import monotonic
 
 from .._checks import check_call
 from ..errors import BadSubscriptionError, Error, NextMsgTimeoutError, OptionError, fresh
-from ..message import Msg
+from ..message import Delivered, Msg
 from ..options import DRAIN_TIMEOUT, wait_time
 from ..protocol import ProtocolError
 from .api import API
@@ -27,7 +27,7 @@ from .consume_errors import (
 from .consumer import pull_source
 from .consuming import ConsumeContext, JetStreamHandler, check_handler
 from .infos import ConsumerInfo
-from .message import AckNoneMsg, JetStreamMsg, parse_sequences
+from .message import NO_ORIGIN, AckNoneMsg, JetStreamMsg, origin_of, parse_sequences
 from .messages import ALARM, OnError, report
 from .pull_inbox import Outage, PullSource, tell_outage
 
@@ -41,28 +41,38 @@ class PushMessages:
     number of threads.
 
     Made by `PushConsumer.messages`. Where messages were lost on the way, `on_error` gets a
-    SequenceGapError; those that need an acknowledgement are delivered again after `ack_wait`.
+    SequenceGapError; those that need an acknowledgement are delivered again after `ack_wait`. One
+    for a single thread, as that of a `consume` with one worker, takes what has arrived at once, and no
+    lock for each message.
     """
 
     def __init__(
-        self, source: PullSource, info: ConsumerInfo, on_error: OnError | None = None
+        self,
+        source: PullSource,
+        info: ConsumerInfo,
+        on_error: OnError | None = None,
+        single: bool = False,
     ) -> None:
         config = info.config
         self._source = source
         self._core = source.core
+        self._respond = source.core.respond
         self._on_error = on_error
+        self._single = single
         self._beat = config.idle_heartbeat
         self._is_shared = bool(config.deliver_group)
         self._make = JetStreamMsg if source.acks else AckNoneMsg
         # One thread at a time takes what comes, so that sequences are seen in order.
         self._turn = threading.RLock()
         self._last: int | None = None  # the consumer's sequence
+        self._origin = NO_ORIGIN  # of the last message
         self._answered = ""
         self._away = False
         self._error: Error | None = None
         self._sub = source.core.subscribe(
             config.deliver_subject, queue=config.deliver_group, on_outage=tell_outage
         )
+        self._at_hand = self._sub.at_hand
 
     def next(self, timeout: float | None = None) -> JetStreamMsg:
         """Returns the next message; waits up to `timeout` seconds for it, or for ever.
@@ -70,6 +80,9 @@ class PushMessages:
         Raises NextMsgTimeoutError; ConsumerDeletedError; MessagesClosedError after `stop`, and
         after `drain` once nothing is left; ConnectionClosedError.
         """
+        msg = self._take_at_hand()
+        if msg is not None:
+            return msg
         until = monotonic() + wait_time(timeout)
         while True:
             if self._turn.acquire(timeout=max(0.0, min(until - monotonic(), _LONG))):
@@ -81,6 +94,19 @@ class PushMessages:
                     return msg
             if monotonic() >= until:
                 raise NextMsgTimeoutError(self._sub.subject, timeout or 0.0)
+
+    def _take_at_hand(self) -> JetStreamMsg | None:
+        """The hot path of a reader for a single thread: returns the next of the messages that
+        arrived together. After None, look on."""
+        while self._at_hand:
+            try:
+                frame = self._at_hand.popleft()
+            except IndexError:  # `stop`, on another thread, has dropped the last one
+                break
+            msg = self._read(frame)
+            if msg is not None:
+                return msg
+        return None
 
     def _step(self, until: float) -> JetStreamMsg | None:
         """Returns the next message; None if something else arrived, or nothing until the next
@@ -102,11 +128,23 @@ class PushMessages:
             if silence < _LONG and monotonic() >= now + silence:
                 self._be_alarmed(silence)
             return None
-        msg = self._make(frame, self._core.respond, self._core)
+        if self._single:
+            self._sub.gather()
+        return self._read(frame)
+
+    def _read(self, frame: Delivered) -> JetStreamMsg | None:
+        """Returns the message that `frame` brings; None if it was a status. Acts on statuses and
+        gaps."""
+        msg = self._make(frame, self._respond, self._core)
         if not frame.payload and self._is_status(msg):
             return None
         if not self._is_shared:
-            self._follow(parse_sequences(msg.reply)[1])
+            last, parts = self._last, frame.reply.rsplit(b".", 4)
+            if last is not None and parts[0] == self._origin and parts[2] == b"%d" % (last + 1):
+                self._last = last + 1
+            else:
+                self._follow(parse_sequences(msg.reply)[1])
+                self._origin = origin_of(msg.reply)
         return msg
 
     def _is_status(self, msg: Msg) -> bool:
@@ -235,7 +273,8 @@ class PushConsumer:
         """Calls `handler` with each message, on `workers` threads; as `Consumer.consume`."""
         check_handler(handler, workers)
         name = f"{self._info.stream_name}.{self._info.name}"
-        messages = self.messages(on_error=on_error)
+        check_call(on_error=on_error)
+        messages = PushMessages(self._source, self._info, on_error, single=workers == 1)
         return ConsumeContext(self._source.core, messages, handler, workers, on_error, name)
 
     def __repr__(self) -> str:

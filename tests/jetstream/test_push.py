@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import natsync
@@ -10,6 +12,7 @@ from natsync.jetstream import (
     ConsumerConfig,
     ConsumerDeletedError,
     JetStream,
+    JetStreamMsg,
     MessagesClosedError,
     NoHeartbeatError,
     NotPushConsumerError,
@@ -29,6 +32,7 @@ from tests.jetstream.streams import (
 )
 from tests.support.proxy import Proxy
 from tests.support.servers import NatsServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -153,6 +157,26 @@ def test_a_gap_is_reported(js: JetStream, js_server: NatsServer, stream_name: st
     gap = errors.wait_for(SequenceGapError)
     assert isinstance(gap, SequenceGapError)
     assert (gap.expected, gap.found) == (2, 4)
+
+
+def test_stop_says_what_one_worker_has_left(js: JetStream, stream_name: str) -> None:
+    """It takes all that has arrived at once."""
+    filled(js, stream_name, 10)
+    entered, go_on = threading.Event(), threading.Event()
+
+    def handle(msg: JetStreamMsg) -> None:
+        entered.set()
+        go_on.wait(TIMEOUT)
+        msg.ack()
+
+    consumer = pushed(js, stream_name)
+    consuming = consumer.consume(handle)
+    assert entered.wait(TIMEOUT)
+    eventually(lambda: js.consumer(stream_name, "c").info().num_ack_pending == 10)
+    js.api.core.flush()
+    with later(0.1, go_on.set):
+        assert consuming.stop() == 9
+    assert not consuming.running
 
 
 def test_drain(js: JetStream, stream_name: str) -> None:
