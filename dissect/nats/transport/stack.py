@@ -36,7 +36,8 @@ class _Level:
         transform = self.running.get(direction)
         if transform is None:
             return [(direction, item)]
-        placed: list[_Placed] = [(direction, each) for each in transform.feed(item)]
+        fed = transform.feed(item)
+        placed: list[_Placed] = [(direction, each) for each in fed] if fed else []
         if transform.done or transform.opaque:
             self._drop(direction, transform)
         other = self.running.get(direction.other)
@@ -71,7 +72,10 @@ class Stack:
         self._opaque: list[tuple[Direction, Layer]] = []  # since they were asked for
 
     def __bool__(self) -> bool:
-        return any(level.running for level in self._levels)
+        for level in self._levels:  # a plain loop: asked for every packet
+            if level.running:
+                return True
+        return False
 
     @property
     def has_layers(self) -> bool:
@@ -113,6 +117,8 @@ class Stack:
 
     def take_opaque(self) -> list[tuple[Direction, Layer]]:
         """Returns the directions whose rest has become opaque since the last call, each with its layer."""
+        if not self._opaque:
+            return []
         found = list(self._opaque)
         self._opaque.clear()
         return found
@@ -172,6 +178,11 @@ class Stack:
 
     def _climb(self, placed: list[_Placed], height: int) -> list[_Placed]:
         for level in self._levels[height:]:
+            if not placed:
+                break
             if level.running:
-                placed = [out for way, item in placed for out in level.feed(way, item)]
+                if len(placed) == 1:
+                    placed = level.feed(*placed[0])
+                else:
+                    placed = [out for way, item in placed for out in level.feed(way, item)]
         return placed
