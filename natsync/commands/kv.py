@@ -27,7 +27,8 @@ _BUCKET, _KEY = checked(check_bucket), checked(check_key)
 
 def add_commands(command: Commands) -> None:
     """Adds the commands of the group."""
-    listing = _add_which(command("ls", ls, "list buckets"))
+    listing = _add_which(command("ls", ls, "list buckets, or the keys of a bucket"))
+    listing.add_argument("bucket", nargs="?", type=_BUCKET)
     listing.add_argument("--names", action="store_true", help="print names alone")
     add_json(listing)
     for name, run, text in (
@@ -108,7 +109,9 @@ def _add_which(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
-    """Lists buckets."""
+    """Lists buckets or keys."""
+    if args.bucket is not None:
+        return _list_keys(_open(nc, args).keys(), args)
     js = jetstream(nc, args)
     if args.names:
         for name in js.key_value_names():
@@ -154,7 +157,11 @@ def rm(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
 
 def keys(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Lists keys."""
-    for key in _open(nc, args).keys(*args.filter):
+    return _list_keys(_open(nc, args).keys(*args.filter), args)
+
+
+def _list_keys(found: Iterable[str], args: argparse.Namespace) -> int:
+    for key in found:
         if args.json:
             print_fields(key=key)
         else:

@@ -60,6 +60,9 @@ def test_keys_are_written_read_and_removed(
     run(f"create {stream_name} b 4")
     assert run(f"keys {stream_name}").split() == ["a", "b"]
     assert json.loads(run(f"keys {stream_name} b --json")) == {"key": "b"}
+    assert run(f"ls {stream_name}").split() == ["a", "b"]  # as `nats kv ls`
+    assert json.loads(run(f"ls {stream_name} --json").splitlines()[1]) == {"key": "b"}
+    assert "not found" in run(f"ls {stream_name}-missing", 1)
     run(f"del {stream_name} a --revision 3")
     assert run(f"history {stream_name} a").splitlines() == [
         "[a 1] 1",
