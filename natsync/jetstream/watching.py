@@ -72,6 +72,7 @@ class Watch(ABC, Generic[_T]):
         self._consumer = ""
         self._initial = 0 if updates_only else messages.num_pending
         self._replaced = False  # messages of the beginning, by later ones
+        self._last = 0  # the stream sequence of the last message
         self._recounted = False
         self._marked = False
 
@@ -94,8 +95,13 @@ class Watch(ABC, Generic[_T]):
             if msg is None:
                 break
             origin = msg.metadata
+            again = origin.stream_seq <= self._last
+            self._replaced = self._replaced or again
             if not self._marked:
                 self._count(origin)
+            if again:  # 2.9 sends a message twice now and then, while another one is replaced
+                continue
+            self._last = origin.stream_seq
             item = self._read(msg, origin)
             if item is not None:
                 return item

@@ -3,6 +3,9 @@ stores test the rest."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 import natsync
@@ -12,9 +15,13 @@ from natsync.jetstream import (
     JetStreamMsg,
     MessagesClosedError,
     MsgMetadata,
+    OrderedMessages,
     StreamConfig,
 )
 from natsync.jetstream.watching import Watch
+
+from tests.jetstream.made import Sent as Connection
+from tests.jetstream.made import delivered
 
 pytestmark = pytest.mark.server
 
@@ -58,3 +65,41 @@ def test_another_consumer_says_anew_how_many_are_left(
         assert js_client.wait_connected(5)
         js.publish(f"{stream_name}.d", b"four")
         assert list(texts.initial(10)) in (["3 two"], ["3 two", "5 four"])
+
+
+class Sent:
+    """What a server sends: stream sequences, and how many messages it says are left."""
+
+    consumer = "c"
+    num_pending = 3
+
+    def __init__(self, *sent: tuple[int, int]) -> None:
+        self._sent = list(sent)
+        self.consumer_seq = 0
+
+    def next(self, timeout: float | None) -> JetStreamMsg:
+        if not self._sent:
+            raise natsync.NextMsgTimeoutError("c", timeout or 0.0)
+        sequence, pending = self._sent.pop(0)
+        self.consumer_seq += 1
+        reply = f"$JS.ACK.S.c.1.{sequence}.{self.consumer_seq}.1700000000123456789.{pending}"
+        return delivered(Connection(), reply)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        ((1, 1), (5, 0), (6, 0)),  # 2.15.1: one that was replaced is not among those that are left
+        ((1, 2), (5, 1), (5, 0), (6, 0)),  # 2.9.10: one that was sent before takes its place
+    ],
+)
+def test_those_that_replace_others_while_it_reads_belong_to_the_beginning(
+    js: JetStream, monkeypatch: pytest.MonkeyPatch, sent: tuple[tuple[int, int], ...]
+) -> None:
+    def info(*_: object) -> object:
+        delivered = SimpleNamespace(consumer_seq=len(sent))
+        return SimpleNamespace(name="c", num_pending=0, delivered=delivered)
+
+    monkeypatch.setattr("natsync.jetstream.watching.consumer_info", info)
+    texts = Texts(js.api, "S", cast(OrderedMessages, Sent(*sent)), updates_only=False)
+    assert list(texts.initial(5)) == ["1 x", "5 x", "6 x"]
