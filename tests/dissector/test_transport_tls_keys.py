@@ -8,15 +8,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from dissect.nats import FrameRecord, Options
 from dissect.nats.anomalies import Anomaly
 from dissect.nats.key_log import KeyLogs
 from dissect.nats.pipeline import records
 from dissect.nats.records import AnomalyRecord, SessionRecord
-from dissect.nats.transport.tls_crypto import SUITES, opener_13
+from dissect.nats.transport.tls import TlsTransform
+from dissect.nats.transport.tls_crypto import (
+    SUITES,
+    VERSION_13,
+    expand_label,
+    next_secret,
+    opener_13,
+)
 from dissect.nats.transport.tls_handshake import Handshake
 from dissect.nats.transport.tls_keys import DirectionKeys
+from dissect.nats.types import Chunk, Direction
 
 from tests.dissector.samples import CAPTURES, rewritten, sample
 from tests.support.packets import place_of
@@ -137,6 +146,43 @@ def test_a_key_log_without_these_connections_is_said(tmp_path: Path) -> None:
     assert any(
         "no secret of 1 connection in the key log opens" in (row.text or "") for row in anomalies
     )
+
+
+def sealed(secret: bytes, sequence: int, content: bytes) -> bytes:
+    """A record of TLS 1.3 with TLS_AES_128_GCM_SHA256; `content` ends with its type."""
+    suite = SUITES[0x1301]
+    key, iv = (
+        expand_label(secret, name, size, suite.hash) for name, size in (("key", 16), ("iv", 12))
+    )
+    head = APPLICATION_DATA + (len(content) + 16).to_bytes(2, "big")
+    nonce = int.from_bytes(iv, "big") ^ sequence
+    return head + AESGCM(key).encrypt(nonce.to_bytes(12, "big"), content, head)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1448])
+def test_key_updates_go_on_with_the_next_secrets(size: int) -> None:
+    """Two of them, with one record in between (RFC 8446, 4.6.3)."""
+    suite, update = SUITES[0x1301], b"\x18\0\0\x01\0\x16"
+    random, first = bytes(range(32)), bytes(range(40, 72))
+    second = next_secret(first, suite)
+    third = next_secret(second, suite)
+    logs, known = KeyLogs(), Handshake()
+    logs.embedded.add(b"CLIENT_TRAFFIC_SECRET_0 %s %s\n" % tuple(map(as_hex, (random, first))))
+    known.client_random, known.suite_code, known.version = random, 0x1301, VERSION_13
+    transform = TlsTransform(Direction.ORIGINATOR, known, logs)
+    wire = sealed(first, 0, b"PUB a 1\r\nx\r\n\x17") + sealed(first, 1, update)
+    wire += sealed(second, 0, b"PING\r\n\x17") + sealed(second, 1, update)
+    wire += sealed(third, 0, b"PONG\r\n\x17")
+    found = b""
+    for at in range(0, len(wire), size):
+        chunk = Chunk(at, at, "t.pcap", at, wire[at : at + size])
+        found += b"".join(each.data for each in transform.feed(chunk) if isinstance(each, Chunk))
+    assert found == b"PUB a 1\r\nx\r\nPING\r\nPONG\r\n"
+    assert transform.counts.skipped == 0 and transform.counts.span == len(wire)
+
+
+def as_hex(data: bytes) -> bytes:
+    return data.hex().encode()
 
 
 def test_saved_keys_hold_no_secret() -> None:
