@@ -88,7 +88,7 @@ def released(
     on_progress: OnProgress | None = None,
     together: bool = False,
     runs: bool = False,
-) -> Iterator[Rows]:
+) -> Generator[Rows, None, None]:
     """The records of several tables in one pass, as they become complete, of all flows or of one share. With
     `together` records come a little later, which takes less time; with `runs` those of frames come as runs.
     """
@@ -168,7 +168,9 @@ def _record_lists(
     keep: RowFilter | None,
 ) -> Generator[Sequence[Record], None, None]:
     """The records of one timeline."""
-    source = released(paths, tables, options, report, together=not live, runs=not keep)
+    source: Iterator[Rows] = released(
+        paths, tables, options, report, together=not live, runs=not keep
+    )
     if keep:
         source = narrowed(source, keep, live)
     lines: dict[type[Record], TimeOrder[Any]] = {}

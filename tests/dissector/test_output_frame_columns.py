@@ -1,16 +1,25 @@
-"""Columns made of runs of frames are those made of their records: in every sample, for every payload."""
+"""Columns made of runs of frames are those made of their records, in the same order: in every sample, for
+every payload."""
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from dissect.nats.engine.connections import SortKey
 from dissect.nats.engine.frame_rows import expanded
 from dissect.nats.engine.frame_runs import FrameRun, RunMaker
+from dissect.nats.engine.session_tables import Rows
+from dissect.nats.engine.time_order import TimeOrder, place_of
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.options import Options, Payload
-from dissect.nats.output.arrow import batch
+from dissect.nats.output.arrow import batch, frame_batches
 from dissect.nats.output.arrow_types import pyarrow
-from dissect.nats.pipeline import record_lists
+from dissect.nats.output.frame_columns import sorted_arrays
+from dissect.nats.pipeline import record_lists, records, released
+from dissect.nats.records import Record
+from dissect.nats.tables import TABLES
 from natsync.protocol import Ping, RMsg
 
 from tests.support.conversations import ORIGINATOR, Said
@@ -22,6 +31,7 @@ try:
 except MissingLibrary as lack:
     missing("pyarrow", str(lack))
 
+KEYS = ("session", "number", "ts_ns", "op")
 SAMPLES = sorted(path.name for path in CAPTURES.iterdir() if ".pcap" in path.name)
 
 
@@ -33,6 +43,46 @@ def test_columns_are_those_of_the_records(name: str, payload: Payload) -> None:
         made = batch("frames", some)
         made.validate(full=True)
         assert made == batch("frames", expanded(some))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_batches_have_the_rows_of_the_records_in_their_order(name: str) -> None:
+    path = str(CAPTURES / name)
+    source = released([path], ["frames"], together=True, runs=True)
+    made = pyarrow().Table.from_batches(frame_batches(source), batch("frames", []).schema)
+    wanted = batch("frames", list(records([path], ["frames"])))
+    assert made.equals(pyarrow().Table.from_batches([wanted]))
+
+
+def one_run(ts_ns: int, session: str, number: int, frames: int) -> FrameRun:
+    pings = [Ping() for _ in range(frames)]
+    return FrameRun(
+        session, number, ts_ns, 1, "c", "originator", "client", "", pings, Payload.NONE, {}
+    )
+
+
+@pytest.mark.parametrize("jitter", [0, 3, 60])
+def test_rows_come_in_the_order_of_the_window(jitter: int) -> None:
+    dice = random.Random(7)
+    numbers = {"s": 1, "t": 1}
+    window = TimeOrder[Record](40)
+    wanted: list[Record] = []
+    releases = []
+    for at in range(600):
+        some: list[Record] = []
+        for session in dice.choice(("s", "t", "st", "ts")):
+            frames = dice.randrange(1, 9)
+            ts_ns = at + dice.randrange(jitter + 1)
+            some.append(one_run(ts_ns, session, numbers[session], frames))
+            numbers[session] += frames
+        releases.append(Rows(SortKey(at), some))
+        wanted += window.put([(place_of(row), row) for row in expanded(some)])
+    wanted += window.flush()
+    columns = [column for column in TABLES["frames"].columns if column.name in KEYS]
+    made = list(sorted_arrays(releases, columns, 40))
+    rows = [row for arrays in made for row in zip(*(each.to_pylist() for each in arrays))]
+    assert rows == [tuple(getattr(row, name) for name in KEYS) for row in wanted]
+    assert max(len(arrays[0]) for arrays in made) <= 40
 
 
 def runs(said: Said) -> list[FrameRun]:

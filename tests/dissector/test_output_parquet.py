@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dissect.nats.errors import FormatError, MissingLibrary
 from dissect.nats.output import parquet
-from dissect.nats.output.arrow import schema, values
+from dissect.nats.output.arrow import batch_of_values, schema, values
 from dissect.nats.output.arrow_types import pyarrow
 from dissect.nats.output.parquet import BatchWriter, ParquetWriter
 from dissect.nats.pipeline import records
@@ -92,6 +95,27 @@ def test_row_groups_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> Non
     file = witness.ParquetFile(output)
     groups = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
     assert groups == [2, 2, 2]
+
+
+class _Full(io.BytesIO):
+    """A disk with room for the first bytes only."""
+
+    def write(self, data: Any) -> int:
+        if self.tell() > 2000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data)
+
+
+def test_an_error_of_the_thread_that_encodes_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_GROUP_BYTES", 100)
+    text = io.TextIOWrapper(_Full())
+    writer = BatchWriter(text, schema("frames", ["op", "payload"]))
+    rows: list[tuple[Value, ...]] = [("PUB", f"{at:032x}") for at in range(200)]
+    some = batch_of_values("frames", rows, ["op", "payload"])
+    with pytest.raises(OSError, match="No space left"):
+        for _ in range(5):
+            writer.write([some])
+    assert "parquet row group" not in [each.name for each in threading.enumerate()]
 
 
 def test_work_that_breaks_off_is_left_as_it_is() -> None:

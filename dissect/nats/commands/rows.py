@@ -11,9 +11,9 @@ from ..capture import CaptureReport
 from ..engine.frame_rows import expanded
 from ..output.duckdb import Where
 from ..output.formats import FORMATS
-from ..output.writer import Layout
+from ..output.writer import Layout, OutputFormat, Rendered
 from ..parallel import TableJob, sharded
-from ..pipeline import record_lists, timelines
+from ..pipeline import record_lists, released, timelines
 from ..records import Record, SessionRecord
 from .command_options import CommandOptions
 from .sorting import RenderedRow, SortOrder
@@ -40,6 +40,21 @@ def lists_of(
         )
         with closing(source):
             yield from source
+
+
+def batches_of(
+    table: str, form: OutputFormat, options: CommandOptions, report: CaptureReport
+) -> Generator[Rendered, None, None]:
+    """The same rows as batches of a format that stores columns."""
+    if form.frames and options.where is None and not options.live:
+        dissection = options.dissection
+        for timeline in timelines(options.captures, dissection, report):
+            source = released(timeline, [table], dissection, report, together=True, runs=True)
+            with closing(source):
+                yield from form.frames(source)
+    elif form.batches:
+        with closing(lists_of(table, options, report)) as lists:
+            yield from form.batches(lists)
 
 
 def shared_rows(

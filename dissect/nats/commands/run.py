@@ -40,7 +40,7 @@ from ..tables import TABLES
 from .command_options import CommandOptions
 from .follow import Conversation
 from .info import Traffic, info_text, json_text, traffic
-from .rows import lists_of, messages_of, renderer, rows_of, shared_rows
+from .rows import batches_of, messages_of, renderer, rows_of, shared_rows
 from .session_detail import is_whole, only, session_story, timeline_entries
 from .signals import ends_input
 from .sorting import RenderedRow, SortOrder, sort_order, sorted_rows
@@ -124,8 +124,8 @@ def print_rows(run: Command) -> None:
             print_chunks(run, form, rendered_chunks(shared, options, order))
         return
     if form.batches and order is None:
-        with closing(lists_of(run.table, options, run.report)) as lists:
-            print_chunks(run, form, (Chunk([batch]) for batch in form.batches(lists)))
+        with closing(batches_of(run.table, form, options, run.report)) as batches:
+            print_chunks(run, form, (Chunk([batch]) for batch in batches))
         return
     with closing(rows_of(run.table, options, run.report)) as rows:
         if order is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Generator, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from operator import attrgetter
@@ -49,7 +49,7 @@ def build_tables(
     together: bool = False,
     protocols: Counter[str] | None = None,
     runs: bool = False,
-) -> Iterator[Rows]:
+) -> Generator[Rows, None, None]:
     """The records that each group of events completes. `tables` are names in `tables.TABLES`. With `together`
     records may come some groups later, which takes less time; with `runs` those of frames come as runs.
     `protocols` counts the connections that are over, by protocol."""

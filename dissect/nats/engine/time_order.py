@@ -20,7 +20,7 @@ from .frame_runs import FrameRun
 _Row = TypeVar("_Row")
 Placed = tuple[SortPosition, _Row]
 
-_PAYLOAD_BYTES = 32 << 20
+PAYLOAD_BYTES = 32 << 20
 
 
 def place_of(record: Record) -> SortPosition:
@@ -82,7 +82,7 @@ class TimeOrder(Generic[_Row]):
         self._rows += rows
         self._count += self._size(rows)
         self._payload_bytes += payload_bytes
-        if self._count < self._reach and self._payload_bytes < _PAYLOAD_BYTES:
+        if self._count < self._reach and self._payload_bytes < PAYLOAD_BYTES:
             return []
         self._payload_bytes = 0
         return self._released(self._count // 2)

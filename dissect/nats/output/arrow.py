@@ -13,11 +13,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 from ..engine.frame_runs import FrameRun
+from ..engine.session_tables import Rows
 from ..engine.time_order import payload_bytes, row_count
 from ..records import Column, Record, Value
 from ..tables import TABLES
 from .arrow_types import array, arrow_type, pyarrow
-from .frame_columns import frame_arrays
+from .frame_columns import frame_arrays, sorted_arrays
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,6 +74,15 @@ def batches(
             waiting, rows, size = [], 0, 0
     if waiting:
         yield batch(table, waiting, columns)
+
+
+def frame_batches(
+    source: Iterable[Rows], columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The frames of the runs that `source` releases, in order of time, as batches."""
+    chosen, names = _chosen("frames", columns), schema("frames", columns)
+    for arrays in sorted_arrays(source, chosen, TABLES["frames"].window):
+        yield pyarrow().RecordBatch.from_arrays(arrays, schema=names)
 
 
 def values(table: str, columns: Sequence[str]) -> Callable[[Record], tuple[Value, ...]]:

@@ -1,155 +1,204 @@
-"""Runs of frames -> Arrow arrays, a column at a time and without a record for each row.
+"""Runs of frames -> Arrow arrays, in order of time within a window, without a record for each row.
 
-Values that the frames of a run have in common are taken once a run and repeated by Arrow. Values of frames
-are made for all frames of a class at once, and brought into the order of the rows by Arrow. Only frames that
-have headers, JSON, an error, a payload that is shown or an anomaly get a record.
+The rows come in the order in which `engine.time_order.TimeOrder` releases records: what waits for its place
+are columns, which Arrow brings into order.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-from functools import cached_property
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
-from itertools import accumulate, chain, compress
+from itertools import accumulate, chain, islice, repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from natsync.protocol import Frame, Message
-
-from ..engine.frame_rows import ROW_COLUMNS, cells_of, rows_of
+from ..engine.frame_rows import ROW_COLUMNS
 from ..engine.frame_runs import FrameRun
+from ..engine.session_tables import Rows
+from ..engine.time_order import PAYLOAD_BYTES
 from ..options import Payload
-from ..records import Column, FrameRecord, Type, Value
-from .arrow_types import array, arrow_type, pyarrow, times, wire_texts
+from ..records import Column, Type
+from .arrow_types import array, arrow_type, pyarrow, wire_texts
+from .frame_cells import FrameCells
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_OF_RUNS = frozenset({"session", "ts_ns", "packet", "capture", "sender", "kind"})
+_TOGETHER = 256  # runs whose cells are taken together: few enough to stay in the caches
+_RUN_FIELDS = {
+    "session": "sessions",
+    "ts_ns": "times_ns",
+    "packet": "packets",
+    "capture": "captures",
+    "sender": "senders",
+    "kind": "kinds",
+}
+
+_Run = tuple[
+    int, str, int, int
+]  # the position of a run in the order of time, and how many rows it has
 
 
 def frame_arrays(runs: Sequence[FrameRun], columns: Sequence[Column]) -> list[pa.Array]:
-    """These columns of the rows of all runs, in order."""
-    table = _Table(runs)
-    return [table.array(column) for column in columns]
+    """These columns of the rows of the runs, in their order."""
+    table = _Table(columns, sort=False)
+    table.add(runs)
+    return table.take(sum([len(run.frames) for run in runs]))
 
 
-class _Group(NamedTuple):
-    """All frames of one class, with their rows."""
-
-    rows: list[int]
-    frames: list[Frame]
+def sorted_arrays(
+    source: Iterable[Rows], columns: Sequence[Column], reach: int
+) -> Iterator[list[pa.Array]]:
+    """These columns of the rows of the runs that `source` releases, some thousand rows at a time. They are in
+    order of time within a window of `reach` rows, as `TimeOrder` brings them."""
+    table = _Table(columns, sort=True)
+    runs: list[FrameRun] = []
+    count = size = 0
+    for _, records in source:
+        some = cast(list[FrameRun], records)
+        runs += some
+        for run in some:
+            count += len(run.frames)
+            if run.payload is not Payload.NONE:
+                size += run.payload_bytes
+        if count >= reach or size >= PAYLOAD_BYTES:
+            table.add(runs)
+            runs = []
+            yield table.take(count // 2)
+            count -= count // 2
+            size = 0
+        elif len(runs) >= _TOGETHER:
+            table.add(runs)
+            runs = []
+    table.add(runs)
+    if count:
+        yield table.take(count)
 
 
 class _Table:
-    def __init__(self, runs: Sequence[FrameRun]) -> None:
+    """The rows that wait: those that have their place as arrays, in order, and newer ones as cells. The order
+    is that of time with `sort`, else that in which they come."""
+
+    def __init__(self, columns: Sequence[Column], sort: bool) -> None:
         arrow = pyarrow()
-        self._compute: Any = import_module("pyarrow.compute")
-        self._runs = runs
-        frames = list(chain.from_iterable(run.frames for run in runs))
-        of_class: defaultdict[type, list[int]] = defaultdict(list)
-        for row, frame in enumerate(frames):
-            of_class[frame.__class__].append(row)
-        self._count = len(frames)
-        self._groups = {
-            kind: _Group(rows, list(map(frames.__getitem__, rows)))
-            for kind, rows in of_class.items()
-        }
-        rows_of_groups = arrow.array([*chain.from_iterable(of_class.values())], arrow.int32())
-        self._order = self._compute.sort_indices(rows_of_groups)
-        sizes = [len(run.frames) for run in runs]
-        self._firsts = list(accumulate(sizes[:-1], initial=0))  # rows of the first frames
-        places: list[int] = []
-        for place, size in enumerate(sizes):
-            places += (place,) * size
-        self._run_of_row = places
-        self._runs_of_rows = arrow.array(places, arrow.int32())
+        self._columns = columns
+        self._names = [column.name for column in columns]
+        self._sort = sort
+        self._cells = FrameCells(self._names)
+        self._arrays = [arrow.nulls(0, arrow_type(column.type)) for column in columns]
+        self._runs: list[_Run] = []  # of the arrays
 
-    def array(self, column: Column) -> pa.Array:
-        """One column."""
-        if column.type is Type.TIME:
-            return times(self._of_runs(column.field, Type.INTEGER))
-        if column.name == "number":
-            return self._numbers()
-        if column.name in _OF_RUNS:
-            return self._of_runs(column.field, column.type)
-        if column.name in ROW_COLUMNS:
-            return self._of_records(column)
-        made = self._of_frames(column)
-        return self._with_accounts(made) if column.name == "account" else made
+    def add(self, runs: Sequence[FrameRun]) -> None:
+        """Adds rows."""
+        self._cells.add(runs)
 
-    def _of_runs(self, field: str, type_: Type) -> pa.Array:
-        return array(type_, list(map(attrgetter(field), self._runs))).take(self._runs_of_rows)
+    def take(self, count: int) -> list[pa.Array]:
+        """The first `count` rows in order of time. The others wait."""
+        self._place()
+        arrays = self._arrays
+        self._arrays = [each.slice(count) for each in arrays]
+        ends = list(accumulate([size for *_, size in self._runs]))
+        whole = bisect_right(ends, count)
+        rest = self._runs[whole:]
+        if rest and (taken := count - (ends[whole - 1] if whole else 0)):
+            ts_ns, session, number, size = rest[0]
+            rest[0] = ts_ns, session, number + taken, size - taken
+        self._runs = rest
+        return [each.slice(0, count) for each in arrays]
 
-    def _numbers(self) -> pa.Array:
-        """The number of a run's first frame, and one more for each frame after it."""
+    def _place(self) -> None:
+        """Gives the new rows their places. Rows before the first of them stay as they are; with most captures
+        these are all that there are."""
+        cells, self._cells = self._cells, FrameCells(self._names)
+        new = list(zip(cells.times_ns, cells.sessions, cells.numbers, cells.sizes))
+        order = list(range(len(new)))
+        if self._sort:
+            order.sort(key=new.__getitem__)
+        first = len(self._runs)
+        if new and self._sort:
+            first = bisect_left(self._runs, new[order[0]])
+        late = self._runs[first:]
+        if late:
+            new = late + new
+            order = sorted(range(len(new)), key=new.__getitem__)
+        places = _Places(cells, sum([size for *_, size in late]), new, order)
+        kept = len(self._arrays[0]) - places.old
+        concat = pyarrow().concat_arrays
+        self._arrays = [
+            concat([old.slice(0, kept), _merged(old.slice(kept), column, cells, places)])
+            for old, column in zip(self._arrays, self._columns)
+        ]
+        self._runs[first:] = [new[at] for at in order]
+
+
+class _Places:
+    """Where rows come from, in their new order, as indices into `old` rows and the new values after them,
+    which are one for each row, run, record, or frame, by class. Null is no value."""
+
+    def __init__(
+        self, cells: FrameCells, old: int, runs: Sequence[_Run], order: Sequence[int]
+    ) -> None:
         arrow = pyarrow()
-        starts = [run.number - first - 1 for run, first in zip(self._runs, self._firsts)]
-        ones = arrow.repeat(arrow.scalar(1, arrow.int64()), self._count)
-        return self._compute.add(
-            array(Type.INTEGER, starts).take(self._runs_of_rows), self._compute.cumulative_sum(ones)
-        )
+        compute: Any = import_module("pyarrow.compute")
+        number = arrow.int64()
+        self.old = old
+        self.rows: pa.Array = None
+        if old or any(map(int.__gt__, order, islice(order, 1, None))):
+            firsts = list(accumulate([size for *_, size in runs], initial=0))
+            rows = chain.from_iterable([range(firsts[at], firsts[at + 1]) for at in order])
+            self.rows = arrow.array(list(rows), number)
+        before = arrow.array(list(range(old)), number)
 
-    def _of_frames(self, column: Column) -> pa.Array:
-        arrow = pyarrow()
-        parts = []
-        found = False
-        for kind, group in self._groups.items():
-            cells = cells_of(kind, column.name)
-            if cells is None:
-                parts.append(arrow.nulls(len(group.frames), arrow_type(column.type)))
-                continue
-            found = True
-            values = cells(group.frames)
-            is_text = column.type is Type.TEXT and column.name != "op"
-            parts.append(
-                wire_texts(cast("list[bytes | None]", values))
-                if is_text
-                else array(column.type, cast(list[Value], values))
-            )
-        if not found:
-            return arrow.nulls(self._count, arrow_type(column.type))
-        return arrow.concat_arrays(parts).take(self._order)
+        def placed(values: pa.Array) -> pa.Array:
+            if self.rows is None:
+                return values
+            return arrow.concat_arrays([before, compute.add(values, old)]).take(self.rows)
 
-    def _with_accounts(self, named: pa.Array) -> pa.Array:
-        """Frames that could name an account and do not belong to the account of the route."""
-        if not any(run.account for run in self._runs):
-            return named
-        cells: list[Value] = [None] * self._count
-        for kind, group in self._groups.items():
-            if cells_of(kind, "account"):
-                for row in group.rows:
-                    cells[row] = self._runs[self._run_of_row[row]].account or None
-        return self._compute.coalesce(named, array(Type.TEXT, cells))
+        of_runs = chain.from_iterable(map(repeat, range(len(cells.sizes)), cells.sizes))
+        self.runs = placed(arrow.array(list(of_runs), number))
+        of_frames = [0] * cells.rows
+        for place, row in enumerate(chain.from_iterable(cells.rows_of.values())):
+            of_frames[row] = place
+        self.frames = placed(arrow.array(of_frames, number))
+        self.records: pa.Array = None
+        if cells.records:
+            of_rows: list[int | None] = [None] * cells.rows
+            for place, row in enumerate(cells.records):
+                of_rows[row] = place
+            self.records = placed(arrow.array(of_rows, number))
 
-    def _of_records(self, column: Column) -> pa.Array:
-        records = self._records
-        if not records:
-            return pyarrow().nulls(self._count, arrow_type(column.type))
-        cells: list[Value] = [None] * self._count
-        get = attrgetter(column.field)
-        for row, record in records.items():
-            cells[row] = get(record)
-        return array(column.type, cells)
+    def in_order(self, rows: pa.Array) -> pa.Array:
+        """Old and new rows in their new order."""
+        return rows if self.rows is None else rows.take(self.rows)
 
-    @cached_property
-    def _records(self) -> dict[int, FrameRecord]:
-        """The records of the frames that may have more to say, by their rows."""
-        rows: list[int] = []
-        for run, first in zip(self._runs, self._firsts):
-            if run.facts:
-                places = (number - run.number for number in run.facts)
-                rows += (first + place for place in places if 0 <= place < len(run.frames))
-        shown = any(run.payload is not Payload.NONE for run in self._runs)
-        for kind, group in self._groups.items():
-            if shown and issubclass(kind, Message):
-                rows += group.rows
-            elif sizes := cells_of(kind, "header_bytes"):
-                rows += compress(group.rows, sizes(group.frames))
-        records = {}
-        for row in rows:
-            place = self._run_of_row[row]
-            at = row - self._firsts[place]
-            (records[row],) = rows_of(self._runs[place].part(at, at + 1))
-        return records
+
+def _merged(old: pa.Array, column: Column, cells: FrameCells, places: _Places) -> pa.Array:
+    """A column of old and new rows in their new order."""
+    arrow = pyarrow()
+    if column.name == "number":
+        numbers = map(range, cells.numbers, map(int.__add__, cells.numbers, cells.sizes))
+        new = array(column.type, [*chain.from_iterable(numbers)])
+        return places.in_order(arrow.concat_arrays([old, new]))
+    if field := _RUN_FIELDS.get(column.field):
+        values = array(column.type, getattr(cells, field))
+        return arrow.concat_arrays([old, values]).take(places.runs)
+    if column.name in ROW_COLUMNS:
+        if cells.records:
+            get = attrgetter(column.field)
+            values = array(column.type, list(map(get, cells.records.values())))
+            return arrow.concat_arrays([old, values]).take(places.records)
+        new = arrow.nulls(cells.rows, old.type)
+        return places.in_order(arrow.concat_arrays([old, new]))
+    parts = [_of_class(column, cells, kind) for kind in cells.rows_of]
+    return arrow.concat_arrays([old, *parts]).take(places.frames)
+
+
+def _of_class(column: Column, cells: FrameCells, kind: type) -> pa.Array:
+    """The new values of a column for the frames of one class."""
+    made = cells.columns_of[kind].get(column.name)
+    if made is None:
+        return pyarrow().nulls(len(cells.rows_of[kind]), arrow_type(column.type))
+    if column.type is Type.TEXT and column.name != "op":
+        return wire_texts(made.cells)  # type: ignore[arg-type]  # texts come as bytes
+    return array(column.type, made.cells)  # type: ignore[arg-type]  # and others as values

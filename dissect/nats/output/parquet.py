@@ -1,7 +1,8 @@
 """Parquet (https://parquet.apache.org/docs/file-format), written row group by row group.
 
-A row group is bounded in rows and in bytes, so memory does not grow with the table. Needs pyarrow, the
-extra `parquet`.
+A row group is bounded in rows and in bytes, so memory does not grow with the table. A thread encodes one row
+group while the next one is collected: pyarrow does that without Python's lock. Needs pyarrow, the extra
+`parquet`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, BinaryIO, TextIO
+from threading import Thread
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from ..errors import FormatError
 from ..records import Value
-from .arrow import BATCH_ROWS, batch_of_values, batches, schema, values
+from .arrow import BATCH_ROWS, batch_of_values, batches, frame_batches, schema, values
 from .arrow_types import pyarrow
 from .writer import Layout, OutputFormat, QueryFormat, Rendered, column_names
 
@@ -46,6 +48,7 @@ class ParquetFile:
             column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
         )
         self._batches: list[pa.RecordBatch] = []
+        self._encoding: _Encoding | None = None
 
     def __del__(self) -> None:
         # Where the work broke off, pyarrow would end the file now, which is closed.
@@ -59,17 +62,48 @@ class ParquetFile:
             sum(map(len, self._batches)) >= _GROUP_ROWS
             or sum(part.nbytes for part in self._batches) >= _GROUP_BYTES
         ):
-            self._write()
+            group = self._group()
+            self._wait()
+            self._encoding = _Encoding(self._writer, group)
+            self._encoding.start()
 
     def close(self) -> None:
         """There are no more. Does not close the output."""
+        self._wait()
         if self._batches:
-            self._write()
+            self._writer.write_table(self._group())
         self._writer.close()
 
-    def _write(self) -> None:
-        self._writer.write_table(self._arrow.Table.from_batches(self._batches))
+    def _group(self) -> pa.Table:
+        """The rows of the next row group."""
+        group = self._arrow.Table.from_batches(self._batches)
         self._batches = []
+        return group
+
+    def _wait(self) -> None:
+        """Waits until the latest row group is written; raises the error of writing it."""
+        encoding, self._encoding = self._encoding, None
+        if encoding:
+            encoding.join()
+            if encoding.error:
+                raise encoding.error
+
+
+class _Encoding(Thread):
+    """Writes one row group; `error` is why that failed. Not a daemon, so that it ends before the process."""
+
+    def __init__(self, writer: Any, group: pa.Table) -> None:
+        super().__init__(name="parquet row group")
+        self.error: Exception | None = None
+        self._writer = writer
+        self._group = group
+
+    def run(self) -> None:
+        """Writes it."""
+        try:
+            self._writer.write_table(self._group)
+        except Exception as error:  # the thread's rim: `ParquetFile` raises it
+            self.error = error
 
 
 class ParquetWriter:
@@ -150,6 +184,7 @@ class Parquet:
             values(table, names),
             partial(ParquetWriter, table=table, columns=names),
             lambda lists: batches(table, lists, names),
+            partial(frame_batches, columns=names) if table == "frames" else None,
         )
 
     def query(self, columns: pa.Schema, layout: Layout) -> QueryFormat:

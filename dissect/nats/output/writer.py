@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO, TypeAlias
 
+from ..engine.session_tables import Rows
 from ..records import Record, Value
 from ..tables import TABLES
 from .terminal import PLAIN, Terminal
@@ -44,16 +45,18 @@ class Layout(NamedTuple):
 
 
 Batches = Callable[[Iterable[Sequence[Record]]], "Iterable[pa.RecordBatch]"]
+FrameBatches = Callable[[Iterable[Rows]], "Iterable[pa.RecordBatch]"]
 
 
 class OutputFormat(NamedTuple):
     """One format, for one table. `render` makes of a record what `writer`, called with the output, takes. A
-    format that stores columns also has `batches`, which makes batches of lists of records, or of runs of
-    frames: its writer takes them too."""
+    format that stores columns also has `batches`, which makes batches of lists of records, and for frames
+    `frames`, which makes them of released runs and brings them into order: its writer takes them too."""
 
     render: Render
     writer: Callable[[TextIO], Writer]
     batches: Batches | None = None
+    frames: FrameBatches | None = None
 
 
 class QueryFormat(NamedTuple):
