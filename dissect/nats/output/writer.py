@@ -51,7 +51,8 @@ FrameBatches = Callable[[Iterable[Rows]], "Iterable[pa.RecordBatch]"]
 class OutputFormat(NamedTuple):
     """One format, for one table. `render` makes of a record what `writer`, called with the output, takes. A
     format that stores columns also has `batches`, which makes batches of lists of records, and for frames
-    `frames`, which makes them of released runs and brings them into order: its writer takes them too."""
+    `frames`, which makes them of released runs and brings them into order: its writer takes them too.
+    """
 
     render: Render
     writer: Callable[[TextIO], Writer]
