@@ -44,7 +44,8 @@ FENCES = {
     | {f"natsync/jetstream/{file}.py" for file in ("consuming", "messages", "ordered", "push")}
     | {"natsync/jetstream/publish_window.py"}
     | {"natsync/client.py", "natsync/core.py"}  # the type of what they return
-    | {"natsync/micro/endpoint.py", "natsync/micro/service.py", "dissect/nats/spark/progress.py"},
+    | {"natsync/micro/endpoint.py", "natsync/micro/service.py", "dissect/nats/spark/progress.py"}
+    | {"dissect/nats/output/parquet.py"},
 }
 
 # What natsync may import beside the standard library, where it is needed: the extras nkeys, tls and otel,

@@ -119,7 +119,8 @@ class Chunk:
 class Gap:
     """Bytes of one direction that the capture does not have, reported at `ts_ns`.
 
-    `truncated` distinguishes bytes cut off by the snap length from bytes whose packets are missing.
+    `truncated` distinguishes bytes cut off by the snap length from bytes whose packets are missing. `noted`
+    is set once its anomaly was handed on, so that a layer that begins before it does not report it again.
     """
 
     ts_ns: int
@@ -128,6 +129,7 @@ class Gap:
     offset: int
     length: int
     truncated: bool = False
+    noted: bool = False
 
 
 @dataclass(slots=True)

@@ -209,9 +209,45 @@ STEPS = st.lists(
 )
 
 
+S2_BEGINS = b"\xff\x06\x00\x00S2sTwO"
+
+
+def test_a_gap_that_was_reported_before_its_layer_was_known_is_reported_once() -> None:
+    said = Said(midstream=True).say(ORIGINATOR, b"PUB a 5\r\nhello\r\n", S2_BEGINS[:1])
+    said.lose(ORIGINATOR, 7).say(RESPONDER, S2_BEGINS).over()
+    assert [note for note in said.notes if note[0] == "lost"] == [("lost", 17, 7)]
+
+
+def test_a_gap_before_the_layer_stays_reported() -> None:
+    said = Said(midstream=True).lose(RESPONDER, 3).say(RESPONDER, b"PUB a 500\r\n", INFO)
+    said.say(RESPONDER, b"PONG\r\n", S2_BEGINS[:3]).over()
+    assert ("lost", 0, 3) in said.notes
+
+
 @given(STEPS, st.booleans(), st.none() | st.sampled_from(list(Kind)))
 @example(
     [(Direction.ORIGINATOR, b"\r\n"), (Direction.RESPONDER, b"PUB a 5\r\nhello\r\n")], False, None
+)
+@example(  # a layer begins in what another one held until the end
+    [
+        (Direction.RESPONDER, b"PONG\r\n"),
+        (Direction.RESPONDER, b"\x16\x03\x01"),
+        (Direction.ORIGINATOR, b"\r\n"),
+        (Direction.RESPONDER, b"PONG\r\n"),
+    ],
+    False,
+    Kind.CLIENT,
+)
+@example(  # one direction has S2, the other one TLS
+    [
+        (Direction.RESPONDER, b"PONG\r\n"),
+        (Direction.ORIGINATOR, S2_BEGINS),
+        (Direction.RESPONDER, b"\x16\x03\x01"),
+        (Direction.RESPONDER, S2_BEGINS[:3]),
+        (Direction.RESPONDER, S2_BEGINS[:3]),
+    ],
+    False,
+    Kind.LEAFNODE,
 )
 @example(
     [(Direction.ORIGINATOR, b"PUB a 5\r\nhello\r\n"), (Direction.ORIGINATOR, b"\x16\x03\x01")],

@@ -21,7 +21,7 @@ from .byte_counts import ByteCounts
 from .connection_kind import ConnectionKind
 from .contexts import mirrored
 from .discoveries import Discovery, Handshake, LayerBegins, Proven
-from .events import OF_LAYERS, Event, Note, RolesSwapped, is_gap_of
+from .events import OF_LAYERS, Event, Note, RolesSwapped, without_gap_notes
 from .frame_stream import FrameStream
 from .resync import Chain, Quota, answer_each_other
 from .state import VERDICT, Proof, StreamState, next_state
@@ -160,6 +160,8 @@ class ConnectionFraming:
         """The last events: the connection is over."""
         self._out = []
         self._take_placed(self.stack.finish())
+        while self.stack:  # one began in the last bytes of another
+            self._take_placed(self.stack.finish())
         if self.verdict is _UNDECIDED:
             if self._midstream and answer_each_other(*(each.resync for each in self._streams)):
                 self._decide()
@@ -195,8 +197,7 @@ class ConnectionFraming:
     def _take_placed(self, placed: Sequence[tuple[Direction, Item]]) -> None:
         items = [(self.stream(way), item) for way, item in placed if self._streams]
         for stream, item in self._unread.each(items):
-            if self.verdict is not _OTHER:
-                self._take_plain(stream, item)
+            self._take_plain(stream, item)
 
     def _take_plain(self, stream: FrameStream, item: Item) -> None:
         """Takes an item above all layers of the stack."""
@@ -335,8 +336,7 @@ class ConnectionFraming:
             way = each.direction
             items = each.withdraw(self._out, joins) if way in changed else []
             if way in changed:
-                for events in () if joins else (self._early, self._out):  # it reports gaps itself
-                    events[:] = [event for event in events if not is_gap_of(event, way)]
+                items = without_gap_notes(items, way, self._early, self._out)
                 self._first_bytes.restart(way, layer)
             if item is not None and each is stream:
                 items.append(item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -87,11 +88,31 @@ def gap_anomaly(gap: Gap) -> Anomaly:
     return Anomaly.TRUNCATED if gap.truncated else Anomaly.LOST
 
 
-def is_gap_of(event: Event, direction: Direction) -> bool:
-    """Whether an event is the note of a gap in a direction."""
+def without_gap_notes(
+    items: Sequence[Item], direction: Direction, *lists: list[Event]
+) -> list[Item]:
+    """Removes the notes of the gaps among items from lists of events: the layer that takes the items reports
+    its gaps itself. Gaps whose notes are not there, because they were handed on, come back as noted.
+    """
+    gaps = {item.offset for item in items if isinstance(item, Gap)}
+    if not gaps:
+        return list(items)
+    removed: set[int] = set()
+    for events in lists:
+        again = [event for event in events if _is_of_gap(event, direction, gaps)]
+        removed.update(event.offset for event in again if isinstance(event, Note))
+        events[:] = [event for event in events if not _is_of_gap(event, direction, gaps)]
+    return [
+        replace(item, noted=True) if isinstance(item, Gap) and item.offset not in removed else item
+        for item in items
+    ]
+
+
+def _is_of_gap(event: Event, direction: Direction, offsets: Container[int]) -> bool:
+    """Whether an event is the note of a gap at one of these offsets."""
     if not isinstance(event, Note) or event.direction is not direction:
         return False
-    return event.anomaly in (Anomaly.TRUNCATED, Anomaly.LOST)
+    return event.anomaly in (Anomaly.TRUNCATED, Anomaly.LOST) and event.offset in offsets
 
 
 @dataclass(slots=True)

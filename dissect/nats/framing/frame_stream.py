@@ -242,7 +242,7 @@ class FrameStream:
         if isinstance(item, Oddity):
             out.append(note_of_oddity(self.direction, item))
             return None
-        if isinstance(item, Gap):
+        if isinstance(item, Gap) and not item.noted:
             out.append(note_of(self.direction, item, gap_anomaly(item), item.offset, item.length))
         self._pending.insert(0, item)
         return _MORE

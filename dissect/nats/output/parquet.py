@@ -7,12 +7,12 @@ group while the next one is collected: pyarrow does that without Python's lock. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from threading import Thread
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from ..errors import FormatError
 from ..records import Value
@@ -64,7 +64,7 @@ class ParquetFile:
         ):
             group = self._group()
             self._wait()
-            self._encoding = _Encoding(self._writer, group)
+            self._encoding = _Encoding(partial(self._writer.write_table, group))
             self._encoding.start()
 
     def close(self) -> None:
@@ -92,16 +92,15 @@ class ParquetFile:
 class _Encoding(Thread):
     """Writes one row group; `error` is why that failed. Not a daemon, so that it ends before the process."""
 
-    def __init__(self, writer: Any, group: pa.Table) -> None:
+    def __init__(self, write: Callable[[], None]) -> None:
         super().__init__(name="parquet row group")
         self.error: Exception | None = None
-        self._writer = writer
-        self._group = group
+        self._write = write
 
     def run(self) -> None:
         """Writes it."""
         try:
-            self._writer.write_table(self._group)
+            self._write()
         except Exception as error:  # the thread's rim: `ParquetFile` raises it
             self.error = error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 
 from ..anomalies import Anomaly
 from ..types import Chunk, Gap, Item, Oddity
@@ -69,8 +68,9 @@ class Plaintext:
         assert item
         if self._skipped:
             self._note_skipped(gap=False)
-        gap = Gap(item.ts_ns, item.number, item.capture, self.offset, length)
-        self._out.append(replace(gap, truncated=isinstance(item, Gap) and item.truncated))
+        truncated, noted = (item.truncated, item.noted) if isinstance(item, Gap) else (False, False)
+        place = item.ts_ns, item.number, item.capture
+        self._out.append(Gap(*place, self.offset, length, truncated, noted))
         self.offset += length
         self._is_interrupted = True
 

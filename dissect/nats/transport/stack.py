@@ -169,7 +169,7 @@ class Stack:
         """Where the bytes of one direction went in each layer, the lowest first."""
         found: dict[str, LayerBytes] = {}
         for level in self._levels:
-            transform = level.transforms.get(direction)
+            transform = level.transforms.get(direction) if direction in level.begun else None
             if isinstance(transform, Compresses):
                 found |= transform.below
             if transform:
