@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from ..anomalies import Anomaly
 from ..types import Chunk, Gap, Item, Oddity
 from .layer import LayerBytes
