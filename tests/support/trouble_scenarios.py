@@ -81,6 +81,7 @@ async def calculations(url: str) -> None:
     handlers: dict[str, Callable[[Any], Any]] = {"divide": divide, "add": add}
     for name, handler in handlers.items():
         await service.add_endpoint(name=name, handler=handler)
+    await server.flush()  # the server knows the subscriptions from here on
     for task in (b"8/2", b"1/0", b"9/3"):
         await client.request("divide", task, timeout=10)
     await client.request("add", b"2+3", timeout=10)
