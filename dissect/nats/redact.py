@@ -74,8 +74,9 @@ def masked_values(values: dict[str, object]) -> dict[str, object]:
 
 def masked_text(text: str, secrets: Iterable[str] = ()) -> str:
     """`text` without seeds, without passwords in addresses, and without `secrets`."""
-    for secret in sorted(secrets, key=len, reverse=True):  # one may begin with another
-        text = text.replace(secret, MASK)
+    if secrets:
+        for secret in sorted(secrets, key=len, reverse=True):  # one may begin with another
+            text = text.replace(secret, MASK)
     text = _SEED.sub(MASK, text)
     return _WORD.sub(_masked_word, text) if "@" in text else text
 

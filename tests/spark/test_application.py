@@ -41,9 +41,12 @@ for table in tables:
     assert rows(spark.read.parquet(f"{out}/{table}").collect(), table) == wanted, table
 wanted = rows(records(paths[-1:], ["paths"]), "paths")
 assert len(wanted) > 3
-assert rows(read(spark, paths[-1:], "paths", chunk_size=1 << 15).collect(), "paths") == wanted
+for size in (1 << 13, 1 << 15, 1 << 26):  # many chunks, some, one
+    made = read(spark, paths[-1:], "paths", chunk_size=size)
+    assert rows(made.collect(), "paths") == wanted, size
 options = Options(payload="text")
-for table, name in (("kv", "stores"), ("streaming", "streaming")):
+showing = {"publishes": "orders", "deliveries": "orders", "kv": "stores", "streaming": "streaming"}
+for table, name in showing.items():
     sample = [f"{os.path.dirname(paths[0])}/{name}-2.15.1.pcap"]
     wanted = rows(records(sample, [table], options), table)
     assert wanted != rows(records(sample, [table]), table), table

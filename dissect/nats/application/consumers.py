@@ -151,10 +151,12 @@ class Consumers:
         if found is None:
             return
         row = found.row
-        row.acks += ack in ("ack", "next")
-        row.naks += ack == "nak"
-        row.terms += ack == "term"
-        row.progress += ack == "progress"
+        if ack == "ack" or ack == "next":
+            row.acks += 1
+        else:
+            row.naks += ack == "nak"
+            row.terms += ack == "term"
+            row.progress += ack == "progress"
         if made.acks == 1 and made.ack_latency_ns is not None and ack != "progress":
             found.latencies.add(made.ack_latency_ns)
 

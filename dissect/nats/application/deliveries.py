@@ -161,9 +161,11 @@ class Deliveries:
         unacked[key] = row
         return [] if before is None else [before]
 
-    def acknowledge(self, frame: LayerFrame) -> tuple[DeliveryRecord | None, list[Record]]:
-        """An ack goes out: the row of its delivery, None if it is out already or this is no ack, and rows
-        that are done."""
+    def acknowledge(
+        self, frame: LayerFrame, ack: str
+    ) -> tuple[DeliveryRecord | None, list[Record]]:
+        """An ack goes out, `ack_of` its payload: the row of its delivery, None if that is out already or this
+        is no ack, and rows that are done."""
         key = frame.subject or ""
         row = self._waiting(key)
         if row is None:
@@ -178,7 +180,7 @@ class Deliveries:
                 row = self._unacked[key] = _row(frame, said)
                 row.anomalies = [_NOT_SEEN]
         row.acks += 1
-        _read_ack(row, frame)
+        _read_ack(row, frame, ack)
         if frame.reply and row.ack != "next":
             self._confirming.add(key)
         done: list[Record] = []
@@ -203,12 +205,15 @@ class Deliveries:
     def _done(self) -> Iterator[Record]:
         """The settled rows for which nothing more is expected."""
         settled, confirming = self._settled, self._confirming
-        while len(settled) > _REPEATED or (settled and self._held.are_too_many):
+        while settled:
+            is_full = self._held.are_too_many
+            if len(settled) <= _REPEATED and not is_full:
+                return
             key = next(iter(settled))
             row = settled[key]
-            may_wait = len(settled) <= _SETTLED and not self._held.are_too_many
-            if key in confirming and row.confirmed_ns is None and may_wait:
-                return
+            if key in confirming and row.confirmed_ns is None:
+                if len(settled) <= _SETTLED and not is_full:
+                    return
             del settled[key]
             self._held.remove(row.payload)
             confirming.discard(key)
@@ -245,8 +250,7 @@ def ack_of(content: bytes) -> str:
     return next((ack for start, ack in _PREFIXES if content.startswith(start)), "")
 
 
-def _read_ack(row: DeliveryRecord, frame: LayerFrame) -> None:
-    ack = ack_of(frame.content)
+def _read_ack(row: DeliveryRecord, frame: LayerFrame, ack: str) -> None:
     if not ack:
         mark = Anomaly.BAD_ACK if frame.captured_bytes is None else Anomaly.TRUNCATED
         row.anomalies = [*(row.anomalies or ()), mark.value]

@@ -128,15 +128,15 @@ class JetStream:
             stored, ended = self._objects.publish(frame)
         publication = Publication(frame, stored)
         if reply:
-            return [*ended, *self._exchanges.ask(reply, publication)]
+            return ended + self._exchanges.ask(reply, publication)
         return [*ended, *publication.close(None)]
 
     def _acknowledged(self, frame: LayerFrame) -> Iterable[Record]:
         """An ack of a client."""
-        row, found = self._deliveries.acknowledge(frame)
+        ack = ack_of(frame.content)
+        row, found = self._deliveries.acknowledge(frame, ack)
         if row is None:
             return found
-        ack = ack_of(frame.content)
         self._streams.acknowledge(row, ack, frame.ts_ns)
         self._consumers.acknowledge(row, ack, frame.ts_ns)
         if ack == "next":
@@ -145,10 +145,7 @@ class JetStream:
             self._consumers.pull(pull)
             return [*found, *ended]
         if frame.reply:
-            return [
-                *found,
-                *self._exchanges.ask(frame.reply, Confirmation(frame.sender, row)),
-            ]
+            return found + self._exchanges.ask(frame.reply, Confirmation(frame.sender, row))
         return found
 
     def _close(self, question: Question, ts_ns: int) -> Iterable[Record]:

@@ -19,7 +19,6 @@ from .json_bodies import (
     decimal,
     error_of,
     flag,
-    header,
     number,
     read_object,
     text,
@@ -118,7 +117,7 @@ class Publication:
         if frame.shown is not Payload.NONE:
             self.row.payload, self.row.payload_sha256 = frame.shown_payload()
         if self.headers and not _READ.isdisjoint(self.headers):
-            self._read_headers(frame)
+            self._read_headers()
 
     @property
     def payload(self) -> str | None:
@@ -159,19 +158,18 @@ class Publication:
             stored.code, stored.err_code = row.code, row.err_code
         return (row, stored)
 
-    def _read_headers(self, frame: LayerFrame) -> None:
+    def _read_headers(self) -> None:
         row = self.row
-        row.msg_id = header(frame, "Nats-Msg-Id")
-        row.expected_stream = header(frame, "Nats-Expected-Stream")
-        row.expected_last_seq = decimal(header(frame, "Nats-Expected-Last-Sequence"))
-        row.expected_last_subject_seq = decimal(
-            header(frame, "Nats-Expected-Last-Subject-Sequence")
-        )
-        row.expected_last_msg_id = header(frame, "Nats-Expected-Last-Msg-Id")
-        row.batch_id = header(frame, "Nats-Batch-Id")
-        row.batch_seq = decimal(header(frame, "Nats-Batch-Sequence"))
-        row.batch_commit = header(frame, "Nats-Batch-Commit") is not None or None
-        row.ttl = header(frame, "Nats-TTL")
+        said = {name: values[0] for name, values in self.headers.items() if values}.get
+        row.msg_id = said("Nats-Msg-Id")
+        row.expected_stream = said("Nats-Expected-Stream")
+        row.expected_last_seq = decimal(said("Nats-Expected-Last-Sequence"))
+        row.expected_last_subject_seq = decimal(said("Nats-Expected-Last-Subject-Sequence"))
+        row.expected_last_msg_id = said("Nats-Expected-Last-Msg-Id")
+        row.batch_id = said("Nats-Batch-Id")
+        row.batch_seq = decimal(said("Nats-Batch-Sequence"))
+        row.batch_commit = True if said("Nats-Batch-Commit") is not None else None
+        row.ttl = said("Nats-TTL")
 
     def _read_ack(self, read: Object) -> None:
         row = self.row

@@ -121,9 +121,11 @@ class Streams:
         """Counts an ack."""
         row = self._row(made, made.stream, ts_ns)
         if row:
-            row.acks += ack in ("ack", "next")
-            row.naks += ack == "nak"
-            row.terms += ack == "term"
+            if ack == "ack" or ack == "next":
+                row.acks += 1
+            else:
+                row.naks += ack == "nak"
+                row.terms += ack == "term"
 
     def finish(self) -> Iterator[Record]:
         """The rows."""
