@@ -42,8 +42,6 @@ from .spark.arguments import job_arguments, job_options
 from .tables import TABLES
 from .version import version
 
-_TERMINATED = 128 + signal.SIGTERM
-
 
 def _print_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted:
@@ -243,14 +241,16 @@ def _spark(**values: object) -> None:
 
 
 def _terminated(number: int, frame: object) -> None:
-    sys.exit(_TERMINATED)
+    sys.exit(128 + number)
 
 
 def main() -> None:
     """The console script."""
     tune_garbage_collector()
     # An exception, so that temporary folders and unfinished files are removed.
-    signal.signal(signal.SIGTERM, _terminated)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
+            signal.signal(number, _terminated)
     try:
         cli(prog_name="nats-dissect")
     except KeyboardInterrupt:

@@ -166,7 +166,8 @@ def test_what_parquet_cannot_hold(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_termination_leaves_no_temporary_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_termination_leaves_no_temporary_folder(tmp_path: Path, number: signal.Signals) -> None:
     """The query waits for packets from standard input meanwhile."""
     command = [sys.executable, "-m", "dissect.nats", "sql", "FROM flows", "-"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -180,9 +181,9 @@ def test_termination_leaves_no_temporary_folder(tmp_path: Path) -> None:
         while not list(tmp_path.glob("nats-dissect-*/tables.duckdb")):
             assert process.poll() is None and monotonic() < deadline
             sleep(0.01)
-        process.terminate()
+        process.send_signal(number)
         said = process.stderr.read()
-    assert (process.returncode, said) == (128 + signal.SIGTERM, b"")
+    assert (process.returncode, said) == (128 + number, b"")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from dataclasses import fields
+from sys import intern
 from typing import NamedTuple
 
 from ..framing.events import Note
@@ -64,8 +65,16 @@ class FinishedSession:
         if isinstance(self._rows, LastRows):
             return self._rows
         packed, notes = pickle.loads(self._rows)
-        *rows, session = [row(**dict(zip(_names(row), values))) for row, values in packed]
+        *rows, session = [
+            row(**{name: _shared(value) for name, value in zip(_names(row), values)})
+            for row, values in packed
+        ]
         return LastRows(rows, notes, session)
+
+
+def _shared(value: object) -> object:
+    """A value; a text that other rows have too is one object."""
+    return intern(value) if isinstance(value, str) else value
 
 
 def _names(row: type[Record]) -> list[str]:
