@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from natsync.protocol import Kind
 
-from ..framing import ConnectionFraming, FinishedFraming, Quota, finished
+from ..framing import ConnectionFraming, FinishedFraming, Quota, finished, without_bytes
 from ..framing.events import Event, RolesSwapped
 from ..key_log import KeyLogs
 from ..options import Options, Payload
@@ -185,6 +185,8 @@ class ConnectionTable:
 
     def _connection(self, flow: Flow) -> Connection:
         hint = self._hint(flow)
+        if hint is None and flow.over and not any(side.bytes for side in flow.sides):
+            return Connection(flow, without_bytes())
         framing = ConnectionFraming(flow.midstream, self._payloads, self.quota, hint, self._layers)
         return Connection(flow, framing)
 

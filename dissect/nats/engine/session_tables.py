@@ -353,7 +353,7 @@ def _anomaly_row(connection: Connection, note: Note) -> AnomalyRecord:
 
 def _flow_row(connection: Connection) -> FlowRecord:
     flow = connection.flow
-    originator, responder = (flow.side(direction) for direction in Direction)
+    originator, responder = flow.side(Direction.ORIGINATOR), flow.side(Direction.RESPONDER)
     record = FlowRecord(
         session=flow.id,
         community_id=flow.community_id,

@@ -2,8 +2,16 @@
 
 from .byte_counts import ByteCounts
 from .connection import ConnectionFraming
-from .finished import FinishedFraming, finished
+from .finished import FinishedFraming, finished, without_bytes
 from .frame_stream import FrameStream
 from .resync import Quota
 
-__all__ = ["ByteCounts", "ConnectionFraming", "FinishedFraming", "FrameStream", "Quota", "finished"]
+__all__ = [
+    "ByteCounts",
+    "ConnectionFraming",
+    "FinishedFraming",
+    "FrameStream",
+    "Quota",
+    "finished",
+    "without_bytes",
+]

@@ -90,6 +90,11 @@ def finished(framing: ConnectionFraming) -> FinishedFraming:
     )
 
 
+def without_bytes() -> FinishedFraming:
+    """The framing of a connection that has ended without any payload, such as a SYN that nobody answered."""
+    return _shared(Verdict.UNDECIDED, False, None, "", "tcp", None, "other", False)
+
+
 @lru_cache(maxsize=256)
 def _shared(
     verdict: Verdict,
