@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dissect.nats.anomalies import Anomaly
-from dissect.nats.framing import finished
+from dissect.nats.framing import ConnectionFraming, Quota, finished, without_bytes
 from dissect.nats.framing.events import Note
 from dissect.nats.transport.detect import Verdict
 from dissect.nats.types import Oddity
@@ -39,3 +41,23 @@ def test_late_packets_are_noted() -> None:
     late = Oddity(7, 9, "t.pcap", 40, 4, Anomaly.OVERLAP_DIFFERS)
     found = left.feed(RESPONDER, [late])
     assert found == [Note(RESPONDER, 7, 9, "t.pcap", Anomaly.OVERLAP_DIFFERS, 40, 4)]
+
+
+@pytest.mark.parametrize("midstream", [False, True])
+def test_a_connection_without_payload_says_as_much_as_its_framing_would(midstream: bool) -> None:
+    framing = ConnectionFraming(midstream, False, Quota())
+    assert framing.finish() == [] == without_bytes().finish()
+    names = "verdict handshake kind account transport compression protocol waiting layer_notes"
+    left = without_bytes()
+    assert [getattr(left, name) for name in names.split()] == [
+        getattr(framing, name) for name in names.split()
+    ]
+    assert left.byte_counts(ORIGINATOR) == framing.byte_counts(ORIGINATOR)
+
+
+def test_connections_of_which_as_much_is_known_share_their_facts() -> None:
+    one, other = (finished(Said().client().framing) for _ in range(2))
+    assert one.without_counts() is other.without_counts()
+    assert one.without_counts().kind is Kind.CLIENT
+    unfinished = finished(Said().client().say(ORIGINATOR, b"PUB a 5\r\nhe").framing)
+    assert unfinished.without_counts() is unfinished
