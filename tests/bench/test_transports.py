@@ -194,21 +194,31 @@ def test_s2_of_routes(route: list[bytes], monkeypatch: pytest.MonkeyPatch, libra
 
 
 def test_tls_frames_beside_tshark(tmp_path: Path) -> None:
-    """tshark has no NATS: it lists packets, or makes JSON of the TLS layer, and decrypts for both."""
+    """tshark has no NATS: it lists packets, or makes JSON of the TLS layer, and decrypts for both. The same
+    messages without TLS show what TLS takes."""
     program = shutil.which("tshark")
     if program is None:
         pytest.skip("tshark is missing: apt-get install tshark")
     dice = random.Random(2)
     keys, path, authority = tmp_path / "keys", tmp_path / "tls.pcap", Authority(tmp_path)
     paths = authority.issue("server", "localhost", "127.0.0.1")
+    messages = [message(dice, at) for at in range(20_000)]
     with NatsServer(f"tls {{ {paths.config} }}") as server, Tap(server.port) as tap:
         url = f"tls://127.0.0.1:{tap.port}"
-        tls = natsync.TLS(ca_file=authority.cert, keylog_file=keys)
-        exchange(url, url, [message(dice, at) for at in range(8_000)], tls)
+        exchange(url, url, messages, natsync.TLS(ca_file=authority.cert, keylog_file=keys))
     tap.write(path, 4222)
+    clear = tmp_path / "clear.pcap"
+    with NatsServer() as server, Tap(server.port) as tap:
+        exchange(f"nats://127.0.0.1:{tap.port}", f"nats://127.0.0.1:{tap.port}", messages)
+    tap.write(clear, 4222)
     peer = [program, "-n", "-r", str(path), "-o", f"tls.keylog_file:{keys}", "-dtcp.port==4222,tls"]
     ours = [sys.executable, "-m", "dissect.nats", "frames", "--keylog", str(keys), str(path)]
-    commands = {"frames": ours, "tshark": peer, "tshark -T ek -J tls": [*peer, "-Tek", "-Jtls"]}
+    commands = {
+        "frames": ours,
+        "frames of the same without TLS": [*ours[:4], str(clear)],
+        "tshark": peer,
+        "tshark -T ek -J tls": [*peer, "-Tek", "-Jtls"],
+    }
     runs = alternating(list(commands.values()), ROOT, 3)
     for name, run in zip(commands, runs):
         print(f"TLS, {name}: {run.cpu:.2f} s of CPU, frames x {run.cpu / runs[0].cpu:.2f} as fast")

@@ -150,6 +150,8 @@ def embedded(folder: Path) -> Path:
 def test_secrets_in_a_pcapng_are_used_without_asking(tmp_path: Path) -> None:
     path = embedded(tmp_path)
     assert contents(rows(path, Options())) == contents(rows(CAPTURES / NAME))
+    done = CliRunner().invoke(cli, ["frames", "--format=jsonl", "--jobs=2", str(path)])
+    assert done.stdout.count("\n") == 187  # each process reads them itself
 
 
 def test_secrets_of_one_capture_decrypt_no_other(tmp_path: Path) -> None:
