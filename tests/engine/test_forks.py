@@ -116,12 +116,15 @@ def test_a_child_that_asks_for_nothing_opens_nothing(child: str, options: str) -
             program.wait()
 
 
-# What waits for the collector when the process forks is collected in the child, at its first chance.
+# What waits for the collector when the process forks is collected in the child, at its first chance: functions
+# run in a child in the order in which they are registered, so that the first one comes before the client's.
 COLLECTING = """
 import gc, os, sys, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
+gc.set_threshold(1_000_000)
+os.register_at_fork(after_in_child=lambda: gc.set_threshold(1))
 import natsync
-natsync.connect  # loads the client, whose functions run at a fork after those that are registered below
+natsync.connect  # loads the client
 
 class Garbage:
     def __init__(self):
@@ -131,14 +134,8 @@ class Garbage:
         if os.getpid() != parent:
             nc.publish("child", b"x")
 
-def litter():
-    [Garbage() for _ in range(3)]
-    gc.set_threshold(1)
-    gc.enable()
-
 parent = os.getpid()
-gc.disable()
-os.register_at_fork(before=litter)
+os.register_at_fork(before=lambda: [Garbage() for _ in range(3)])
 nc = natsync.connect(sys.argv[1], name="app")
 nc.subscribe("a")
 nc.publish("parent", b"before")
