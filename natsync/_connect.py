@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import os
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
@@ -47,6 +49,38 @@ def _close_at_exit() -> None:
     until = monotonic() + EXIT_TIMEOUT
     for connection in list(_open):  # of a parent process nothing is left to close
         connection.leave(max(0.0, until - monotonic()))
+
+
+def _send_at_exit() -> None:
+    until = monotonic() + EXIT_TIMEOUT
+    for connection in list(_open):
+        connection.send_all(max(0.0, until - monotonic()))
+
+
+_watched = 0  # the process that calls `_send_at_exit`
+
+
+def _call_at_exit(call: Callable[[], None]) -> None:
+    """Makes this process of `multiprocessing` call `call` at its end: most end without `atexit`."""
+    global _watched
+    from multiprocessing.util import Finalize
+
+    _watched = os.getpid()
+    Finalize(None, call, exitpriority=-1)
+
+
+def _watch_exit() -> None:
+    """Makes processes of `multiprocessing` get out what they published, too."""
+    global _watched
+    if "multiprocessing" not in sys.modules or _watched == os.getpid():
+        return
+    from multiprocessing import parent_process, util
+
+    if parent_process():
+        _call_at_exit(_send_at_exit)
+    else:  # or a child that imports the main module, and becomes one of those afterwards
+        _watched = os.getpid()
+        util.register_after_fork(_send_at_exit, _call_at_exit)
 
 
 def connect(
@@ -197,6 +231,7 @@ def _connection(options: Options) -> Connection:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConnectError(str(options.servers[0]), "tcp", reason) from error
     _open.add(connection)
+    _watch_exit()
     return connection
 
 

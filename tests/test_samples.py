@@ -17,6 +17,7 @@ SAMPLES = {
     "publish_subscribe": "orders.0 one coffee\norders.1 one coffee\norders.2 one coffee\n",
     "request_reply": "hello, world\nno responders on nobody.listens.here\n",
     "queue_workers": "".join(f"done: job {number}\n" for number in range(8)),
+    "processes": "0 1 4 9 16 25 36 49\n28\n",
     "headers": "Ada ['Grace', 'Edsger']\n",
     "prometheus_metrics": """nats_handler_seconds_count{subject="greet.*"} 2.0
 nats_sent_total{error="",operation="publish",subject="(inbox)"} 2.0

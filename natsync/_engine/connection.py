@@ -32,6 +32,7 @@ atomic.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 
@@ -155,6 +156,13 @@ class Connection:
         """As `close`, at the end of the program; a drain that a signal handler began gets its time."""
         self._supervisor.ended.wait(self._drainer.until - monotonic())
         self.close(timeout)
+
+    def send_all(self, timeout: float) -> None:
+        """Sends what was published, if the server takes it in time. At the end of a process whose threads
+        may still use the connection; nothing of a connection of the parent process."""
+        if not self._supervisor.seat.closing:
+            with suppress(Error):
+                self.flush(timeout)
 
     def _end(self, until: float, join: bool) -> None:
         supervisor = self._supervisor

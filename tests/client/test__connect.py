@@ -36,6 +36,42 @@ def test_a_program_that_ends_without_close_gets_out_what_it_published() -> None:
             program.wait()
 
 
+WORKS = """
+import multiprocessing, sys, natsync
+nc = natsync.connect(sys.argv[1])
+
+def work():
+    for _ in range(20_000):
+        nc.publish("a", b"x")
+    nc.publish("a", b"last")
+
+child = multiprocessing.get_context("fork").Process(target=work)
+child.start()
+child.join()
+nc.close()
+sys.exit(child.exitcode)
+"""
+
+
+def test_a_process_of_multiprocessing_gets_out_what_it_published() -> None:
+    """It ends without the functions of `atexit`."""
+    with FakeServer() as server:
+        program = subprocess.Popen(
+            [sys.executable, "-W", "ignore::DeprecationWarning", "-c", WORKS, server.url]
+        )
+        try:
+            server.accept().greet()
+            peer = server.accept()
+            peer.greet()
+            while peer.until(Pub).payload != b"last":
+                pass
+            peer.expect_end()
+            assert program.wait(10) == 0
+        finally:
+            program.kill()
+            program.wait()
+
+
 @pytest.mark.parametrize(
     "given", [{"connect_timeout": 0}, {"reconnect_buffer": -1}, {"max_reconnects": -1}, {"name": 5}]
 )

@@ -116,8 +116,8 @@ def test_a_child_that_asks_for_nothing_opens_nothing(child: str, options: str) -
             program.wait()
 
 
-# What waits for the collector when the process forks is collected in the child, at its first chance: functions
-# run in a child in the order in which they are registered, so that the first one comes before the client's.
+# What waits for the collector when the process forks is collected in the child, at its first chance. There,
+# functions run in the order in which they are registered: the first one before the client's.
 COLLECTING = """
 import gc, os, sys, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
