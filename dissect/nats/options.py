@@ -24,6 +24,10 @@ class Payload(Enum):
     TEXT = "text"
     BASE64 = "base64"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Payload:
+        raise ValueError(f"payload must be {', '.join(each.value for each in cls)}, not {value!r}")
+
     def columns(self, data: bytes, is_whole: bool) -> tuple[str | None, str | None]:
         """The values of the columns `payload` and `payload_sha256`. Of a payload that is not whole, which a
         snap length has cut or which has gaps, the captured bytes are shown and there is no digest.

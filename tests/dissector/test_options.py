@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dissect.nats import Options, Payload
 from dissect.nats.tcp.limits import FlowLimits, Limits
 
@@ -19,3 +21,8 @@ def test_processes_share_what_limits_a_capture_as_a_whole() -> None:
     assert shared.flow_limits == FlowLimits(1, idle_ns=7, linger_ns=3, held_bytes=30)
     assert (shared.payload, shared.stream_limits) == (Payload.TEXT, streams)
     assert options.share(9).flow_limits.max_flows == 1
+
+
+def test_an_unknown_way_to_show_payloads_names_those_that_there_are() -> None:
+    with pytest.raises(ValueError, match="^payload must be none, sha256, text, base64, not 'hex'$"):
+        Options(payload="hex")
