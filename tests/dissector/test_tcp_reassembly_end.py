@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dissect.nats.anomalies import Anomaly
 from dissect.nats.tcp.reassembly import Stream
 
-from tests.support.segments import BASE, oddities, opened, segment
+from tests.support.segments import BASE, acking, oddities, opened, segment
 from tests.support.tcp_conversation import ACK, FIN
 
 
@@ -24,3 +26,34 @@ def test_a_stream_without_its_first_byte_is_not_complete() -> None:
     stream = Stream()
     stream.push(segment(BASE, b"", ACK | FIN))
     assert not stream.is_complete
+
+
+@pytest.mark.parametrize("data", [b"", b"PING\r\n", b"PUB a 100\r\n" + bytes(100) + b"\r\n"])
+@pytest.mark.parametrize("acked", [False, True])
+def test_a_packed_stream_says_the_same_of_what_comes_late(data: bytes, acked: bool) -> None:
+    end = BASE + len(data)
+
+    def said(
+        packed: bool,
+    ) -> tuple[list[tuple[Anomaly, int, int]], tuple[int, ...], int, int | None]:
+        stream = opened()
+        if data:
+            stream.push(segment(BASE, data))
+        stream.push(segment(end, b"", ACK | FIN))
+        if acked:
+            stream.acked(acking(len(data) + 1))
+        assert stream.is_complete
+        if packed:
+            stream.shorten()
+            state = stream.packed()
+            stream = Stream()
+            stream.unpack(state)
+            assert stream.is_complete
+        late = stream.push(segment(BASE, data)) + stream.push(segment(end - 1, b"x"))
+        late += stream.push(segment(end + 1, b"more")) + stream.push(segment(end, b"", ACK | FIN))
+        late += stream.acked(acking(len(data) + 9)) + stream.finish()
+        counts = stream.missing_bytes, stream.retransmitted_bytes, stream.out_of_order
+        return oddities(late), counts, stream.offset, stream.isn
+
+    assert said(packed=True) == said(packed=False)
+    assert (Anomaly.DATA_AFTER_FIN, len(data) + 1, 4) in said(packed=True)[0]
