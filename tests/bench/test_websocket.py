@@ -10,6 +10,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from importlib.util import find_spec
 from statistics import median
 from time import monotonic, process_time
 from typing import NamedTuple
@@ -23,12 +24,6 @@ from tests.support.paths import ROOT
 from tests.support.requirements import missing
 from tests.support.servers import require_server
 from tests.support.websocket_server import WebSocketServer
-
-try:
-    import aiohttp  # noqa: F401  # without it nats-py has no WebSocket
-    import nats
-except ImportError:
-    missing("nats-py or aiohttp", "pip install 'natsync[bench]'")
 
 pytestmark = [
     pytest.mark.bench,
@@ -71,6 +66,8 @@ class Clock:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[WebSocketServer]:
+    if not (find_spec("nats") and find_spec("aiohttp")):  # nats-py's WebSocket
+        missing("nats-py or aiohttp", "pip install 'natsync[bench]'")
     require_server("current")
     server = WebSocketServer('ping_interval: "1h"')
     with server:
@@ -94,6 +91,8 @@ def publish(server: WebSocketServer) -> Taken:
 
 
 async def publish_theirs(server: WebSocketServer) -> Taken:
+    import nats
+
     nc = await nats.connect(server.url)
     clock = Clock()
     for _ in range(PUBLISHED):
@@ -116,6 +115,8 @@ def receive(server: WebSocketServer) -> Taken:
 
 
 async def receive_theirs(server: WebSocketServer) -> Taken:
+    import nats
+
     nc = await nats.connect(server.url)
     count, begun, done = 0, asyncio.Event(), asyncio.Event()
 

@@ -50,14 +50,14 @@ def test_rows_of_files(tmp_path: Path) -> None:
 def test_files_that_are_no_such_table(tmp_path: Path) -> None:
     write(tmp_path / "sessions/part-0.parquet", range(1))
     with (
-        pytest.raises(QueryError, match="no table 'sessions'"),
+        pytest.raises(QueryError, match="not the table 'sessions'"),
         over_folder({"sessions"}, str(tmp_path)),
     ):
         pass
     (tmp_path / "frames").mkdir()
     (tmp_path / "frames/x.parquet").write_bytes(b"none")
     with (
-        pytest.raises(QueryError, match="no table 'frames'"),
+        pytest.raises(QueryError, match="not the table 'frames'"),
         over_folder({"frames"}, str(tmp_path)),
     ):
         pass

@@ -132,9 +132,9 @@ def test_what_captures_carry_is_known_from_the_first_reading(
 ) -> None:
     read: list[object] = []
 
-    def counted(*args: object) -> object:
+    def counted(*args: object, **named: object) -> object:
         read.append(args)
-        return read_runs(*args)  # type: ignore[arg-type]  # handed on as they came
+        return read_runs(*args, **named)  # type: ignore[arg-type]  # handed on as they came
 
     monkeypatch.setattr(pipeline, "read_runs", counted)
     assert "other 3" in run("sessions", str(CAPTURES / "http.pcap")).stderr

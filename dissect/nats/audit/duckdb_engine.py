@@ -84,7 +84,7 @@ def _view(connection: duckdb.DuckDBPyConnection, table: str, folder: Path) -> No
     try:
         connection.execute(f"CREATE VIEW {table} AS SELECT {names} FROM {read} AS r")
     except library().Error as error:
-        raise QueryError(str(folder), f"{folder} is not a table {table!r}: {error}") from None
+        raise QueryError(str(folder), f"{folder} is not the table {table!r}: {error}") from None
 
 
 def _quoted(path: str) -> str:
