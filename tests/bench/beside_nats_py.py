@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from statistics import median
 from time import monotonic, process_time
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 import natsync
 from natsync.jetstream import JetStream
 
+from tests.bench.rounds import Taken, medians
 from tests.support.servers import NatsServer
 
 nats = pytest.importorskip("nats")
@@ -26,14 +25,6 @@ WINDOW = 4000
 Ours = Callable[[JetStream], int]
 Theirs = Callable[[Any], Awaitable[int]]
 """Work with a JetStream context; returns for how many messages, keys or the like."""
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Microseconds for one of them, of wall and of CPU."""
-
-    wall: float
-    cpu: float
 
 
 def beside(
@@ -57,11 +48,7 @@ def beside(
         ]
     loop.run_until_complete(other.close())
     loop.close()
-    mine, its = (
-        Taken(median(run[at].wall for run in runs), median(run[at].cpu for run in runs))
-        for at in (0, 1)
-    )
-    wall, cpu = its.wall / mine.wall, its.cpu / mine.cpu
+    mine, its, wall, cpu = medians(runs)
     print(
         f"\n{ours.__name__}: {mine.wall:.1f} us, CPU {mine.cpu:.1f}; {theirs.__name__}: "
         f"{its.wall:.1f} us, CPU {its.cpu:.1f}: x {wall:.2f}, CPU x {cpu:.2f}"

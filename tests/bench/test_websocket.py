@@ -11,15 +11,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from importlib.util import find_spec
-from statistics import median
 from time import monotonic, process_time
-from typing import NamedTuple
 
 import pytest
 
 import natsync
 
-from tests.bench.rounds import machine
+from tests.bench.rounds import Taken, machine, medians
 from tests.support.paths import ROOT
 from tests.support.requirements import missing
 from tests.support.servers import require_server
@@ -44,13 +42,6 @@ with natsync.connect(url) as nc:
         nc.publish("to.all", bytes(size))
     nc.flush(60)
 """
-
-
-class Taken(NamedTuple):
-    """Microseconds for a message."""
-
-    wall: float
-    cpu: float
 
 
 class Clock:
@@ -155,11 +146,7 @@ def test_speed(
         return await asyncio.wait_for(theirs(server), TIMEOUT)
 
     runs = [(ours(server), asyncio.run(limited())) for _ in range(ROUNDS)]
-    mine, its = (
-        Taken(median(run[at].wall for run in runs), median(run[at].cpu for run in runs))
-        for at in (0, 1)
-    )
-    wall, cpu = its.wall / mine.wall, its.cpu / mine.cpu
+    mine, its, wall, cpu = medians(runs)
     print(
         f"\nWebSocket, {ours.__name__} {len(PAYLOAD)} B: {mine.wall:.1f} us, CPU {mine.cpu:.1f}; "
         f"nats-py: {its.wall:.1f} us, CPU {its.cpu:.1f}: x {wall:.2f}, CPU x {cpu:.2f} (wanted: {wanted})"

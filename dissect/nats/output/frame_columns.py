@@ -35,9 +35,8 @@ _RUN_FIELDS = {
     "kind": "kinds",
 }
 
-_Run = tuple[
-    int, str, int, int
-]  # the position of a run in the order of time, and how many rows it has
+# The position of a run in the order of time, and how many rows it has.
+_Run = tuple[int, str, int, int]
 
 
 def frame_arrays(runs: Sequence[FrameRun], columns: Sequence[Column]) -> list[pa.Array]:

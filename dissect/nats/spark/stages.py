@@ -62,9 +62,8 @@ class JobSpec:
         return _key_logs(self.options.key_logs, self.secrets)
 
 
-@lru_cache(
-    maxsize=1
-)  # a process works on one job at a time, and should not keep the secrets of others
+# A process works on one job at a time, and should not keep the secrets of others.
+@lru_cache(maxsize=1)
 def _key_logs(paths: tuple[str, ...], secrets: tuple[ByteRange, ...]) -> KeyLogs:
     found = KeyLogs(paths)
     for byte_range in secrets:

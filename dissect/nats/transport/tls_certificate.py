@@ -59,9 +59,8 @@ def read_certificate(der: bytes) -> Certificate | None:
 def first_certificate(body: bytes, is_13: bool) -> bytes:
     """The sender's own certificate in a Certificate message (RFC 5246, 7.4.2; RFC 8446, 4.4.2); empty: it has
     none."""
-    at = 3 + (
-        1 + body[0] if is_13 and body else 0
-    )  # after the context of TLS 1.3 and the size of the list
+    # After the context of TLS 1.3 and the size of the list.
+    at = 3 + (1 + body[0] if is_13 and body else 0)
     size = int.from_bytes(body[at : at + 3], "big")
     found = body[at + 3 : at + 3 + size]
     return found if len(found) == size else b""
