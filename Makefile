@@ -8,7 +8,7 @@ BLACK = black --quiet --line-length 100 --target-version py310
 # What must be covered line by line and branch by branch, and the tests that do so. Only these run under
 # coverage, which more than doubles the time of a test.
 PROVEN = natsync/protocol/*,dissect/nats/tcp/reassembly.py
-PROOFS = tests/protocol tests/dissector/test_tcp_reassembly*.py
+PROOFS = tests/protocol tests/dissector/tcp/test_reassembly*.py
 
 VENV = .venv-$@
 RUN = @PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
@@ -45,7 +45,7 @@ test: ## every test, against a real nats-server, and with Spark where there is J
 	$(RUN) $(PYTEST) --cov --cov-report= $(PROOFS)
 	$(RUN) coverage report --include='$(PROVEN)' --fail-under=100 >$(VENV)/coverage.txt || \
 		{ cat $(VENV)/coverage.txt; echo 'make test: $(PROVEN) must be covered whole' >&2; exit 1; }
-	$(RUN) $(PYTEST) --ignore=tests/protocol --ignore-glob='tests/dissector/test_tcp_reassembly*.py'
+	$(RUN) $(PYTEST) --ignore=tests/protocol --ignore-glob='tests/dissector/tcp/test_reassembly*.py'
 
 stan: NEEDS = pytest
 stan: ## build nats-streaming-server and stan.go for the tests, with Go, once

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from importlib import import_module
 from operator import attrgetter
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 from . import application
 from .declaration import ARROWS, ApplicationLayer, Table, TextColumn, Unchanged
@@ -290,8 +290,9 @@ _FROM_SESSIONS = (
 def _declared() -> dict[str, Table]:
     """Every table by its name: those that the engine makes, then those of the application layers."""
     found = list(_FROM_SESSIONS)
-    for module in sorted(iter_modules(application.__path__), key=lambda item: item.name):
-        layer = import_module(f"{application.__name__}.{module.name}")
+    modules = walk_packages(application.__path__, f"{application.__name__}.")
+    for module in sorted(modules, key=lambda item: item.name):
+        layer = import_module(module.name)
         found += [value for value in vars(layer).values() if isinstance(value, Table)]
     tables: dict[str, Table] = {}
     for table in found:

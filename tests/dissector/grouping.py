@@ -9,8 +9,8 @@ from operator import attrgetter
 from zlib import crc32
 
 from dissect.nats.application.item_store import ItemStore
-from dissect.nats.application.path_rows import PathRecord
-from dissect.nats.application.paths import PATHS, stages
+from dissect.nats.application.paths.rows import PathRecord
+from dissect.nats.application.paths.table import PATHS, stages
 from dissect.nats.declaration import Group, Item, LayerFrame
 from dissect.nats.records import Record
 

@@ -19,7 +19,7 @@ LOSSES = 6
 # Where a frame went that is not told.
 HOLES = {"lost", "skipped", "unfinished", "truncated", "protocol_error"}
 
-# Where the layer below NATS makes a loss longer or shorter, and moves what follows: see test_transport_loss.
+# Where the layer below NATS makes a loss longer or shorter, and moves what follows: see transport/test_loss.
 LAYERED = ("s2", "leafnode-s2", "websocket", "leafnode-websocket")
 
 Span = tuple[str, str, int, int]

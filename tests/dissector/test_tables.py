@@ -11,7 +11,7 @@ from dissect.nats import records, tables
 from dissect.nats.records import FlowRecord, Record, RequestRecord, SubscriptionRecord
 from dissect.nats.tables import TABLES
 
-from tests.dissector.test_sessions_identity import blank
+from tests.dissector.sessions.test_identity import blank
 from tests.support.paths import CAPTURES
 
 # Columns without a value in any sample, which other tests fill: with an option, or from made-up frames.

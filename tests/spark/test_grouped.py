@@ -8,8 +8,8 @@ from operator import attrgetter
 
 import pytest
 
-from dissect.nats.application.path_facts import SessionFacts
-from dissect.nats.application.path_items import SESSIONS
+from dissect.nats.application.paths.facts import SessionFacts
+from dissect.nats.application.paths.items import SESSIONS
 from dissect.nats.declaration import Group, Item
 from dissect.nats.records import Record
 from dissect.nats.spark.grouped import item_batches, made_of_groups

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..records import FrameRecord
-from .deliveries import ack_of
-from .jetstream_subjects import ACK, NEXT, ack_subject, api_subject, purpose
+from .jetstream.deliveries import ack_of
+from .jetstream.subjects import ACK, NEXT, ack_subject, api_subject, purpose
 from .messages import MESSAGES
 
 _PUBLISHED = frozenset({"PUB", "HPUB", "RMSG", "LMSG", "HMSG"})

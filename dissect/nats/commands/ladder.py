@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..application.path_rows import PathRecord
+from ..application.paths.rows import PathRecord
 from ..errors import DissectError
 from ..number_formats import duration_text, time_text
 from ..output.writer import LineWriter, OutputFormat

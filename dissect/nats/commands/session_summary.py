@@ -10,18 +10,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ..application.api import ApiRecord
-from ..application.consumers import ConsumerRecord
-from ..application.deliveries import DeliveryRecord
-from ..application.jetstream_subjects import purpose
-from ..application.kv import KvRecord
+from ..application.jetstream.api import ApiRecord
+from ..application.jetstream.consumers import ConsumerRecord
+from ..application.jetstream.deliveries import DeliveryRecord
+from ..application.jetstream.kv import KvRecord
+from ..application.jetstream.objects import ObjectRecord
+from ..application.jetstream.publishes import PublishRecord
+from ..application.jetstream.pulls import PullRecord
+from ..application.jetstream.streams import StreamRecord
+from ..application.jetstream.subjects import purpose
 from ..application.messages import is_message
-from ..application.objects import ObjectRecord
-from ..application.publishes import PublishRecord
-from ..application.pulls import PullRecord
 from ..application.services import ServiceRecord
-from ..application.streaming_records import StreamingRecord
-from ..application.streams import StreamRecord
+from ..application.streaming.records import StreamingRecord
 from ..number_formats import count_text, duration_text, size_text
 from ..records import FrameRecord, Record
 from ..tables import TABLE_OF, TABLES

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ..anomalies import Anomaly
-from ..application.kv import KvRecord
-from ..application.objects import ObjectRecord
+from ..application.jetstream.kv import KvRecord
+from ..application.jetstream.objects import ObjectRecord
 from ..application.servers import ServerRecord
 from ..application.services import ServiceRecord
-from ..application.streaming_records import StreamingRecord
+from ..application.streaming.records import StreamingRecord
 from ..records import AnomalyRecord, FrameRecord, Record
 from ..tables import TABLE_OF
 from .bounded import Largest

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from ..application.api import ApiRecord
-from ..application.consumers import ConsumerRecord
-from ..application.deliveries import DeliveryRecord
-from ..application.publishes import PublishRecord
-from ..application.pulls import PullRecord
-from ..application.streams import StreamRecord
+from ..application.jetstream.api import ApiRecord
+from ..application.jetstream.consumers import ConsumerRecord
+from ..application.jetstream.deliveries import DeliveryRecord
+from ..application.jetstream.publishes import PublishRecord
+from ..application.jetstream.pulls import PullRecord
+from ..application.jetstream.streams import StreamRecord
 from ..records import Record
 from .bounded import Keyed
 from .durations import Histogram, bucket

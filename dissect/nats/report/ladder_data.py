@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..application.path_rows import PathRecord
+from ..application.paths.rows import PathRecord
 from ..records import SessionRecord
 from .aggregate import Aggregate
 from .connections import server_of, who

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..application.path_rows import PathRecord
+from ..application.paths.rows import PathRecord
 from ..number_formats import count_text, duration_text, size_text
 from ..records import FrameRecord, Record
 from .bounded import Largest

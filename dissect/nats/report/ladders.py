@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..application.path_rows import PathRecord
+from ..application.paths.rows import PathRecord
 from ..records import FrameRecord, Record
 from .bounded import Largest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..application.deliveries import DeliveryRecord
+from ..application.jetstream.deliveries import DeliveryRecord
 from ..records import AnomalyRecord, FrameRecord, Record, RequestRecord
 from .time_bins import TimeBins
 

@@ -1,0 +1,209 @@
+"""Calls of the JetStream API, each with its answer, and the advisories that servers send about it.
+
+A call is a request whose body is one JSON object or nothing; its answer has a `type`, and an `error` where
+it failed (ADR-1, ADR-7). Direct gets are answered by the stored message itself (ADR-31): the row shows its
+headers' facts. An advisory or metric (`$JS.EVENT.>`) is a row of its own, without a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+from ...anomalies import Anomaly
+from ...declaration import LayerFrame
+from ...records import Record
+from ..json_bodies import (
+    Object,
+    decimal,
+    error_of,
+    header,
+    read_object,
+    shown,
+    text,
+    why_unread,
+)
+from ..server_time import clock_ns
+from .subjects import ApiSubject
+
+_TYPE = "io.nats.jetstream."
+_NO_RESPONDERS = 503
+_REFUSED = 400
+_END_OF_BATCH = 204
+_DIRECT = "DIRECT.GET"
+
+
+@dataclass(slots=True, kw_only=True)
+class ApiRecord(Record):
+    """One call of the JetStream API, or one advisory."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    number: Annotated[int, "number of the request's frame; of an advisory, of its own"]
+    ts_ns: Annotated[int, "time of that frame"]
+    kind: Annotated[str, "kind of the connection"]
+    account: Annotated[str | None, "account, on server links"] = None
+    api: Annotated[str, "the call, as STREAM.CREATE; of an advisory EVENT.ADVISORY and its name"]
+    domain: Annotated[str | None, "JetStream domain in the subject, or in the advisory"] = None
+    stream: Annotated[str | None, "stream it names"] = None
+    consumer: Annotated[str | None, "consumer it names"] = None
+    subject: Annotated[str, "whole subject"]
+    request: Annotated[str | None, "body of the request: JSON, secrets masked"] = None
+    response_type: Annotated[str | None, "`type` of the answer or advisory"] = None
+    response: Annotated[
+        str | None,
+        "answer or advisory: JSON, without secrets and stored contents; of a direct get, its headers",
+    ] = None
+    responses: Annotated[int, "answers; more than one only for direct gets of several messages"] = 0
+    code: Annotated[int | None, "code of an error, like HTTP's; 503: nobody listens"] = None
+    err_code: Annotated[int | None, "JetStream's number of the error"] = None
+    error: Annotated[str | None, "description of the error"] = None
+    latency_ns: Annotated[int | None, "from the request to the first answer"] = None
+    reply_number: Annotated[int | None, "number of the first answer's frame"] = None
+    clock_ns: Annotated[
+        int | None,
+        "how far the server's clock is ahead of the capture's, by the time in its answer or advisory",
+    ] = None
+    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+
+
+class Call:
+    """A request that waits for its answer: a `Question`. `request` and `response` are the bodies as read;
+    `value` is the first answer's frame, `rest` the end of the subject."""
+
+    __slots__ = ("sender", "row", "request", "response", "value", "rest", "_certain", "_many")
+    payload = None
+
+    def __init__(self, frame: LayerFrame, asked: ApiSubject) -> None:
+        self.sender = frame.sender
+        self.row = ApiRecord(
+            session=frame.session,
+            number=frame.number,
+            ts_ns=frame.ts_ns,
+            kind=frame.kind,
+            account=frame.account,
+            api=asked.api,
+            domain=asked.domain or None,
+            stream=asked.stream or None,
+            consumer=asked.consumer or None,
+            subject=frame.subject or "",
+        )
+        self.request: Object = {}
+        self.response: Object = {}
+        self.value: LayerFrame | None = None
+        self.rest = asked.rest
+        if frame.content:
+            read = read_object(frame.content)
+            if read is None:
+                self.mark(why_unread(frame))
+            else:
+                self.request = read
+                self.row.request = shown(read)
+        self._certain = asked.certain
+        self._many = asked.api == _DIRECT and bool({"batch", "multi_last"} & self.request.keys())
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether this is a call: by its subject, or by the answer where the prefix is a foreign one."""
+        if self._certain:
+            return True
+        value = self.value
+        is_message = value is not None and header(value, "Nats-Sequence") is not None
+        return is_message or text(self.response, "type").startswith(_TYPE)
+
+    def answer(self, frame: LayerFrame) -> bool:
+        """Takes an answer; of several, the first one counts."""
+        row = self.row
+        row.responses += 1
+        if self.value is None:
+            self.value = frame
+            row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
+            row.reply_number = frame.number
+            self._read(frame)
+        is_last = frame.status is not None and (
+            frame.status == _END_OF_BATCH or frame.status >= _REFUSED
+        )
+        return self._many and not is_last
+
+    def close(self, anomaly: str | None) -> Iterable[Record]:
+        """The row."""
+        if anomaly:
+            self.mark(anomaly)
+        return (self.row,) if self.is_proven else ()
+
+    def mark(self, anomaly: str) -> None:
+        """Notes what is odd."""
+        self.row.anomalies = [*(self.row.anomalies or ()), anomaly]
+
+    def _read(self, frame: LayerFrame) -> None:
+        row = self.row
+        if frame.status is not None and frame.status >= _REFUSED:
+            row.code, row.error = frame.status, frame.status_text
+            if frame.status == _NO_RESPONDERS and not frame.status_text:
+                row.error = "no responders"
+            return
+        if row.api == _DIRECT:
+            row.response = shown(_message_facts(frame))
+            return
+        read = read_object(frame.content)
+        if read is None:
+            self.mark(why_unread(frame))
+            return
+        self.response = read
+        row.response = shown(read)
+        row.response_type = text(read, "type") or None
+        row.clock_ns = clock_ns(text(read, "ts"), frame.ts_ns)
+        row.code, row.err_code, row.error = error_of(read)
+        if row.stream is None:
+            row.stream = text(read, "stream_name") or None
+
+
+def _message_facts(frame: LayerFrame) -> Object:
+    """What the headers of a stored message say of it (ADR-31)."""
+    facts: Object = {
+        "stream": header(frame, "Nats-Stream"),
+        "subject": header(frame, "Nats-Subject"),
+        "seq": decimal(header(frame, "Nats-Sequence")),
+        "time": header(frame, "Nats-Time-Stamp"),
+        "payload_bytes": frame.payload_bytes,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+_OF_CONSUMER = "EVENT.ADVISORY.CONSUMER", "EVENT.METRIC.CONSUMER"
+_OF_STREAM = "EVENT.ADVISORY.STREAM"
+
+
+def advisory(frame: LayerFrame) -> tuple[ApiRecord, Object]:
+    """The row of an advisory or metric, and its body."""
+    subject = frame.subject or ""
+    tokens = subject.split(".")
+    api, names = ".".join(tokens[1:5]), tokens[5:]
+    row = ApiRecord(
+        session=frame.session,
+        number=frame.number,
+        ts_ns=frame.ts_ns,
+        kind=frame.kind,
+        account=frame.account,
+        api=api,
+        subject=subject,
+    )
+    read = read_object(frame.content)
+    if read is None:
+        row.anomalies = [why_unread(frame)]
+        read = {}
+    else:
+        row.response = shown(read)
+        row.response_type = text(read, "type") or None
+        row.clock_ns = clock_ns(text(read, "timestamp"), frame.ts_ns)
+        row.domain = text(read, "domain") or None
+        row.account = row.account or text(read, "account") or None
+        row.error = text(read, "reason") or None
+    named = names if api.startswith((*_OF_CONSUMER, _OF_STREAM)) else []
+    row.stream = text(read, "stream") or (named[0] if named else None)
+    row.consumer = text(read, "consumer") or (
+        named[1] if len(named) > 1 and api.startswith(_OF_CONSUMER) else None
+    )
+    if Anomaly.JETSTREAM_TROUBLE.value in (frame.anomalies or ()):
+        row.anomalies = [*(row.anomalies or ()), Anomaly.JETSTREAM_TROUBLE.value]
+    return row, read

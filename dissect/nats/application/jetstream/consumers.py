@@ -1,0 +1,237 @@
+"""The consumers that a session uses: what the API last said of each, and what it delivered and got acked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from ...records import Record
+from ..durations import Durations
+from ..json_bodies import Object, flag, member, number, shown, text
+from .api import Call
+from .deliveries import DeliveryRecord
+from .pulls import PullRecord
+from .streams import Named
+
+# Consumers of a session that have rows; those that come later are only in the tables of single messages.
+_CONSUMERS = 4096
+
+
+@dataclass(slots=True, kw_only=True)
+class ConsumerRecord(Record):
+    """One consumer, as one session saw it."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    number: Annotated[int, "number of the frame that first names it"]
+    ts_ns: Annotated[int, "time of that frame"]
+    last_ns: Annotated[int, "time of the last frame about it"]
+    kind: Annotated[str, "kind of the connection"]
+    account: Annotated[str | None, "account, on server links"] = None
+    stream: Annotated[str, "stream"]
+    consumer: Annotated[str, "name"]
+    domain: Annotated[str | None, "JetStream domain, where it is said"] = None
+    durable: Annotated[bool | None, "whether it is durable, as last configured"] = None
+    filter: Annotated[list[str] | None, "subjects it filters, as last configured"] = None
+    ack_policy: Annotated[str | None, "none, all or explicit"] = None
+    deliver_policy: Annotated[str | None, "where it begins: all, last, new ..."] = None
+    deliver_subject: Annotated[str | None, "where a push consumer delivers"] = None
+    ack_wait_ns: Annotated[int | None, "how long it waits for an ack"] = None
+    max_deliver: Annotated[int | None, "attempts in all"] = None
+    config: Annotated[str | None, "configuration as last said by the API: JSON"] = None
+    num_pending: Annotated[int | None, "messages that wait for it, as last said by the API"] = None
+    num_ack_pending: Annotated[int | None, "deliveries without an ack, as last said"] = None
+    num_redelivered: Annotated[int | None, "messages delivered more than once, as last said"] = None
+    num_waiting: Annotated[int | None, "pulls that wait, as last said"] = None
+    paused: Annotated[bool | None, "whether it is paused, as last said"] = None
+    created: Annotated[int, "times it was created, successfully"] = 0
+    deleted: Annotated[int, "times it was deleted, successfully"] = 0
+    pulls: Annotated[int, "pull requests"] = 0
+    pulled: Annotated[int, "messages that they asked for"] = 0
+    heartbeats: Annotated[int, "idle heartbeats and flow control requests of a push consumer"] = 0
+    flow_controls: Annotated[int, "answers to flow control requests"] = 0
+    deliveries: Annotated[int, "messages it delivered"] = 0
+    delivery_bytes: Annotated[int, "their payloads"] = 0
+    redeliveries: Annotated[int, "deliveries that were not the first attempt"] = 0
+    max_deliveries: Annotated[int | None, "most attempts at one message"] = None
+    missing: Annotated[
+        int,
+        "deliveries that its sequences skip: to other clients, or lost in the capture",
+    ] = 0
+    acks: Annotated[int, "acks sent"] = 0
+    naks: Annotated[int, "negative acks sent"] = 0
+    terms: Annotated[int, "terms sent"] = 0
+    progress: Annotated[int, "progress acks sent"] = 0
+    last_stream_seq: Annotated[int | None, "highest sequence of the stream it delivered"] = None
+    first_pending: Annotated[int | None, "messages that waited after its first delivery"] = None
+    last_pending: Annotated[int | None, "messages that waited after its last delivery"] = None
+    max_pending: Annotated[int | None, "most messages that waited for it"] = None
+    ack_median_ns: Annotated[int | None, "median time from a delivery to its ack"] = None
+    ack_p99_ns: Annotated[int | None, "99 of 100 acks took no longer"] = None
+    age_median_ns: Annotated[
+        int | None,
+        "median age of a message when first delivered: since the stream stored it",
+    ] = None
+
+
+@dataclass(slots=True)
+class _Consumer:
+    """A row in the making."""
+
+    row: ConsumerRecord
+    latencies: Durations = field(default_factory=Durations)
+    ages: Durations = field(default_factory=Durations)
+    last_seq: int | None = None
+
+
+class Consumers:
+    """The consumers of one session."""
+
+    def __init__(self) -> None:
+        self._consumers: dict[tuple[str, str], _Consumer] = {}
+        self._by_subject: dict[str, tuple[str, str]] = {}  # where push consumers deliver
+
+    def call(self, call: Call, ts_ns: int) -> None:
+        """Learns from a finished API call."""
+        asked, response = call.row, call.response
+        if not asked.api.startswith("CONSUMER.") or not asked.stream or asked.code is not None:
+            return
+        if asked.api == "CONSUMER.LIST":
+            self._list(call, ts_ns)
+            return
+        name = asked.consumer or text(response, "name")
+        found = self._consumer(asked, asked.stream, name, ts_ns) if name else None
+        if found is None:
+            return
+        row = found.row
+        if "config" in response:
+            self._describe(row, response)
+        if asked.api in ("CONSUMER.CREATE", "CONSUMER.DURABLE.CREATE"):
+            row.created += bool(response)
+        elif asked.api == "CONSUMER.DELETE":
+            row.deleted += response.get("success") is True
+        elif asked.api == "CONSUMER.PAUSE":
+            row.paused = flag(response, "paused")
+
+    def pull(self, made: PullRecord) -> None:
+        """Counts a pull request."""
+        found = self._consumer(made, made.stream, made.consumer, made.ts_ns)
+        if found:
+            found.row.pulls += 1
+            found.row.pulled += made.batch
+
+    def deliver(self, made: DeliveryRecord) -> None:
+        """Counts a delivery."""
+        found = self._consumer(made, made.stream, made.consumer, made.ts_ns)
+        if found is None:
+            return
+        row = found.row
+        row.deliveries += 1
+        row.delivery_bytes += made.payload_bytes or 0
+        if made.delivered_count > 1:
+            row.redeliveries += 1
+        else:
+            found.ages.add(max(0, made.ts_ns - made.stored_ns))
+        if row.max_deliveries is None or made.delivered_count > row.max_deliveries:
+            row.max_deliveries = made.delivered_count
+        if found.last_seq is not None and made.consumer_seq > found.last_seq:
+            row.missing += made.consumer_seq - found.last_seq - 1
+        found.last_seq = made.consumer_seq
+        if row.last_stream_seq is None or made.stream_seq > row.last_stream_seq:
+            row.last_stream_seq = made.stream_seq
+        if row.first_pending is None:
+            row.first_pending = made.pending
+        row.last_pending = made.pending
+        if row.max_pending is None or made.pending > row.max_pending:
+            row.max_pending = made.pending
+
+    def acknowledge(self, made: DeliveryRecord, ack: str, ts_ns: int) -> None:
+        """Counts an ack."""
+        found = self._consumer(made, made.stream, made.consumer, ts_ns)
+        if found is None:
+            return
+        row = found.row
+        if ack == "ack" or ack == "next":
+            row.acks += 1
+        else:
+            row.naks += ack == "nak"
+            row.terms += ack == "term"
+            row.progress += ack == "progress"
+        if made.acks == 1 and made.ack_latency_ns is not None and ack != "progress":
+            found.latencies.add(made.ack_latency_ns)
+
+    def heartbeat(self, subject: str) -> None:
+        """Counts an idle heartbeat or flow control request, by the subject that it came on."""
+        key = self._by_subject.get(subject)
+        if key:
+            self._consumers[key].row.heartbeats += 1
+
+    def flow_control(self, subject: str) -> None:
+        """Counts an answer to a flow control request: `$JS.FC.STREAM.CONSUMER.ID`."""
+        tokens = subject.split(".")
+        found = self._consumers.get((tokens[-3], tokens[-2])) if len(tokens) in (5, 7) else None
+        if found:
+            found.row.flow_controls += 1
+
+    def finish(self) -> Iterator[Record]:
+        """The rows."""
+        for each in self._consumers.values():
+            row = each.row
+            row.ack_median_ns = each.latencies.quantile(50)
+            row.ack_p99_ns = each.latencies.quantile(99)
+            row.age_median_ns = each.ages.quantile(50)
+            yield row
+
+    def _list(self, call: Call, ts_ns: int) -> None:
+        listed = call.response.get("consumers")
+        for item in listed if isinstance(listed, list) else ():
+            name = text(item, "name") if isinstance(item, dict) else ""
+            stream = call.row.stream
+            found = self._consumer(call.row, stream, name, ts_ns) if stream and name else None
+            if found:
+                self._describe(found.row, item)
+
+    def _consumer(self, made: Named, stream: str, name: str, ts_ns: int) -> _Consumer | None:
+        found = self._consumers.get((stream, name))
+        if found is None:
+            if len(self._consumers) >= _CONSUMERS:
+                return None
+            row = ConsumerRecord(
+                session=made.session,
+                number=made.number,
+                ts_ns=made.ts_ns,
+                last_ns=ts_ns,
+                kind=made.kind,
+                account=made.account,
+                stream=stream,
+                consumer=name,
+            )
+            found = self._consumers[stream, name] = _Consumer(row)
+        row = found.row
+        if made.number < row.number:
+            row.number, row.ts_ns = made.number, made.ts_ns
+        if ts_ns > row.last_ns:
+            row.last_ns = ts_ns
+        row.domain = row.domain or made.domain
+        return found
+
+    def _describe(self, row: ConsumerRecord, said: Object) -> None:
+        """Takes configuration and state out of an answer of the API."""
+        config = member(said, "config")
+        row.config = shown(config)
+        row.durable = bool(text(config, "durable_name"))
+        filters = config.get("filter_subjects")
+        named = filters if isinstance(filters, list) else [text(config, "filter_subject")]
+        row.filter = [item for item in named if isinstance(item, str) and item] or None
+        row.ack_policy = text(config, "ack_policy") or None
+        row.deliver_policy = text(config, "deliver_policy") or None
+        row.deliver_subject = text(config, "deliver_subject") or None
+        row.ack_wait_ns = number(config, "ack_wait")
+        row.max_deliver = number(config, "max_deliver")
+        row.num_pending = number(said, "num_pending")
+        row.num_ack_pending = number(said, "num_ack_pending")
+        row.num_redelivered = number(said, "num_redelivered")
+        row.num_waiting = number(said, "num_waiting")
+        row.paused = flag(said, "paused") or row.paused
+        if row.deliver_subject:
+            self._by_subject[row.deliver_subject] = row.stream, row.consumer

@@ -1,0 +1,280 @@
+"""Messages that consumers delivered, each with the acks that the client sent.
+
+The reply subject of a delivered message says which stream and consumer it is from, and which attempt it is;
+a client acknowledges by publishing to it (ADR-13, ADR-15):
+
+    (empty) +ACK +OK         done                   -NAK [{"delay": NS}]     deliver again, perhaps later
+    +WPI                     still working          +TERM [reason]           never deliver again
+    +NXT [pull request]      done, and pull the next
+
+A row waits for its ack until the session is over, then a little longer for repeated ones. Where the delivery
+itself is not in the capture, its ack still proves it, and makes a row.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from ...anomalies import Anomaly
+from ...declaration import LayerFrame
+from ...options import Payload
+from ...records import Record, text_of
+from ..held_payloads import HeldPayloads
+from .subjects import AckSubject, ack_subject
+
+# Servers let a consumer have 1000 deliveries without an ack by default (max_ack_pending).
+_UNACKED = 16_384
+_SETTLED = 1024  # acked ones that wait for a confirmation
+_REPEATED = 16  # acked ones that wait for nothing but another ack
+_EMITTED = 4096  # keys of rows that are out: a late repetition of an ack is no new delivery
+_REASON = 256  # characters
+_NOT_SEEN = Anomaly.DELIVERY_NOT_SEEN.value
+
+# The server compares these by their beginning, the others whole (server/consumer.go: processAck).
+_PREFIXES = ((b"-NAK", "nak"), (b"+TERM", "term"), (b"+NXT", "next"))
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
+_UNITS["h"] = 3600 * 10**9
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h)")
+_LONGEST_DURATION = 64
+
+
+@dataclass(slots=True, kw_only=True)
+class DeliveryRecord(Record):
+    """One message that a consumer delivered."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    number: Annotated[int, "number of its frame; of the first ack where it was not captured"]
+    ts_ns: Annotated[int, "time of that frame"]
+    kind: Annotated[str, "kind of the connection"]
+    account: Annotated[str | None, "account, on server links"] = None
+    stream: Annotated[str, "stream"]
+    consumer: Annotated[str, "consumer"]
+    domain: Annotated[str | None, "JetStream domain, where the reply says it"] = None
+    stream_seq: Annotated[int, "sequence of the message in the stream"]
+    consumer_seq: Annotated[int, "sequence of the delivery: each attempt counts"]
+    delivered_count: Annotated[int, "which attempt this is, from 1"]
+    pending: Annotated[int, "messages of the consumer that waited after this one"]
+    stored_ns: Annotated[int, "when the stream stored the message"]
+    subject: Annotated[str | None, "subject; absent where only the ack was captured"] = None
+    payload_bytes: Annotated[int | None, "size of its payload"] = None
+    ack: Annotated[
+        str | None,
+        "ack, nak, term or next; progress until one of them comes; absent: none seen",
+    ] = None
+    acks: Annotated[int, "acks that were sent, progress included"] = 0
+    ack_ns: Annotated[int | None, "time of the ack in `ack`"] = None
+    ack_latency_ns: Annotated[int | None, "from the delivery to that ack"] = None
+    nak_delay_ns: Annotated[int | None, "how long a nak asked to wait"] = None
+    term_reason: Annotated[str | None, "why, as a term says"] = None
+    confirmed_ns: Annotated[int | None, "when the server confirmed the ack, if asked to"] = None
+    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+    payload: Annotated[str | None, "the payload, when asked for: as text or in base64"] = None
+    payload_sha256: Annotated[str | None, "SHA-256 of the whole payload, when asked for"] = None
+
+
+class Confirmation:
+    """An ack that waits for its confirmation: a `Question`."""
+
+    __slots__ = ("sender", "_row")
+    payload = None
+
+    def __init__(self, sender: str, row: DeliveryRecord) -> None:
+        self.sender = sender
+        self._row = row
+
+    def answer(self, frame: LayerFrame) -> bool:
+        """The server has the ack; 503 says that nobody does."""
+        if frame.status is None and self._row.confirmed_ns is None:
+            self._row.confirmed_ns = frame.ts_ns
+        return False
+
+    def close(self, anomaly: str | None) -> Iterable[Record]:
+        """It is not a row."""
+        return ()
+
+
+class Deliveries:
+    """The deliveries of one session that wait for acks."""
+
+    def __init__(self) -> None:
+        self._unacked: OrderedDict[str, DeliveryRecord] = OrderedDict()
+        self._settled: OrderedDict[str, DeliveryRecord] = OrderedDict()
+        self._held = HeldPayloads()  # of these rows
+        self._confirming: set[str] = set()
+        self._emitted: OrderedDict[str, bool] = OrderedDict()  # whether the delivery was seen
+
+    def deliver(self, frame: LayerFrame, said: AckSubject) -> tuple[DeliveryRecord, list[Record]]:
+        """A message comes: its row, and the rows that are given up for it.
+
+        Its ack may have come before it: a delivery that a loss has cut is complete only when the loss is
+        certain. Then it completes the row of the ack, unless that is out already.
+        """
+        row, waits = self._waiting(said.key), True
+        given_up: list[Record] = []
+        if row is None or row.subject is not None:
+            row = _row(frame, said)
+            waits = self._emitted.get(said.key, True)
+            if waits:
+                given_up = self._put(said.key, row)
+        else:
+            row.number, row.ts_ns = frame.number, frame.ts_ns
+            others = [each for each in row.anomalies or () if each != _NOT_SEEN]
+            row.anomalies = others or None
+        row.subject = said.subject or frame.subject
+        row.payload_bytes = frame.payload_bytes
+        if frame.shown is not Payload.NONE:
+            row.payload, row.payload_sha256 = frame.shown_payload()
+            if waits:
+                self._held.add(row.payload)
+                given_up += self._over(row)
+        return row, given_up
+
+    def _over(self, newest: DeliveryRecord) -> Iterator[Record]:
+        """The rows that are given up because those that wait show more payloads than may be held."""
+        if self._held.are_too_many:
+            yield from self._done()
+        while self._held.are_too_many:
+            key, row = next(iter(self._unacked.items()), ("", newest))
+            if row is newest:
+                return
+            yield self._forgotten(key)
+
+    def _forgotten(self, key: str) -> DeliveryRecord:
+        row = self._unacked.pop(key)
+        row.anomalies = [*(row.anomalies or ()), Anomaly.FORGOTTEN.value]
+        self._held.remove(row.payload)
+        return row
+
+    def _put(self, key: str, row: DeliveryRecord) -> list[Record]:
+        """Waits for the acks of a row; returns the one that is given up for it."""
+        unacked = self._unacked
+        before = unacked.pop(key, None)
+        if before is not None:
+            self._held.remove(before.payload)
+        elif len(unacked) >= _UNACKED:
+            before = self._forgotten(next(iter(unacked)))
+        unacked[key] = row
+        return [] if before is None else [before]
+
+    def acknowledge(
+        self, frame: LayerFrame, ack: str
+    ) -> tuple[DeliveryRecord | None, list[Record]]:
+        """An ack goes out, `ack_of` its payload: the row of its delivery, None if that is out already or this
+        is no ack, and rows that are done."""
+        key = frame.subject or ""
+        row = self._waiting(key)
+        if row is None:
+            said = ack_subject(key)
+            if said is None:
+                return None, []
+            key = said.key
+            row = self._waiting(key)
+            if row is None:
+                if key in self._emitted:
+                    return None, []
+                row = self._unacked[key] = _row(frame, said)
+                row.anomalies = [_NOT_SEEN]
+        row.acks += 1
+        _read_ack(row, frame, ack)
+        if frame.reply and row.ack != "next":
+            self._confirming.add(key)
+        done: list[Record] = []
+        if row.ack != "progress" and key in self._unacked:
+            before = self._settled.pop(key, None)
+            if before:  # the same delivery, seen twice
+                self._held.remove(before.payload)
+                done.append(before)
+            self._settled[key] = self._unacked.pop(key)
+            done += self._done()
+        return row, done
+
+    def _waiting(self, key: str) -> DeliveryRecord | None:
+        return self._unacked.get(key) or self._settled.get(key)
+
+    def finish(self) -> Iterator[Record]:
+        """The session is over; yields all rows that are left."""
+        yield from self._settled.values()
+        yield from self._unacked.values()
+        self._settled, self._unacked = OrderedDict(), OrderedDict()
+
+    def _done(self) -> Iterator[Record]:
+        """The settled rows for which nothing more is expected."""
+        settled, confirming = self._settled, self._confirming
+        while settled:
+            is_full = self._held.are_too_many
+            if len(settled) <= _REPEATED and not is_full:
+                return
+            key = next(iter(settled))
+            row = settled[key]
+            if key in confirming and row.confirmed_ns is None:
+                if len(settled) <= _SETTLED and not is_full:
+                    return
+            del settled[key]
+            self._held.remove(row.payload)
+            confirming.discard(key)
+            self._emitted[key] = row.subject is not None
+            if len(self._emitted) > _EMITTED:
+                self._emitted.popitem(last=False)
+            yield row
+
+
+def _row(frame: LayerFrame, said: AckSubject) -> DeliveryRecord:
+    return DeliveryRecord(
+        session=frame.session,
+        number=frame.number,
+        ts_ns=frame.ts_ns,
+        kind=frame.kind,
+        account=frame.account,
+        stream=said.stream,
+        consumer=said.consumer,
+        domain=said.domain or None,
+        stream_seq=said.stream_seq,
+        consumer_seq=said.consumer_seq,
+        delivered_count=said.delivered,
+        pending=said.pending,
+        stored_ns=said.stored_ns,
+    )
+
+
+def ack_of(content: bytes) -> str:
+    """What an ack says: `ack`, `nak`, `progress`, `term` or `next`; empty for what is none."""
+    if content in (b"", b"+ACK", b"+OK"):
+        return "ack"
+    if content == b"+WPI":
+        return "progress"
+    return next((ack for start, ack in _PREFIXES if content.startswith(start)), "")
+
+
+def _read_ack(row: DeliveryRecord, frame: LayerFrame, ack: str) -> None:
+    if not ack:
+        mark = Anomaly.BAD_ACK if frame.captured_bytes is None else Anomaly.TRUNCATED
+        row.anomalies = [*(row.anomalies or ()), mark.value]
+        return
+    if row.ack not in (None, "progress"):
+        return  # the first one that settles it counts
+    row.ack, row.ack_ns = ack, frame.ts_ns
+    if row.subject is not None:
+        row.ack_latency_ns = max(0, frame.ts_ns - row.ts_ns)
+    if ack == "nak":
+        row.nak_delay_ns = _delay(text_of(frame.content[4:]).strip())
+    elif ack == "term":
+        row.term_reason = text_of(frame.content[5:]).strip()[:_REASON] or None
+
+
+def _delay(said: str) -> int | None:
+    """The delay of a nak: JSON, or a duration as Go writes it."""
+    if said.startswith("{"):
+        try:
+            read = json.loads(said)
+        except (ValueError, RecursionError):
+            return None
+        delay = read.get("delay") if isinstance(read, dict) else None
+        return delay if type(delay) is int and 0 <= delay < 1 << 63 else None
+    if not said or len(said) > _LONGEST_DURATION or _DURATION.sub("", said):
+        return None
+    return round(sum(float(size) * _UNITS[unit] for size, unit in _DURATION.findall(said)))

@@ -1,0 +1,199 @@
+"""Key-value buckets: what was put, read, deleted and watched (ADR-8).
+
+A bucket `b` is the stream `KV_b` with the subjects `$KV.b.KEY`; with an API prefix writes carry it in front
+(nats.go: jetstream/kv.go). A write is a publication, a read the last message of the key's subject, and a
+watch a consumer: with all its messages it reads the history, with headers only it lists keys. Values are
+shown when asked for; those that a watch delivers are in `deliveries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from ...anomalies import Anomaly
+from ...declaration import LayerFrame
+from ...options import Payload
+from ...records import Record
+from ..json_bodies import decimal, header, member, text
+from .api import Call
+from .stored_message import GETS, asked_subject, stored_message
+
+_SUBJECTS = "$KV."
+_STREAMS = "KV_"
+_CREATES = ("CONSUMER.CREATE", "CONSUMER.DURABLE.CREATE")
+_WATCHES = 4096
+_REMOVED = {"DEL": "delete", "PURGE": "purge"}
+_MARKERS = {"MaxAge": "purge", "Purge": "purge", "Remove": "delete"}
+
+
+@dataclass(slots=True, kw_only=True)
+class KvRecord(Record):
+    """One operation on a key-value bucket."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    number: Annotated[int, "number of the frame that asks for it"]
+    ts_ns: Annotated[int, "time of that frame"]
+    kind: Annotated[str, "kind of the connection"]
+    account: Annotated[str | None, "account, on server links"] = None
+    bucket: Annotated[str, "name of the bucket"]
+    key: Annotated[str | None, "key; of a watch, its pattern"] = None
+    op: Annotated[str, "put, create, update, delete, purge, get, watch, history, keys or status"]
+    revision: Annotated[int | None, "revision that was written or read"] = None
+    expected_revision: Annotated[
+        int | None, "revision that a write expects, or a read asks for; 0: the key has none"
+    ] = None
+    value_bytes: Annotated[int | None, "size of the value that was written or read"] = None
+    ttl: Annotated[str | None, "how long a written value is kept, where limited"] = None
+    found: Annotated[bool | None, "get: whether the key has a value"] = None
+    removed: Annotated[str | None, "get: delete or purge, where that was the last operation"] = None
+    entries: Annotated[int | None, "watch, history and keys: entries that came"] = None
+    code: Annotated[int | None, "code of an error, like HTTP's"] = None
+    err_code: Annotated[int | None, "JetStream's number of the error"] = None
+    error: Annotated[str | None, "description of the error"] = None
+    latency_ns: Annotated[int | None, "from the request to its answer"] = None
+    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+    payload: Annotated[
+        str | None, "the value that was written or read, when asked for: as text or in base64"
+    ] = None
+    payload_sha256: Annotated[str | None, "SHA-256 of the whole value, when asked for"] = None
+
+
+def kv_write(frame: LayerFrame) -> KvRecord | None:
+    """The row of a publication that writes to a bucket; None if it does not."""
+    subject = frame.subject or ""
+    at = subject.find(_SUBJECTS)
+    if at < 0 or (at and subject[at - 1] != "."):
+        return None
+    bucket, _, key = subject[at + len(_SUBJECTS) :].partition(".")
+    if not bucket or not key:
+        return None
+    expected = decimal(header(frame, "Nats-Expected-Last-Subject-Sequence"))
+    op = _REMOVED.get(header(frame, "KV-Operation") or "")
+    if op is None:
+        op = "put" if expected is None else "update" if expected else "create"
+    row = KvRecord(
+        session=frame.session,
+        number=frame.number,
+        ts_ns=frame.ts_ns,
+        kind=frame.kind,
+        account=frame.account,
+        bucket=bucket,
+        key=key,
+        op=op,
+        expected_revision=expected,
+        ttl=header(frame, "Nats-TTL"),
+    )
+    if op in ("put", "create", "update"):
+        row.value_bytes = frame.payload_bytes
+        if frame.shown is not Payload.NONE:
+            row.payload, row.payload_sha256 = frame.shown_payload()
+    return row
+
+
+class KeyValue:
+    """The buckets of one session: its watches that are open."""
+
+    def __init__(self) -> None:
+        self._watches: dict[tuple[str, str], KvRecord] = {}
+        self._early: dict[tuple[str, str], int] = {}  # entries before the answer that names a watch
+
+    def call(self, call: Call) -> Iterator[Record]:
+        """Yields the rows of a finished API call."""
+        row = call.row
+        stream = row.stream or ""
+        if not stream.startswith(_STREAMS):
+            return
+        if row.api in GETS:
+            yield self._get(call)
+        elif row.api == "STREAM.INFO":
+            yield self._row(call, "status")
+        elif row.api in _CREATES:
+            yield from self._watch(call)
+        elif row.api == "CONSUMER.DELETE" and row.code is None:
+            watch = self._watches.pop((stream, row.consumer or ""), None)
+            if watch:
+                yield watch
+
+    def deliver(self, stream: str, consumer: str) -> None:
+        """Counts an entry that a consumer delivered."""
+        if not stream.startswith(_STREAMS):
+            return
+        key = stream, consumer
+        watch = self._watches.get(key)
+        if watch:
+            watch.entries = (watch.entries or 0) + 1
+        elif key in self._early or len(self._early) < _WATCHES:
+            self._early[key] = self._early.get(key, 0) + 1
+
+    def finish(self) -> Iterator[Record]:
+        """The session is over; yields its open watches."""
+        yield from self._watches.values()
+
+    def _row(self, call: Call, op: str) -> KvRecord:
+        made = call.row
+        return KvRecord(
+            session=made.session,
+            number=made.number,
+            ts_ns=made.ts_ns,
+            kind=made.kind,
+            account=made.account,
+            bucket=(made.stream or "")[len(_STREAMS) :],
+            op=op,
+            code=made.code,
+            err_code=made.err_code,
+            error=made.error,
+            latency_ns=made.latency_ns,
+            anomalies=made.anomalies,
+        )
+
+    def _get(self, call: Call) -> KvRecord:
+        row = self._row(call, "get")
+        found = stored_message(call)
+        subject = asked_subject(call) or (found.subject if found else "")
+        row.key = _key(subject)
+        seq = call.request.get("seq")
+        row.expected_revision = seq if type(seq) is int else None
+        if found is None:
+            row.found = False if row.code is not None else None
+            return row
+        removed = _REMOVED.get(found.headers.get("KV-Operation", ""))
+        if removed is None and "KV-Operation" not in found.headers:
+            removed = _MARKERS.get(found.headers.get("Nats-Marker-Reason", ""))
+        row.found, row.removed, row.revision = removed is None, removed, found.seq
+        answer = call.value
+        if removed is None and answer:
+            row.value_bytes = len(found.content) + answer.missing_bytes
+            shown = answer.shown.columns(found.content, answer.is_whole)
+            row.payload, row.payload_sha256 = shown
+        return row
+
+    def _watch(self, call: Call) -> Iterator[KvRecord]:
+        config = member(call.request, "config")
+        headers_only = config.get("headers_only") is True
+        takes_all = text(config, "deliver_policy") == "all"
+        row = self._row(call, "keys" if headers_only else "history" if takes_all else "watch")
+        filters = config.get("filter_subjects")
+        named = filters if isinstance(filters, list) else [text(config, "filter_subject")]
+        row.key = " ".join(_key(name) or "" for name in named if isinstance(name, str)) or None
+        name = call.row.consumer or text(call.response, "name")
+        if row.code is not None or not name:
+            yield row
+            return
+        key = call.row.stream or "", name
+        row.entries = self._early.pop(key, 0)
+        before = self._watches.pop(key, None)
+        if before:
+            yield before
+        elif len(self._watches) >= _WATCHES:
+            oldest = self._watches.pop(next(iter(self._watches)))
+            oldest.anomalies = [*(oldest.anomalies or ()), Anomaly.FORGOTTEN.value]
+            yield oldest
+        self._watches[key] = row
+
+
+def _key(subject: str) -> str | None:
+    """The key of a subject: what follows the bucket."""
+    at = subject.find(_SUBJECTS)
+    return subject[at + len(_SUBJECTS) :].partition(".")[2] or None if at >= 0 else None

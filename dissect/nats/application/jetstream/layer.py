@@ -1,0 +1,164 @@
+"""The JetStream layer: reads the messages of a session once and makes the rows of all its tables.
+
+Everything is subjects, payloads and headers of ordinary messages. Which of them mean something is said by
+API subjects, ack replies and the reply subjects of earlier messages, so nothing depends on the name of an
+inbox or on who asks. Messages between servers carry the same subjects; there a message may be both a
+question and an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ...declaration import ApplicationLayer, LayerFrame
+from ...records import Record
+from ..exchanges import Exchanges, Question
+from ..messages import LINKS, MESSAGES_AND_INTEREST
+from .api import Call, advisory
+from .consumers import Consumers
+from .deliveries import Confirmation, Deliveries, ack_of
+from .kv import KeyValue, KvRecord, kv_write
+from .objects import ObjectRecord, Objects
+from .publishes import Publication
+from .pulls import Pulls
+from .streams import Streams
+from .subjects import (
+    ACK,
+    ADVISORY,
+    NEXT,
+    ApiSubject,
+    ack_subject,
+    api_subject,
+)
+
+_FLOW_CONTROL = "$JS.FC."
+_HEARTBEAT = 100
+_STORES = ("KV_", "OBJ_")  # streams of buckets and object stores
+
+
+class JetStream:
+    """One session."""
+
+    def __init__(self) -> None:
+        self._exchanges = Exchanges()
+        self._deliveries = Deliveries()
+        self._pulls = Pulls()
+        self._streams = Streams()
+        self._consumers = Consumers()
+        self._buckets = KeyValue()
+        self._objects = Objects()
+
+    def add(self, frame: LayerFrame) -> Iterable[Record]:
+        """The rows that the frame completes."""
+        op = frame.op
+        if op == "PUB" or op == "HPUB":
+            return self._published(frame)
+        if op == "MSG" or (op == "HMSG" and frame.kind not in LINKS):
+            return self._delivered(frame) or ()
+        if op == "SUB":
+            self._pulls.subscribe(frame)
+            return ()
+        if op == "UNSUB":
+            return self._pulls.unsubscribe(frame)
+        found = self._delivered(frame)
+        return self._published(frame) if found is None else found
+
+    def finish(self) -> Iterator[Record]:
+        """The rows that are left."""
+        for question in self._exchanges.rest():
+            yield from question.close(None)
+            if isinstance(question, Call) and question.is_proven:
+                yield from self._buckets.call(question)
+                yield from self._objects.call(question, question.row.ts_ns)
+        yield from self._deliveries.finish()
+        yield from self._pulls.finish()
+        yield from self._streams.finish()
+        yield from self._consumers.finish()
+        yield from self._buckets.finish()
+        yield from self._objects.finish()
+
+    def _delivered(self, frame: LayerFrame) -> Iterable[Record] | None:
+        """A message to who subscribed; None if it means nothing as such."""
+        reply, subject = frame.reply, frame.subject or ""
+        if reply:
+            said = ack_subject(reply)
+            if said:
+                row, done = self._deliveries.deliver(frame, said)
+                self._streams.deliver(row)
+                self._consumers.deliver(row)
+                done += self._pulls.deliver(frame, said)
+                if row.stream.startswith(_STORES):
+                    self._buckets.deliver(row.stream, row.consumer)
+                    done += self._objects.deliver(frame, row)
+                return done
+        answered = self._exchanges.answered(frame)
+        if answered:
+            return self._close(answered, frame.ts_ns)
+        if frame.status is not None:
+            if frame.status == _HEARTBEAT:
+                self._consumers.heartbeat(subject)
+            return self._pulls.status(frame)
+        if subject.startswith(ADVISORY):
+            return (advisory(frame)[0],)
+        return None
+
+    def _published(self, frame: LayerFrame) -> Iterable[Record]:
+        """A message of who publishes."""
+        subject = frame.subject or ""
+        if subject.startswith(ACK):
+            return self._acknowledged(frame)
+        if subject.startswith(_FLOW_CONTROL):
+            self._consumers.flow_control(subject)
+            return ()
+        asked = api_subject(subject)
+        if asked and asked.api == NEXT:
+            pull, over = self._pulls.pull(frame, asked)
+            self._consumers.pull(pull)
+            return over
+        reply = frame.reply
+        if asked and reply:
+            return self._exchanges.ask(reply, Call(frame, asked))
+        if not reply and not frame.headers and subject[:1] != "$":
+            return ()
+        ended: list[Record] = []
+        stored: KvRecord | ObjectRecord | None = None
+        if "$KV." in subject:
+            stored = kv_write(frame)
+        elif "$O." in subject:
+            stored, ended = self._objects.publish(frame)
+        publication = Publication(frame, stored)
+        if reply:
+            return ended + self._exchanges.ask(reply, publication)
+        return [*ended, *publication.close(None)]
+
+    def _acknowledged(self, frame: LayerFrame) -> Iterable[Record]:
+        """An ack of a client."""
+        ack = ack_of(frame.content)
+        row, found = self._deliveries.acknowledge(frame, ack)
+        if row is None:
+            return found
+        self._streams.acknowledge(row, ack, frame.ts_ns)
+        self._consumers.acknowledge(row, ack, frame.ts_ns)
+        if ack == "next":
+            asked = ApiSubject(NEXT, row.domain or "", row.stream, row.consumer, "", True)
+            pull, ended = self._pulls.pull(frame, asked)
+            self._consumers.pull(pull)
+            return [*found, *ended]
+        if frame.reply:
+            return found + self._exchanges.ask(frame.reply, Confirmation(frame.sender, row))
+        return found
+
+    def _close(self, question: Question, ts_ns: int) -> Iterable[Record]:
+        """A question has its answer."""
+        if isinstance(question, Call):
+            if question.is_proven:
+                self._streams.call(question, ts_ns)
+                self._consumers.call(question, ts_ns)
+                stores = [*self._buckets.call(question), *self._objects.call(question, ts_ns)]
+                return [*question.close(None), *stores]
+        elif isinstance(question, Publication):
+            self._streams.publish(question.row, ts_ns)
+        return question.close(None)
+
+
+JETSTREAM = ApplicationLayer(MESSAGES_AND_INTEREST, JetStream)

@@ -1,0 +1,317 @@
+"""Object stores: what was put, fetched, deleted, linked and looked up (ADR-20).
+
+A store `b` is the stream `OBJ_b`. An object's chunks are messages on `$O.b.C.NUID`, in order; after them
+comes its meta message on `$O.b.M.NAME` (base64url), a JSON object with name, size, chunks and digest. A
+reader looks the meta message up and has a consumer deliver the chunks. Contents are not shown; their digest
+is computed where every chunk was captured whole.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Annotated
+
+from ...anomalies import Anomaly
+from ...declaration import LayerFrame
+from ...records import Record, text_of
+from ..json_bodies import Object, member, number, read_object, text, why_unread
+from .api import Call
+from .deliveries import DeliveryRecord
+from .stored_message import GETS, asked_subject, stored_message
+
+_SUBJECTS = "$O."
+_STREAMS = "OBJ_"
+_TRANSFERS = 256
+_METAS = 1024
+_WATCHES = 1024
+_DIGEST = "SHA-256="
+
+
+@dataclass(slots=True, kw_only=True)
+class ObjectRecord(Record):
+    """One operation on an object store."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    number: Annotated[int, "number of its first frame"]
+    ts_ns: Annotated[int, "time of that frame"]
+    kind: Annotated[str, "kind of the connection"]
+    account: Annotated[str | None, "account, on server links"] = None
+    bucket: Annotated[str, "name of the store"]
+    name: Annotated[str | None, "name of the object"] = None
+    nuid: Annotated[str | None, "id of its contents"] = None
+    op: Annotated[str, "put, get, delete, link, info or watch (a list is a watch that is ended)"]
+    bytes: Annotated[
+        int | None, "size: as seen in chunks; of an info, as its meta message says"
+    ] = None
+    chunks: Annotated[int | None, "chunks, likewise; of a watch, the meta messages that came"] = (
+        None
+    )
+    digest: Annotated[str | None, "digest as the meta message says it"] = None
+    digest_ok: Annotated[
+        bool | None, "whether the chunks have that digest; absent unless every chunk was seen"
+    ] = None
+    complete: Annotated[
+        bool | None, "put and get: whether all chunks were seen that the meta message announces"
+    ] = None
+    link: Annotated[str | None, "what a link points to: `BUCKET/NAME`, or `BUCKET`"] = None
+    error: Annotated[str | None, "why it failed"] = None
+    first_ns: Annotated[int, "time of its first frame"]
+    last_ns: Annotated[int, "time of its last frame"]
+    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+
+
+class _Digest:
+    """SHA-256 of chunks in order; unknown once a chunk is missing."""
+
+    def __init__(self) -> None:
+        self._hash = sha256()
+        self.is_known = True
+
+    def __reduce__(self) -> tuple[type[_Digest], tuple[()], dict[str, object]]:
+        """A hash cannot be pickled: what is moved no longer knows its digest."""
+        return _Digest, (), {"is_known": False}
+
+    def add(self, frame: LayerFrame) -> None:
+        """Takes the next chunk."""
+        if frame.captured_bytes is not None:
+            self.is_known = False
+        self._hash.update(frame.content)
+
+    def text(self) -> str:
+        """The digest as meta messages write it."""
+        return _DIGEST + urlsafe_b64encode(self._hash.digest()).decode()
+
+
+@dataclass(slots=True)
+class _Transfer:
+    """Chunks on their way, to the store or from it."""
+
+    row: ObjectRecord
+    digest: _Digest
+    last_seq: int = 0
+
+    def add(self, frame: LayerFrame) -> None:
+        """Takes the next chunk."""
+        row = self.row
+        row.bytes = (row.bytes or 0) + (frame.payload_bytes or 0)
+        row.chunks = (row.chunks or 0) + 1
+        row.last_ns = frame.ts_ns
+        self.digest.add(frame)
+
+    def check(self, meta: Object) -> None:
+        """Compares the chunks with the meta message."""
+        row = self.row
+        row.name = text(meta, "name") or row.name
+        row.digest = text(meta, "digest") or None
+        chunks, size = number(meta, "chunks"), number(meta, "size")
+        row.complete = (row.chunks or 0) == (chunks or 0) and (row.bytes or 0) == (size or 0)
+        if row.complete and self.digest.is_known and row.digest:
+            said, seen = row.digest.partition("=")[2], self.digest.text().partition("=")[2]
+            row.digest_ok = said.rstrip("=") == seen.rstrip("=")
+
+
+class Objects:
+    """The object stores of one session."""
+
+    def __init__(self) -> None:
+        self._transfers: dict[tuple[str, str, str], _Transfer] = {}  # op, bucket, nuid
+        self._metas: dict[tuple[str, str], Object] = {}  # bucket, nuid
+        self._watches: dict[tuple[str, str], ObjectRecord] = {}  # stream, consumer
+        self._early: dict[tuple[str, str], int] = {}
+
+    def publish(self, frame: LayerFrame) -> tuple[ObjectRecord | None, list[Record]]:
+        """A publication to a store: the row that its ack completes, and rows that are given up."""
+        bucket, part, rest = _parts(frame.subject or "")
+        if part == "C" and rest:
+            transfer, given_up = self._transfer("put", bucket, rest, frame)
+            transfer.add(frame)
+            return None, given_up
+        return (self._meta(frame, bucket, rest), []) if part == "M" else (None, [])
+
+    def deliver(self, frame: LayerFrame, made: DeliveryRecord) -> Iterator[Record]:
+        """A message that a consumer delivered; yields the object that it completes."""
+        if not made.stream.startswith(_STREAMS):
+            return
+        bucket, part, rest = _parts(made.subject or "")
+        key = made.stream, made.consumer
+        if part == "M":
+            watch = self._watches.get(key)
+            if watch:
+                watch.chunks, watch.last_ns = (watch.chunks or 0) + 1, frame.ts_ns
+            elif key in self._early or len(self._early) < _WATCHES:
+                self._early[key] = self._early.get(key, 0) + 1
+            return
+        if part != "C":
+            return
+        transfer, given_up = self._transfer("get", bucket, rest, frame)
+        yield from given_up
+        if made.stream_seq <= transfer.last_seq:
+            return  # an ordered consumer that begins again
+        transfer.last_seq = made.stream_seq
+        transfer.add(frame)
+        meta = self._metas.get((bucket, rest))
+        if made.pending == 0 or (meta and transfer.row.chunks == number(meta, "chunks")):
+            del self._transfers["get", bucket, rest]
+            if meta:
+                transfer.check(meta)
+            yield transfer.row
+
+    def call(self, call: Call, ts_ns: int) -> Iterator[Record]:
+        """Yields the rows of a finished API call."""
+        made, stream = call.row, call.row.stream or ""
+        if not stream.startswith(_STREAMS):
+            return
+        bucket, part, rest = _parts(asked_subject(call))
+        if made.api in GETS and part == "M":
+            yield self._info(call, bucket, rest, ts_ns)
+        elif made.api in ("CONSUMER.CREATE", "CONSUMER.DURABLE.CREATE"):
+            yield from self._watch(call, ts_ns)
+        elif made.api == "CONSUMER.DELETE":
+            watch = self._watches.pop((stream, made.consumer or ""), None)
+            if watch:
+                yield watch
+
+    def finish(self) -> Iterator[Record]:
+        """The session is over; yields what is not complete."""
+        for (_, bucket, nuid), transfer in self._transfers.items():
+            meta = self._metas.get((bucket, nuid))
+            if meta:
+                transfer.check(meta)
+            transfer.row.complete = bool(transfer.row.complete)
+            yield transfer.row
+        yield from self._watches.values()
+
+    def _transfer(
+        self, op: str, bucket: str, nuid: str, frame: LayerFrame
+    ) -> tuple[_Transfer, list[Record]]:
+        """The transfer that a chunk belongs to, and the one that is given up for it."""
+        key, given_up = (op, bucket, nuid), []
+        found = self._transfers.get(key)
+        if found is None:
+            if len(self._transfers) >= _TRANSFERS:
+                oldest = self._transfers.pop(next(iter(self._transfers))).row
+                oldest.anomalies = [Anomaly.FORGOTTEN.value]
+                given_up.append(oldest)
+            row = _row(frame, bucket, op)
+            row.nuid = nuid
+            found = self._transfers[key] = _Transfer(row, _Digest())
+        return found, list(given_up)
+
+    def _meta(self, frame: LayerFrame, bucket: str, encoded: str) -> ObjectRecord:
+        """A meta message that is published."""
+        meta = read_object(frame.content)
+        row = _row(frame, bucket, "put")
+        row.name = _name(encoded)
+        if meta is None:
+            row.anomalies = [why_unread(frame)]
+            return row
+        self._remember(bucket, meta)
+        link, nuid = member(member(meta, "options"), "link"), text(meta, "nuid")
+        row.name, row.nuid = text(meta, "name") or row.name, nuid or None
+        if meta.get("deleted") is True:
+            row.op = "delete"
+        elif link:
+            row.op = "link"
+            row.link = "/".join(filter(None, (text(link, "bucket"), text(link, "name"))))
+        else:
+            transfer = self._transfers.pop(("put", bucket, nuid), None)
+            transfer = transfer or _Transfer(row, _Digest())
+            transfer.check(meta)
+            row = transfer.row
+            row.bytes, row.chunks = row.bytes or 0, row.chunks or 0
+        row.last_ns = frame.ts_ns
+        return row
+
+    def _info(self, call: Call, bucket: str, encoded: str, ts_ns: int) -> ObjectRecord:
+        row = _called(call, bucket, "info", ts_ns)
+        row.name = _name(encoded)
+        found = stored_message(call)
+        if found is None:
+            return row
+        meta = read_object(found.content)
+        if meta is None:
+            row.anomalies = [*(row.anomalies or ()), Anomaly.BAD_JSON.value]
+            return row
+        self._remember(bucket, meta)
+        row.name, row.nuid = text(meta, "name") or row.name, text(meta, "nuid") or None
+        row.bytes, row.chunks = number(meta, "size"), number(meta, "chunks")
+        row.digest = text(meta, "digest") or None
+        link = member(member(meta, "options"), "link")
+        row.link = "/".join(filter(None, (text(link, "bucket"), text(link, "name")))) or None
+        if meta.get("deleted") is True:
+            row.error = "deleted"
+        return row
+
+    def _watch(self, call: Call, ts_ns: int) -> Iterator[ObjectRecord]:
+        config = member(call.request, "config")
+        bucket, part, pattern = _parts(text(config, "filter_subject"))
+        if part != "M":
+            return
+        row = _called(call, bucket, "watch", ts_ns)
+        row.name = None if pattern == ">" else _name(pattern)
+        key = call.row.stream or "", call.row.consumer or text(call.response, "name")
+        row.chunks = self._early.pop(key, 0)
+        if call.row.code is not None or len(self._watches) >= _WATCHES or key in self._watches:
+            yield row
+        else:
+            self._watches[key] = row
+
+    def _remember(self, bucket: str, meta: Object) -> None:
+        kept = {name: meta.get(name) for name in ("name", "chunks", "size", "digest")}
+        if len(self._metas) >= _METAS:
+            del self._metas[next(iter(self._metas))]
+        self._metas[bucket, text(meta, "nuid")] = kept
+
+
+def _row(frame: LayerFrame, bucket: str, op: str) -> ObjectRecord:
+    return ObjectRecord(
+        session=frame.session,
+        number=frame.number,
+        ts_ns=frame.ts_ns,
+        kind=frame.kind,
+        account=frame.account,
+        bucket=bucket,
+        op=op,
+        first_ns=frame.ts_ns,
+        last_ns=frame.ts_ns,
+    )
+
+
+def _called(call: Call, bucket: str, op: str, ts_ns: int) -> ObjectRecord:
+    made = call.row
+    return ObjectRecord(
+        session=made.session,
+        number=made.number,
+        ts_ns=made.ts_ns,
+        kind=made.kind,
+        account=made.account,
+        bucket=bucket,
+        op=op,
+        error=made.error,
+        first_ns=made.ts_ns,
+        last_ns=ts_ns,
+        anomalies=made.anomalies,
+    )
+
+
+def _parts(subject: str) -> tuple[str, str, str]:
+    """Bucket, `C` or `M`, and what follows, of a subject of a store."""
+    at = subject.find(_SUBJECTS)
+    if at < 0 or (at and subject[at - 1] != "."):
+        return "", "", ""
+    bucket, _, rest = subject[at + len(_SUBJECTS) :].partition(".")
+    part, _, rest = rest.partition(".")
+    return bucket, part, rest
+
+
+def _name(encoded: str) -> str | None:
+    """The name of an object in the subject of its meta message."""
+    try:
+        plain = encoded.replace("-", "+").replace("_", "/").encode("ascii")
+        return text_of(binascii.a2b_base64(plain)) or None
+    except (binascii.Error, UnicodeEncodeError):
+        return None

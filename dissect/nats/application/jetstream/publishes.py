@@ -1,0 +1,185 @@
+"""Messages published to JetStream, each with its PubAck.
+
+No subject shows that a message goes to a stream. It does where it asks for it in its headers, where it
+belongs to a key-value bucket or an object store, or where its reply subject gets an ack: JSON with `stream`
+and `seq`, and with `error` beside them where the message was not stored (nats-server: server/stream.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+from ...declaration import LayerFrame
+from ...options import Payload
+from ...records import Headers, Record
+from ..json_bodies import (
+    Object,
+    decimal,
+    error_of,
+    flag,
+    number,
+    read_object,
+    text,
+    why_unread,
+)
+from .kv import KvRecord
+from .objects import ObjectRecord
+
+_NO_RESPONDERS = 503
+# Headers that only a stream reads; where one is, an ack is expected.
+_ASKS = frozenset(
+    (
+        "Nats-Msg-Id",
+        "Nats-Expected-Stream",
+        "Nats-Expected-Last-Sequence",
+        "Nats-Expected-Last-Subject-Sequence",
+        "Nats-Expected-Last-Subject-Sequence-Subject",
+        "Nats-Expected-Last-Msg-Id",
+        "Nats-Batch-Id",
+        "Nats-Rollup",
+        "Nats-TTL",
+        "Nats-Incr",
+        "Nats-Schedule",
+        "KV-Operation",
+    )
+)
+_READ = _ASKS | {"Nats-Batch-Sequence", "Nats-Batch-Commit"}
+_STORES = ("$KV.", "$O.")
+
+
+@dataclass(slots=True, kw_only=True)
+class PublishRecord(Record):
+    """One message published to JetStream."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    number: Annotated[int, "number of its frame"]
+    ts_ns: Annotated[int, "time of its frame"]
+    kind: Annotated[str, "kind of the connection"]
+    account: Annotated[str | None, "account, on server links"] = None
+    subject: Annotated[str, "subject"]
+    msg_id: Annotated[str | None, "Nats-Msg-Id: by which duplicates are recognised"] = None
+    expected_stream: Annotated[str | None, "Nats-Expected-Stream"] = None
+    expected_last_seq: Annotated[int | None, "Nats-Expected-Last-Sequence"] = None
+    expected_last_subject_seq: Annotated[
+        int | None, "Nats-Expected-Last-Subject-Sequence; 0: the subject has no message"
+    ] = None
+    expected_last_msg_id: Annotated[str | None, "Nats-Expected-Last-Msg-Id"] = None
+    batch_id: Annotated[str | None, "Nats-Batch-Id: of the atomic batch it belongs to"] = None
+    batch_seq: Annotated[int | None, "Nats-Batch-Sequence: its place in the batch"] = None
+    batch_commit: Annotated[
+        bool | None,
+        "whether it commits the batch (Nats-Batch-Commit); absent: it does not",
+    ] = None
+    ttl: Annotated[str | None, "Nats-TTL: how long it is kept"] = None
+    payload_bytes: Annotated[int, "size of its payload"]
+    stream: Annotated[str | None, "stream that stored it"] = None
+    seq: Annotated[int | None, "its sequence in the stream"] = None
+    domain: Annotated[str | None, "JetStream domain of the stream"] = None
+    duplicate: Annotated[
+        bool | None, "true where the stream had it already: `seq` is of the first one"
+    ] = None
+    code: Annotated[int | None, "code of an error, like HTTP's; 503: no stream listens"] = None
+    err_code: Annotated[int | None, "JetStream's number of the error"] = None
+    error: Annotated[str | None, "description of the error"] = None
+    latency_ns: Annotated[int | None, "from the message to its ack"] = None
+    reply_number: Annotated[int | None, "number of the ack's frame"] = None
+    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+    payload: Annotated[str | None, "the payload, when asked for: as text or in base64"] = None
+    payload_sha256: Annotated[str | None, "SHA-256 of the whole payload, when asked for"] = None
+
+
+class Publication:
+    """A message that waits for its ack: a `Question`. It is a row only if it `is_expected` to be acked, or
+    if it was. `stored` is the row of the bucket or object store that it writes to, which the ack completes.
+    """
+
+    __slots__ = ("sender", "row", "headers", "is_expected", "_stored")
+
+    def __init__(self, frame: LayerFrame, stored: KvRecord | ObjectRecord | None = None) -> None:
+        self._stored = stored
+        self.sender = frame.sender
+        subject = frame.subject or ""
+        self.headers: Headers = frame.headers or {}
+        self.is_expected = (
+            stored is not None or not _ASKS.isdisjoint(self.headers) or subject.startswith(_STORES)
+        )
+        self.row = PublishRecord(
+            session=frame.session,
+            number=frame.number,
+            ts_ns=frame.ts_ns,
+            kind=frame.kind,
+            account=frame.account,
+            subject=subject,
+            payload_bytes=frame.payload_bytes or 0,
+        )
+        if frame.shown is not Payload.NONE:
+            self.row.payload, self.row.payload_sha256 = frame.shown_payload()
+        if self.headers and not _READ.isdisjoint(self.headers):
+            self._read_headers()
+
+    @property
+    def payload(self) -> str | None:
+        """The payload that its row shows."""
+        return self.row.payload
+
+    def answer(self, frame: LayerFrame) -> bool:
+        """Takes the ack, or an answer that shows it is not a publication."""
+        row, content = self.row, frame.content
+        if frame.status == _NO_RESPONDERS:
+            row.code, row.error = _NO_RESPONDERS, frame.status_text or "no responders"
+        elif content[:1] == b"{" and b'"stream"' in content and b'"seq"' in content:
+            read = read_object(content)
+            if read is not None and _is_ack(read):
+                self.is_expected = True
+                self._read_ack(read)
+            elif self.is_expected:
+                row.anomalies = [why_unread(frame)]
+        elif self.is_expected and content:
+            row.anomalies = [why_unread(frame)]
+        row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
+        row.reply_number = frame.number
+        return False
+
+    def close(self, anomaly: str | None) -> Iterable[Record]:
+        """The row, if it is one."""
+        if not self.is_expected:
+            return ()
+        row, stored = self.row, self._stored
+        if anomaly:
+            row.anomalies = [*(row.anomalies or ()), anomaly]
+        if stored is None:
+            return (row,)
+        stored.error = row.error
+        stored.anomalies = [*(stored.anomalies or ()), *(row.anomalies or ())] or None
+        if isinstance(stored, KvRecord):
+            stored.revision, stored.latency_ns = row.seq, row.latency_ns
+            stored.code, stored.err_code = row.code, row.err_code
+        return (row, stored)
+
+    def _read_headers(self) -> None:
+        row = self.row
+        said = {name: values[0] for name, values in self.headers.items() if values}.get
+        row.msg_id = said("Nats-Msg-Id")
+        row.expected_stream = said("Nats-Expected-Stream")
+        row.expected_last_seq = decimal(said("Nats-Expected-Last-Sequence"))
+        row.expected_last_subject_seq = decimal(said("Nats-Expected-Last-Subject-Sequence"))
+        row.expected_last_msg_id = said("Nats-Expected-Last-Msg-Id")
+        row.batch_id = said("Nats-Batch-Id")
+        row.batch_seq = decimal(said("Nats-Batch-Sequence"))
+        row.batch_commit = True if said("Nats-Batch-Commit") is not None else None
+        row.ttl = said("Nats-TTL")
+
+    def _read_ack(self, read: Object) -> None:
+        row = self.row
+        row.stream = text(read, "stream") or None
+        row.domain = text(read, "domain") or None
+        row.code, row.err_code, row.error = error_of(read)
+        if row.error is None and row.code is None:
+            row.seq = number(read, "seq")
+            row.duplicate = flag(read, "duplicate") or None
+
+
+def _is_ack(read: Object) -> bool:
+    return bool(text(read, "stream")) and number(read, "seq") is not None and "type" not in read

@@ -1,0 +1,234 @@
+"""Pull requests, each with what it got and how it ended.
+
+A pull asks for a batch; its messages come under their own subjects to the subscription on its inbox, and
+statuses come on the inbox itself (ADR-13, ADR-37; server/consumer.go). A full batch ends without a status,
+but for one with `max_bytes`. Servers serve the pulls of a consumer in their order, so where several share an
+inbox, messages and statuses belong to the oldest one that is open.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from natsync.protocol import matches
+
+from ...anomalies import Anomaly
+from ...declaration import LayerFrame
+from ...records import Record
+from ..json_bodies import (
+    Object,
+    decimal,
+    flag,
+    header,
+    number,
+    read_object,
+    text,
+    why_unread,
+)
+from .subjects import AckSubject, ApiSubject
+
+# A consumer lets 512 pulls wait by default (max_waiting).
+_OPEN = 8192
+_SIDS = 65_536
+_INBOXES = 64  # open inboxes of one consumer that a message under a shared wildcard may be for
+_IDLE_HEARTBEAT = 100
+_MOST_DIGITS = 9
+
+
+@dataclass(slots=True, kw_only=True)
+class PullRecord(Record):
+    """One pull request."""
+
+    session: Annotated[str, "session id: 16 hex digits"]
+    number: Annotated[int, "number of its frame"]
+    ts_ns: Annotated[int, "time of its frame"]
+    kind: Annotated[str, "kind of the connection"]
+    account: Annotated[str | None, "account, on server links"] = None
+    stream: Annotated[str, "stream"]
+    consumer: Annotated[str, "consumer"]
+    domain: Annotated[str | None, "JetStream domain in the subject"] = None
+    batch: Annotated[int, "messages it asks for"] = 1
+    max_bytes: Annotated[int | None, "bytes it asks for at most"] = None
+    expires_ns: Annotated[int | None, "how long the server keeps it"] = None
+    no_wait: Annotated[bool | None, "true: only what is there now"] = None
+    idle_heartbeat_ns: Annotated[int | None, "how often the server says that it is alive"] = None
+    group: Annotated[str | None, "priority group"] = None
+    min_pending: Annotated[int | None, "serve it only if so many messages wait"] = None
+    min_ack_pending: Annotated[int | None, "serve it only if so many acks are missing"] = None
+    priority: Annotated[int | None, "0 to 9: the lowest is served first"] = None
+    delivered: Annotated[int, "messages it got"] = 0
+    delivered_bytes: Annotated[int, "their payloads"] = 0
+    first_ns: Annotated[int | None, "when the first one came"] = None
+    heartbeats: Annotated[int, "idle heartbeats"] = 0
+    end: Annotated[
+        str,
+        "filled (the batch is full), the status that ended it (404 409 ...), unsubscribed, or open",
+    ] = "open"
+    end_text: Annotated[str | None, "what the status says"] = None
+    pending_messages: Annotated[int | None, "messages that the status says were missing"] = None
+    pending_bytes: Annotated[int | None, "bytes that the status says were missing"] = None
+    end_ns: Annotated[int | None, "when it ended"] = None
+    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+
+
+_Key = tuple[str, str]  # stream and consumer
+
+
+class Pulls:
+    """The open pulls of one session, and what its subscriptions listen to."""
+
+    def __init__(self) -> None:
+        self._subjects: dict[str, str] = {}  # sid -> subject of its subscription
+        self._inboxes: dict[_Key, dict[str, deque[PullRecord]]] = {}
+        self._consumers: dict[str, _Key] = {}  # inbox -> whose pulls it serves
+        self._open: OrderedDict[int, tuple[_Key, str, PullRecord]] = OrderedDict()
+        self._matched = ("", "")  # the last subscription and inbox: a batch has many messages
+
+    def subscribe(self, frame: LayerFrame) -> None:
+        """Notes a SUB."""
+        if len(self._subjects) >= _SIDS:
+            del self._subjects[next(iter(self._subjects))]
+        self._subjects[frame.sid or ""] = frame.subject or ""
+
+    def unsubscribe(self, frame: LayerFrame) -> Iterator[Record]:
+        """Ends the pulls of an inbox that nobody listens to any more."""
+        if frame.max_msgs:
+            return
+        inbox = self._subjects.pop(frame.sid or "", "")
+        key = self._consumers.get(inbox)
+        if key:
+            for row in list(self._inboxes[key][inbox]):
+                row.end, row.end_ns = "unsubscribed", frame.ts_ns
+                yield self._close(key, inbox)
+
+    def pull(self, frame: LayerFrame, asked: ApiSubject) -> tuple[PullRecord, list[Record]]:
+        """A pull request, or an ack that asks for the next: its row, and rows that end."""
+        row = PullRecord(
+            session=frame.session,
+            number=frame.number,
+            ts_ns=frame.ts_ns,
+            kind=frame.kind,
+            account=frame.account,
+            stream=asked.stream,
+            consumer=asked.consumer,
+            domain=asked.domain or None,
+        )
+        _read(row, frame, frame.content.removeprefix(b"+NXT").strip())
+        if not frame.reply:
+            return row, [row]
+        ended: list[Record] = []
+        if len(self._open) >= _OPEN:
+            key, inbox, oldest = next(iter(self._open.values()))
+            oldest.anomalies = [*(oldest.anomalies or ()), Anomaly.FORGOTTEN.value]
+            ended.append(self._close(key, inbox))
+        key = asked.stream, asked.consumer
+        self._inboxes.setdefault(key, {}).setdefault(frame.reply, deque()).append(row)
+        self._consumers[frame.reply] = key
+        self._open[row.number] = key, frame.reply, row
+        return row, ended
+
+    def deliver(self, frame: LayerFrame, said: AckSubject) -> Iterable[Record]:
+        """A message came from a consumer; returns the pull that it fills."""
+        key = said.stream, said.consumer
+        inboxes = self._inboxes.get(key)
+        if not inboxes:
+            return ()
+        inbox = self._inbox(inboxes, frame)
+        if inbox is None:
+            return ()
+        row = inboxes[inbox][0]
+        row.delivered += 1
+        row.delivered_bytes += frame.payload_bytes or 0
+        if row.first_ns is None:
+            row.first_ns = frame.ts_ns
+        if row.delivered >= row.batch and row.max_bytes is None:
+            row.end, row.end_ns = "filled", frame.ts_ns
+            return (self._close(key, inbox),)
+        return ()
+
+    def status(self, frame: LayerFrame) -> Iterator[Record]:
+        """A status came on an inbox; yields the pull that it ends."""
+        inbox = frame.subject or ""
+        key = self._consumers.get(inbox)
+        if key is None or frame.status is None:
+            return
+        row = self._inboxes[key][inbox][0]
+        if frame.status == _IDLE_HEARTBEAT:
+            row.heartbeats += 1
+            return
+        row.end, row.end_ns = str(frame.status), frame.ts_ns
+        row.end_text = frame.status_text
+        row.pending_messages = decimal(header(frame, "Nats-Pending-Messages"))
+        row.pending_bytes = decimal(header(frame, "Nats-Pending-Bytes"))
+        yield self._close(key, inbox)
+
+    def finish(self) -> Iterator[Record]:
+        """The session is over; yields what is open."""
+        for _, _, row in self._open.values():
+            if row.delivered >= row.batch:
+                row.end = "filled"  # it had max_bytes, and its status did not come
+            yield row
+        self._open, self._inboxes, self._consumers = OrderedDict(), {}, {}
+
+    def _inbox(self, inboxes: dict[str, deque[PullRecord]], frame: LayerFrame) -> str | None:
+        """The inbox of the pull that a message of its consumer is for; None if it is for none."""
+        if frame.sid is None:  # on server links the message's subject is the inbox
+            subject = frame.subject or ""
+            return subject if subject in inboxes else None
+        subject = self._subjects.get(frame.sid, "")
+        if subject in inboxes:
+            return subject
+        if not subject:
+            return next(iter(inboxes))  # the SUB was not captured
+        first = next(iter(inboxes))
+        if self._matched == (subject, first):
+            return first
+        pattern = subject.encode()
+        for inbox in (list(inboxes)[:_INBOXES] if "*" in subject or ">" in subject else ()):
+            if matches(pattern, inbox.encode()):
+                self._matched = subject, inbox
+                return inbox
+        return None
+
+    def _close(self, key: _Key, inbox: str) -> PullRecord:
+        """The oldest open pull of an inbox is over."""
+        rows = self._inboxes[key][inbox]
+        row = rows.popleft()
+        del self._open[row.number]
+        if not rows:
+            del self._inboxes[key][inbox]
+            if self._consumers.get(inbox) == key:
+                del self._consumers[inbox]
+            if not self._inboxes[key]:
+                del self._inboxes[key]
+        return row
+
+
+def _read(row: PullRecord, frame: LayerFrame, body: bytes) -> None:
+    """Takes the body: JSON, or the size of the batch alone, or nothing."""
+    if not body:
+        return
+    if body.isdigit() and len(body) <= _MOST_DIGITS:
+        row.batch = int(body) or 1
+        return
+    read = read_object(body)
+    if read is None:
+        row.anomalies = [why_unread(frame)]
+        return
+    row.batch = _positive(read, "batch") or 1
+    row.max_bytes = _positive(read, "max_bytes")
+    row.expires_ns = _positive(read, "expires")
+    row.no_wait = flag(read, "no_wait") or None
+    row.idle_heartbeat_ns = _positive(read, "idle_heartbeat")
+    row.group = text(read, "group") or None
+    row.min_pending = _positive(read, "min_pending")
+    row.min_ack_pending = _positive(read, "min_ack_pending")
+    row.priority = number(read, "priority")
+
+
+def _positive(read: Object, name: str) -> int | None:
+    found = number(read, name)
+    return found if found and found > 0 else None

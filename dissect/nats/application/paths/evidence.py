@@ -1,0 +1,143 @@
+"""What unique messages prove about the others: the smallest latencies between captures, and anchors.
+
+A latency is from the frame that brought a message to a server to a frame in which that server sent it on,
+where these two are in different captures. An anchor is a message that a publisher sent and a line carried:
+since a line keeps the order of a publisher's messages, those before it on one side are before it on the
+other. Of anchors with the same gaps before them, the first and the last one tell all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, cast
+
+from ...declaration import Item, Work
+from .facts import Facts
+from .hops import Hop, Line, Side
+from .items import ANCHORS, LATENCIES, Match, key_of
+
+# Pairs of captures, and anchors: more would not fit into memory, and then messages remain unproven.
+_PAIRS = 1 << 16
+_ANCHORS = 1 << 18
+
+Pair = tuple[str, str]
+Segment = tuple[int, int]
+
+
+class Anchor(NamedTuple):
+    """The numbers of the frames in which a message was published, and carried on a line."""
+
+    published: int
+    carried: int
+
+
+class Piece(NamedTuple):
+    """Consecutive messages of a publisher on a line: those after `start` and before `stop`. `is_whole`:
+    no byte is missing between these two on either side."""
+
+    start: Anchor
+    stop: Anchor
+    is_whole: bool
+
+
+_BEGIN, _END = Anchor(0, 0), Anchor(1 << 63, 1 << 63)
+
+
+class Evidence:
+    """Collects it from unique messages; `items` has it for LATENCIES and ANCHORS."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._latencies: dict[Pair, int] = {}
+        self._anchors: dict[tuple[Side, Line], dict[Segment, tuple[Anchor, Anchor]]] = {}
+        self._count = 0
+
+    def add(self, publication: Hop, matches: Sequence[Match]) -> None:
+        """Takes a unique message and its hops. Those of JetStream keep no order, and are not anchors."""
+        facts = self._facts
+        if len(facts.taps) > 1:
+            self._add_latencies(publication, [match.hop for match in matches])
+        for hop, _ in matches:
+            if hop.place is None:
+                anchor = Anchor(publication.number, hop.number)
+                segment = (
+                    facts.gaps_before(publication.side, publication.number),
+                    facts.gaps_before(hop.side, hop.number),
+                )
+                self._anchor((publication.side, hop.line), segment, anchor)
+
+    def _anchor(self, pair: tuple[Side, Line], segment: Segment, anchor: Anchor) -> None:
+        known = self._anchors.setdefault(pair, {})
+        ends = known.get(segment)
+        if ends is not None:
+            known[segment] = min(ends[0], anchor), max(ends[1], anchor)
+        elif self._count < _ANCHORS:
+            self._count += 1
+            known[segment] = anchor, anchor
+
+    def _add_latencies(self, publication: Hop, hops: list[Hop]) -> None:
+        facts = self._facts
+        entries = facts.entries(publication, hops)
+        for hop in hops:
+            came = entries.get(facts.sender(hop) or "", [publication])
+            if len(came) == 1 and came[0].tap != hop.tap:
+                pair = came[0].tap, hop.tap
+                latency = hop.ts_ns - came[0].ts_ns
+                self._latencies[pair] = min(latency, self._latencies.get(pair, latency))
+
+    def items(self) -> Iterator[Item]:
+        """All of it."""
+        for (source, target), latency in self._latencies.items():
+            yield Item(LATENCIES, key_of(source, target), 0, "", 0, (source, target, latency))
+        for (side, line), segments in self._anchors.items():
+            for segment, (first, last) in segments.items():
+                body = side, line, segment, tuple(first), tuple(last)
+                yield Item(ANCHORS, key_of(*side, *line), 0, "", 0, body)
+
+
+def latencies(work: Work) -> dict[Pair, int]:
+    """The smallest latency from each capture to each other one."""
+    found: dict[Pair, int] = {}
+    for item in work.first(LATENCIES, _PAIRS):
+        source, target, latency = cast("tuple[str, str, int]", item.body)
+        found[source, target] = min(latency, found.get((source, target), latency))
+    return found
+
+
+class Anchors:
+    """The anchors of all pairs of a publisher and a line."""
+
+    def __init__(self, items: Sequence[Item] = ()) -> None:
+        self._known: dict[tuple[Side, Line], dict[Segment, tuple[Anchor, Anchor]]] = {}
+        for item in items:
+            side, line, segment, first, last = cast(
+                "tuple[Side, Line, Segment, tuple[int, int], tuple[int, int]]",
+                item.body,
+            )
+            known = self._known.setdefault((side, line), {})
+            ends = known.get(segment, (Anchor(*first), Anchor(*last)))
+            known[segment] = min(ends[0], Anchor(*first)), max(ends[1], Anchor(*last))
+
+    @classmethod
+    def of(cls, work: Work) -> Anchors:
+        """The anchors in the items of ANCHORS; of too many, the first ones."""
+        return cls(work.first(ANCHORS, _ANCHORS))
+
+    def pieces(self, facts: Facts, side: Side, line: Line) -> list[Piece]:
+        """The pieces into which anchors and gaps cut the messages of a publisher on a line. Anchors that
+        contradict each other prove nothing."""
+        known = self._known.get((side, line), {})
+        segments = sorted(known.items(), key=lambda each: each[1])
+        whole = not facts.is_torn(side) and not facts.is_torn(line[:2])
+        if whole or not segments:
+            return [Piece(_BEGIN, _END, whole)]
+        found = []
+        before, gaps = _BEGIN, (0, 0)
+        for segment, (first, last) in segments:
+            if not before <= first or first.carried < before.carried:
+                return [Piece(_BEGIN, _END, False)]
+            found.append(Piece(before, first, gaps == segment))
+            found.append(Piece(first, last, True))
+            before, gaps = last, segment
+        after = len(facts.gaps.get(side, ())), len(facts.gaps.get(line[:2], ()))
+        return [*found, Piece(before, _END, gaps == after)]

@@ -1,0 +1,133 @@
+"""What `paths` has to know of all sessions: the servers at their ends, where bytes are missing, the captures.
+
+`SessionFacts` collects it for one session; `Facts` has it for all, and goes to every task. It is small: an
+entry per connection, and one per gap up to a limit.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import cast
+
+from ...declaration import Item, LayerFrame, Work
+from ..json_bodies import read_object, text
+from ..messages import LINKS
+from .hops import OTHER, Hop, Side
+from .items import SESSIONS, key_of
+
+# Connections whose facts are kept; of further ones rows lack the servers, and say that something is missing.
+CONNECTIONS = 1 << 16
+# Gaps that are told apart on one side of a connection: later ones count as one with the last.
+_GAPS = 4096
+_CAPTURES = 256  # captures of one connection; more of them count as the last one
+
+
+@dataclass(slots=True)
+class SessionFacts:
+    """One session: the servers at its ends by sender, as they said first; the names of servers by their ids;
+    the numbers of the frames that follow a gap, by sender; the captures that have its frames.
+    """
+
+    ends: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    gaps: dict[str, list[int]] = field(default_factory=dict)
+    taps: list[str] = field(default_factory=list)
+    _next: dict[str, int] = field(default_factory=dict)  # where the next frame of a sender begins
+
+    def look(self, frame: LayerFrame) -> None:
+        """Notes the capture of a frame, and whether bytes are missing before it."""
+        sender = frame.sender
+        if self._next.get(sender, frame.offset) != frame.offset:
+            gaps = self.gaps.setdefault(sender, [])
+            if len(gaps) < _GAPS:
+                gaps.append(frame.number)
+        self._next[sender] = frame.offset + frame.total_bytes
+        if (not self.taps or self.taps[-1] != frame.capture) and len(self.taps) < _CAPTURES:
+            self.taps.append(frame.capture)
+
+    def meet(self, frame: LayerFrame) -> None:
+        """A server, or on links both, say who they are; what was said first on a connection counts."""
+        read = read_object((frame.json or "").encode("utf-8", "replace"))
+        if read is None or (frame.op == "CONNECT" and frame.kind not in LINKS):
+            return
+        name = text(read, "server_name") or text(read, "name")
+        key = text(read, "server_id") or name
+        if key:
+            self.ends.setdefault(frame.sender, key)
+            if name and name != key and len(self.names) < _CAPTURES:
+                self.names[key] = min(name, self.names.get(key, name))
+
+    def item(self, session: str) -> Item:
+        """These facts for SESSIONS."""
+        body = self.ends, self.names, self.gaps, self.taps
+        return Item(SESSIONS, key_of(session), 0, session, 0, body)
+
+
+@dataclass(slots=True)
+class Facts:
+    """The facts of all sessions. `is_full`: those of some are missing."""
+
+    ends: dict[str, dict[str, str]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    gaps: dict[Side, list[int]] = field(default_factory=dict)
+    taps: set[str] = field(default_factory=set)
+    is_full: bool = False
+
+    @classmethod
+    def of(cls, work: Work) -> Facts:
+        """The facts in the items of SESSIONS."""
+        return cls.gathered(work.first(SESSIONS, CONNECTIONS + 1))
+
+    @classmethod
+    def gathered(cls, items: Iterable[Item]) -> Facts:
+        """The facts in these items."""
+        facts = cls()
+        for at, item in enumerate(items):
+            if at == CONNECTIONS:
+                facts.is_full = True
+                break
+            facts._add(item)
+        return facts
+
+    def _add(self, item: Item) -> None:
+        ends, names, gaps, taps = cast(
+            "tuple[dict[str, str], dict[str, str], dict[str, list[int]], list[str]]",
+            item.body,
+        )
+        if ends:
+            self.ends[item.session] = ends
+        for key, name in names.items():
+            self.names[key] = min(name, self.names.get(key, name))
+        for sender, numbers in gaps.items():
+            self.gaps[item.session, sender] = numbers
+        self.taps.update(taps)
+
+    def gaps_before(self, side: Side, number: int) -> int:
+        """How many gaps a side has before one of its frames."""
+        return bisect_right(self.gaps.get(side, ()), number)
+
+    def is_torn(self, side: Side) -> bool:
+        """Whether a side lacks bytes anywhere."""
+        return side in self.gaps
+
+    def sender(self, hop: Hop) -> str | None:
+        """The id of the server that sent a frame; None for a client."""
+        ends = self.ends.get(hop.session)
+        return ends.get(hop.sender) if ends else None
+
+    def receiver(self, hop: Hop) -> str | None:
+        """The id of the server that got a frame; None for a client."""
+        ends = self.ends.get(hop.session)
+        return ends.get(OTHER[hop.sender]) if ends else None
+
+    def entries(self, publication: Hop, hops: Iterable[Hop]) -> dict[str, list[Hop]]:
+        """The frames that brought a message to each server: the publication, and hops."""
+        found: dict[str, list[Hop]] = {}
+        for hop in chain((publication,), hops):
+            receiver = self.receiver(hop)
+            if receiver:
+                found.setdefault(receiver, []).append(hop)
+        return found

@@ -1,0 +1,108 @@
+"""What a message keeps on its way from server to server, so that its hops can be recognised.
+
+Payload and headers stay. So does the subject, but for what servers put around it, and for subject mappings
+and imports; and the reply, but for `_GR_.` before it on gateways, `_R_.` instead of it after a service
+import, and on the way of a JetStream delivery the subject after it. Servers add and change the headers in
+`_CHANGED` (nats-server: server/msgtrace.go, server/accounts.go). See the notes on a delivery's reply in
+`jetstream_subjects`.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+from ...declaration import LayerFrame
+from ..jetstream.subjects import AckSubject, ack_subject
+
+_CHANGED = frozenset({"Nats-Trace-Hop", "Nats-Request-Info", "Nats-Trace-Dest"})
+_GATEWAY = "_GR_."
+_GATEWAY_LENGTH = 19
+_DIGEST = 16
+
+Side = tuple[str, str]
+Line = tuple[str, str, str]
+
+OTHER = {"originator": "responder", "responder": "originator"}
+
+
+class Hop(NamedTuple):
+    """One frame that carries a message. `content` is equal for frames of equal messages; where there is
+    neither payload nor header it has the subject. `size` counts their bytes. `reply` is None for a delivery
+    of JetStream, which `place` (stream, sequence) names instead. `tap` is the capture that has the frame.
+    """
+
+    ts_ns: int
+    session: str
+    number: int
+    sender: str
+    kind: str
+    op: str
+    account: str | None
+    subject: str
+    sid: str | None
+    reply: str | None
+    content: bytes
+    size: int
+    place: tuple[str, int] | None
+    attempt: int
+    tap: str
+
+    @property
+    def side(self) -> Side:
+        """The connection and its end that sent the frame."""
+        return self.session, self.sender
+
+    @property
+    def line(self) -> Line:
+        """The connection, direction and subscription of the frame: messages keep their order there."""
+        return self.session, self.sender, self.sid or ""
+
+    @property
+    def is_publication(self) -> bool:
+        """Whether a client sent it."""
+        return self.op in ("PUB", "HPUB")
+
+
+def hop_of(frame: LayerFrame) -> Hop:
+    """The hop that a frame is."""
+    said: AckSubject | None = None
+    subject, reply = _plain(frame.subject or ""), frame.reply
+    if reply:
+        said = ack_subject(reply)
+        reply = None if said else _plain(reply)
+        subject = said.subject or subject if said else subject
+    digest = blake2b(frame.content, digest_size=_DIGEST)
+    size = len(frame.content)
+    if frame.headers:
+        for name, values in sorted(frame.headers.items()):
+            if name not in _CHANGED:
+                text = repr((name, values)).encode("utf-8", "backslashreplace")
+                digest.update(text)
+                size += len(text)
+    if frame.captured_bytes is not None:  # a part is missing: it equals nothing
+        digest.update(f"{frame.session} {frame.number}".encode())
+    if not size:
+        digest.update(subject.encode("utf-8", "backslashreplace"))
+    return Hop(
+        frame.ts_ns,
+        frame.session,
+        frame.number,
+        frame.sender,
+        frame.kind,
+        frame.op,
+        frame.account,
+        subject,
+        frame.sid,
+        reply,
+        digest.digest(),
+        size,
+        (said.stream, said.stream_seq) if said else None,
+        said.delivered if said else 1,
+        frame.capture,
+    )
+
+
+def _plain(subject: str) -> str:
+    """A subject or reply without what a gateway puts before it."""
+    return subject[_GATEWAY_LENGTH:] if subject.startswith(_GATEWAY) else subject

@@ -1,0 +1,117 @@
+"""What the stages of `paths` pass on: the stages by number, and items with hops, publications and places.
+
+SESSIONS   what is known of a session: `path_facts`
+ASKS       by session and reply subject: publications, and PubAcks that came back there
+PLACES     by stream and sequence: publications that are stored there, and deliveries from there
+CONTENTS   by content: publications, and frames that may carry them
+LATENCIES  between captures: `path_evidence`
+ANCHORS    by publisher and line: `path_evidence`
+EQUALS     by content, subject and reply, of equal publications: the same as CONTENTS
+MESSAGES   by publication: itself, and its hops
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple, cast
+
+from ...declaration import Group, Item
+from .hops import Hop
+
+SESSIONS, ASKS, PLACES, CONTENTS, LATENCIES, ANCHORS, EQUALS, MESSAGES = range(8)
+
+# Items of one key that are held together: each takes about 700 bytes. Of a key that has more, nothing is
+# matched, and the rows of its publications say so.
+GROUP_ITEMS = 1 << 18
+# Times may be larger than 64 bits: pcapng has as many for seconds.
+_LATEST_NS = (1 << 63) - 1
+
+Place = tuple[str, int]
+
+
+class Match(NamedTuple):
+    """A hop of a publication, by which means it is known: `unique`, `ordered`, `time` or `mapped`."""
+
+    hop: Hop
+    matched_by: str
+
+
+def hop_item(stage: int, key: bytes, hop: Hop) -> Item:
+    """An item with a hop, to which `hop_in` returns it."""
+    return Item(stage, key, min(hop.ts_ns, _LATEST_NS), hop.session, hop.number, tuple(hop))
+
+
+def hop_in(item: Item) -> Hop:
+    """The hop in an item of any stage but MESSAGES."""
+    return Hop._make(item.body)
+
+
+def key_of(*parts: str | int) -> bytes:
+    """A key of several parts, each with its length."""
+    texts = map(str, parts)
+    return "".join(f"{len(text)}:{text}" for text in texts).encode("utf-8", "surrogatepass")
+
+
+def content_key(hop: Hop) -> bytes:
+    """The key in CONTENTS: what equal messages share under any subject."""
+    return hop.content
+
+
+def equal_key(hop: Hop, subject: str, reply: str | None, is_stored: bool) -> bytes:
+    """The key in EQUALS: what equal messages and their hops share."""
+    return hop.content + key_of(subject, reply or "", reply is not None, is_stored)
+
+
+def message_key(publication: Hop) -> bytes:
+    """The key in MESSAGES: in order of the publications' times."""
+    at = min(publication.ts_ns, _LATEST_NS) + _LATEST_NS + 1
+    return at.to_bytes(8, "big") + key_of(publication.session, publication.number)
+
+
+def publication_item(publication: Hop, copies: int | None) -> Item:
+    """A publication for MESSAGES. `copies` is None if it is one of too many equal ones."""
+    return _message_item(message_key(publication), Match(publication, ""), copies)
+
+
+def match_items(publication: Hop, matches: Iterable[Match]) -> Iterator[Item]:
+    """The hops of a publication for MESSAGES."""
+    key = message_key(publication)
+    for match in matches:
+        yield _message_item(key, match, 0)
+
+
+def _message_item(key: bytes, match: Match, copies: int | None) -> Item:
+    hop = match.hop
+    body = match.matched_by, copies, *hop
+    return Item(MESSAGES, key, min(hop.ts_ns, _LATEST_NS), hop.session, hop.number, body)
+
+
+def message_in(item: Item) -> tuple[Match, int | None]:
+    """What an item of MESSAGES has: a match, and for the publication (matched by nothing) its `copies`."""
+    body = item.body
+    return Match(Hop._make(body[2:]), cast(str, body[0])), cast("int | None", body[1])
+
+
+def held(group: Group) -> tuple[list[Item], bool]:
+    """The first items of a group, and whether these are all of them."""
+    items = [*islice(group, GROUP_ITEMS)]
+    following = next(group, None)
+    return (items, True) if following is None else ([*items, following], False)
+
+
+def is_ack(item: Item) -> bool:
+    """Whether an item of ASKS is a PubAck."""
+    return len(item.body) == 2
+
+
+def ack_item(hop: Hop, place: Place) -> Item:
+    """A PubAck for ASKS: it came in the frame `hop`."""
+    item = hop_item(ASKS, key_of(hop.session, hop.subject), hop)
+    item.body = place
+    return item
+
+
+def hops_in(items: list[Item]) -> Iterator[Hop]:
+    """The hops in items."""
+    return (Hop._make(item.body) for item in items)

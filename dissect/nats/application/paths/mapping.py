@@ -1,0 +1,59 @@
+"""Subject mappings, stream and service imports: a message that goes on under another subject or reply.
+
+The bytes prove it where a message is the only one in all captures with this payload and these headers, and a
+server that it reached sends the same ones on: with the same reply, or with `_R_.`, which stands for the
+requester after a service import; or without a reply, if the content is more than a few bytes. A server may
+also get the same content from somebody who publishes it again, outside the capture. So nothing is proven for
+a subject under which it also comes to a server that had the message already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from .facts import Facts
+from .hops import Hop
+from .items import Match
+
+_SERVICE_REPLY = "_R_."
+# Fewer bytes than these may be equal by chance, such as counters.
+_ENOUGH = 8
+
+
+def mapped(
+    publication: Hop, exact: Sequence[Hop], others: Sequence[Hop], facts: Facts
+) -> Iterator[Match]:
+    """The hops under other subjects or replies. `exact` are the hops that look like the publication."""
+    reached = {*facts.entries(publication, exact)}
+    by_subject: dict[str, list[Hop]] = {}
+    for hop in others:
+        if _is_alike(publication, hop):
+            by_subject.setdefault(hop.subject, []).append(hop)
+    for hops in by_subject.values():
+        if len({hop.line for hop in hops}) < len(hops):
+            continue  # twice on a line: somebody publishes it again
+        entered = [server for hop in hops if (server := facts.receiver(hop))]
+        if reached.isdisjoint(entered) and len(set(entered)) == len(entered):
+            for hop in _sent_on(hops, reached, facts):
+                yield Match(hop, "mapped")
+
+
+def _is_alike(publication: Hop, hop: Hop) -> bool:
+    """Whether a hop may be the publication after a mapping or an import."""
+    if hop.tap == publication.tap and hop.ts_ns < publication.ts_ns:
+        return False
+    if publication.reply and hop.reply:
+        return hop.reply == publication.reply or hop.reply.startswith(_SERVICE_REPLY)
+    return hop.reply == publication.reply and publication.size >= _ENOUGH
+
+
+def _sent_on(hops: Sequence[Hop], reached: set[str], facts: Facts) -> Iterator[Hop]:
+    """The hops that start at a server which the message reached, also by other ones of them."""
+    known, waiting = set(reached), list(hops)
+    while True:
+        sent = [hop for hop in waiting if (facts.sender(hop) or "") in known]
+        if not sent:
+            return
+        yield from sent
+        waiting = [hop for hop in waiting if hop not in sent]
+        known.update(server for hop in sent if (server := facts.receiver(hop)))

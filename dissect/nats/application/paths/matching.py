@@ -1,0 +1,256 @@
+"""Which hops belong to which publication: by what is unique, by order, by time; otherwise not at all.
+
+Publications are equal if subject, reply, headers and payload are. A publication that is equal to no other
+one owns every hop with its content. Of several equal ones by one publisher, the first hop on each line
+(connection, direction, subscription) is of the first one, and so on, since messages of one publisher keep
+their order there; this holds where a line has as many hops as there are publications. Equal ones by several
+publishers are told apart by time only where each hop comes before the next publication, within the error of
+the clocks. Where any line has more hops than there are publications, some of these are not in the capture,
+so that none of the hops is certain.
+Where bytes are missing, on a line or from a publisher of equal messages, equal numbers prove nothing: both a
+publication and a hop may be lost. Unique messages of the same publisher on the same line confine this doubt
+to what lies between the last one before the gap and the first one after it.
+A delivery of JetStream says stream and sequence, as the PubAck of its publication does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+from ...declaration import Group, Item
+from .clocks import Clocks
+from .evidence import Anchors, Evidence, Piece
+from .facts import Facts
+from .hops import Hop, Line
+from .items import (
+    CONTENTS,
+    EQUALS,
+    PLACES,
+    Match,
+    content_key,
+    equal_key,
+    held,
+    hop_in,
+    hop_item,
+    hops_in,
+    is_ack,
+    key_of,
+    match_items,
+    publication_item,
+)
+from .mapping import mapped
+
+Lines = dict[Line, list[Hop]]
+
+
+def asked(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
+    """ASKS: where publications are stored, as their acks say. A reply subject that is used again has as many
+    acks, all of one stream, which answers in order."""
+    for group in groups:
+        items, is_all = held(group)
+        acks = [item for item in items if is_ack(item)]
+        waiting = [hop_in(item) for item in items if not is_ack(item)]
+        if not is_all or len(acks) != len(waiting):
+            continue
+        places = [item.body for item in sorted(acks, key=lambda item: item.number)]
+        if len(acks) > 1:
+            session = acks[0].session
+            sides = (session, "originator"), (session, "responder")
+            if any(map(facts.is_torn, sides)) or len({stream for stream, _ in places}) > 1:
+                continue
+        for one, (stream, sequence) in zip(waiting, places):
+            yield hop_item(PLACES, key_of(str(stream), str(sequence)), one)
+
+
+def stored(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
+    """PLACES: deliveries of what one publication has stored. Several accounts, or systems, may each have a
+    stream of that name: then the place names nobody, and content has to."""
+    evidence = Evidence(facts)
+    for group in groups:
+        items, is_all = held(group)
+        hops = [*hops_in(items)]
+        claims = [hop for hop in hops if hop.is_publication]
+        matches: list[Match] = []
+        for hop in chain(hops, map(hop_in, group)):
+            if hop.is_publication:
+                continue
+            if len(claims) == 1 and is_all and _may_be(claims[0], hop):
+                matches.append(Match(hop, "unique"))
+            elif hop.attempt == 1:
+                yield hop_item(CONTENTS, content_key(hop), hop)
+        if matches:
+            evidence.add(claims[0], matches)
+            yield from match_items(claims[0], matches)
+    yield from evidence.items()
+
+
+def _may_be(publication: Hop, hop: Hop) -> bool:
+    """Whether time allows it: on the clock of one capture, no hop comes before its publication."""
+    return publication.tap != hop.tap or hop.ts_ns >= publication.ts_ns
+
+
+@dataclass(slots=True)
+class _Equals:
+    """Publications that are equal, and the frames that may carry them, by line. `is_stored`: these come from
+    JetStream, which replaces the reply of a publication by one of its own."""
+
+    publications: list[Hop]
+    lines: Lines = field(default_factory=dict)
+    is_stored: bool = False
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether no line has more hops than there are publications."""
+        return all(len(line) <= len(self.publications) for line in self.lines.values())
+
+
+def unique(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
+    """CONTENTS: the publications, and the hops of those that equal no other one."""
+    evidence = Evidence(facts)
+    for group in groups:
+        items, is_all = held(group)
+        if not is_all:
+            for hop in chain(hops_in(items), map(hop_in, group)):
+                if hop.is_publication:
+                    yield publication_item(hop, None)
+            continue
+        hops = [*hops_in(items)]
+        publications = [hop for hop in hops if hop.is_publication]
+        if publications:
+            yield from _unique(publications, hops, facts, evidence)
+    yield from evidence.items()
+
+
+def _unique(
+    publications: list[Hop], hops: list[Hop], facts: Facts, evidence: Evidence
+) -> Iterator[Item]:
+    """The items for one content."""
+    by_reply: dict[tuple[str, str | None], list[Hop]] = {}
+    by_subject: dict[str, list[Hop]] = {}
+    for one in publications:
+        by_reply.setdefault((one.subject, one.reply), []).append(one)
+        by_subject.setdefault(one.subject, []).append(one)
+    for one in publications:
+        yield publication_item(one, len(by_reply[one.subject, one.reply]))
+    equals: dict[tuple[str, str | None, bool], _Equals] = {}
+    others: list[Hop] = []
+    for hop in hops:
+        if hop.is_publication:
+            continue
+        is_stored = hop.place is not None
+        if is_stored:
+            found = by_subject.get(hop.subject)
+        else:
+            found = by_reply.get((hop.subject, hop.reply))
+        if found:
+            key = hop.subject, hop.reply, is_stored
+            equal = equals.setdefault(key, _Equals(found, {}, is_stored))
+            equal.lines.setdefault(hop.line, []).append(hop)
+        elif not is_stored:
+            others.append(hop)
+    matches: dict[Hop, list[Match]] = {}
+    for (subject, reply, is_stored), equal in equals.items():
+        if len(equal.publications) > 1:
+            key_bytes = equal_key(publications[0], subject, reply, is_stored)
+            for hop in chain(equal.publications, *equal.lines.values()):
+                yield hop_item(EQUALS, key_bytes, hop)
+        elif equal.is_certain:
+            (one,) = equal.publications
+            sure = [hop for (hop,) in equal.lines.values() if _may_be(one, hop)]
+            matches.setdefault(one, []).extend(Match(hop, "unique") for hop in sure)
+    if others and len(publications) == 1:
+        exact = matches.setdefault(publications[0], [])
+        exact += mapped(publications[0], [match.hop for match in exact], others, facts)
+    for one, found_matches in matches.items():
+        evidence.add(one, [match for match in found_matches if match.matched_by == "unique"])
+        yield from match_items(one, found_matches)
+
+
+def equal(
+    groups: Iterator[Group], facts: Facts, clocks: Clocks, anchors: Anchors
+) -> Iterator[Item]:
+    """EQUALS: the hops of equal publications, as far as order and time prove them."""
+    for group in groups:
+        items, is_all = held(group)
+        hops = [*hops_in(items)] if is_all else []
+        publications = [hop for hop in hops if hop.is_publication]
+        found = _Equals(publications)
+        for hop in hops:
+            if not hop.is_publication:
+                found.lines.setdefault(hop.line, []).append(hop)
+                found.is_stored = hop.place is not None
+        for one, match in matches_of(found, facts, clocks, anchors):
+            yield from match_items(one, [match])
+
+
+def matches_of(
+    equals: _Equals, facts: Facts, clocks: Clocks, anchors: Anchors
+) -> Iterator[tuple[Hop, Match]]:
+    """The hops of equal publications, each with the one that it surely is."""
+    publications = equals.publications
+    publishers = {one.line for one in publications}
+    if len(publishers) > 1:
+        is_torn = any(facts.is_torn(one.side) for one in publications)
+        if is_torn or not equals.is_certain:
+            return
+        publications = sorted(publications, key=lambda one: (clocks.time(one), one[:3]))
+        for line in equals.lines.values():
+            if not facts.is_torn(line[0].side):
+                yield from _by_time(publications, line, clocks)
+        return
+    publications = sorted(publications, key=lambda one: one.number)
+    parts: list[tuple[list[Hop], list[Hop]]] = []
+    for key, line in equals.lines.items():
+        line = sorted(line, key=lambda hop: hop.number)
+        known = Anchors() if equals.is_stored else anchors
+        for piece in known.pieces(facts, publications[0].side, key):
+            ours, theirs = _within(piece, publications, line)
+            if piece.is_whole and len(theirs) > len(ours):
+                return  # somebody else publishes the same
+            if piece.is_whole and len(theirs) == len(ours):
+                parts.append((ours, theirs))
+    for ours, theirs in parts:
+        if not _is_of_several_accounts(theirs) and _in_time(ours, theirs, clocks):
+            yield from zip(ours, (Match(hop, "ordered") for hop in theirs))
+
+
+def _within(piece: Piece, publications: list[Hop], line: list[Hop]) -> tuple[list[Hop], list[Hop]]:
+    start, stop = piece.start, piece.stop
+    return (
+        [one for one in publications if start.published < one.number < stop.published],
+        [hop for hop in line if start.carried < hop.number < stop.carried],
+    )
+
+
+def _by_time(
+    publications: list[Hop], line: list[Hop], clocks: Clocks
+) -> Iterator[tuple[Hop, Match]]:
+    """Hops of equal publications by several publishers: each before the next publication."""
+    line = sorted(line, key=lambda hop: hop.number)
+    if len(line) != len(publications) or _is_of_several_accounts(line):
+        return
+    taps = {hop.tap for hop in chain(publications, line)}
+    errors = [clocks.error(one, other) for one in taps for other in taps]
+    if None in errors:
+        return
+    error = max(filter(None, errors), default=0)
+    times = [clocks.time(one) for one in publications]
+    arrived = [clocks.time(hop) for hop in line]
+    is_after = all(hop >= at + error for hop, at in zip(arrived, times))
+    if is_after and all(hop + error < later for hop, later in zip(arrived, times[1:])):
+        yield from zip(publications, (Match(hop, "time") for hop in line))
+
+
+def _in_time(publications: Iterable[Hop], line: Iterable[Hop], clocks: Clocks) -> bool:
+    """Whether no hop comes before its publication, which would prove that another one is missing."""
+    return all(
+        clocks.time(hop) + (clocks.error(one.tap, hop.tap) or 0) >= clocks.time(one)
+        for one, hop in zip(publications, line)
+    )
+
+
+def _is_of_several_accounts(line: list[Hop]) -> bool:
+    """Whether hops of several accounts look alike: then content alone proves nothing."""
+    return len({hop.account for hop in line}) > 1

@@ -1,0 +1,144 @@
+"""The hops of one publication -> the rows of `paths`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Annotated
+
+from ...anomalies import Anomaly
+from ...declaration import Group
+from ...records import Record
+from .clocks import Clocks
+from .facts import Facts
+from .hops import Hop
+from .items import Match, held, message_in
+
+
+@dataclass(slots=True, kw_only=True)
+class PathRecord(Record):
+    """One hop of a message."""
+
+    message: Annotated[str, "the message: `SESSION:NUMBER` of its publication"]
+    hop: Annotated[
+        int,
+        "1 is the publication; then in order of time, each after the one that brought the message",
+    ]
+    session: Annotated[str, "session of the hop's frame"]
+    number: Annotated[int, "number of the frame"]
+    sender: Annotated[str, "originator or responder"]
+    kind: Annotated[str, "kind of the connection"]
+    op: Annotated[str, "operation of the frame"]
+    from_server: Annotated[str | None, "server that sent it; absent for a client"] = None
+    to_server: Annotated[str | None, "server that got it; absent for a client"] = None
+    subject: Annotated[str, "subject there; a mapping or an import may change it on the way"]
+    account: Annotated[str | None, "account, where the frame says it"] = None
+    ts_ns: Annotated[int, "time of the frame, with `clock_ns` added"]
+    since_ns: Annotated[
+        int | None,
+        "after the hop that brought the message to the server that sent it on",
+    ] = None
+    total_ns: Annotated[int | None, "after the publication"] = None
+    matched_by: Annotated[
+        str | None,
+        "unique (its content, or JetStream's sequence), ordered (among equal ones of a publisher), time, or"
+        " mapped (its content, under another subject or reply); absent for the publication",
+    ] = None
+    copies: Annotated[
+        int | None,
+        "publications that are equal to this one, itself included; absent where there are too many",
+    ] = 1
+    clock_ns: Annotated[
+        int | None,
+        "correction of the clock of the frame's capture, where messages from or to another one came before"
+        " they were sent",
+    ] = None
+    clock_error_ns: Annotated[
+        int | None,
+        "how far that correction may be off; absent where messages in one direction only were seen: then it"
+        " is the smallest that helps",
+    ] = None
+    anomalies: Annotated[
+        list[str] | None,
+        "forgotten: too many equal messages or connections, so that hops or servers are missing",
+    ] = None
+
+
+def rows_of(groups: Iterator[Group], facts: Facts, clocks: Clocks) -> Iterator[PathRecord]:
+    """MESSAGES: the rows of each publication."""
+    for group in groups:
+        items, is_all = held(group)
+        publication: Hop | None = None
+        copies: int | None = None
+        matches: list[Match] = []
+        for match, count in map(message_in, chain(items, group)):
+            if not match.matched_by:
+                publication, copies = match.hop, count
+            elif is_all:
+                matches.append(match)
+        if publication:
+            is_missing = facts.is_full or copies is None or not is_all
+            yield from _Way(publication, matches, facts, clocks).rows(copies, is_missing)
+
+
+class _Way:
+    """A publication and its hops."""
+
+    def __init__(
+        self, publication: Hop, matches: list[Match], facts: Facts, clocks: Clocks
+    ) -> None:
+        self._publication = publication
+        self._matches = matches
+        self._facts = facts
+        self._clocks = clocks
+        # The frame that brought the message to each server, and its time.
+        self._came: dict[str, tuple[int, Hop]] = {}
+        for server, hops in facts.entries(publication, (match.hop for match in matches)).items():
+            self._came[server] = min((clocks.time(hop), hop) for hop in hops)
+
+    def rows(self, copies: int | None, is_missing: bool) -> Iterator[PathRecord]:
+        """All rows, in order. `is_missing`: hops or servers may not be known."""
+        one, facts, clocks = self._publication, self._facts, self._clocks
+        message = f"{one.session}:{one.number}"
+        began_ns = clocks.time(one)
+        anomalies = [Anomaly.FORGOTTEN.value] if is_missing else None
+        ordered = self._matches
+        if len(ordered) > 1:
+            ordered = sorted(ordered, key=lambda match: self._position(match.hop))
+        for at, (hop, matched_by) in enumerate([Match(one, ""), *ordered], 1):
+            ts_ns = clocks.time(hop)
+            sender, receiver = facts.sender(hop), facts.receiver(hop)
+            came_ns, _ = self._came.get(sender or "", (began_ns, one))
+            correction = clocks.correction(hop.tap)
+            yield PathRecord(
+                message=message,
+                hop=at,
+                session=hop.session,
+                number=hop.number,
+                sender=hop.sender,
+                kind=hop.kind,
+                op=hop.op,
+                from_server=facts.names.get(sender, sender) if sender else None,
+                to_server=facts.names.get(receiver, receiver) if receiver else None,
+                subject=hop.subject,
+                account=hop.account,
+                ts_ns=ts_ns,
+                since_ns=ts_ns - came_ns if at > 1 else None,
+                total_ns=ts_ns - began_ns if at > 1 else None,
+                matched_by=matched_by or None,
+                copies=copies,
+                clock_ns=correction.ns if correction else None,
+                clock_error_ns=correction.error_ns if correction else None,
+                anomalies=anomalies,
+            )
+
+    def _position(self, hop: Hop) -> tuple[int, int, str, int]:
+        """The place of a hop: by time, but after the one that brought the message, which clocks may deny."""
+        ts_ns, depth = self._clocks.time(hop), 0
+        cause = self._came.get(self._facts.sender(hop) or "")
+        while cause and cause[1] is not self._publication and depth <= len(self._came):
+            depth += 1
+            ts_ns = max(ts_ns, cause[0])
+            cause = self._came.get(self._facts.sender(cause[1]) or "")
+        return ts_ns, depth, hop.session, hop.number

@@ -1,0 +1,61 @@
+"""The frames of one session -> items for the stages of `paths`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ...declaration import Item, LayerFrame
+from ...records import FrameRecord
+from ..json_bodies import number, read_object, text
+from ..messages import GREETINGS, MESSAGES
+from .facts import SessionFacts
+from .hops import hop_of
+from .items import ASKS, CONTENTS, PLACES, ack_item, content_key, hop_item, key_of
+
+_INTERNAL = ("$SYS.", "$NRG.", "$JSC.", "$JS.", "$LDS.")
+
+
+def is_followed(frame: FrameRecord) -> bool:
+    """Whether the frame carries a message of somebody's."""
+    return frame.op in MESSAGES and not (frame.subject or "").startswith(_INTERNAL)
+
+
+class PathSession:
+    """One session. Its rows are items."""
+
+    def __init__(self) -> None:
+        self._facts = SessionFacts()
+        self._session = ""
+
+    def add(self, frame: LayerFrame) -> Iterable[Item]:
+        """The items of a frame."""
+        self._session = frame.session
+        self._facts.look(frame)
+        if is_followed(frame):
+            return self._items(frame)
+        if frame.op in GREETINGS and frame.json is not None:
+            self._facts.meet(frame)
+        return ()
+
+    def finish(self) -> Iterable[Item]:
+        """The item with what is known of the session."""
+        return (self._facts.item(self._session),) if self._session else ()
+
+    @staticmethod
+    def _items(frame: LayerFrame) -> Iterator[Item]:
+        hop = hop_of(frame)
+        if hop.is_publication:
+            yield hop_item(CONTENTS, content_key(hop), hop)
+            if hop.reply:
+                yield hop_item(ASKS, key_of(hop.session, hop.reply), hop)
+            return
+        if hop.place:
+            yield hop_item(PLACES, key_of(*hop.place), hop)
+            return
+        yield hop_item(CONTENTS, content_key(hop), hop)
+        # A PubAck: it says where the publication is that asked for it on this reply subject.
+        if frame.content[:1] == b"{" and b'"seq"' in frame.content:
+            read = read_object(frame.content)
+            sequence = number(read, "seq") if read else None
+            if read and sequence and text(read, "stream") and not read.get("duplicate"):
+                yield ack_item(hop, (text(read, "stream"), sequence))

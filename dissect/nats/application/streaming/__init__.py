@@ -1,0 +1,1 @@
+"""Frames of NATS Streaming -> the rows of `streaming`."""

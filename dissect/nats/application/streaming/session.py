@@ -1,0 +1,400 @@
+"""What a session says in NATS Streaming: connections, publications, subscriptions, deliveries and their acks.
+
+Each message is a protobuf payload whose type only its subject shows. What a server names in its answer to a
+connection request is certain (`discovered`); so is what goes to an inbox that a request named. Where a
+capture begins later, the default subjects (`subject`), and two messages on one inbox that continue each
+other (`shape`), count as evidence; a single message that merely parses does not.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+
+from natsync.protocol import ProtocolError
+from natsync.protocol.streaming import (
+    Ack,
+    CloseRequest,
+    CloseResponse,
+    ConnectRequest,
+    ConnectResponse,
+    MsgProto,
+    Ping,
+    PingResponse,
+    PubAck,
+    PubMsg,
+    SubscriptionRequest,
+    SubscriptionResponse,
+    UnsubscribeRequest,
+)
+
+from ...anomalies import Anomaly
+from ...declaration import LayerFrame
+from ...records import Record, printable
+from ..exchanges import Exchanges
+from ..held_payloads import HeldPayloads
+from .messages import is_plausible, parsed, start_text
+from .records import StreamingRecord, mark, mark_unread, new_row
+from .subjects import Purpose, StreamingSubjects
+
+_NO_RESPONDERS = 503
+_PUBLICATIONS = 16_384  # stan.go lets as many wait for their acks
+_SUBSCRIPTIONS = 8192
+_DELIVERIES = 16_384
+_CANDIDATES = 1024
+_CLIENTS = 4096
+_SECOND_NS = 10**9
+# First bytes of messages that no subject explains: their field 1 (protobuf), a number or a text.
+_BEGINNINGS = (b"\x08", b"\x0a")
+
+
+class _Request:
+    """A request that waits for its answer: a `Question`."""
+
+    __slots__ = ("sender", "row", "_read")
+    payload = None  # a request shows none
+
+    def __init__(
+        self,
+        frame: LayerFrame,
+        row: StreamingRecord,
+        read: Callable[[StreamingRecord, LayerFrame], None],
+    ) -> None:
+        self.sender = frame.sender
+        self.row = row
+        self._read = read
+
+    def answer(self, frame: LayerFrame) -> bool:
+        """Takes the answer."""
+        row = self.row
+        row.latency_ns = max(0, frame.ts_ns - row.ts_ns)
+        if frame.status == _NO_RESPONDERS:
+            row.error = "no responders"
+        else:
+            self._read(row, frame)
+        return False
+
+    def close(self, anomaly: str | None) -> Iterable[Record]:
+        """The row; none for what only looked like a request."""
+        if anomaly:
+            mark(self.row, anomaly)
+        return () if self.row.evidence == "shape" else (self.row,)
+
+
+class Streaming:
+    """One session, of a client or of the streaming server itself."""
+
+    def __init__(self) -> None:
+        self._subjects = StreamingSubjects()
+        self._exchanges = Exchanges()
+        self._publications: OrderedDict[str, StreamingRecord] = OrderedDict()  # by guid
+        self._held = HeldPayloads()  # of these
+        self._subscriptions: dict[str, StreamingRecord] = {}  # by inbox
+        self._acks: dict[str, StreamingRecord] = {}  # by ack inbox
+        self._delivered = OrderedDict[tuple[str, int], int]()  # channel and sequence -> time
+        self._candidates: OrderedDict[str, tuple[StreamingRecord, MsgProto]] = OrderedDict()
+        self._clients: dict[bytes, str] = {}  # connection id -> client id
+        self._heartbeats: dict[str, StreamingRecord] = {}  # heartbeat inbox -> its connection
+        self._has_begun = False
+
+    def add(self, frame: LayerFrame) -> Iterable[Record]:
+        """The rows that the frame completes."""
+        subject = frame.subject or ""
+        if self._has_begun:
+            return self._read(frame, subject)
+        # Most sessions have none of this: until a frame shows something, only those that may are looked at.
+        if frame.content[:1] not in _BEGINNINGS and not subject.startswith("_STAN."):
+            return ()
+        rows = self._read(frame, subject)
+        self._has_begun = bool(subject.startswith("_STAN.") or self._candidates or self._clients)
+        return rows
+
+    def _read(self, frame: LayerFrame, subject: str) -> Iterable[Record]:
+        """The rows of a frame by what is known so far."""
+        purpose = self._subjects.purpose(subject)
+        if purpose:
+            return self._asked(frame, purpose)
+        answered = self._exchanges.answered(frame)
+        if answered:
+            return answered.close(None)
+        if frame.reply:
+            return self._heartbeat(frame, subject) or self._discovery(frame)
+        if subject.startswith("_STAN.acks."):
+            return self._ack_published(frame)
+        subscription = self._subscriptions.get(subject)
+        if subscription:
+            return self._deliver(frame, subscription, "inbox")
+        subscription = self._acks.get(subject)
+        if subscription:
+            return self._ack(frame, subscription, "inbox")
+        return self._shaped(frame, subject) if frame.content[:1] in _BEGINNINGS else ()
+
+    def finish(self) -> Iterator[Record]:
+        """The session is over; yields what waits for an answer."""
+        for question in self._exchanges.rest():
+            yield from question.close(None)
+        yield from self._publications.values()
+
+    def _asked(self, frame: LayerFrame, purpose: Purpose) -> Iterable[Record]:
+        """A message to a subject of the server."""
+        if frame.status is not None:
+            return ()
+        row = new_row(frame, purpose.op, purpose.evidence)
+        row.cluster_id = purpose.cluster or None
+        try:
+            is_one = _REQUESTS[purpose.op](self, row, frame, purpose)
+        except ProtocolError:
+            mark_unread(row, frame)
+            return (row,)
+        if not is_one:
+            return ()
+        if purpose.op == "publish":
+            return self._published(row)
+        if not frame.reply:
+            return (row,)
+        return self._exchanges.ask(frame.reply, _Request(frame, row, self._reader(purpose.op)))
+
+    def _reader(self, op: str) -> Callable[[StreamingRecord, LayerFrame], None]:
+        """What reads the answer of a request."""
+        return {"connect": self._connected, "subscribe": self._subscribed}.get(op, _ended)
+
+    def _discovery(self, frame: LayerFrame) -> Iterable[Record]:
+        """A request that may be for a connection, under a prefix that is not the default: a row only if the
+        answer names the subjects of a server."""
+        if frame.content[:1] != b"\x0a":
+            return ()
+        request = parsed(ConnectRequest, frame)
+        if request is None or not request.client_id or not request.heartbeat_inbox:
+            return ()
+        row = new_row(frame, "connect", "shape")
+        row.cluster_id = (frame.subject or "").rpartition(".")[2]
+        row.client_id = printable(request.client_id)
+        self._meet(request, row)
+        question = _Request(frame, row, self._connected)
+        return self._exchanges.ask(frame.reply or "", question)
+
+    def _meet(self, request: ConnectRequest, row: StreamingRecord) -> None:
+        if len(self._clients) < _CLIENTS:
+            self._clients[request.conn_id] = printable(request.client_id)
+            self._heartbeats[request.heartbeat_inbox] = row
+
+    def _connect(self, row: StreamingRecord, frame: LayerFrame, purpose: Purpose) -> bool:
+        request = ConnectRequest.parse(frame.content)
+        row.client_id = printable(request.client_id) or None
+        self._meet(request, row)
+        return bool(request.client_id)
+
+    def _connected(self, row: StreamingRecord, frame: LayerFrame) -> None:
+        response = parsed(ConnectResponse, frame)
+        if response is None:
+            if row.evidence != "shape":
+                mark(row, Anomaly.BAD_PROTOBUF.value)
+            return
+        row.error = printable(response.error) or None
+        if response.pub_prefix and response.sub_requests:
+            row.evidence = "discovered"
+            self._subjects.learn(row.cluster_id or "", response)
+
+    def _publish(self, row: StreamingRecord, frame: LayerFrame, purpose: Purpose) -> bool:
+        message = PubMsg.parse(frame.content)
+        row.client_id = printable(message.client_id) or self._clients.get(message.conn_id)
+        row.guid, row.channel = printable(message.guid) or None, printable(message.subject)
+        row.payload_bytes = len(message.data)
+        row.payload, row.payload_sha256 = frame.shown.columns(message.data, frame.is_whole)
+        # A capture that begins later proves it by channel and subject alone, so they have to agree.
+        return purpose.evidence == "discovered" or (
+            bool(message.guid) and message.subject == purpose.channel
+        )
+
+    def _published(self, row: StreamingRecord) -> Iterator[Record]:
+        guid, waiting = row.guid or "", self._publications
+        before = self._published_as(guid)
+        if before:
+            yield before
+        while len(waiting) >= _PUBLICATIONS or (
+            waiting and self._held.are_too_many_with(row.payload)
+        ):
+            oldest = self._published_as(next(iter(waiting)))
+            assert oldest
+            mark(oldest, Anomaly.FORGOTTEN.value)
+            yield oldest
+        waiting[guid] = row
+        self._held.add(row.payload)
+
+    def _published_as(self, guid: str) -> StreamingRecord | None:
+        """The publication, which no longer waits."""
+        row = self._publications.pop(guid, None)
+        if row:
+            self._held.remove(row.payload)
+        return row
+
+    def _ack_published(self, frame: LayerFrame) -> Iterator[Record]:
+        if frame.status is not None:
+            return
+        row = new_row(frame, "ack_published", "subject")
+        ack = parsed(PubAck, frame)
+        if ack is None or not ack.guid:
+            mark(row, Anomaly.BAD_PROTOBUF.value)
+            yield row
+            return
+        row.guid, row.error = printable(ack.guid), printable(ack.error) or None
+        published = self._published_as(row.guid)
+        if published:
+            row.cluster_id, row.client_id = published.cluster_id, published.client_id
+            row.channel, row.evidence = published.channel, published.evidence
+            published.error = row.error
+            published.latency_ns = row.latency_ns = max(0, frame.ts_ns - published.ts_ns)
+            yield published
+        yield row
+
+    def _subscribe(self, row: StreamingRecord, frame: LayerFrame, purpose: Purpose) -> bool:
+        request = SubscriptionRequest.parse(frame.content)
+        row.client_id, row.channel = printable(request.client_id), printable(request.subject)
+        row.queue = printable(request.queue_group) or None
+        row.durable = printable(request.durable_name) or None
+        row.inbox, row.start = printable(request.inbox), start_text(request)
+        row.max_in_flight, row.ack_wait_ns = request.max_in_flight, request.ack_wait * _SECOND_NS
+        if len(self._subscriptions) >= _SUBSCRIPTIONS:
+            del self._subscriptions[next(iter(self._subscriptions))]
+        self._subscriptions[request.inbox] = row
+        return bool(request.inbox and request.subject)
+
+    def _subscribed(self, row: StreamingRecord, frame: LayerFrame) -> None:
+        response = parsed(SubscriptionResponse, frame)
+        if response is None:
+            mark(row, Anomaly.BAD_PROTOBUF.value)
+            return
+        row.error = printable(response.error) or None
+        if response.ack_inbox:
+            if len(self._acks) >= _SUBSCRIPTIONS:
+                del self._acks[next(iter(self._acks))]
+            self._acks[response.ack_inbox] = row
+
+    def _unsubscribe(self, row: StreamingRecord, frame: LayerFrame, purpose: Purpose) -> bool:
+        request = UnsubscribeRequest.parse(frame.content)
+        row.client_id, row.channel = printable(request.client_id), printable(request.subject)
+        row.durable = printable(request.durable_name) or None
+        known = self._acks.pop(request.inbox, None)
+        if known:
+            row.durable, row.queue, row.inbox = known.durable, known.queue, known.inbox
+        return bool(request.inbox)
+
+    def _close(self, row: StreamingRecord, frame: LayerFrame, purpose: Purpose) -> bool:
+        row.client_id = printable(CloseRequest.parse(frame.content).client_id) or None
+        return row.client_id is not None
+
+    def _ping(self, row: StreamingRecord, frame: LayerFrame, purpose: Purpose) -> bool:
+        row.client_id = self._clients.get(Ping.parse(frame.content).conn_id)
+        return True
+
+    def _heartbeat(self, frame: LayerFrame, subject: str) -> Iterable[Record]:
+        """The server asks whether a client is there."""
+        known = self._heartbeats.get(subject)
+        if known is None or frame.content:
+            return ()
+        row = new_row(frame, "heartbeat", "inbox")
+        row.cluster_id, row.client_id = known.cluster_id, known.client_id
+        return self._exchanges.ask(frame.reply or "", _Request(frame, row, _ended))
+
+    def _deliver(
+        self, frame: LayerFrame, subscription: StreamingRecord, evidence: str
+    ) -> Iterable[Record]:
+        """A message to the inbox of a subscription."""
+        if frame.status is not None:
+            return ()
+        row = new_row(frame, "deliver", evidence)
+        message = parsed(MsgProto, frame)
+        row.cluster_id, row.client_id = subscription.cluster_id, subscription.client_id
+        row.durable, row.queue = subscription.durable, subscription.queue
+        row.channel = subscription.channel
+        if message is None:
+            mark_unread(row, frame)
+            return (row,)
+        row.payload, row.payload_sha256 = frame.shown.columns(message.data, frame.is_whole)
+        self._fill(row, message)
+        return (row,)
+
+    def _fill(self, row: StreamingRecord, message: MsgProto) -> None:
+        row.channel, row.sequence = printable(message.subject), message.sequence
+        row.stored_ns, row.payload_bytes = message.timestamp, len(message.data)
+        row.redelivered = message.redelivered or None
+        row.redelivery_count = message.redelivery_count or None
+        if len(self._delivered) >= _DELIVERIES:
+            self._delivered.popitem(last=False)
+        self._delivered[row.channel, row.sequence] = row.ts_ns
+
+    def _ack(
+        self, frame: LayerFrame, subscription: StreamingRecord | None, evidence: str
+    ) -> Iterable[Record]:
+        """An ack of a delivery."""
+        ack = parsed(Ack, frame)
+        row = new_row(frame, "ack", evidence)
+        if subscription:
+            row.cluster_id, row.client_id = subscription.cluster_id, subscription.client_id
+            row.durable, row.queue = subscription.durable, subscription.queue
+        if ack is None:
+            mark(row, Anomaly.BAD_PROTOBUF.value)
+            return (row,)
+        row.channel, row.sequence = printable(ack.subject), ack.sequence
+        delivered = self._delivered.pop((row.channel, row.sequence), None)
+        if delivered is not None:
+            row.latency_ns = max(0, frame.ts_ns - delivered)
+        return (row,)
+
+    def _shaped(self, frame: LayerFrame, subject: str) -> Iterable[Record]:
+        """A message to an inbox whose request was not captured: a delivery if another one of its channel,
+        with a higher sequence or redelivered, came there; an ack if it names such a delivery."""
+        if frame.content[:1] == b"\x0a":
+            ack = parsed(Ack, frame)
+            if (
+                ack
+                and not ack.unknown
+                and (printable(ack.subject), ack.sequence) in self._delivered
+            ):
+                return self._ack(frame, None, "shape")
+            return ()
+        message = parsed(MsgProto, frame)
+        if message is None or not is_plausible(message, frame):
+            return ()
+        row = new_row(frame, "deliver", "shape")
+        row.payload, row.payload_sha256 = frame.shown.columns(message.data, frame.is_whole)
+        before = self._candidates.get(subject)
+        if before is None and len(self._candidates) >= _CANDIDATES:
+            self._candidates.popitem(last=False)
+        self._candidates[subject] = row, message
+        if before is None or before[1].subject != message.subject:
+            return ()
+        if message.sequence <= before[1].sequence and not message.redelivered:
+            return ()
+        rows = [row]
+        if before[0].channel is None:
+            self._fill(before[0], before[1])
+            rows.insert(0, before[0])
+        self._fill(row, message)
+        return rows
+
+
+_REQUESTS: dict[str, Callable[[Streaming, StreamingRecord, LayerFrame, Purpose], bool]] = {
+    "connect": Streaming._connect,
+    "publish": Streaming._publish,
+    "subscribe": Streaming._subscribe,
+    "unsubscribe": Streaming._unsubscribe,
+    "close_subscription": Streaming._unsubscribe,
+    "close": Streaming._close,
+    "ping": Streaming._ping,
+}
+
+
+def _ended(row: StreamingRecord, frame: LayerFrame) -> None:
+    """Reads the answer of a request that has none but an error."""
+    response: SubscriptionResponse | CloseResponse | PingResponse | None
+    if row.op == "ping":
+        response = parsed(PingResponse, frame)
+    elif row.op == "close":
+        response = parsed(CloseResponse, frame)
+    else:
+        response = parsed(SubscriptionResponse, frame)
+    if response is None:
+        mark(row, Anomaly.BAD_PROTOBUF.value)
+    else:
+        row.error = printable(response.error) or None

@@ -1,0 +1,153 @@
+"""Deliveries and their acks."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissect.nats.anomalies import Anomaly
+from dissect.nats.application import held_payloads
+from dissect.nats.application.jetstream import deliveries
+from dissect.nats.application.jetstream.deliveries import DeliveryRecord, ack_of
+from dissect.nats.application.jetstream.layer import JetStream
+from dissect.nats.options import Payload
+from dissect.nats.records import Record
+
+from tests.dissector.layer_talk import MS, Talk, values
+
+
+def reply(seq: int, attempt: int = 1, consumer: str = "C") -> str:
+    return f"$JS.ACK.S.{consumer}.{attempt}.{seq}.{seq}.1795226503305173000.5"
+
+
+def delivered(talk: Talk) -> list[Record]:
+    talk.close()
+    return sorted(talk.of(DeliveryRecord), key=lambda row: getattr(row, "number"))
+
+
+@pytest.mark.parametrize(
+    "said, ack, delay, reason",
+    [
+        (b"", "ack", None, None),
+        (b"+ACK", "ack", None, None),
+        (b"+OK", "ack", None, None),
+        (b"-NAK", "nak", None, None),
+        (b'-NAK {"delay": 50}', "nak", 50, None),
+        (b"-NAK 1m1.5s", "nak", 61_500_000_000, None),
+        (b"-NAK soon", "nak", None, None),
+        (b"-NAK {", "nak", None, None),
+        (b"+TERM", "term", None, None),
+        (b"+TERM no customer", "term", None, "no customer"),
+        (b"+WPI", "progress", None, None),
+    ],
+)
+def test_acks(said: bytes, ack: str, delay: int | None, reason: str | None) -> None:
+    talk = Talk(JetStream())
+    talk.msg("orders", b"abc", reply(7))
+    talk.pub(reply(7), said)
+    (row,) = delivered(talk)
+    names = (
+        "subject",
+        "payload_bytes",
+        "ack",
+        "ack_latency_ns",
+        "nak_delay_ns",
+        "term_reason",
+    )
+    assert values([row], *names) == [("orders", 3, ack, MS, delay, reason)]
+
+
+def test_progress_repeated_acks_and_confirmation() -> None:
+    talk = Talk(JetStream())
+    talk.msg("orders", b"", reply(1))
+    talk.pub(reply(1), b"+WPI")
+    talk.pub(reply(1), b"", "_INBOX.ack")
+    talk.msg("_INBOX.ack")
+    talk.pub(reply(1), b"-NAK")
+    (row,) = delivered(talk)
+    assert values([row], "ack", "acks", "ack_ns", "confirmed_ns") == [("ack", 3, 3 * MS, 4 * MS)]
+
+
+def test_attempts_are_rows_of_their_own() -> None:
+    talk = Talk(JetStream())
+    talk.msg("orders", b"", reply(1, 1))
+    talk.pub(reply(1, 1), b"-NAK")
+    talk.msg("orders", b"", reply(1, 2))
+    assert values(delivered(talk), "delivered_count", "ack") == [(1, "nak"), (2, None)]
+
+
+def test_an_ack_proves_a_delivery_that_was_not_captured() -> None:
+    talk = Talk(JetStream())
+    talk.pub(reply(3), b"+WPI")
+    talk.pub(reply(3), b"")
+    (row,) = delivered(talk)
+    names = ("stream_seq", "subject", "ack", "acks", "ack_latency_ns", "anomalies")
+    assert values([row], *names) == [
+        (3, None, "ack", 2, None, [Anomaly.DELIVERY_NOT_SEEN.value]),
+    ]
+
+
+def test_an_ack_that_is_none() -> None:
+    talk = Talk(JetStream())
+    talk.msg("orders", b"", reply(1))
+    talk.pub(reply(1), b"+MAYBE")
+    (row,) = delivered(talk)
+    assert values([row], "ack", "acks", "anomalies") == [(None, 1, [Anomaly.BAD_ACK.value])]
+    assert ack_of(b"+ACKS") == "" and ack_of(b"-NAKED") == "nak"
+
+
+def test_between_servers_the_subject_is_in_the_reply() -> None:
+    talk = Talk(JetStream(), "route")
+    talk.link("originator", "_INBOX.pull", b"abc", f"{reply(4)}@orders.new")
+    talk.link("responder", reply(4), b"")
+    (row,) = delivered(talk)
+    assert values([row], "subject", "account", "ack") == [("orders.new", "A", "ack")]
+
+
+def test_rows_come_when_they_are_done_and_late_acks_are_no_deliveries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deliveries, "_REPEATED", 1)
+    talk = Talk(JetStream())
+    for seq in (1, 2, 3):
+        talk.msg("orders", b"", reply(seq))
+        talk.pub(reply(seq), b"")
+    assert values(talk.of(DeliveryRecord), "stream_seq") == [(1,), (2,)]
+    talk.pub(reply(1), b"")
+    assert len(delivered(talk)) == 3
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "_UNACKED", 2)
+    talk = Talk(JetStream())
+    for seq in (1, 2, 3):
+        talk.msg("orders", b"", reply(seq))
+    assert values(delivered(talk), "stream_seq", "anomalies") == [
+        (1, [Anomaly.FORGOTTEN.value]),
+        (2, None),
+        (3, None),
+    ]
+
+
+def test_payloads_that_are_shown_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
+    talk = Talk(JetStream(), shown=Payload.TEXT)
+    for seq in range(1, 5):
+        talk.msg("orders", b"1234", reply(seq))
+    forgotten = [Anomaly.FORGOTTEN.value]
+    names = ("number", "payload", "anomalies")
+    assert values(talk.of(DeliveryRecord), *names) == [
+        (1, "1234", forgotten),
+        (2, "1234", forgotten),
+    ]
+    talk.pub(reply(3), b"+ACK")
+    talk.msg("orders", b"1234", reply(5))
+    assert values(talk.of(DeliveryRecord), *names)[2:] == [(3, "1234", None)], "its ack came"
+    assert values(delivered(talk), *names)[3:] == [(4, "1234", None), (6, "1234", None)]
+
+
+def test_a_delivery_that_is_captured_twice_is_two_rows() -> None:
+    talk = Talk(JetStream())
+    for _ in range(2):
+        talk.msg("orders", b"abc", reply(7))
+        talk.pub(reply(7), b"+ACK")
+    assert values(delivered(talk), "number", "ack") == [(1, "ack"), (3, "ack")]

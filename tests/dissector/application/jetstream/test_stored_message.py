@@ -1,0 +1,51 @@
+"""Stored messages in the answers of gets."""
+
+from __future__ import annotations
+
+import base64
+
+from dissect.nats.application.jetstream.api import Call
+from dissect.nats.application.jetstream.stored_message import asked_subject, stored_message
+from dissect.nats.application.jetstream.subjects import api_subject
+
+from tests.dissector.application.test_exchanges import Nothing
+from tests.dissector.layer_talk import Talk
+
+
+def call(subject: str, body: dict[str, object] | None = None) -> tuple[Talk, Call]:
+    talk = Talk(Nothing())
+    asked = api_subject(subject)
+    assert asked
+    return talk, Call(talk.pub(subject, body or b"", "_INBOX.1"), asked)
+
+
+def test_of_a_direct_get() -> None:
+    talk, made = call("$JS.API.DIRECT.GET.S.a.b")
+    assert stored_message(made) is None and asked_subject(made) == "a.b"
+    facts = {"Nats-Subject": "a.b", "Nats-Sequence": "3", "X": "y"}
+    made.answer(talk.stored("_INBOX.1", facts))
+    found = stored_message(made)
+    assert found == ("a.b", 3, facts, b"a secret")
+
+
+def test_of_the_older_call() -> None:
+    talk, made = call("$JS.API.STREAM.MSG.GET.S", {"last_by_subj": "a"})
+    assert asked_subject(made) == "a"
+    block = base64.b64encode(b"NATS/1.0\r\nA: 1\r\nA: 2\r\n\r\n").decode()
+    message = {"subject": "a", "seq": 3, "hdrs": block, "data": "YWJj"}
+    made.answer(talk.msg("_INBOX.1", {"message": message}))
+    assert stored_message(made) == ("a", 3, {"A": "1"}, b"abc")
+
+
+def test_of_an_error_and_of_nonsense() -> None:
+    talk, made = call("$JS.API.DIRECT.GET.S.a")
+    made.answer(talk.msg("_INBOX.1", status=404))
+    assert stored_message(made) is None
+    for said in ({}, {"message": 7}, {"message": {}}):
+        talk, made = call("$JS.API.STREAM.MSG.GET.S")
+        made.answer(talk.msg("_INBOX.1", said))
+        assert stored_message(made) is None
+    wrong = {"subject": 1, "seq": "x", "hdrs": "TkFUUw==", "data": "a"}
+    talk, made = call("$JS.API.STREAM.MSG.GET.S")
+    made.answer(talk.msg("_INBOX.1", {"message": wrong}))
+    assert stored_message(made) == ("", None, {}, b"")

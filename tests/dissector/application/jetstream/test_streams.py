@@ -1,0 +1,98 @@
+"""What a session shows of its streams."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissect.nats.application.jetstream import streams
+from dissect.nats.application.jetstream.layer import JetStream
+from dissect.nats.application.jetstream.streams import StreamRecord
+from dissect.nats.records import Record
+
+from tests.dissector.layer_talk import MS, Talk, values
+
+TYPE = "io.nats.jetstream.api.v1."
+CONFIG = {"name": "S", "subjects": ["a", "b"], "retention": "limits", "num_replicas": 3}
+STATE = {"messages": 5, "bytes": 50, "first_seq": 1, "last_seq": 5, "consumer_count": 2}
+
+
+def seen(talk: Talk) -> list[Record]:
+    talk.close()
+    return talk.of(StreamRecord)
+
+
+def call(talk: Talk, api: str, answer: dict[str, object]) -> None:
+    talk.pub(f"$JS.API.{api}", b"", "_INBOX.1")
+    talk.msg("_INBOX.1", {"type": f"{TYPE}x", **answer})
+
+
+def test_configuration_and_state_are_the_last_ones() -> None:
+    talk = Talk(JetStream())
+    call(talk, "STREAM.CREATE.S", {"config": {**CONFIG, "subjects": ["x"]}, "state": {}})
+    call(
+        talk,
+        "STREAM.INFO.S",
+        {"config": CONFIG, "state": STATE, "cluster": {"leader": "n1"}},
+    )
+    (row,) = seen(talk)
+    names: tuple[str, ...] = (
+        "subjects",
+        "retention",
+        "replicas",
+        "messages",
+        "last_seq",
+        "leader",
+        "created",
+    )
+    assert values([row], *names) == [(["a", "b"], "limits", 3, 5, 5, "n1", 1)]
+    assert values([row], "number", "ts_ns", "last_ns") == [(1, MS, 4 * MS)]
+
+
+def test_counts() -> None:
+    talk = Talk(JetStream())
+    error = {"code": 400, "err_code": 10071, "description": "wrong last sequence"}
+    for ack in ({"seq": 1}, {"seq": 1, "duplicate": True}, {"seq": 0, "error": error}):
+        talk.pub("orders", b"abc", "_INBOX.1")
+        talk.msg("_INBOX.1", {"stream": "S", **ack})
+    for attempt, ack_text in ((1, b"-NAK"), (2, b"+TERM"), (3, b"")):
+        reply = f"$JS.ACK.S.C.{attempt}.4.{attempt}.1.{attempt}"
+        talk.msg("orders", b"abc", reply)
+        talk.pub(reply, ack_text)
+    call(talk, "STREAM.PURGE.S", {"success": True, "purged": 9})
+    call(talk, "STREAM.DELETE.S", {"success": True})
+    (row,) = seen(talk)
+    names: tuple[str, ...] = (
+        "publishes",
+        "publish_bytes",
+        "publish_errors",
+        "duplicates",
+        "deliveries",
+    )
+    assert values([row], *names) == [(2, 6, 1, 1, 3)]
+    names: tuple[str, ...] = (
+        "redeliveries",
+        "acks",
+        "naks",
+        "terms",
+        "purged",
+        "deleted",
+        "last_seq",
+    )
+    assert values([row], *names, "max_pending") == [(2, 1, 1, 1, 9, 1, 4, 3)]
+
+
+def test_a_list_names_streams_and_an_error_none() -> None:
+    talk = Talk(JetStream())
+    listed = [{"config": {"name": "A"}}, {"config": []}, 7, {"config": {"name": "B"}}]
+    call(talk, "STREAM.LIST", {"streams": listed})
+    call(talk, "STREAM.INFO.NONE", {"error": {"code": 404}})
+    assert values(seen(talk), "stream") == [("A",), ("B",)]
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "_STREAMS", 2)
+    talk = Talk(JetStream())
+    for number in range(5):
+        call(talk, f"STREAM.INFO.S{number}", {"config": {"subjects": ["x"] * 1000}})
+    rows = seen(talk)
+    assert len(rows) == 2 and len(getattr(rows[0], "subjects")) == 256

@@ -1,0 +1,89 @@
+"""What unique messages prove: latencies between captures, and anchors that confine doubt."""
+
+from __future__ import annotations
+
+from dissect.nats.application.paths.evidence import Anchor, Anchors, Evidence, Piece, latencies
+from dissect.nats.application.paths.facts import Facts
+from dissect.nats.application.paths.hops import Hop
+from dissect.nats.application.paths.items import ANCHORS, Match
+from dissect.nats.declaration import Item
+
+from tests.dissector.application.paths.test_matching import hop
+from tests.dissector.grouping import Scattered
+
+P, R = ("p", "responder"), ("r", "responder")
+LINE = (*R, "1")
+
+
+def anchors(facts: Facts, *pairs: tuple[int, int]) -> Anchors:
+    evidence = Evidence(facts)
+    for published, carried in pairs:
+        evidence.add(hop(published, "p"), [Match(hop(carried, "r"), "unique")])
+    return Anchors([item for item in evidence.items() if item.stage == ANCHORS])
+
+
+def pieces(facts: Facts, *pairs: tuple[int, int]) -> list[tuple[Anchor, Anchor, bool]]:
+    return [tuple(piece) for piece in anchors(facts, *pairs).pieces(facts, P, LINE)]
+
+
+BEGIN, END = Anchor(0, 0), Anchor(1 << 63, 1 << 63)
+
+
+def test_without_a_gap_there_is_one_piece() -> None:
+    assert pieces(Facts(), (3, 4)) == [(BEGIN, END, True)]
+    assert pieces(Facts(gaps={R: [5]})) == [(BEGIN, END, False)], "and no anchor"
+
+
+def test_anchors_confine_a_gap() -> None:
+    facts = Facts(gaps={R: [50]})
+    assert pieces(facts, (10, 20), (11, 21), (30, 40), (60, 70), (90, 99)) == [
+        (BEGIN, (10, 20), True),
+        ((10, 20), (30, 40), True),
+        ((30, 40), (60, 70), False),
+        ((60, 70), (90, 99), True),
+        ((90, 99), END, True),
+    ]
+
+
+def test_a_gap_after_all_anchors_or_before_them() -> None:
+    assert pieces(Facts(gaps={P: [90]}), (10, 20)) == [
+        (BEGIN, (10, 20), True),
+        ((10, 20), (10, 20), True),
+        ((10, 20), END, False),
+    ]
+    assert pieces(Facts(gaps={P: [5]}), (10, 20))[0] == (BEGIN, (10, 20), False)
+
+
+def test_anchors_that_contradict_each_other_prove_nothing() -> None:
+    facts = Facts(gaps={P: [15]})
+    assert pieces(facts, (10, 30), (20, 25)) == [(BEGIN, END, False)]
+
+
+def test_several_tasks_have_the_anchors_of_one() -> None:
+    facts = Facts(gaps={R: [50]})
+    parts = [Evidence(facts), Evidence(facts)]
+    pairs = [(10, 20), (11, 21), (30, 40), (60, 70), (90, 99)]
+    for at, (published, carried) in enumerate(pairs):
+        parts[at % 2].add(hop(published, "p"), [Match(hop(carried, "r"), "unique")])
+    items = [item for part in parts for item in part.items()]
+    assert Anchors(items).pieces(facts, P, LINE) == anchors(facts, *pairs).pieces(facts, P, LINE)
+    assert isinstance(anchors(facts).pieces(facts, P, LINE)[0], Piece)
+
+
+def measured(facts: Facts, publication: Hop, *hops: Hop) -> dict[tuple[str, str], int]:
+    evidence = Evidence(facts)
+    evidence.add(publication, [Match(each, "unique") for each in hops])
+    items: list[Item] = [*evidence.items()]
+    return latencies(Scattered(items, 1))
+
+
+def test_latencies_are_between_captures_and_by_server() -> None:
+    ends = {"p": {"originator": "NA"}, "x": {"originator": "NA", "responder": "NB"}}
+    ends["r"] = {"responder": "NB"}
+    facts = Facts(ends=ends, taps={"c", "d"})
+    publication = hop(10, "p", sender="responder")
+    route = hop(15, "x", sender="originator")
+    reader = hop(18, "r", tap="d")
+    assert measured(facts, publication, route, reader) == {("c", "d"): 3}, "since the route"
+    assert measured(facts, publication, reader) == {("c", "d"): 8}, "since the publication"
+    assert measured(Facts(taps={"c"}), publication, reader) == {}

@@ -1,0 +1,228 @@
+"""What a session says in NATS Streaming (the log of stan.go: jetstream/test_tables)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissect.nats.anomalies import Anomaly
+from dissect.nats.application import held_payloads
+from dissect.nats.application.messages import is_message
+from dissect.nats.application.streaming import session as streaming_session
+from dissect.nats.application.streaming.records import StreamingRecord
+from dissect.nats.application.streaming.session import Streaming
+from dissect.nats.options import Payload
+from dissect.nats.records import Record
+from natsync.protocol.streaming import (
+    Ack,
+    CloseRequest,
+    ConnectRequest,
+    ConnectResponse,
+    MsgProto,
+    Ping,
+    PingResponse,
+    PubAck,
+    PubMsg,
+    SubscriptionRequest,
+    SubscriptionResponse,
+    UnsubscribeRequest,
+)
+
+from tests.dissector.layer_talk import MS, Talk, values
+
+NOW = 1_600_000_000 * 10**9
+NAMES = {"sub_requests": "s.x", "unsub_requests": "u.x", "close_requests": "c.x"}
+NAMES |= {"sub_close_requests": "k.x", "ping_requests": "g.x", "pub_prefix": "p.x"}
+CONNECT = ConnectRequest("me", "_INBOX.hb", conn_id=b"conn").to_bytes()
+
+
+def said(talk: Talk) -> list[Record]:
+    talk.close()
+    return sorted(talk.of(StreamingRecord), key=lambda row: getattr(row, "number"))
+
+
+def connected(subject: str = "_STAN.discover.c1") -> Talk:
+    talk = Talk(Streaming())
+    talk.pub(subject, CONNECT, "_INBOX.1")
+    talk.msg("_INBOX.1", ConnectResponse(**NAMES).to_bytes())
+    return talk
+
+
+@pytest.mark.parametrize("subject", ["_STAN.discover.c1", "acme.stan.c1"])
+def test_a_connection_names_all_other_subjects(subject: str) -> None:
+    talk = connected(subject)
+    talk.pub("p.x.orders", PubMsg("me", "g1", "orders", data=b"abc").to_bytes(), "_STAN.acks.1")
+    talk.msg("_STAN.acks.1", PubAck("g1", "stan: no").to_bytes())
+    talk.pub("g.x", Ping(b"conn").to_bytes(), "_INBOX.p")
+    talk.msg("_INBOX.p", PingResponse("gone").to_bytes())
+    talk.msg("_INBOX.hb", b"", "_INBOX.h")
+    talk.pub("_INBOX.h")
+    talk.pub("c.x", CloseRequest("me").to_bytes(), "_INBOX.c")
+    talk.msg("_INBOX.c", b"")
+    names = ("op", "cluster_id", "client_id", "evidence", "channel", "guid", "latency_ns", "error")
+    assert values(said(talk), *names) == [
+        ("connect", "c1", "me", "discovered", None, None, MS, None),
+        ("publish", "c1", "me", "discovered", "orders", "g1", MS, "stan: no"),
+        ("ack_published", "c1", "me", "discovered", "orders", "g1", MS, "stan: no"),
+        ("ping", "c1", "me", "discovered", None, None, MS, "gone"),
+        ("heartbeat", "c1", "me", "inbox", None, None, MS, None),
+        ("close", "c1", "me", "discovered", None, None, MS, None),
+    ]
+
+
+def test_a_subscription_its_messages_and_acks() -> None:
+    talk = connected()
+    request = SubscriptionRequest("me", "orders", "q", "_INBOX.s", 8, 30, "d", 4)
+    talk.pub("s.x", request.to_bytes(), "_INBOX.2")
+    talk.msg("_INBOX.2", SubscriptionResponse("_INBOX.a").to_bytes())
+    message = MsgProto(7, "orders", "", b"abc", NOW, True, 2)
+    talk.msg("_INBOX.s", message.to_bytes())
+    talk.pub("_INBOX.a", Ack("orders", 7).to_bytes())
+    talk.pub("u.x", UnsubscribeRequest("me", "orders", "_INBOX.a").to_bytes(), "_INBOX.3")
+    talk.msg("_INBOX.3", SubscriptionResponse(error="stan: no").to_bytes())
+    names = ("op", "sequence", "redelivered", "redelivery_count", "durable", "queue", "latency_ns")
+    rows = said(talk)
+    assert values(rows, *names)[1:] == [
+        ("subscribe", None, None, None, "d", "q", MS),
+        ("deliver", 7, True, 2, "d", "q", None),
+        ("ack", 7, None, None, "d", "q", MS),
+        ("unsubscribe", None, None, None, "d", "q", MS),
+    ]
+    assert values(rows[1:3], "start", "ack_wait_ns", "stored_ns", "payload_bytes") == [
+        ("first", 30 * 10**9, None, None),
+        (None, None, NOW, 3),
+    ]
+
+
+def test_default_subjects_prove_what_agrees_with_its_payload() -> None:
+    talk = Talk(Streaming())
+    talk.pub("_STAN.pub.c1.orders", PubMsg("me", "g1", "orders").to_bytes(), "_STAN.acks.1")
+    talk.pub("_STAN.pub.c1.orders", PubMsg("me", "g2", "other").to_bytes(), "_STAN.acks.1")
+    talk.pub("_STAN.pub.c1.orders", b"\xff", "_STAN.acks.1")
+    talk.msg("_STAN.acks.1", PubAck("g0").to_bytes())
+    talk.pub("_STAN.sub.c1", b"", "_INBOX.1")
+    names = ("op", "guid", "evidence", "anomalies")
+    assert values(said(talk), *names) == [
+        ("publish", "g1", "subject", None),
+        ("publish", None, "subject", [Anomaly.BAD_PROTOBUF.value]),
+        ("ack_published", "g0", "subject", None),
+    ]
+
+
+def deliver(talk: Talk, inbox: str, sequence: int, subject: str = "orders") -> None:
+    frame = talk._frame("responder", "MSG", inbox, b"", None, {})
+    frame.content = MsgProto(sequence, subject, timestamp=NOW).to_bytes()
+    frame.ts_ns += NOW
+    talk.say(frame)
+
+
+def test_messages_that_continue_each_other_are_deliveries() -> None:
+    talk = Talk(Streaming())
+    deliver(talk, "_INBOX.1", 5)
+    assert not talk.rows
+    deliver(talk, "_INBOX.1", 6)
+    deliver(talk, "_INBOX.1", 7)
+    talk.pub("_INBOX.acks", Ack("orders", 6).to_bytes())
+    talk.pub("_INBOX.acks", Ack("orders", 99).to_bytes())
+    deliver(talk, "_INBOX.2", 5)
+    deliver(talk, "_INBOX.2", 5)
+    deliver(talk, "_INBOX.3", 1)
+    deliver(talk, "_INBOX.3", 2, "bills")
+    assert values(said(talk), "op", "sequence", "evidence") == [
+        ("deliver", 5, "shape"),
+        ("deliver", 6, "shape"),
+        ("deliver", 7, "shape"),
+        ("ack", 6, "shape"),
+    ]
+
+
+def test_a_request_that_looks_like_a_connection_is_none_without_its_answer() -> None:
+    talk = Talk(Streaming())
+    for number, answer in enumerate((b"", ConnectResponse(error="no").to_bytes(), b"\xff")):
+        talk.pub("acme.login", CONNECT, f"_INBOX.{number}")
+        talk.msg(f"_INBOX.{number}", answer)
+    talk.pub("acme.login", CONNECT, "_INBOX.9")
+    talk.pub("acme.login", CONNECT, "_INBOX.9")
+    assert values(said(talk), "op") == []
+
+
+def test_nobody_and_silence() -> None:
+    talk = Talk(Streaming())
+    talk.pub("_STAN.discover.c1", CONNECT, "_INBOX.1")
+    talk.msg("_INBOX.1", status=503)
+    talk.pub("_STAN.close.c1", CloseRequest("me").to_bytes(), "_INBOX.2")
+    talk.pub("_STAN.unsub.c1", UnsubscribeRequest("me", "a", "_INBOX.a").to_bytes())
+    assert values(said(talk), "op", "error", "latency_ns") == [
+        ("connect", "no responders", MS),
+        ("close", None, None),
+        ("unsubscribe", None, None),
+    ]
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in ("_PUBLICATIONS", "_SUBSCRIPTIONS", "_DELIVERIES", "_CANDIDATES", "_CLIENTS"):
+        monkeypatch.setattr(streaming_session, limit, 2)
+    talk = connected()
+    for number in range(5):
+        message = PubMsg("me", f"g{number}", "a")
+        talk.pub("p.x.a", message.to_bytes(), "_STAN.acks.1")
+        talk.pub("s.x", SubscriptionRequest("me", "a", "", f"_INBOX.s{number}").to_bytes(), "_I.1")
+        talk.msg("_I.1", SubscriptionResponse(f"_INBOX.a{number}").to_bytes())
+        deliver(talk, f"_INBOX.s{number}", number)
+        deliver(talk, f"_INBOX.x{number}", 1)
+        talk.pub("_STAN.discover.c1", ConnectRequest("x", f"_INBOX.h{number}").to_bytes(), "_I.2")
+    forgotten = [row for row in said(talk) if getattr(row, "anomalies") == ["forgotten"]]
+    assert values(forgotten, "guid") == [("g0",), ("g1",), ("g2",)]
+    state = talk.state
+    assert isinstance(state, Streaming)
+    for held in (state._subscriptions, state._acks, state._delivered, state._candidates):
+        assert len(held) <= 2
+    assert len(state._clients) <= 2
+
+
+_BYTES = st.sampled_from(
+    [
+        b"",
+        CONNECT,
+        ConnectResponse(**NAMES).to_bytes(),
+        PubMsg("me", "g", "orders").to_bytes(),
+        SubscriptionRequest("me", "orders", "", "_INBOX.1").to_bytes(),
+        SubscriptionResponse("_INBOX.2").to_bytes(),
+        MsgProto(1, "orders", timestamp=NOW).to_bytes(),
+        Ack("orders", 1).to_bytes(),
+        b"\x08",
+        b"\x0a\xff",
+    ]
+) | st.binary(max_size=8)
+_SUBJECTS = st.sampled_from(
+    "_STAN.discover.c _STAN.pub.c.orders _STAN.sub.c _STAN.unsub.c _STAN.close.c _STAN.acks.x p.x.orders"
+    " s.x _INBOX.1 _INBOX.2 _INBOX.hb other".split()
+)
+
+
+@given(st.lists(st.tuples(st.booleans(), _SUBJECTS, _BYTES, st.none() | _SUBJECTS), max_size=30))
+def test_any_conversation_gives_rows(said: list[tuple[bool, str, bytes, str | None]]) -> None:
+    talk = Talk(Streaming())
+    for from_client, subject, body, reply in said:
+        frame = (talk.pub if from_client else talk.msg)(subject, body, reply)
+        assert is_message(frame)
+    talk.close()
+
+
+def test_payloads_that_are_shown_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
+    talk = connected()
+    talk.shown = Payload.TEXT
+    for number in range(1, 5):
+        body = PubMsg("me", f"g{number}", "orders", data=b"1234").to_bytes()
+        talk.pub("p.x.orders", body, f"_STAN.acks.{number}")
+        if number == 2:
+            talk.msg("_STAN.acks.2", PubAck("g2").to_bytes())
+    rows = [row for row in said(talk) if getattr(row, "op") == "publish"]
+    assert values(rows, "guid", "payload", "anomalies") == [
+        ("g1", "1234", [Anomaly.FORGOTTEN.value]),
+        ("g2", "1234", None),
+        ("g3", "1234", None),
+        ("g4", "1234", None),
+    ]

@@ -1,0 +1,78 @@
+"""Questions and answers, paired by reply subject."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissect.nats.anomalies import Anomaly
+from dissect.nats.application import exchanges, held_payloads
+from dissect.nats.application.exchanges import Exchanges
+from dissect.nats.application.jetstream.publishes import Publication, PublishRecord
+from dissect.nats.options import Payload
+from dissect.nats.records import Record
+
+from tests.dissector.layer_talk import Talk, values
+
+
+class Nothing:
+    """A layer that makes no rows: the talk only builds frames."""
+
+    def add(self, frame: object) -> tuple[()]:
+        return ()
+
+    def finish(self) -> tuple[()]:
+        return ()
+
+
+def test_an_answer_comes_from_the_other_side_to_the_reply_subject() -> None:
+    talk, waiting = Talk(Nothing()), Exchanges()
+    asked = talk.pub("orders", b"x", "_INBOX.1.a", Nats_Msg_Id="1")
+    assert list(waiting.ask("_INBOX.1.a", Publication(asked))) == []
+    assert waiting.answered(talk.msg("_INBOX.1.b")) is None
+    assert waiting.answered(talk.pub("_INBOX.1.a")) is None, "its own side"
+    found = waiting.answered(talk.msg("_INBOX.1.a", {"stream": "S", "seq": 1}))
+    assert found is not None
+    assert waiting.answered(talk.msg("_INBOX.1.a")) is None, "it had its answer"
+
+
+def test_a_reply_subject_that_is_used_again_ends_the_question_before() -> None:
+    talk, waiting = Talk(Nothing()), Exchanges()
+    for number in (1, 2):
+        asked = talk.pub("orders", b"x", "_INBOX.1", Nats_Msg_Id=str(number))
+        ended = list(waiting.ask("_INBOX.1", Publication(asked)))
+    assert values(ended, "msg_id", "anomalies") == [("1", None)]
+    (left,) = waiting.rest()
+    assert values(left.close(None), "msg_id") == [("2",)]
+    assert waiting.rest() == []
+
+
+def test_the_oldest_question_is_given_up_where_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exchanges, "_WAITING", 3)
+    talk, waiting = Talk(Nothing()), Exchanges()
+    ended: list[object] = []
+    for number in range(5):
+        asked = talk.pub("orders", b"x", f"_INBOX.{number}", Nats_Msg_Id=str(number))
+        ended += waiting.ask(f"_INBOX.{number}", Publication(asked))
+    rows = [row for row in ended if isinstance(row, PublishRecord)]
+    assert values(rows, "msg_id", "anomalies") == [
+        ("0", [Anomaly.FORGOTTEN.value]),
+        ("1", [Anomaly.FORGOTTEN.value]),
+    ]
+
+
+def test_the_oldest_question_is_given_up_where_payloads_would_take_too_much_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
+    talk, waiting = Talk(Nothing(), shown=Payload.TEXT), Exchanges()
+    ended: list[Record] = []
+    for number in range(1, 5):
+        asked = talk.pub("orders", b"1234", None, Nats_Msg_Id=str(number))
+        ended += list(waiting.ask(f"_INBOX.{number}", Publication(asked)))
+    forgotten = [Anomaly.FORGOTTEN.value]
+    assert values(ended, "msg_id", "anomalies") == [("1", forgotten), ("2", forgotten)]
+    assert waiting.answered(talk.msg("_INBOX.3", {"stream": "S", "seq": 1})) is not None
+    asked = talk.pub("orders", b"1234", None, Nats_Msg_Id="5")
+    assert list(waiting.ask("_INBOX.5", Publication(asked))) == [], "an answer frees its question"

@@ -1,0 +1,76 @@
+"""The rules of the package: each finds what it is about, and does not find what resembles it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Generator
+from pathlib import Path
+
+import pytest
+
+from dissect.nats import records
+from dissect.nats.audit.compiler import compiled, reporting
+from dissect.nats.audit.duckdb_engine import over_records
+from dissect.nats.audit.rule_files import load_rules
+from dissect.nats.audit.run import tables_of
+from dissect.nats.audit.sql_text import Dialect
+from dissect.nats.records import Record
+from dissect.nats.tables import TABLES
+
+from tests.dissector.audit import cases, cases_data
+from tests.support.nats_talk import capture
+from tests.support.paths import CAPTURES
+from tests.support.pcapwriter import Talk
+
+RULES = load_rules()
+REPORTING = sorted(reporting(RULES))
+CASES = {**cases.CASES, **cases_data.CASES}
+FEWEST = 35
+
+
+def rows_of(case: cases.Case, folder: Path, tables: Collection[str]) -> list[Record]:
+    """The rows of a case."""
+    if isinstance(case, str):
+        return list(records([str(CAPTURES / f"{case}.pcap")], list(tables)))
+    talks = [each for each in case if isinstance(each, Talk)]
+    if talks:
+        return list(records([str(capture(folder / "made.pcap", talks))], list(tables)))
+    wanted = tuple(TABLES[table].row for table in tables)
+    return [each for each in case if isinstance(each, wanted)]
+
+
+def findings(rule: str, case: cases.Case, folder: Path) -> int:
+    """How many findings a rule has in a case."""
+    (query,) = compiled(RULES, [rule], Dialect.DUCKDB, cases.VARIABLES)
+
+    def source(tables: Collection[str]) -> Generator[Record, None, None]:
+        yield from rows_of(case, folder, tables)
+
+    with over_records(tables_of([query]), source) as engine:
+        return sum(batch.num_rows for batch in engine.rows(query.sql))
+
+
+@pytest.mark.parametrize("rule", REPORTING)
+def test_a_rule_finds_what_it_is_about(rule: str, tmp_path: Path) -> None:
+    found, passed = CASES[rule]
+    assert findings(rule, found, tmp_path) > 0
+    assert findings(rule, passed, tmp_path) == 0
+
+
+def test_every_case_has_its_rule() -> None:
+    assert sorted(CASES) == REPORTING and len(REPORTING) >= FEWEST
+
+
+@pytest.mark.parametrize("rule", REPORTING)
+def test_a_rule_says_what_to_do(rule: str) -> None:
+    said = RULES[rule]
+    assert said.description.endswith(".") and said.remedy.endswith(".")
+    assert said.false_positives and said.references
+    assert all(each.startswith("https://") for each in said.references)
+    for tag in said.tags:
+        assert re.fullmatch(r"attack\.(t\d{4}(\.\d{3})?|[a-z-]+)|cve\.\d{4}-\d{4,}", tag), tag
+
+
+def test_correlations_count_rules_that_are_no_findings_of_their_own() -> None:
+    silent = sorted(RULES.keys() - set(REPORTING))
+    assert {RULES[name].level.name for name in silent} == {"informational"}

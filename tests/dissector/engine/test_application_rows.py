@@ -1,0 +1,46 @@
+"""Application layers while the frames come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from dissect.nats import FrameRecord, Options, Payload, frames, records
+from dissect.nats.application.servers import ServerRecord
+from dissect.nats.declaration import LayerFrame
+from dissect.nats.engine.application_rows import ApplicationStates
+from dissect.nats.pipeline import released
+from dissect.nats.records import Record
+from dissect.nats.tables import frames_for
+
+from tests.support.paths import CAPTURES
+
+CORE = [str(CAPTURES / "core-2.15.1.pcap")]
+
+
+def shown(rows: Iterable[Record]) -> list[str]:
+    return [repr(row).partition("(")[2] for row in rows]
+
+
+def test_a_layer_gets_the_frames_it_wants_as_the_table_has_them() -> None:
+    found = [row for rows in released(CORE, [frames_for("servers")]) for row in rows.records]
+    assert all(isinstance(row, LayerFrame) for row in found)
+    wanted = [row for row in frames(CORE) if row.op in ("INFO", "CONNECT")]
+    assert [row.number for row in wanted] == [getattr(row, "number") for row in found]
+
+
+@pytest.mark.parametrize("payload", Payload)
+def test_frames_are_the_same_beside_a_layer(payload: Payload) -> None:
+    options = Options(payload=payload)
+    both = list(records(CORE, ["frames", "servers"], options))
+    assert [row for row in both if isinstance(row, FrameRecord)] == list(frames(CORE, options))
+    assert [row for row in both if isinstance(row, ServerRecord)] == list(
+        records(CORE, ["servers"], options)
+    )
+
+
+def test_rows_of_tables_that_nobody_wants_are_left_out() -> None:
+    server = ServerRecord(first_ns=1, last_ns=2)
+    assert ApplicationStates(["servers"]).chosen([server]) == [server]
+    assert ApplicationStates(["frames"]).chosen([server]) == []
