@@ -21,9 +21,9 @@ PYTEST = python -m pytest --numprocesses auto --maxprocesses 4 --dist loadgroup
 # A new environment named after the target, with what the target NEEDS.
 define fresh
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
-	{ echo '$(PYTHON) is no Python 3.10 or later: install one, or name it: make $@ PYTHON=python3.12' >&2; exit 1; }
+	{ echo '$(PYTHON) is not Python 3.10 or later: install it, or name one: make $@ PYTHON=python3.12' >&2; exit 1; }
 @$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
-	{ echo '$(PYTHON) makes no virtual environments: on Debian, apt-get install python3-venv' >&2; exit 1; }
+	{ echo '$(PYTHON) cannot make virtual environments: on Debian, run apt-get install python3-venv' >&2; exit 1; }
 @echo 'make $@: installing into $(VENV)'
 @rm -rf $(VENV) build natsync.egg-info && $(PYTHON) -m venv $(VENV)
 @$(VENV)/bin/pip install --quiet --disable-pip-version-check '$(NEEDS)'

@@ -9,6 +9,7 @@ from operator import attrgetter
 from zlib import crc32
 
 from dissect.nats.application.item_store import ItemStore
+from dissect.nats.application.paths.hops import Hop
 from dissect.nats.application.paths.rows import PathRecord
 from dissect.nats.application.paths.table import PATHS, stages
 from dissect.nats.declaration import Group, Item, LayerFrame
@@ -70,3 +71,33 @@ class Scattered:
         ]
         for _, group in groupby(sorted(mine, key=ORDER), key=attrgetter("key")):
             yield group
+
+
+def hop(
+    ts_ns: int,
+    session: str,
+    content: str = "x",
+    *,
+    sender: str = "responder",
+    subject: str = "subject",
+    reply: str | None = None,
+    place: tuple[str, int] | None = None,
+    attempt: int = 1,
+    account: str | None = None,
+    tap: str = "c",
+) -> Hop:
+    body = content.encode()
+    kind = (
+        "client",
+        "MSG",
+        account,
+        subject,
+        "1",
+        reply,
+        body,
+        len(body),
+        place,
+        attempt,
+        tap,
+    )
+    return Hop(ts_ns, session, ts_ns, sender, *kind)

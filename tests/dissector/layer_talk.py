@@ -143,3 +143,13 @@ class Talk:
 def values(rows: Iterable[Record], *names: str) -> list[tuple[object, ...]]:
     """Some columns of rows."""
     return [tuple(getattr(row, name) for name in names) for row in rows]
+
+
+class Nothing:
+    """A layer that makes no rows: the talk only builds frames."""
+
+    def add(self, frame: object) -> tuple[()]:
+        return ()
+
+    def finish(self) -> tuple[()]:
+        return ()

@@ -11,8 +11,8 @@ from dissect.nats import records, tables
 from dissect.nats.records import FlowRecord, Record, RequestRecord, SubscriptionRecord
 from dissect.nats.tables import TABLES
 
-from tests.dissector.sessions.test_identity import blank
 from tests.support.paths import CAPTURES
+from tests.support.records import session_record
 
 # Columns without a value in any sample, which other tests fill: with an option, or from made-up frames.
 EMPTY = {
@@ -59,7 +59,7 @@ def test_every_column_has_a_value_in_some_sample() -> None:
 
 
 def test_a_session() -> None:
-    row = blank()
+    row = session_record()
     row.errors, row.missing_bytes, row.user = ["x", "y"], 7, "U" * 56
     row.bytes_originator, row.bytes_responder = 900, 300
     cells = shown("sessions", row)
@@ -69,7 +69,7 @@ def test_a_session() -> None:
 
 
 def test_what_is_hidden_is_not_lost() -> None:
-    row = blank()
+    row = session_record()
     row.transport, row.skipped_bytes, row.missing_bytes = "tls", 5003, 10
     row.opaque_bytes = 5000
     cells = shown("sessions", row)

@@ -99,3 +99,24 @@ def matched(detection: str, *rows: Record, table: str = "frames") -> list[int]:
     """The numbers of the frames that match a detection (`selection: {...}`, indented by two)."""
     found = findings(detection_text(f"  {detection}", table), rows)
     return [finding.number or 0 for finding in found]
+
+
+def finding(**values: object) -> Finding:
+    """A finding of rule `a`, with other values where a test names them."""
+    known: dict[str, object] = {
+        "rule": "a",
+        "title": "A",
+        "level": "high",
+        "ts_ns": 5,
+        "session": "s",
+        "number": 1,
+        "subject": None,
+        "count": 1,
+        "fields": "{}",
+        "capture": None,
+        "packet": None,
+        "follow": None,
+        "false_positives": ["x"],
+        "remedy": None,
+    }
+    return Finding(**(known | values))  # type: ignore[arg-type]  # values of any type

@@ -11,17 +11,7 @@ from dissect.nats.application.jetstream.publishes import Publication, PublishRec
 from dissect.nats.options import Payload
 from dissect.nats.records import Record
 
-from tests.dissector.layer_talk import Talk, values
-
-
-class Nothing:
-    """A layer that makes no rows: the talk only builds frames."""
-
-    def add(self, frame: object) -> tuple[()]:
-        return ()
-
-    def finish(self) -> tuple[()]:
-        return ()
+from tests.dissector.layer_talk import Nothing, Talk, values
 
 
 def test_an_answer_comes_from_the_other_side_to_the_reply_subject() -> None:

@@ -9,8 +9,7 @@ from dissect.nats.audit.ecs import write_ecs
 from dissect.nats.audit.report import Report
 from dissect.nats.output.writer import Layout
 
-from tests.dissector.audit.test_store import finding
-from tests.support.audit import detection_text, rules
+from tests.support.audit import detection_text, finding, rules
 
 
 def test_an_alert() -> None:

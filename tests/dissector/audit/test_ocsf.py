@@ -9,8 +9,7 @@ from dissect.nats.audit.ocsf import write_ocsf
 from dissect.nats.audit.report import Report
 from dissect.nats.output.writer import Layout
 
-from tests.dissector.audit.test_store import finding
-from tests.support.audit import detection_text, rules
+from tests.support.audit import detection_text, finding, rules
 
 # https://schema.ocsf.io/1.3.0/classes/detection_finding: what it requires, and the ids that it knows
 REQUIRED = (

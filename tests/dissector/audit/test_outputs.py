@@ -14,7 +14,7 @@ from dissect.nats.audit.outputs import OUTPUTS, column_names
 from dissect.nats.audit.report import Report
 from dissect.nats.output.writer import Layout
 
-from tests.dissector.audit.test_store import finding
+from tests.support.audit import finding
 from tests.support.requirements import missing
 
 try:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dissect.nats.audit.report import fingerprint, message, techniques
 
-from tests.dissector.audit.test_store import finding
-from tests.support.audit import detection_text, rules
+from tests.support.audit import detection_text, finding, rules
 
 
 def test_a_fingerprint_is_that_of_the_finding_and_not_of_the_run() -> None:

@@ -14,8 +14,7 @@ from dissect.nats.audit.report import Report
 from dissect.nats.audit.sarif import write_sarif
 from dissect.nats.output.writer import Layout
 
-from tests.dissector.audit.test_store import finding
-from tests.support.audit import detection_text, rules
+from tests.support.audit import detection_text, finding, rules
 from tests.support.requirements import missing
 
 try:

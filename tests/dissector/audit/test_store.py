@@ -4,30 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from dissect.nats.audit.findings import Finding
 from dissect.nats.audit.levels import Level
 from dissect.nats.audit.store import batch, store
 
-
-def finding(**values: object) -> Finding:
-    known: dict[str, object] = {
-        "rule": "a",
-        "title": "A",
-        "level": "high",
-        "ts_ns": 5,
-        "session": "s",
-        "number": 1,
-        "subject": None,
-        "count": 1,
-        "fields": "{}",
-        "capture": None,
-        "packet": None,
-        "follow": None,
-        "false_positives": ["x"],
-        "remedy": None,
-    }
-    return Finding(**(known | values))  # type: ignore[arg-type]  # values of any type
-
+from tests.support.audit import finding
 
 ORDERED = [
     finding(level="critical", rule="z", ts_ns=9),

@@ -10,7 +10,7 @@ import pytest
 from dissect.nats.audit.suppressions import Suppressions, load_suppressions, names_of
 from dissect.nats.errors import RuleError
 
-from tests.dissector.audit.test_store import finding
+from tests.support.audit import finding
 
 NAMES = names_of([("a", "00000000-0000-4000-8000-000000000001"), ("b", "2")])
 TODAY = date(2026, 11, 22)

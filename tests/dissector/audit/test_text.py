@@ -5,7 +5,7 @@ from __future__ import annotations
 from dissect.nats.audit.text import paragraphs
 from dissect.nats.output.terminal import PLAIN, Terminal
 
-from tests.dissector.audit.test_store import finding
+from tests.support.audit import finding
 
 FINDINGS = [
     finding(rule="one", title="T\x1b", fields='{"a": "b c", "n": [1], "e": ""}', count=3),

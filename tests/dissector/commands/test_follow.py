@@ -7,9 +7,8 @@ from dissect.nats.commands.follow import Conversation
 from dissect.nats.commands.session_detail import Heading, timeline_entries
 from dissect.nats.records import AnomalyRecord, FrameRecord
 
-from tests.dissector.output.test_json_lines import record
-from tests.dissector.sessions.test_identity import blank
 from tests.support.paths import CAPTURES
+from tests.support.records import frame_record, session_record
 
 CORE = str(CAPTURES / "core-2.15.1.pcap")
 HEADING = Heading("5" * 16, "client", "a:1", "b:2", 1_000_000_000)
@@ -23,7 +22,7 @@ def lines_of(frame: FrameRecord, full: bool = False) -> list[str]:
 
 
 def frame(op: str = "PUB", payload: str | None = None) -> FrameRecord:
-    made = record()
+    made = frame_record()
     made.op, made.subject, made.headers, made.payload = op, "greet", None, payload
     return made
 
@@ -84,7 +83,7 @@ def test_what_is_missing_is_said() -> None:
 def test_the_end() -> None:
     conversation = Conversation(False, False)
     conversation.text(HEADING._replace(first_ns=1))
-    row = blank()
+    row = session_record()
     row.end, row.ended_by, row.first_ns, row.last_ns = "rst", "responder", 1, 1_500_001
     assert conversation.text(row) == "\n    0.001500  rst by responder, after 1.50 ms\n"
     row.end, row.ended_by = "open", None

@@ -9,14 +9,14 @@ import pytest
 from dissect.nats.commands import sorting
 from dissect.nats.commands.sorting import RenderedRow, SortOrder, sort_order, sorted_rows
 
-from tests.dissector.output.test_json_lines import record
+from tests.support.records import frame_record
 
 
 def rows(*values: int | None, descending: bool = False) -> list[RenderedRow]:
     key = SortOrder("max_msgs", descending).key()
     found: list[RenderedRow] = []
     for number, value in enumerate(values):
-        row = record()
+        row = frame_record()
         row.max_msgs = value
         found.append((f"{value} {number}", 0, key(row)))
     return found

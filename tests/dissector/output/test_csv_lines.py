@@ -10,11 +10,11 @@ import pytest
 from dissect.nats.output.csv_lines import Csv, csv_line, query_cell, safe_cells
 from dissect.nats.output.writer import Layout
 
-from tests.dissector.output.test_json_lines import record
+from tests.support.records import frame_record
 
 
 def written(*columns: str, safe: bool = False, subject: str | None = None) -> str:
-    row = record()
+    row = frame_record()
     row.subject = subject or row.subject
     form = Csv().table("frames", Layout(columns, csv_safe=safe))
     output = io.StringIO()

@@ -19,7 +19,7 @@ from dissect.nats.output.writer import (
 )
 from dissect.nats.tables import TABLES
 
-from tests.dissector.output.test_json_lines import record
+from tests.support.records import frame_record
 
 
 def render_of(name: str, table: str) -> Render:
@@ -30,7 +30,7 @@ def text(name: str, columns: tuple[str, ...]) -> str:
     form = FORMATS[name].table("frames", Layout(columns))
     output = io.StringIO()
     writer = form.writer(output)
-    writer.write([form.render(record())])
+    writer.write([form.render(frame_record())])
     writer.close()
     return output.getvalue()
 
@@ -44,7 +44,7 @@ def test_formats_for_people_and_programs() -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_rows_can_be_rendered_elsewhere(name: str) -> None:
     there = pickle.loads(pickle.dumps(partial(render_of, name, "frames")))()
-    assert there(record()) == render_of(name, "frames")(record())
+    assert there(frame_record()) == render_of(name, "frames")(frame_record())
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -73,6 +73,6 @@ def test_a_new_format_is_its_class_and_its_line(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(FORMATS, "shouted", Shouted())
     form = FORMATS["shouted"].table("frames", Layout())
     output = io.StringIO()
-    form.writer(output).write([form.render(record())])
+    form.writer(output).write([form.render(frame_record())])
     assert output.getvalue() == "HPUB!\n"
     assert cli.get_command(None, "frames") is not None  # type: ignore[arg-type]  # needs no context

@@ -17,23 +17,7 @@ from dissect.nats.records import FrameRecord, Record, SubscriptionRecord, Type
 from dissect.nats.tables import TABLE_OF, TABLES
 
 from tests.support.paths import CAPTURES
-
-
-def record() -> FrameRecord:
-    return FrameRecord(
-        session="s",
-        number=1,
-        ts_ns=2,
-        packet=3,
-        capture="c,1",
-        sender="originator",
-        kind="client",
-        op="HPUB",
-        subject='a\x1b"\u2028',
-        headers={"A": ["1", "2"]},
-        total_bytes=9,
-        offset=0,
-    )
+from tests.support.records import frame_record
 
 
 def plainly(row: Record) -> dict[str, object]:
@@ -61,7 +45,7 @@ def encoded(row: Record) -> str:
 
 
 def test_json_lines_leave_absent_values_out() -> None:
-    line = json_line("frames", column_names("frames", Layout()))(record())
+    line = json_line("frames", column_names("frames", Layout()))(frame_record())
     values = json.loads(line)
     assert values["headers"] == {"A": ["1", "2"]}
     assert values["subject"] == 'a\x1b"\u2028'
@@ -107,7 +91,7 @@ def test_json_lines_are_what_the_encoder_says_of_any_frame(data: st.DataObject) 
     ],
 )
 def test_the_time_beside_the_nanoseconds_is_iso_8601(ts_ns: int, text: str) -> None:
-    row = record()
+    row = frame_record()
     row.ts_ns = ts_ns
     assert json.loads(json_line("frames", ["ts_ns", "time"])(row)) == {
         "ts_ns": ts_ns,
@@ -123,12 +107,12 @@ def test_a_time_that_is_absent_is_left_out() -> None:
 
 
 def test_a_row_without_any_of_the_columns_is_an_empty_object() -> None:
-    assert json_line("frames", ["reply", "sid"])(record()) == "{}\n"
-    assert json_line("frames", ["op", "reply", "op"])(record()) == '{"op":"HPUB"}\n'
+    assert json_line("frames", ["reply", "sid"])(frame_record()) == "{}\n"
+    assert json_line("frames", ["op", "reply", "op"])(frame_record()) == '{"op":"HPUB"}\n'
 
 
 def test_json_lines_are_lines_to_every_reader() -> None:
-    values = record()
+    values = frame_record()
     values.subject = "a\u2028b\x85c\x9b31m\u0416"
     (line,) = json_line("frames", ["subject"])(values).splitlines()
     assert "\u0416" in line and "\x9b" not in line
@@ -136,7 +120,7 @@ def test_json_lines_are_lines_to_every_reader() -> None:
 
 
 def test_nothing_that_commands_a_terminal_stands_there_raw() -> None:
-    values = record()
+    values = frame_record()
     for text in ("a\x7fb", "a\x1b[2Jb", "a\x9b2Jb", "a\u202eb\u2066c\u200fd\u0416"):
         values.subject = text
         line = json_line("frames", ["subject"])(values)

@@ -12,7 +12,7 @@ from dissect.nats.output.text_table import GridWriter
 from dissect.nats.output.writer import Layout
 from dissect.nats.tables import TABLES
 
-from tests.dissector.output.test_json_lines import record
+from tests.support.records import frame_record
 
 
 def written(layout: Layout, *subjects: str | None) -> list[str]:
@@ -20,7 +20,7 @@ def written(layout: Layout, *subjects: str | None) -> list[str]:
     output = io.StringIO()
     writer = form.writer(output)
     for subject in subjects:
-        row = record()
+        row = frame_record()
         row.subject = subject
         writer.write([form.render(row)])
     writer.close()
@@ -30,7 +30,7 @@ def written(layout: Layout, *subjects: str | None) -> list[str]:
 def test_frames_are_lines() -> None:
     (line,) = written(Layout(), "a.b")
     assert " s > HPUB " in line
-    bad = record()
+    bad = frame_record()
     bad.anomalies = ["lost"]
     painted = Text().table("frames", Layout(terminal=Terminal(None, True))).render(bad)
     assert str(painted).startswith("\x1b[31m")

@@ -7,8 +7,7 @@ from dissect.nats.output.terminal import PLAIN, Terminal
 from dissect.nats.output.text_lines import anomaly_line, frame_line, frame_lines, story_text, totals
 from dissect.nats.records import AnomalyRecord
 
-from tests.dissector.output.test_json_lines import record
-from tests.dissector.sessions.test_identity import blank
+from tests.support.records import frame_record, session_record
 
 
 def odd() -> AnomalyRecord:
@@ -18,7 +17,7 @@ def odd() -> AnomalyRecord:
 
 
 def test_a_frame_on_a_line() -> None:
-    frame = record()
+    frame = frame_record()
     frame.reply, frame.payload_bytes, frame.header_bytes = "_INBOX.1", 5, 12
     frame.status, frame.anomalies = 503, ["lost"]
     assert frame_line(frame) == (
@@ -27,13 +26,13 @@ def test_a_frame_on_a_line() -> None:
 
 
 def test_long_json_is_cut() -> None:
-    frame = record()
+    frame = frame_record()
     frame.op, frame.subject, frame.json = "INFO", None, "x" * 200
     assert frame_line(frame).endswith(" INFO    " + "x" * 120 + "...")
 
 
 def test_frames_elsewhere_are_plain_and_on_a_terminal_coloured() -> None:
-    frame = record()
+    frame = frame_record()
     frame.op, frame.error = "-ERR", "x"
     assert frame_lines(PLAIN)(frame) == frame_line(frame) + "\n"
     assert frame_lines(Terminal(None, True))(frame) == f"\x1b[1;31m{frame_line(frame)}\x1b[0m\n"
@@ -48,9 +47,9 @@ def test_an_oddity_on_a_line() -> None:
 
 
 def test_one_session_in_full() -> None:
-    row = blank()
+    row = session_record()
     row.rtt_ns = 56_000
-    text = story_text(row, [record(), odd()])
+    text = story_text(row, [frame_record(), odd()])
     assert "  a:1\n" in text and "  56.0 us\n" in text
     assert "  1970-01-01T00:00:00.000000001Z\n" in text
     assert text.endswith(
@@ -77,5 +76,5 @@ def test_totals() -> None:
 
 
 def test_a_line_is_no_wider_than_the_terminal() -> None:
-    line = frame_lines(Terminal(40))(record())
-    assert len(line) == 41 and line == frame_line(record())[:37] + "...\n"
+    line = frame_lines(Terminal(40))(frame_record())
+    assert len(line) == 41 and line == frame_line(frame_record())[:37] + "...\n"

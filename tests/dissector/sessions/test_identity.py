@@ -10,27 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissect.nats.engine.session_row import add_peers
-from dissect.nats.records import SessionRecord
 from dissect.nats.sessions.identity import Identity, UserToken, auth_of, read_token
 from dissect.nats.types import Direction
 from natsync.protocol import ConnectOptions, Kind, ServerInfo
 
+from tests.support.records import session_record
+
 ORIGINATOR, RESPONDER = Direction
-
-
-def blank() -> SessionRecord:
-    return SessionRecord(
-        session="s",
-        capture="c",
-        kind="client",
-        transport="tcp",
-        originator="a:1",
-        responder="b:2",
-        first_ns=1,
-        last_ns=2,
-        start="handshake",
-        end="open",
-    )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +38,7 @@ def test_a_client_and_its_server() -> None:
     identity.learn_info(RESPONDER, ServerInfo(server_id="NS", server_name="s", version="2.15.1"))
     identity.learn_connect(ConnectOptions(name="c", lang="go", version="1.2", user="bob"))
     identity.learn_info(RESPONDER, ServerInfo(server_id="NS", remote_account="SHOP"))
-    record = blank()
+    record = session_record()
     add_peers(record, identity, Kind.CLIENT)
     assert (record.client_name, record.client_lang, record.client_version) == ("c", "go", "1.2")
     assert (record.server_id, record.server_name, record.account) == ("NS", "s", "SHOP")
@@ -65,7 +51,7 @@ def test_news_about_other_servers_are_not_about_the_sender() -> None:
     identity.learn_info(ORIGINATOR, ServerInfo(server_id="NT", server_name="t"))
     identity.learn_info(RESPONDER, ServerInfo(server_id="NX", server_name="x"))
     identity.learn_connect(ConnectOptions(name="NT", cluster="C"))
-    record = blank()
+    record = session_record()
     add_peers(record, identity, Kind.ROUTE)
     assert (record.server_name, record.remote_name, record.cluster) == ("s", "t", "C")
     assert record.remote_cluster == "C"
@@ -75,7 +61,7 @@ def test_news_about_other_servers_are_not_about_the_sender() -> None:
 def test_a_leafnode_is_named_by_its_connect() -> None:
     identity = Identity()
     identity.learn_connect(ConnectOptions(name="spoke", server_id="NT", version="2.15.1"))
-    record = blank()
+    record = session_record()
     add_peers(record, identity, Kind.LEAFNODE)
     assert (record.remote_name, record.client_version) == ("spoke", "2.15.1")
 
@@ -85,7 +71,7 @@ def test_gossip_before_anything_else_names_nobody() -> None:
     identity.learn_info(RESPONDER, ServerInfo(server_id="NX", ip="nats-route://10.0.0.9:6222/"))
     identity.learn_info(RESPONDER, ServerInfo(server_id="GWNX", gateway="west", gateway_cmd=1))
     identity.learn_info(ORIGINATOR, ServerInfo(server_id="", gateway="east", gateway_cmd=2))
-    record = blank()
+    record = session_record()
     add_peers(record, identity, Kind.ROUTE)
     assert (record.server_id, record.cluster, record.remote_cluster) == (None, None, None)
 
@@ -94,7 +80,7 @@ def test_gateways_are_named_by_their_clusters() -> None:
     identity = Identity()
     identity.learn_info(RESPONDER, ServerInfo(server_id="NS", gateway="east", cluster="e"))
     identity.learn_connect(ConnectOptions(name="NT", cluster="", gateway="west"))
-    record = blank()
+    record = session_record()
     add_peers(record, identity, Kind.GATEWAY)
     assert (record.cluster, record.remote_cluster) == ("east", "west")
 
@@ -108,7 +94,7 @@ def test_later_news_of_the_server_itself() -> None:
     urls = ("a:1", "b:2")
     identity.learn_info(RESPONDER, ServerInfo(server_id="NS", connect_urls=urls, ldm=True), 3)
     identity.learn_info(RESPONDER, ServerInfo(server_id="NS", cluster="y", ldm=True), 4)
-    record = blank()
+    record = session_record()
     add_peers(record, identity, Kind.CLIENT)
     assert (record.cluster, record.lame_duck_ns) == ("y", 3)
     assert record.connect_urls == ["a:1", "b:2"]
@@ -125,7 +111,7 @@ def test_a_jwt_says_who_it_is_for() -> None:
     del claims["nats"]
     identity = Identity()
     identity.learn_connect(ConnectOptions(lang="go", jwt=token(claims), sig="hush"))
-    record = blank()
+    record = session_record()
     add_peers(record, identity, Kind.CLIENT)
     assert (record.auth, record.user, record.user_name) == ("jwt", "UABC", "bob")
     assert record.account == "ASIGN"

@@ -33,7 +33,7 @@ from natsync.protocol import (
     Unsub,
 )
 
-from tests.dissector.sessions.test_identity import blank
+from tests.support.records import session_record
 
 ORIGINATOR, RESPONDER = Direction
 SentFrame = tuple[Direction, Frame]
@@ -52,7 +52,7 @@ def row_after(
     session = Session()
     add_frames(session, *sent)
     session.finish(None if end == "open" else 99_000, handshake)
-    record = blank()
+    record = session_record()
     record.end = end
     record.ended_by = "originator"
     add_session(record, session, kind)
@@ -100,7 +100,7 @@ def test_pings_do_not_pair_across_a_hole() -> None:
     session.note(Note(RESPONDER, 2, 1, "t.pcap", Anomaly.LOST, 0, 1))
     add_frames(session, (RESPONDER, Pong()))
     session.finish(None, True)
-    record = blank()
+    record = session_record()
     add_session(record, session, Kind.CLIENT)
     assert (record.rtt_ns, record.anomalies) == (None, {"lost": 1})
 
@@ -135,7 +135,7 @@ def test_names_do_not_show_passwords() -> None:
     ):
         session = Session(redact=redact)
         add_frames(session, (ORIGINATOR, connect))
-        record = blank()
+        record = session_record()
         add_session(record, session, Kind.CLIENT)
         assert (record.client_name, record.user, record.client_lang) == (name, user, "go")
 

@@ -8,8 +8,7 @@ from dissect.nats.application.jetstream.api import Call
 from dissect.nats.application.jetstream.stored_message import asked_subject, stored_message
 from dissect.nats.application.jetstream.subjects import api_subject
 
-from tests.dissector.application.test_exchanges import Nothing
-from tests.dissector.layer_talk import Talk
+from tests.dissector.layer_talk import Nothing, Talk
 
 
 def call(subject: str, body: dict[str, object] | None = None) -> tuple[Talk, Call]:

@@ -8,8 +8,7 @@ from dissect.nats.application.paths.hops import Hop
 from dissect.nats.application.paths.items import ANCHORS, Match
 from dissect.nats.declaration import Item
 
-from tests.dissector.application.paths.test_matching import hop
-from tests.dissector.grouping import Scattered
+from tests.dissector.grouping import Scattered, hop
 
 P, R = ("p", "responder"), ("r", "responder")
 LINE = (*R, "1")

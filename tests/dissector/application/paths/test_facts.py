@@ -7,9 +7,8 @@ import json
 from dissect.nats.application.paths.facts import Facts, SessionFacts
 from dissect.nats.declaration import LayerFrame
 
-from tests.dissector.application.paths.test_matching import hop
-from tests.dissector.application.test_exchanges import Nothing
-from tests.dissector.layer_talk import Talk
+from tests.dissector.grouping import hop
+from tests.dissector.layer_talk import Nothing, Talk
 
 
 def greeting(op: str, sender: str, kind: str = "client", **said: str) -> LayerFrame:

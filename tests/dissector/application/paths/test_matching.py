@@ -13,37 +13,7 @@ from dissect.nats.application.paths.items import (
     key_of,
 )
 
-from tests.dissector.grouping import path_rows
-
-
-def hop(
-    ts_ns: int,
-    session: str,
-    content: str = "x",
-    *,
-    sender: str = "responder",
-    subject: str = "subject",
-    reply: str | None = None,
-    place: tuple[str, int] | None = None,
-    attempt: int = 1,
-    account: str | None = None,
-    tap: str = "c",
-) -> Hop:
-    body = content.encode()
-    kind = (
-        "client",
-        "MSG",
-        account,
-        subject,
-        "1",
-        reply,
-        body,
-        len(body),
-        place,
-        attempt,
-        tap,
-    )
-    return Hop(ts_ns, session, ts_ns, sender, *kind)
+from tests.dissector.grouping import hop, path_rows
 
 
 def matched(

@@ -10,7 +10,7 @@ from dissect.nats.application.paths.hops import Hop
 from dissect.nats.application.paths.items import Match, match_items, publication_item
 from dissect.nats.application.paths.rows import PathRecord, rows_of
 
-from tests.dissector.application.paths.test_matching import hop
+from tests.dissector.grouping import hop
 from tests.dissector.layer_talk import values
 
 ENDS = {

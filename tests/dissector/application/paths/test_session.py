@@ -13,8 +13,7 @@ from dissect.nats.application.paths.items import (
 from dissect.nats.application.paths.session import PathSession, is_followed
 from dissect.nats.declaration import Item
 
-from tests.dissector.application.test_exchanges import Nothing
-from tests.dissector.layer_talk import Talk
+from tests.dissector.layer_talk import Nothing, Talk
 
 
 def said(talk: Talk) -> list[tuple[int, bytes]]:
