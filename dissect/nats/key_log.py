@@ -3,13 +3,14 @@
 A line is `LABEL CLIENT_RANDOM SECRET`, the last two in hexadecimal
 (https://datatracker.ietf.org/doc/draft-ietf-tls-keylogfile/); all others are passed over, as the format asks.
 Secrets stay in the process that reads them: connections that another process goes on with carry the names of
-files, never a secret. Secrets that a capture has in it are for the captures of the same dissection only.
+files, never a secret. Secrets that a capture has in it are for the captures of the same dissection only, and
+for all of their packets, wherever in a file the secrets stand: some programs write them after the packets.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from time import monotonic
@@ -48,6 +49,11 @@ class KeyLog:
 
     def __repr__(self) -> str:
         return f"KeyLog({self.path!r}, {self._count} secrets)"
+
+    def clear(self) -> None:
+        """Forgets all secrets."""
+        self._secrets.clear()
+        self._count = 0
 
     def randoms(self, label: str) -> Iterator[bytes]:
         """The randoms of the connections that have a secret with this label, the latest first."""
@@ -107,7 +113,7 @@ class KeyLog:
         if self._count > MOST_SECRETS:
             reason = f"the key log has more than {MOST_SECRETS} secrets"
             raise CaptureError(path, reason, "keep those of the capture's time")
-        held[label] = secret
+        held.setdefault(label, secret)
 
 
 def _binary(text: bytes) -> bytes:
@@ -148,13 +154,20 @@ class KeyLogs:
         self.embedded = KeyLog()
         """The secrets in the captures, to which their readers add."""
 
+        self._look_ahead: Callable[[KeyLog], None] | None = None
+
     def __reduce__(self) -> tuple[type[KeyLogs], tuple[tuple[str, ...]]]:
         return KeyLogs, (self._paths,)
+
+    def look_ahead_with(self, read: Callable[[KeyLog], None]) -> None:
+        """Before secrets are asked for the first time, `read` is called, which adds those of whole captures to
+        `embedded`. Captures without TLS are never read twice."""
+        self._look_ahead = read
 
     @property
     def may_have_secrets(self) -> bool:
         """Whether there is any place where secrets may be found, and what it takes to use them."""
-        return bool(self._paths) or bool(self.embedded) and _can_decrypt()
+        return bool(self._paths) or bool(self._all_embedded()) and _can_decrypt()
 
     def find(self, client_random: bytes, label: str) -> bytes | None:
         """A secret of the connection whose ClientHello has this random."""
@@ -171,7 +184,13 @@ class KeyLogs:
 
     def _logs(self) -> Iterator[KeyLog]:
         yield from map(key_log, self._paths)
-        yield self.embedded
+        yield self._all_embedded()
+
+    def _all_embedded(self) -> KeyLog:
+        if self._look_ahead:
+            read, self._look_ahead = self._look_ahead, None
+            read(self.embedded)
+        return self.embedded
 
 
 _can_decrypt = cache(can_decrypt)  # asked for each record

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from .capture import CaptureReport, read_runs
+from .capture.embedded_secrets import read_secrets
 from .capture.sources import files_of
 from .capture.time_range import packets_between
 from .engine.connections import packet_events
@@ -53,7 +55,10 @@ def segments(
     """The TCP segments of the captures in order of time, within the time range of the options. `key_logs`
     learns the TLS secrets that the captures have in them."""
     report = CaptureReport() if report is None else report
-    embedded = key_logs.embedded if key_logs else None
+    embedded = None
+    if key_logs:
+        embedded = key_logs.embedded
+        key_logs.look_ahead_with(partial(read_secrets, paths, options.max_expanded))
     runs: Iterable[Packets] = read_runs(paths, report, options.max_expanded, embedded=embedded)
     if options.from_time is not None or options.until_time is not None:
         runs = packets_between(runs, options.from_time, options.until_time)

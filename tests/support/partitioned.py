@@ -9,8 +9,13 @@ from zlib import crc32
 from dissect.nats import Options, tables
 from dissect.nats.capture import CaptureReport
 from dissect.nats.engine.time_order import place_of
-from dissect.nats.partition.partitions import Partition, index_captures, partitions_of
-from dissect.nats.partition.record_index import walk_chain
+from dissect.nats.partition.partitions import (
+    Partition,
+    index_captures,
+    partitions_of,
+    ranges_with_secrets,
+)
+from dissect.nats.partition.record_index import RecordIndex, walk_chain
 from dissect.nats.pipeline import records
 from dissect.nats.records import Record
 from dissect.nats.spark.stages import (
@@ -32,12 +37,17 @@ TABLES = tuple(tables.FROM_ENGINE)
 SHARES = 3
 
 
-def planned(paths: Sequence[str], size: int) -> list[Partition]:
-    """The partitions of captures."""
+def indexed(paths: Sequence[str], size: int) -> list[list[RecordIndex]]:
+    """The proven byte ranges of captures."""
     walked, _ = index_captures(
         paths, size, CaptureReport(), lambda chains: [walk_chain(chain) for chain in chains]
     )
-    return partitions_of(walked)
+    return walked
+
+
+def planned(paths: Sequence[str], size: int) -> list[Partition]:
+    """The partitions of captures."""
+    return partitions_of(indexed(paths, size))
 
 
 WORK = JobSpec(frozenset(TABLES), Options())
@@ -93,8 +103,9 @@ def in_stretches(
     options: Options = Options(),
 ) -> list[Record]:
     """The rows of captures that are cut into byte ranges of `size` bytes, in order."""
-    found = planned(paths, size)
-    spec = JobSpec(frozenset(tables), options)
+    walked = indexed(paths, size)
+    found = partitions_of(walked)
+    spec = JobSpec(frozenset(tables), options, secrets=ranges_with_secrets(walked))
     told, flows = surveyed(found, spec)
     known = chunk_contexts(found, told)
     chunks = chunks_of(flows)

@@ -255,10 +255,11 @@ def pcapng_file(
     return b"".join(parts)
 
 
-def with_secrets(pcapng: bytes, secrets: bytes) -> bytes:
-    """A pcapng file with a Decryption Secrets Block after its section header, which holds a TLS key log."""
-    body = struct.pack("<II", 0x544C534B, len(secrets)) + secrets + bytes(-len(secrets) % 4)
-    size = struct.pack("<I", len(body) + 12)
-    block = struct.pack("<I", 10) + size + body + size
-    header = int.from_bytes(pcapng[4:8], "little")
-    return pcapng[:header] + block + pcapng[header:]
+def with_secrets(pcapng: bytes, secrets: bytes, blocks: int = 1, order: str = "<") -> bytes:
+    """A pcapng file with a Decryption Secrets Block after this many blocks, which holds a TLS key log. Without
+    `blocks` it stands at the end."""
+    at = 0
+    for _ in range(blocks):
+        at += int.from_bytes(pcapng[at + 4 : at + 8], "little" if order == "<" else "big")
+    made = block(10, struct.pack(order + "II", 0x544C534B, len(secrets)) + secrets, order)
+    return pcapng[: at or None] + made + (pcapng[at:] if at else b"")

@@ -20,7 +20,9 @@ INTERFACE, OBSOLETE, SIMPLE, STATISTICS, ENHANCED, _SECRETS = 1, 2, 3, 5, 6, 10
 SECRETS_NAME = "decryption secrets"
 """The name of these blocks in `FileReport.blocks`."""
 
-_TLS_KEY_LOG = 0x544C534B
+TLS_KEY_LOG = 0x544C534B
+"""The kind of secrets in a block of them: a TLS key log."""
+
 _NAMES = {
     4: "name resolution",
     STATISTICS: "interface statistics",
@@ -267,7 +269,7 @@ class Section:
         if self._embedded is None or end - start < 8:
             return
         kind, size = struct.unpack_from(self.order + "2I", self._data, start)
-        if kind == _TLS_KEY_LOG:
+        if kind == TLS_KEY_LOG:
             secrets = bytes(self._data[start + 8 : min(end, start + 8 + size)])
             self._embedded.add(secrets + b"\n", self._report.path)
 

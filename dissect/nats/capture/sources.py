@@ -143,7 +143,7 @@ class _Source:
         self.path = path
         self._max_expanded = max_expanded
         self._embedded = embedded
-        self.report = FileReport(path, name(path), size=_size(path))
+        self.report = FileReport(path, name(path), size=file_size(path))
         self._begun: Reading | None = None
         self._first: list[Packets] = []
 
@@ -173,7 +173,7 @@ class _Source:
         return read_file(self.path, report, NOWHERE, self._max_expanded, self._embedded)
 
 
-def _size(path: str) -> int | None:
+def file_size(path: str) -> int | None:
     """The bytes of a regular file; None for all else."""
     if path == STDIN:
         return None

@@ -14,9 +14,11 @@ import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from ..capture import CaptureReport, read_runs
+from ..capture.embedded_secrets import read_secrets
 from ..capture.files import capture_name, opened
 from ..capture.reader import Pieces
 from ..capture.report import FileReport
@@ -106,6 +108,7 @@ def _once(
     dissection = options.dissection
     for timeline in timelines(options.captures, dissection, report):
         key_logs = KeyLogs(dissection.key_logs)
+        key_logs.look_ahead_with(partial(read_secrets, timeline, dissection.max_expanded))
         runs = read_runs(timeline, report, dissection.max_expanded, embedded=key_logs.embedded)
         with closing(runs):
             count(runs, traffic, dissection, report, key_logs)

@@ -129,6 +129,17 @@ def test_the_stages_of_spark_give_the_same_rows(size: int) -> None:
     assert in_stretches(paths, size, options=OPTIONS) == in_one(paths, options=OPTIONS)
 
 
+@pytest.mark.parametrize("size", [3_000, 5_000, 30_000, 1 << 20])
+@pytest.mark.parametrize("blocks", [40, 0], ids=["middle", "end"])
+def test_the_stages_of_spark_give_the_same_rows_wherever_the_secrets_are(
+    size: int, blocks: int, tmp_path: Path
+) -> None:
+    paths = [str(embedded(tmp_path, blocks))]
+    found = in_one(paths)
+    assert in_stretches(paths, size) == found
+    assert len(found) > 187
+
+
 def test_several_processes_give_the_same_lines() -> None:
     def lines(jobs: int) -> str:
         given = ["frames", "--format=jsonl", f"--jobs={jobs}", f"--keylog={KEYS}"]
@@ -138,12 +149,15 @@ def test_several_processes_give_the_same_lines() -> None:
     assert lines(1).count("\n") == 187
 
 
-def embedded(folder: Path) -> Path:
-    """The sample as a pcapng with its secrets."""
+def embedded(folder: Path, blocks: int = 1) -> Path:
+    """The sample as a pcapng with its secrets after this many blocks; without, at the end, after more than is
+    read at once."""
     packets = [Packet(each.ts_ns, each.data, each.length) for each in sample(NAME).records]
+    if not blocks:
+        packets += [Packet(packets[-1].ts_ns, bytes(60_000))] * 3
     plain = pcapng_file(packets, [Interface(sample(NAME).linktype, tsresol=9)])
     path = folder / "keys.pcapng"
-    path.write_bytes(with_secrets(plain, Path(KEYS).read_bytes()))
+    path.write_bytes(with_secrets(plain, Path(KEYS).read_bytes(), blocks))
     return path
 
 
