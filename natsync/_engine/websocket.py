@@ -18,9 +18,8 @@ from .transport import Transport
 __all__ = ["Upgrade", "WebSocketTransport"]
 
 MOST_HEAD_BYTES = 16 << 10
-_MOST_FRAME_BYTES = (
-    64 << 20
-)  # the largest payload of a server (server/const.go: MAX_PAYLOAD_MAX_SIZE)
+# The largest payload of a server (server/const.go: MAX_PAYLOAD_MAX_SIZE).
+_MOST_FRAME_BYTES = 64 << 20
 _FRAME_BYTES = 64 << 10  # that are sent in one frame
 _LEAST_COMPRESSED = 64  # less is not worth it, as the server finds (server/websocket.go)
 _HEAD_END = b"\r\n\r\n"

@@ -14,18 +14,12 @@ from functools import cache
 
 from .s2_snappy import decompress, repeat_length
 
-MOST_PLAIN_BYTES = (
-    4 << 20
-)  # of one block (klauspost/compress s2/reader.go); servers write at most 1 MiB
+MOST_PLAIN_BYTES = 4 << 20
+"""Of one block (klauspost/compress s2/reader.go); servers write at most 1 MiB."""
 
 _POLYNOMIAL = 0x82F63B78  # CRC-32C, bits reversed
-_FOLD, _FOLD_TO = 290, (
-    136,
-    113,
-    107,
-    32,
-    0,
-)  # found by search: no exponent but the first is above 145
+# Found by search: no other exponent is above 145, so that a fold halves the data.
+_FOLD, _FOLD_TO = 290, (136, 113, 107, 32, 0)
 _MOST_TABLE_BITS = 1024  # half as much and twice as much take longer
 _MASK_DELTA = 0xA282EAD8
 _MOST_VARINT_BYTES = 5

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-_LITERAL, _COPY_1, _COPY_2, _COPY_4 = range(
-    4
-)  # the low bits of a tag; the distance has so many bytes
+# The low bits of a tag: an element of literal bytes, or a copy whose distance has so many bytes.
+_LITERAL, _COPY_1, _COPY_2, _COPY_4 = range(4)
 _FIRST_LONG_LITERAL = 60 << 2  # tags from here on are followed by a length
 _MOST_COPY_BYTES = 64
 _LONGEST_STEP = 61
@@ -52,9 +51,8 @@ def snappy_block(block: bytes, at: int, size: int) -> bytes:
     the library."""
     steps = block.translate(_STEPS) + bytes(_LONGEST_STEP)
     end, begun = len(block), 0
-    latest = before = (
-        at  # the last two elements: an encoder never writes two short literals in a row
-    )
+    # The last two elements: an encoder never writes two short literals in a row.
+    latest = before = at
     pieces = []
     while True:
         while step := steps[at]:

@@ -68,9 +68,8 @@ class TlsTransform:
         self._messages = bytearray()  # of the handshake, not complete
         self._is_encrypted = False
         self._is_waiting = False  # for the other side's hello
-        self._lost_bytes = (
-            0  # since the last record that was opened, where more than one may be gone
-        )
+        # Since the last record that was opened, where more than one may be gone.
+        self._lost_bytes = 0
 
     @property
     def facts(self) -> Mapping[str, Value]:

@@ -14,14 +14,8 @@ from .client_hello import EARLY_DATA, SUPPORTED_VERSIONS, extensions, read_clien
 from .tls_certificate import Certificate, first_certificate, read_certificate
 from .tls_crypto import SUITES, VERSION_13, Suite
 
-CLIENT_HELLO, SERVER_HELLO, END_OF_EARLY_DATA, CERTIFICATE, FINISHED, KEY_UPDATE = (
-    1,
-    2,
-    5,
-    11,
-    20,
-    24,
-)
+CLIENT_HELLO, SERVER_HELLO, END_OF_EARLY_DATA = 1, 2, 5
+CERTIFICATE, FINISHED, KEY_UPDATE = 11, 20, 24
 
 _ENCRYPT_THEN_MAC = 22
 _MOST_ALERTS = 16
