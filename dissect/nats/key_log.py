@@ -160,8 +160,8 @@ class KeyLogs:
         return KeyLogs, (self._paths,)
 
     def look_ahead_with(self, read: Callable[[KeyLog], None]) -> None:
-        """Before secrets are asked for the first time, `read` is called, which adds those of whole captures to
-        `embedded`. Captures without TLS are never read twice."""
+        """Before secrets are asked for the first time, `read` is called, which adds those of whole captures
+        to `embedded`. Captures without TLS are never read twice."""
         self._look_ahead = read
 
     @property

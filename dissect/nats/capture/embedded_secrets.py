@@ -1,9 +1,9 @@
 """The TLS secrets in pcapng files (Decryption Secrets Blocks), read before the packets that need them.
 
-The draft of the format wants secrets before their packets, and Wireshark uses them only so. Yet programs that take
-secrets from running processes write them when they find them, which is often later. So secrets count for the
-whole of the captures that are read together. A stream can be read only once: its secrets count from where they
-stand.
+The draft of the format wants secrets before their packets, and Wireshark uses them only so. Yet programs that
+take secrets from running processes write them when they find them, which is often later. So secrets count for
+the whole of the captures that are read together. A stream can be read only once: its secrets count from where
+they stand.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _BORDER = 3  # bytes of a mark that may end a piece
 
 
 def read_secrets(paths: Sequence[str], max_expanded: int | None, embedded: KeyLog) -> None:
-    """Makes `embedded` have the secrets of all captures that the inputs name, in the order of their names; nothing
-    happens if one of the inputs is a stream. Raises CaptureError if a file cannot be read."""
+    """Fills `embedded` with the secrets of all captures that the inputs name, in the order of their names; does
+    nothing if one of the inputs is a stream. Raises CaptureError if a file cannot be read."""
     files = files_of(paths, CaptureReport())
     if None in map(file_size, files):
         return

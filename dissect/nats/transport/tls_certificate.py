@@ -12,9 +12,8 @@ from typing import NamedTuple
 from ..key_log import can_decrypt
 from ..number_formats import moment_text
 
-_LAST_NS = (
-    2**63 - 1
-)  # of a column of times: in the year 2262; some certificates are valid until 9999
+# Of a column of times: in the year 2262; some certificates are valid until 9999.
+_LAST_NS = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
