@@ -256,8 +256,8 @@ def pcapng_file(
 
 
 def with_secrets(pcapng: bytes, secrets: bytes, blocks: int = 1, order: str = "<") -> bytes:
-    """A pcapng file with a Decryption Secrets Block after this many blocks, which holds a TLS key log; without
-    `blocks`, at the end."""
+    """A pcapng file with a Decryption Secrets Block, which holds a TLS key log, after this many blocks; 0: at
+    the end."""
     at = 0
     for _ in range(blocks):
         at += int.from_bytes(pcapng[at + 4 : at + 8], "little" if order == "<" else "big")
