@@ -23,7 +23,7 @@ _BORDER = 3  # bytes of a mark that may end a piece
 
 
 def read_secrets(paths: Sequence[str], max_expanded: int | None, embedded: KeyLog) -> None:
-    """Fills `embedded` with the secrets of all captures that the inputs name, in the order of their names. If one
+    """Fills `embedded` with the secrets of all captures that the inputs name, in order of their names. If one
     of the inputs is a stream, it does nothing. Raises CaptureError if a file cannot be read."""
     files = files_of(paths, CaptureReport())
     if None in map(file_size, files):
