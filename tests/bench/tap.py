@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -61,13 +61,7 @@ class Tap:
 
     def write(self, path: Path, server_port: int) -> None:
         """Writes a pcap, in which the connections follow one another."""
-        with path.open("wb") as file:
-            recorder = Recorder(file, Plan(), random.Random(1))
-            for number, said in enumerate(self.said):
-                connection = Connection(recorder, b"\x0a\x00\x01\x01", 20_000 + number, server_port)
-                for side, data in said:
-                    connection.send(side, data)
-            recorder.close()
+        write_said(path, self.said, server_port)
 
     def _start(self, run: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=run, args=arguments)
@@ -94,3 +88,14 @@ class Tap:
             target.shutdown(socket.SHUT_WR)
         except OSError:
             pass
+
+
+def write_said(path: Path, connections: Sequence[Said], server_port: int) -> None:
+    """Writes a pcap of connections that follow one another."""
+    with path.open("wb") as file:
+        recorder = Recorder(file, Plan(), random.Random(1))
+        for number, said in enumerate(connections):
+            connection = Connection(recorder, b"\x0a\x00\x01\x01", 20_000 + number, server_port)
+            for side, data in said:
+                connection.send(side, data)
+        recorder.close()

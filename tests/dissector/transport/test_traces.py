@@ -24,7 +24,7 @@ pytestmark = pytest.mark.server
 
 TIMEOUT = 20.0
 MESSAGES = 600
-TRACED = re.compile(r"\b([crlw]id(?:_ws)?:\d+) .*?<<- \[([^ \]]+)([^\]]*)\]$", re.MULTILINE)
+TRACED = re.compile(r"\b([cglr]id(?:_ws)?:\d+) .*?<<- \[([^ \]]+)([^\]]*)\]$", re.MULTILINE)
 WITH_ACCOUNT = {"RMSG", "HMSG"}
 WITH_PAYLOAD = {"PUB", "HPUB", "RMSG", "HMSG", "LMSG"}
 Read = tuple[str, str, str]
@@ -49,7 +49,11 @@ def traced(log: str) -> dict[str, list[Read]]:
         words = rest.split()
         if op in WITH_PAYLOAD:
             # On a route, the account comes before the subject.
-            subject = words[1] if op in WITH_ACCOUNT and connection.startswith("rid") else words[0]
+            subject = (
+                words[1]
+                if op in WITH_ACCOUNT and connection.startswith(("rid", "gid"))
+                else words[0]
+            )
             found.setdefault(connection, []).append((op, subject, words[-1]))
         else:
             found.setdefault(connection, []).append((op, "", ""))
