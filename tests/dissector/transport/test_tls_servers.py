@@ -1,4 +1,4 @@
-"""Routes, gateways and leafnodes inside TLS, decrypted: the same frames as without TLS, and as in the trace of
+"""Routes, gateways and leafnodes inside TLS, decrypted: the same frames as without TLS, and in the trace of
 the server."""
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ pytestmark = pytest.mark.server
 PORT = 7422
 TLS_12, TLS_13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 TRACED = {"route": "r", "gateway": "g", "leaf": "l", "leaf first": "l", "leaf wss": "l"}
-# When a packet came, where in the file it stands, and which connection that makes of it.
-PLACE = {"session", "ts_ns", "packet", "capture", "record"}
+# When a packet came, where in the file it stands, and which connection that makes of it; how the directions
+# alternate, which is not the same on both sides of a relay.
+PLACE = {"session", "ts_ns", "packet", "capture", "number"}
 
 
 class Link(NamedTuple):
@@ -138,7 +139,7 @@ def rows(path: Path, options: Options) -> list[Record]:
 
 
 def frames(found: list[Record]) -> list[tuple[object, ...]]:
-    """The values of all columns of each frame, connection by connection, without its time and place."""
+    """The values of all columns of each frame, direction by direction, without its time and place."""
     names = [field.name for field in fields(FrameRecord) if field.name not in PLACE]
     kept = [row for row in found if isinstance(row, FrameRecord)]
     order = {row.session: row.originator for row in found if isinstance(row, SessionRecord)}
