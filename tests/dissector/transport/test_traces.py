@@ -24,7 +24,7 @@ pytestmark = pytest.mark.server
 
 TIMEOUT = 20.0
 MESSAGES = 600
-TRACED = re.compile(r"\b([cglr]id(?:_ws)?:\d+) .*?<<- \[([^ \]]+)([^\]]*)\]$", re.MULTILINE)
+TRACED = re.compile(r"\b([cglrw]id(?:_ws)?:\d+) .*?<<- \[([^ \]]+)([^\]]*)\]$", re.MULTILINE)
 WITH_ACCOUNT = {"RMSG", "HMSG"}
 WITH_PAYLOAD = {"PUB", "HPUB", "RMSG", "HMSG", "LMSG"}
 Read = tuple[str, str, str]
