@@ -5,19 +5,19 @@ The number of a frame counts every frame of its session, so frames that no layer
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
 from natsync.protocol import Kind
 
 from ..application.item_store import ItemStore
 from ..declaration import ApplicationLayer, ApplicationState, Item, LayerFrame
-from ..framing.events import Batch, Event, Note
+from ..framing.events import Batch, Event
 from ..options import Options
 from ..records import Record
 from ..tables import TABLES, layers_of
 from .connections import Connection
-from .frame_rows import FrameRows, layer_frames
+from .frame_rows import FrameRows, kind_name
 
 _TOGETHER = 4096  # rows of grouped layers that are released at once
 
@@ -102,15 +102,15 @@ class ApplicationRows:
         events: Iterable[Event],
         kind: Kind | None,
         account: str,
-        notes: Sequence[Note],
     ) -> list[Record]:
-        """The rows that these frames complete. `notes` are the anomalies that the session found in them."""
+        """The rows that these frames complete."""
         found: list[Record] = []
-        running = self._running
-        for run in self._frames.runs(events, kind, account, notes):
-            for frame in layer_frames(run, running):
-                for state in running[frame.op]:
-                    found += state.add(frame)
+        running, name = self._running, kind_name(kind)
+        for event in events:
+            if event.__class__ is Batch:
+                for frame in self._frames.for_layers(event, name, account, running):
+                    for state in running[frame.op]:
+                        found += state.add(frame)
         return self._layers.chosen(found) if found else found
 
     def finish(self) -> list[Record]:

@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields
 from sys import intern
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ..framing.events import Note
 from ..records import Record, SessionRecord, SubscriptionRecord
 from ..tcp.flow import Flow
 from .session_row import set_late_columns
 
+_Row = TypeVar("_Row", bound=Record)
+
 
 class LastRows(NamedTuple):
-    """The rows of a session that is over, in their order: `rows`, the anomalies in `notes`, and `session`."""
+    """The rows of a session that is over, in their order: `rows`, the anomalies in `notes`, and `session`,
+    which is None if the frames were only read by layers."""
 
     rows: list[Record]
     notes: list[Note]
-    session: SessionRecord
+    session: SessionRecord | None
 
 
 class FinishedSession:
@@ -39,12 +43,15 @@ class FinishedSession:
         """Frees most of the memory that the rows take."""
         if isinstance(self._rows, LastRows):
             rows, notes, session = self._rows
-            self._rows = pickle.dumps(([_values(row) for row in (*rows, session)], notes), 5)
+            packed = [_values(row) for row in rows], notes, session and _values(session)
+            self._rows = pickle.dumps(packed, 5)
 
     def note(self, note: Note) -> None:
         """Counts an anomaly that a late packet shows. The session has holes now, so that the answers were not
         all to be seen: see `Session.finish`."""
         rows, notes, session = self._unpacked()
+        if session is None:
+            return
         counts = Counter(session.anomalies or {})
         counts[note.anomaly.value] += 1
         counts.subtract(each.anomaly.value for each in notes)
@@ -55,7 +62,8 @@ class FinishedSession:
     def close(self, flow: Flow) -> LastRows:
         """The rows, now that the connection is over."""
         last = self._unpacked()
-        set_late_columns(last.session, flow)
+        if last.session:
+            set_late_columns(last.session, flow)
         for row in last.rows:
             if isinstance(row, SubscriptionRecord) and row.close == "session":
                 row.closed_ns = flow.last_ns
@@ -64,12 +72,13 @@ class FinishedSession:
     def _unpacked(self) -> LastRows:
         if isinstance(self._rows, LastRows):
             return self._rows
-        packed, notes = pickle.loads(self._rows)
-        *rows, session = [
-            row(**{name: _shared(value) for name, value in zip(_names(row), values)})
-            for row, values in packed
-        ]
-        return LastRows(rows, notes, session)
+        rows, notes, session = pickle.loads(self._rows)
+        made = [_made(*row) for row in rows]
+        return LastRows(made, notes, _made(*session) if session else None)
+
+
+def _made(row: type[_Row], values: Sequence[object]) -> _Row:
+    return row(**{name: _shared(value) for name, value in zip(_names(row), values)})
 
 
 def _shared(value: object) -> object:

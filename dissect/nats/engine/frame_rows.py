@@ -18,36 +18,23 @@ from ..declaration import LayerFrame
 from ..framing.events import Batch, Event, Note
 from ..options import Options, Payload
 from ..records import FrameRecord, Headers, Record, Value, text_of
+from ..types import Direction
 from .connections import Connection
 from .frame_runs import FrameFacts, FrameRun, RunMaker, marked
 
 _Row = TypeVar("_Row", bound=FrameRecord)
+_ORIGINATOR = Direction.ORIGINATOR
 
 
 def rows_of(run: FrameRun) -> list[FrameRecord]:
     """The rows of a run, in order."""
-    return _rows(run, _FRAME_RECORDS, run.payload)
-
-
-def layer_frames(run: FrameRun, ops: Container[str]) -> list[LayerFrame]:
-    """The frames of a run with these operations, as application layers get them."""
-    if len(run.frames) == 1:
-        if run.frames[0].op not in ops:
-            return []
-        return _rows(run, _LAYER_FRAMES, Payload.NONE)
-    rows = _rows(run, _LAYER_FRAMES, Payload.NONE)
-    return [row for row in rows if row.op in ops]
-
-
-def _rows(run: FrameRun, makers: _Makers[_Row], filled: Payload) -> list[_Row]:
-    """The rows that `makers` make of a run. `filled` says how their columns show the payload."""
     session, number, ts_ns, packet, capture, sender, kind, account, frames, payload, facts = run
     made = []
     for number, frame in enumerate(frames, number):
-        make, whole = makers[frame.__class__]
+        make, whole = _FRAME_RECORDS[frame.__class__]
         row = make(frame, session, number, ts_ns, packet, capture, sender, kind, account, payload)
-        if not (whole and filled is Payload.NONE) and isinstance(frame, Message):
-            _fill(row, frame, filled)
+        if not (whole and payload is Payload.NONE) and isinstance(frame, Message):
+            _fill(row, frame, payload)
         if facts and number in facts:
             _add_facts(row, facts[number])
         made.append(row)
@@ -69,7 +56,8 @@ class FrameRows:
     """The rows of one connection's frames."""
 
     def __init__(self, connection: Connection, options: Options) -> None:
-        self._maker = RunMaker(connection.flow.id, options.payload, options.redact)
+        self._session, self._payload = connection.flow.id, options.payload
+        self._maker = RunMaker(self._session, options.payload, options.redact)
 
     def runs(
         self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
@@ -90,6 +78,30 @@ class FrameRows:
         for run in self.runs(events, kind, account, notes):
             rows += rows_of(run)
         return rows
+
+    def for_layers(
+        self, batch: Batch, kind: str, account: str, ops: Container[str]
+    ) -> list[LayerFrame]:
+        """The frames of a batch with these operations, as application layers get them: without runs, and
+        without anomalies that only the session finds."""
+        number, facts = self._maker.numbered(batch)
+        session, ts_ns, payload, packet = self._session, batch.ts_ns, self._payload, batch.first
+        sender = "originator" if batch.direction is _ORIGINATOR else "responder"
+        made = []
+        for number, frame in enumerate(batch.frames, number):
+            if frame.op in ops:
+                make, whole = _LAYER_FRAMES[frame.__class__]
+                row = make(
+                    *(frame, session, number, ts_ns, packet.number, packet.capture, sender),
+                    *(kind, account, payload),
+                )
+                if not whole and isinstance(frame, Message):
+                    _fill(row, frame, Payload.NONE)
+                if facts and number in facts:
+                    _add_facts(row, facts[number])
+                made.append(row)
+            packet = batch.last
+        return made
 
     def skip(self, batch: Batch) -> None:
         """Numbers the frames of a batch without making rows."""

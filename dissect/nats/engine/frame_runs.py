@@ -87,15 +87,19 @@ class RunMaker:
     def runs(self, batch: Batch, kind: str, account: str) -> list[FrameRun]:
         """The runs of a batch: one, or two where its first frame began in an earlier packet."""
         frames, first, last = batch.frames, batch.first, batch.last
-        number = self._number + 1
-        self._number += len(frames)
-        facts = self._facts(batch, number)
+        number, facts = self.numbered(batch)
         if first is last or len(frames) == 1:
             return [self._run(batch, first, number, frames, kind, account, facts)]
         return [
             self._run(batch, first, number, frames[:1], kind, account, facts),
             self._run(batch, last, number + 1, frames[1:], kind, account, facts),
         ]
+
+    def numbered(self, batch: Batch) -> tuple[int, dict[int, FrameFacts]]:
+        """Numbers the frames of a batch: the number of the first, and facts of few by their numbers."""
+        number = self._number + 1
+        self._number += len(batch.frames)
+        return number, self._facts(batch, number)
 
     def skip(self, batch: Batch) -> None:
         """Numbers the frames of a batch and learns their secrets without making runs."""

@@ -12,7 +12,7 @@ from dissect.nats.declaration import LayerFrame
 from dissect.nats.engine.application_rows import ApplicationStates
 from dissect.nats.pipeline import released
 from dissect.nats.records import Record
-from dissect.nats.tables import frames_for
+from dissect.nats.tables import FROM_ENGINE, TABLES, frames_for
 
 from tests.support.paths import CAPTURES
 
@@ -38,6 +38,18 @@ def test_frames_are_the_same_beside_a_layer(payload: Payload) -> None:
     assert [row for row in both if isinstance(row, ServerRecord)] == list(
         records(CORE, ["servers"], options)
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["orders-2.15.1", "stores-2.15.1", "services-2.15.1", "cluster-2.15.1", "lossy"]
+)
+def test_rows_of_layers_are_the_same_without_a_session(name: str) -> None:
+    paths = [str(CAPTURES / f"{name}.pcap")]
+    layered = [table for table in TABLES if table not in FROM_ENGINE]
+    kinds = {TABLES[table].row for table in layered}
+    alone = [row for row in records(paths, layered) if row.__class__ in kinds]
+    beside = [row for row in records(paths, list(TABLES)) if row.__class__ in kinds]
+    assert alone and sorted(shown(alone)) == sorted(shown(beside))
 
 
 def test_rows_of_tables_that_nobody_wants_are_left_out() -> None:

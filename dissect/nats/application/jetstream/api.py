@@ -14,6 +14,7 @@ from typing import Annotated
 from ...anomalies import Anomaly
 from ...declaration import LayerFrame
 from ...records import Record
+from ...sessions.advisories import trouble
 from ..json_bodies import (
     Object,
     decimal,
@@ -204,6 +205,6 @@ def advisory(frame: LayerFrame) -> tuple[ApiRecord, Object]:
     row.consumer = text(read, "consumer") or (
         named[1] if len(named) > 1 and api.startswith(_OF_CONSUMER) else None
     )
-    if Anomaly.JETSTREAM_TROUBLE.value in (frame.anomalies or ()):
+    if trouble(subject.encode("utf-8", "replace")):
         row.anomalies = [*(row.anomalies or ()), Anomaly.JETSTREAM_TROUBLE.value]
     return row, read

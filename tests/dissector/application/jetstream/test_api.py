@@ -103,9 +103,7 @@ def test_advisories() -> None:
         "consumer": "C",
     }
     subject = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.S.C"
-    trouble = talk._frame("responder", "MSG", subject, body, None, {})
-    trouble.anomalies = [Anomaly.JETSTREAM_TROUBLE.value]  # as the session marks it
-    talk.say(trouble)
+    talk.msg(subject, body)
     talk.msg("$JS.EVENT.ADVISORY.STREAM.DELETED.S", b"no JSON")
     talk.msg("$JS.EVENT.METRIC.CONSUMER.ACK.S.C", {"ack_time": 5})
     found = values(calls(talk), "api", "stream", "consumer", "anomalies")
