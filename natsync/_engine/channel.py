@@ -110,7 +110,7 @@ class Channel:
 
     def push(self) -> None:
         """Sends as much as the network takes now."""
-        if self._has_work:
+        if self._unsent or self._outbound.items or self.engine.out or self._taken:
             self._write()
 
     def turn(self, until: float, guest: Guest | None = None) -> None:
@@ -118,8 +118,10 @@ class Channel:
         paused = bool(self._router.full)
         # A deadline that is set later wakes the driver itself.
         due = self.deadline
-        at_once = not paused and (self._more or self._arrived is not None)
-        until = 0.0 if at_once else min(until, due)
+        if not paused and (self._more or self._arrived is not None):
+            until = 0.0
+        elif due < until:
+            until = due
         ready = self._loop.wait(until, bool(self._unsent), not paused, guest)
         if guest is not None and guest.evicted:
             return
@@ -133,8 +135,7 @@ class Channel:
             self._pass_on(self.engine.tick(now))
             self._router.expire(now)
             self.busy = False
-        if self._has_work:
-            self._write()
+        self.push()
 
     def retire(self, until: float) -> None:
         """Sends everything, and waits until the server has read it or the time `until`. Used at the end
@@ -175,13 +176,12 @@ class Channel:
             self._loop.wait(until, writing=True, reading=False)
 
     @property
-    def _has_work(self) -> bool:
-        return bool(self._unsent or self._taken or self.engine.out or self._outbound.items)
-
-    @property
     def deadline(self) -> float:
         """The time at which there is something to do even if nothing arrives."""
-        mine, other = self.engine.deadline, self._router.deadline
+        mine, router = self.engine.deadline, self._router
+        if router.reply_mux is None or not router.reply_mux.is_timed:  # in most programs
+            return mine
+        other = router.deadline
         return mine if mine < other else other
 
     @property
@@ -363,9 +363,14 @@ class Channel:
         for event in events:
             if event.__class__ is Delivery:  # nearly always
                 mux = router.reply_mux
-                if mux is None or event.sid != mux.sid or not mux.is_repeatable:
+                if mux is None or event.sid != mux.sid:
                     self.busy = True
-                router.deliver(event.sid, event.frames)
+                    router.deliver(event.sid, event.frames)
+                else:
+                    if not mux.is_repeatable:
+                        self.busy = True
+                    router.in_msgs += len(event.frames)
+                    mux.deliver(event.frames)
             else:
                 if event.__class__ is not Ponged:  # a waiter counts the first answer only
                     self.busy = True

@@ -93,7 +93,7 @@ class Connection:
         self.table = SubscriptionTable()
         self._supervisor = Supervisor(options, self.dispatcher, self.table, self.lock)
         self.outbound = self._supervisor.outbound
-        self.drive = self._supervisor.drive
+        self.drive = self._supervisor.seat.drive
         self.wake = self._supervisor.loop.wake
         self.pool = self._supervisor.pool
         self.router = self._supervisor.router
@@ -194,7 +194,7 @@ class Connection:
         answer in time."""
         self._supervisor.loop.prepare_to_block()  # before anything is sent
         self.router.check_room()
-        waiter: Waiter[bool] = Waiter(self.drive)
+        waiter: Waiter[bool] = Waiter(self._supervisor.seat.drive_prepared)
         self.outbound.flush(waiter)
         if not waiter.wait(timeout):
             self.router.check_room()
@@ -206,7 +206,7 @@ class Connection:
         self._supervisor.loop.prepare_to_block()
         router = self._supervisor.router
         router.check_room()
-        waiter: Waiter[bool] = Waiter(self.drive)
+        waiter: Waiter[bool] = Waiter(self._supervisor.seat.drive_prepared)
         router.confirm(subject, waiter)
         try:
             # Not sent again on another connection, like a request, since the caller learns that it failed.
@@ -273,9 +273,13 @@ class Connection:
             with self.lock:
                 mux = router.reply_mux
                 if mux is None:
-                    loop = self._supervisor.loop
+                    loop, seat = self._supervisor.loop, self._supervisor.seat
                     mux = ReplyMux(
-                        self.options.inbox_prefix, self.drive, loop.prepare_to_block, loop.wake
+                        self.options.inbox_prefix,
+                        seat.drive,
+                        seat.drive_prepared,
+                        loop.prepare_to_block,
+                        loop.wake,
                     )
                     try:
                         self.subscribe(mux)

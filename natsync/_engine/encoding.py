@@ -53,7 +53,11 @@ class MessageEncoder:
         to = self.subjects.get(subject) or self.wire_subject(subject)
         if len(to) + len(reply) > _LINE:
             raise MaxControlLineError(len(to) + len(reply), MAX_CONTROL_LINE)
-        return self._encode(b" ".join((to, reply)), data, headers)
+        if headers or data.__class__ is not bytes or len(data) > self.max_payload:
+            return self._encode(b" ".join((to, reply)), data, headers)
+        size = len(data)
+        line_end = SIZE_LINES[size] if size < SMALL else b" %d\r\n" % size
+        return b"".join((b"PUB ", to, b" ", reply, line_end, data, b"\r\n"))
 
     def response(self, subject: bytes, data: Data, headers: HeadersLike | None) -> bytes:
         """Returns a complete message on a subject that a server sent, which needs no check."""

@@ -202,9 +202,11 @@ class Engine:
                 self._pong(ping, events)
             return events
         try:
-            self._decoder.feed(data)
-            while self.phase is not Phase.OVER and (frames := self._decoder.read()):
+            decoder = self._decoder
+            frames = decoder.receive(data)
+            while frames and self.phase is not Phase.OVER:
                 self._read(frames, now, events)
+                frames = decoder.read() if decoder.has_more else []
             if self.phase is Phase.SECURING:
                 if not self._decoder.idle:
                     raise ProtocolError("bytes behind an INFO that demands TLS", 0)

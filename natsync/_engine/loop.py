@@ -34,7 +34,6 @@ _CROWD, _WHILE = 8, 0.004
 _LOOK = 0.001  # how often it looks then whether they still come; 10 times as often takes the same CPU time
 _SOON = 0.05  # a guest that waits for longer can be evicted at once; that costs 3 us
 _UNKNOWN = -1
-_OWN = object()
 
 
 class Guest:
@@ -50,6 +49,11 @@ class Guest:
         self.thread = threading.get_ident()
         self.idle = False
         self.evicted = False
+
+
+_OWN = Guest()
+"""Stands for the I/O thread, which is nobody's guest."""
+_OWN.thread = 0
 
 
 class Loop:
@@ -69,6 +73,7 @@ class Loop:
         self.send = send or self.wake
         self.name = name
         self._thread = threading.Thread(target=self._run, args=(body,), name=name, daemon=True)
+        self._io_thread: int | None = None  # its id, once it runs
         self._poller = new_poller()
         self._pair = WakePair()
         self._pair_fd = self._pair.fileno()
@@ -84,7 +89,7 @@ class Loop:
         self._main = threading.main_thread().ident
         self._is_muted = False
         # Who drives, under one key: single dictionary operations are atomic, also for an interrupt.
-        self._seat: dict[str, object] = {"holder": _OWN}
+        self._seat: dict[str, Guest] = {"holder": _OWN}
         self._open = True
         self.awake = False
         self.until = 0.0
@@ -146,15 +151,17 @@ class Loop:
         otherwise, and on the I/O thread, nothing would ever end the wait: raises ReentrantCallError.
         """
         me = threading.get_ident()
-        if me == self._thread.ident or self._owns_lock():
+        if me == self._io_thread or self._owns_lock():
             raise ReentrantCallError
         holder = self._seat.get("holder")
-        if isinstance(holder, Guest) and holder.thread == me:
+        if holder is not None and holder.thread == me:
             if not holder.idle:
                 raise ReentrantCallError
             holder.evicted = True
             self._evicted += 1
-            self._hand_back(holder)
+            self._seat.pop("holder", None)
+            if not self.aloof:
+                self._show_socket()
             self._make_leave(True)
 
     def take_seat(self, guest: Guest) -> bool:
@@ -169,9 +176,9 @@ class Loop:
         return True
 
     def mute(self) -> None:
-        """Keeps the I/O thread asleep while a guest waits. For a guest that waits."""
-        if not self.aloof:
-            self._set_gate(0)
+        """Keeps the I/O thread asleep while a guest waits. For that guest, unless the I/O thread is
+        `aloof`."""
+        self._set_gate(0)
 
     def calm(self) -> None:
         """Takes back a wake-up, so that the next wait does not end at once; before the driver looks for
@@ -184,7 +191,10 @@ class Loop:
 
     def release(self, guest: Guest) -> None:
         """Ends the turn of `guest`. May be called twice; after an interrupt, `unmute` must follow."""
-        self._hand_back(guest)
+        if self._seat.get("holder") is guest:
+            self._seat.pop("holder", None)
+            if not self.aloof:  # looked at only now: the I/O thread does it the other way round
+                self._show_socket()
         if guest.evicted:
             guest.evicted = False
             self._evicted -= 1
@@ -193,14 +203,12 @@ class Loop:
         if self._evicted and guest.thread == self._main:
             self._make_leave(True)  # the one that this one interrupted
 
-    def _hand_back(self, guest: Guest) -> None:
-        if self._seat.get("holder") is guest:
-            self._seat.pop("holder", None)
-            if not self.aloof:
-                if self._is_muted:
-                    self.unmute()
-                if self._guests % _CROWD == 0 and self._crowd_took < _WHILE:
-                    self.wake()  # so that it stands aside: switching the gate for each guest takes longer
+    def _show_socket(self) -> None:
+        """Lets the I/O thread see the socket again after a guest has left."""
+        if self._is_muted:
+            self.unmute()
+        if self._guests % _CROWD == 0 and self._crowd_took < _WHILE:
+            self.wake()  # so that it stands aside: switching the gate for each guest takes longer
 
     def unmute(self) -> None:
         """Lets the I/O thread see the socket again. It switches its gate off again if that is too
@@ -296,7 +304,10 @@ class Loop:
         Returns whether the transport has something to read or, if `writing`, may be able to write. May
         return early. A `guest` has to check afterwards whether it was evicted.
         """
-        self.watch(writing, reading)
+        if writing or not reading or self._mask != READABLE:
+            self.watch(writing, reading)
+        elif self.transport and self.transport.wants_write:
+            self.watch(writing, reading)
         ready = False
         left = until - monotonic()
         try:
@@ -321,7 +332,7 @@ class Loop:
         assert self._guest_gate
         guest.idle = True
         try:
-            found = self._poller.poll(min(left, _SOON))
+            found = self._poller.poll(left if left < _SOON else _SOON)
             if not found and left > _SOON and not guest.evicted:
                 for fd, _ in self._guest_gate.poll(left - _SOON):
                     if fd != self._gated and not guest.evicted:
@@ -380,6 +391,7 @@ class Loop:
         self._close_descriptors()
 
     def _run(self, body: Callable[[], None]) -> None:
+        self._io_thread = threading.get_ident()
         try:
             body()
         finally:

@@ -59,12 +59,14 @@ class ReplyMux:
         self,
         prefix: str,
         drive: Drive,
+        drive_prepared: Drive,
         prepare_to_block: Callable[[], object],
         wake: Callable[[], None] | None = None,
     ) -> None:
         self._wake = wake
         self._prepare_to_block = prepare_to_block
         self._drive = drive
+        self._drive_prepared = drive_prepared
         self.subject = f"{prefix}.{nuid()}.*"
         self.queue = ""
         self.sid = b""
@@ -103,9 +105,11 @@ class ReplyMux:
         follow in any case.
         """
         self._prepare_to_block()
-        waiter: Waiter[Delivered] = Waiter(self._drive, subject)
+        waiter: Waiter[Delivered] = Waiter(self._drive_prepared, subject)
         token = b"%x" % next(self._numbers)
-        self._enter(token, waiter)
+        if self._refused:
+            raise fresh(self._refused)
+        self._waiting[token] = waiter
         return token, waiter
 
     def future_of(
@@ -136,7 +140,9 @@ class ReplyMux:
         self.is_timed = True
         token = b"%x" % next(self._numbers)
         future = future_of(subject, token)
-        self._enter(token, future)
+        if self._refused:
+            raise fresh(self._refused)
+        self._waiting[token] = future
         self._deadlines.add(token, timeout, monotonic())
         return token, future
 
@@ -177,11 +183,6 @@ class ReplyMux:
             found = self._waiting.get(token)
             if found:
                 self._fail(token, RequestTimeoutError(found.subject, timeout, outage))
-
-    def _enter(self, token: bytes, answer: Answer) -> None:
-        if self._refused:
-            raise fresh(self._refused)
-        self._waiting[token] = answer
 
     def is_taken_here(self) -> bool:
         """Never: its replies are taken as they come."""

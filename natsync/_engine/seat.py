@@ -63,10 +63,14 @@ class Seat:
 
         Raises ReentrantCallError if this thread is already driving.
         """
-        loop = self.loop
         if done is not None:
-            loop.prepare_to_block()
-        guest = Guest()
+            self.loop.prepare_to_block()
+        self.drive_prepared(done, until)
+
+    def drive_prepared(self, done: Callable[[], object] | None, until: float) -> None:
+        """As `drive`, after `Loop.prepare_to_block` on the same thread, which a caller that sends
+        something calls before that."""
+        loop, guest = self.loop, Guest()
         try:
             if loop.take_seat(guest):
                 self._turns(guest, done, until)
@@ -87,27 +91,29 @@ class Seat:
                 raise
 
     def _turns(self, guest: Guest, done: Callable[[], object] | None, until: float) -> None:
-        channel = self.channel
-        if channel is None or self._is_torn(channel) or self._is_disturbed:
-            self.loop.wake()
+        loop, channel = self.loop, self.channel
+        if channel is None or self._is_torn(channel) or self._is_disturbed():
+            loop.wake()
             return
-        if self.loop.awake:
-            self.loop.calm()
+        if loop.awake:
+            loop.calm()
         channel.push()
         if done:
-            self.loop.mute()  # only now: it takes longer than most sending does
-            while not (done() or self._is_disturbed) and monotonic() < until:
+            if not loop.aloof:
+                loop.mute()  # only now: it takes longer than most sending does
+            while not (done() or self.closing or self.forced or self._broken):
+                if monotonic() >= until:
+                    break
                 channel.turn(until, guest)
                 if guest.evicted:
                     return
-        elif self.loop.aloof:
+        elif loop.aloof:
             channel.turn(0.0)  # also read: no other thread does
         channel.look_out()
         left = self.outbound.items and not channel.is_behind  # else the network has no room
-        if left or self._is_disturbed or channel.deadline < self.loop.until:
-            self.loop.wake()  # the byte for that may have been read already
+        if left or self._is_disturbed() or channel.deadline < loop.until:
+            loop.wake()  # the byte for that may have been read already
 
-    @property
     def _is_disturbed(self) -> bool:
         """Whether the I/O thread has to decide something."""
         return self.closing or self.forced or self._broken is not None

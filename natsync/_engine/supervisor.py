@@ -90,7 +90,6 @@ class Supervisor:
             options, self.pool, self._dialer, self.seat.check_closing, dispatcher.report
         )
         self.outbound = self.seat.outbound
-        self.drive = self.seat.drive
         self._greeting: ServerInfo | None = None  # that TLS follows
         self._past = [0, 0, 0]  # of past channels: messages out, bytes in, bytes out
         self.unconfirmed = 0  # messages of past channels that no server has confirmed

@@ -46,6 +46,8 @@ class Decoder:
         self._body: _Body | None = None
         self._done: list[Frame] = []  # completed by `skip`
         self._error: ProtocolError | None = None
+        self.has_more = False
+        """Whether `read` would return frames, or raise an error, without more bytes."""
         self.context = Context(sender, kind)
         self._grammar = grammar(self.context, limits)
 
@@ -79,7 +81,7 @@ class Decoder:
         """
         if not self._error:
             self._unread = self._unread[self._start :] + data if self._unread else bytes(data)
-            self._start = 0
+            self._start, self.has_more = 0, True
 
     def skip(self, size: int) -> None:
         """Skips the next `size` bytes of the stream, which never arrive: a hole in a capture.
@@ -92,6 +94,7 @@ class Decoder:
         self._body.miss(size)
         if not self._body.left:
             self._finish_body(self._body, self._done)
+            self.has_more = True
 
     def pass_over(self, size: int) -> None:
         """Skips the next `size` bytes of the stream, which are whole frames that another reader decoded.
@@ -112,20 +115,32 @@ class Decoder:
             raise self._error
         frames, self._done = self._done, []
         if not self._unread:
+            self.has_more = False
             return frames
+        data, start = self._unread, self._start
+        self._unread, self._start = b"", 0
+        return self._read(data, start, frames)
+
+    def receive(self, data: bytes) -> list[Frame]:
+        """As `feed` and one `read`. There is nothing more to `read` unless `has_more`."""
+        if self.has_more:
+            self.feed(data)
+            return self.read()
+        return self._read(data, 0, [])
+
+    def _read(self, data: bytes, start: int, frames: list[Frame]) -> list[Frame]:
+        self.has_more = False
         try:
-            self._read_into(frames)
+            self._read_into(data, start, frames)
         except ProtocolError as error:
             self._error = error
-            self._unread, self._body = b"", None
+            self._unread, self._body, self.has_more = b"", None, True
             self._line.clear()
             if not frames:
                 raise
         return frames
 
-    def _read_into(self, frames: list[Frame]) -> None:
-        data, start = self._unread, self._start
-        self._unread, self._start = b"", 0
+    def _read_into(self, data: bytes, start: int, frames: list[Frame]) -> None:
         if self._body is not None or self._line:
             start = self._continue(data, start, frames)
             if start == len(data):
@@ -142,7 +157,8 @@ class Decoder:
             if start == len(data):
                 return
         if _paused(frames):
-            self._unread, self._start = data, start  # no copy: there may be a stop every few bytes
+            # No copy: there may be a stop every few bytes.
+            self._unread, self._start, self.has_more = data, start, True
         else:
             self._continue(data, start, frames)
 

@@ -217,7 +217,7 @@ class Replying(Schedule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.reply_mux = self.mux = ReplyMux("_INBOX", idle, lambda: None)
+        self.reply_mux = self.mux = ReplyMux("_INBOX", idle, idle, lambda: None)
         self.mux.sid = b"1"
 
     def deliver(self, sid: bytes, frames: list[Msg | HMsg]) -> None:

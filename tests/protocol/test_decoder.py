@@ -23,7 +23,7 @@ from natsync.protocol import (
     RSub,
 )
 
-from tests.protocol.feeding import by_bytes, cut, decoder_of, read
+from tests.protocol.feeding import Reading, by_bytes, cut, decoder_of, read
 from tests.protocol.refused import REFUSED, SERVER_LIMITS, Refused
 from tests.protocol.table import CLIENT, ROUTE, ROWS, Row
 
@@ -53,6 +53,22 @@ def test_a_row_in_two_pieces(row: Row) -> None:
     whole = read([row.wire], row.context)
     for place in range(1, min(len(row.wire), 100)):
         assert read(cut(row.wire, [place]), row.context) == whole
+
+
+@rows
+def test_receiving_is_feeding_and_reading(row: Row) -> None:
+    wire = BEFORE + row.wire + BEFORE[:6] + b"?\r\n"
+    for place in range(0, min(len(wire), 60)):
+        received, decoder = Reading(), decoder_of(row.context)
+        try:
+            for piece in cut(wire, [place] if place else []):
+                received.add(decoder.receive(piece))
+                while decoder.has_more:
+                    received.add(decoder.read())
+        except ProtocolError as error:
+            received.refusal = (error.reason, error.offset, error.snippet)
+        received.end = decoder.offset
+        assert received == read(cut(wire, [place] if place else []), row.context)
 
 
 @rows
