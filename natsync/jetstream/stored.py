@@ -29,18 +29,30 @@ from .errors import (
 )
 from .json_object import format_time, parse_time
 
-__all__ = ["StoredMsg", "batch_request", "delete_msg", "direct_get", "direct_get_batch", "get_msg"]
+__all__ = [
+    "PLAIN",
+    "StoredMsg",
+    "ask_directly",
+    "batch_request",
+    "delete_msg",
+    "direct_get",
+    "direct_get_batch",
+    "get_msg",
+    "read_stored",
+]
 
 _T = TypeVar("_T", int, str)
 _NO_HEADERS = Headers()
 
 EOB = 204
 _ADDED = ("Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp")
-_PLAIN = re.compile(
+PLAIN = re.compile(
     rb"NATS/1\.0\r\nNats-Stream: ([^\r\n]+)\r\nNats-Subject: ([^\r\n]+)\r\n"
-    rb"Nats-Sequence: (\d{1,20})\r\nNats-Time-Stamp: ([^\r\n]+)\r\n\r\n"
+    rb"Nats-Sequence: (\d{1,20})\r\n"
+    rb"Nats-Time-Stamp: (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)\r\n\r\n"
 )
-"""The headers of nearly every answer: a message that had none of its own. Read so, they cost a tenth."""
+"""The headers of nearly every answer to a direct get, of a message that had none of its own: stream,
+subject, sequence and time. Read so, they cost a tenth."""
 _ADDED_TO_BATCH = (*_ADDED, "Nats-Num-Pending", "Nats-Last-Sequence", "Nats-UpTo-Sequence")
 
 
@@ -96,11 +108,24 @@ def direct_get(
     if subject:
         call = f"{call}.{subject}"
     wire = api.subject(call)
+    return read_stored(
+        ask_directly(api, stream, wire, b"" if subject else api.encode(request)), wire
+    )
+
+
+def ask_directly(api: API, stream: str, wire: str, data: bytes) -> Msg:
+    """The answer to a direct get on the subject `wire`: the message, or a refusal, which `read_stored`
+    raises. Raises NoDirectGetError where no server answers for the stream."""
     try:
-        msg = api.core.request(wire, b"" if subject else api.encode(request), timeout=api.timeout)
+        return api.core.request(wire, data, timeout=api.timeout)
     except NoRespondersError as error:
         raise NoDirectGetError(stream) from error
-    plain = _PLAIN.fullmatch(msg.header_block)
+
+
+def read_stored(msg: Msg, wire: str) -> StoredMsg:
+    """The message in the answer to a direct get on `wire`. Raises APIError for a refusal,
+    InvalidResponseError."""
+    plain = PLAIN.fullmatch(msg.header_block)
     if plain:
         return _plain(msg.data, plain, wire)
     if msg.status:

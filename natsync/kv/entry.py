@@ -10,6 +10,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 
+from ..jetstream.errors import InvalidResponseError
+from ..jetstream.json_object import parse_time
 from ..message import Headers
 
 __all__ = ["Entry", "Operation", "operation_of"]
@@ -62,7 +64,7 @@ class Entry:
         delta: int,
         operation: Operation,
         size: int,
-        created: datetime | int,
+        created: datetime | int | str,
     ) -> None:
         self.bucket = bucket
         self.key = key
@@ -75,10 +77,16 @@ class Entry:
 
     @property
     def created(self) -> datetime:
-        """When the server stored it, in UTC, cut to microseconds."""
+        """When the server stored it, in UTC, cut to microseconds. Raises
+        `natsync.jetstream.InvalidResponseError` if the server said a day that no month has."""
         created = self._created
         if isinstance(created, int):  # nanoseconds, from an ack subject
             return _EPOCH + timedelta(microseconds=created // 1000)
+        if isinstance(created, str):  # RFC 3339, from a header: few programs want it
+            try:
+                return parse_time(created)
+            except ValueError as error:
+                raise InvalidResponseError(self.key, f"the time {created}") from error
         return created
 
     def __eq__(self, other: object) -> bool:

@@ -13,10 +13,10 @@ __all__ = ["STREAM_PREFIX", "check_bucket", "check_filter", "check_key", "stream
 STREAM_PREFIX = "KV_"
 
 _BUCKET = re.compile(r"[A-Za-z0-9_-]+")
-_KEY = re.compile(r"[-/_=a-zA-Z0-9]+(?:\.[-/_=a-zA-Z0-9]+)*")
+_RESERVED = "_kv"
+_KEY = re.compile(rf"(?!{_RESERVED})[-/_=a-zA-Z0-9]+(?:\.[-/_=a-zA-Z0-9]+)*")
 _FILTER = re.compile(r"(?:(?:[-/_=a-zA-Z0-9]+|\*)\.)*(?:[-/_=a-zA-Z0-9]+|\*|>)")
 _CHARACTERS = re.compile(r"[-/_=.a-zA-Z0-9]*")
-_RESERVED = "_kv"
 
 
 def check_bucket(bucket: str) -> str:
@@ -30,12 +30,13 @@ def check_bucket(bucket: str) -> str:
 def check_key(key: str) -> str:
     """Returns `key`. Raises InvalidKeyError for a character that keys do not have, an empty token, and what
     begins with `_kv`, which ADR-8 reserves."""
-    check_text(key=key)
-    if not _KEY.fullmatch(key):
-        raise InvalidKeyError(key, _reason(key, "letters A-Z and a-z, digits and -/_=."))
-    if key.startswith(_RESERVED):
+    if key.__class__ is not str:  # most are, and `isinstance` takes longer
+        check_text(key=key)
+    if _KEY.fullmatch(key):
+        return key
+    if _CHARACTERS.fullmatch(key) and key.startswith(_RESERVED):
         raise InvalidKeyError(key, f"begins with {_RESERVED}, which is reserved")
-    return key
+    raise InvalidKeyError(key, _reason(key, "letters A-Z and a-z, digits and -/_=."))
 
 
 def check_filter(pattern: str) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from ..jetstream.api import API
 from ..jetstream.errors import MessageNotFoundError, NoDirectGetError, StreamNotFoundError
-from ..jetstream.stored import StoredMsg, direct_get, get_msg
-from .entry import Entry, operation_of
+from ..jetstream.stored import PLAIN, StoredMsg, ask_directly, direct_get, get_msg, read_stored
+from .entry import Entry, Operation, operation_of
 from .errors import BucketNotFoundError
 
 __all__ = ["BucketReader"]
+
+_PUT = Operation.PUT  # the look-up in the Enum takes longer
 
 
 class BucketReader:
@@ -25,23 +27,34 @@ class BucketReader:
         self._stream = stream
         self._prefix = prefix
         self._direct = direct
+        self._last = api.subject(f"DIRECT.GET.{stream}.{prefix}")
 
     def last(self, key: str, *, latest: bool = False) -> Entry | None:
         """The last entry of `key`, of whatever operation; with `latest`, the leader's word."""
-        subject = self._prefix + key
         try:
             if self._direct and not latest:
                 try:
-                    return self._entry(direct_get(self._api, self._stream, {}, subject))
+                    return self._last_directly(key)
                 except NoDirectGetError:
                     self._direct = (
                         False  # the bucket is gone, or allows it no more: the leader knows
                     )
-            return self._entry(get_msg(self._api, self._stream, {"last_by_subj": subject}))
+            request = {"last_by_subj": self._prefix + key}
+            return self._entry(get_msg(self._api, self._stream, request))
         except MessageNotFoundError:
             return None
         except StreamNotFoundError as error:
             raise BucketNotFoundError(self._bucket) from error
+
+    def _last_directly(self, key: str) -> Entry:
+        wire = self._last + key
+        msg = ask_directly(self._api, self._stream, wire, b"")
+        plain = PLAIN.fullmatch(msg.header_block)
+        if not plain:
+            return self._entry(read_stored(msg, wire))
+        data = msg.data  # a value, as it has no headers of its own
+        created = plain[4].decode()
+        return Entry(self._bucket, key, data, int(plain[3]), 0, _PUT, len(data), created)
 
     def at(self, key: str, revision: int) -> Entry | None:
         """The entry of `key` with this revision; None if there is none, or it is another key's."""

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from natsync import Headers
+from natsync.jetstream import InvalidResponseError
 from natsync.kv import Entry, Operation
 from natsync.kv.entry import operation_of
 
@@ -36,5 +37,15 @@ def test_an_entry_has_a_time_and_is_compared_by_what_it_says() -> None:
     assert entry.created == time
     assert entry == Entry("b", "k", b"v", 7, 3, Operation.PUT, 1, time)
     assert len({entry, Entry("b", "k", b"v", 8, 0, Operation.PUT, 1, stored)}) == 2
+    assert (
+        Entry("b", "k", b"v", 7, 0, Operation.PUT, 1, "2026-11-22T08:00:00.123456789Z").created
+        == time
+    )
     assert entry != "entry"
     assert repr(entry) == "Entry('b', 'k', revision=7, PUT, 1 bytes)"
+
+
+def test_a_time_that_does_not_exist_is_a_named_error() -> None:
+    entry = Entry("b", "k", b"v", 7, 0, Operation.PUT, 1, "2026-02-30T08:00:00Z")
+    with pytest.raises(InvalidResponseError, match="2026-02-30"):
+        entry.created
