@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..errors import ConnectionClosedError, Error
 from ..protocol import HMsg, Msg
 from .engine import KEEP_ALIVE, PING, Delivery, Engine, EngineEvent, Phase, Ponged
-from .loop import Guest, Loop
+from .loop import Loop
 from .outbound_buffer import (
     Chunks,
     Flush,
@@ -25,6 +25,7 @@ from .outbound_buffer import (
     SubscriptionOps,
     length,
 )
+from .waiter import Guest
 
 if TYPE_CHECKING:
     from .reply_mux import ReplyMux

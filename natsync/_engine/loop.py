@@ -20,8 +20,9 @@ from time import monotonic
 from ..errors import ReentrantCallError
 from .poller import READABLE, WRITABLE, Poller, gate, new_poller
 from .transport import Transport, WakePair
+from .waiter import Guest
 
-__all__ = ["Guest", "Loop"]
+__all__ = ["Loop"]
 
 _LONGEST = 3600.0  # epoll refuses waits that do not fit 31 bits of milliseconds
 _SPIN, _LONGEST_SPIN = 0.05, 1.0  # for a guest to notice the same deadline
@@ -34,21 +35,6 @@ _CROWD, _WHILE = 8, 0.004
 _LOOK = 0.001  # how often it looks then whether they still come; 10 times as often takes the same CPU time
 _SOON = 0.05  # a guest that waits for longer can be evicted at once; that costs 3 us
 _UNKNOWN = -1
-
-
-class Guest:
-    """A thread that drives in place of the I/O thread, from `take_seat` to `release`.
-
-    `idle`: it only waits for the socket, so that a call from a signal handler that interrupts it may
-    take the seat from it. `evicted`: such a call has done so, and the guest touches nothing any more.
-    """
-
-    __slots__ = ("evicted", "idle", "thread")
-
-    def __init__(self) -> None:
-        self.thread = threading.get_ident()
-        self.idle = False
-        self.evicted = False
 
 
 _OWN = Guest()
@@ -336,9 +322,8 @@ class Loop:
             if not found and left > _SOON and not guest.evicted:
                 for fd, _ in self._guest_gate.poll(left - _SOON):
                     if fd != self._gated and not guest.evicted:
-                        self._make_leave(
-                            False
-                        )  # for a guest that this one has interrupted: see `release`
+                        # It was for a guest that this one has interrupted: see `release`.
+                        self._make_leave(False)
                 found = () if guest.evicted else self._poller.poll(0.0)
         except (OSError, ValueError):
             if not guest.evicted:  # else the poller may have been closed meanwhile

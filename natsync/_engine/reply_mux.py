@@ -80,9 +80,8 @@ class ReplyMux:
         self._waiting: dict[bytes, Answer] = {}
         self._streams: dict[bytes, ReplyStream] = {}
         self._at_hand: Answer | None = None  # while its reply is being settled
-        self._offset = (
-            0  # in the stream of this connection, of the last reply whose request was looked up
-        )
+        # Of the last reply whose request was looked up, in the stream of this connection.
+        self._offset = 0
         self._failing: Answer | None = None  # taken out to fail, for `_reason`
         self._reason: Error
         self.is_repeatable = True

@@ -23,10 +23,10 @@ from time import monotonic
 
 from ..errors import ConnectionClosedError, Error
 from .channel import Channel
-from .loop import Guest, Loop
+from .loop import Loop
 from .outbound_buffer import MUCH, OutboundBuffer
 from .router import Router
-from .waiter import StateLock
+from .waiter import Guest, StateLock
 
 __all__ = ["Seat"]
 

@@ -91,9 +91,8 @@ class SubscriptionSink:
         """Called when messages have come, by the thread that brings them; it must not wait."""
 
         self._reader: int | None = None  # the thread that waited for a message last
-        self._takers: set[int] = (
-            set()
-        )  # the threads that took messages, if the connection may wait for them
+        # The threads that took messages, if the connection may wait for them.
+        self._takers: set[int] = set()
         self.workers = 1  # of the handler
         self.wire_subject = to_wire(subject)
         self.wire_queue = to_wire(queue)

@@ -13,6 +13,7 @@ from ..options import MAX_WAIT
 __all__ = [
     "Drive",
     "Event",
+    "Guest",
     "StateLock",
     "Turns",
     "Waiter",
@@ -79,6 +80,21 @@ class Event:
             return self.is_set or turn.acquire(timeout=min(max(0.0, timeout), MAX_WAIT))
         finally:
             self._waiting.pop(turn, None)
+
+
+class Guest:
+    """A thread that drives in place of the I/O thread, from `Loop.take_seat` to `Loop.release`.
+
+    `idle`: it only waits for the socket, so that a call from a signal handler that interrupts it may
+    take the seat from it. `evicted`: such a call has done so, and the guest touches nothing any more.
+    """
+
+    __slots__ = ("evicted", "idle", "thread")
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.idle = False
+        self.evicted = False
 
 
 class Turns:

@@ -65,9 +65,8 @@ class ConsumeContext:
         self._on_error = on_error
         self._name = name
         self._error: Error | None = None
-        self._busy: dict[int, None] = (
-            {}
-        )  # threads that handle a message; single operations, which are atomic
+        # The threads that handle a message; in single operations, which are atomic.
+        self._busy: dict[int, None] = {}
         self._threads: list[threading.Thread] = []
         try:
             for _ in range(workers):

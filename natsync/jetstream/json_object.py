@@ -65,9 +65,8 @@ class JSONObject:
                     extra[key] = said
                 else:
                     if codec.is_lossy and codec.encode(known[key], False) != said:
-                        exact[key] = (
-                            said  # nanoseconds, which a datetime lacks, go back as they came
-                        )
+                        # Nanoseconds, which a datetime lacks, go back as they came.
+                        exact[key] = said
         missing = [name for name, codec in schema.items() if codec.required and name not in known]
         if missing:
             raise InvalidResponseError(subject, f"{cls.__name__} without {', '.join(missing)}")

@@ -118,9 +118,8 @@ class PublishWindow:
         message = _Identified(subject, data, sent, seconds)
         future = window.ask(subject, data, timeout=min(ATTEMPT, seconds), headers=sent)
         future.kept = message  # type: ignore[attr-defined]  # it is a ReplyFuture
-        error = self._early.pop(
-            future, None
-        )  # after that line; `_rescue` does it the other way round
+        # Only after that line: `_rescue` does it the other way round.
+        error = self._early.pop(future, None)
         if error:
             self._keep_or_fail(future, message, error)  # type: ignore[arg-type]  # as above
         return future

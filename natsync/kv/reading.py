@@ -36,9 +36,8 @@ class BucketReader:
                 try:
                     return self._last_directly(key)
                 except NoDirectGetError:
-                    self._direct = (
-                        False  # the bucket is gone, or allows it no more: the leader knows
-                    )
+                    # The bucket is gone, or allows it no more: the leader knows.
+                    self._direct = False
             request = {"last_by_subj": self._prefix + key}
             return self._entry(get_msg(self._api, self._stream, request))
         except MessageNotFoundError:

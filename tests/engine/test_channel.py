@@ -14,10 +14,10 @@ import pytest
 
 from natsync._engine.channel import Channel
 from natsync._engine.engine import Engine, EngineEvent, Ponged
-from natsync._engine.loop import Guest, Loop
+from natsync._engine.loop import Loop
 from natsync._engine.outbound_buffer import OutboundBuffer, RequestBytes, SubscriptionOps
 from natsync._engine.reply_mux import ReplyMux
-from natsync._engine.waiter import Waiter
+from natsync._engine.waiter import Guest, Waiter
 from natsync.errors import ConnectionClosedError
 from natsync.protocol import ConnectOptions, HMsg, Msg
 

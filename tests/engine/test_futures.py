@@ -12,7 +12,7 @@ import pytest
 import natsync
 from natsync import errors
 from natsync._engine.futures import FutureContext, ReplyFuture
-from natsync._engine.loop import Guest
+from natsync._engine.waiter import Guest
 from natsync.message import Delivered, ReceivedMsg
 from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub
 

@@ -11,9 +11,10 @@ from time import monotonic
 import pytest
 
 from natsync._engine.dialer import Dialer
-from natsync._engine.loop import _LOOK, Guest, Loop
+from natsync._engine.loop import _LOOK, Loop
 from natsync._engine.poller import Poller
 from natsync._engine.transport import WakePair, resolve
+from natsync._engine.waiter import Guest
 
 from tests.support.faults import abort_on_close
 from tests.support.waiting import eventually

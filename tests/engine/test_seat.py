@@ -13,7 +13,8 @@ import pytest
 import natsync
 from natsync import errors
 from natsync._engine.channel import Channel
-from natsync._engine.loop import Guest, Loop
+from natsync._engine.loop import Loop
+from natsync._engine.waiter import Guest
 from natsync.protocol import Msg, Ping, Pub, Sub
 
 from tests.support.fake_server import Background, FakeServer, Peer
