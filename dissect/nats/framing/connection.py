@@ -250,10 +250,11 @@ class ConnectionFraming:
 
     def _take_proof(self, stream: FrameStream, chain: Chain) -> None:
         """Handles frames that were proven in the middle of a stream."""
-        sender, likeliest = stream.context.sender, chain.contexts[0]
-        known = {likeliest, mirrored(likeliest)}.intersection(chain.contexts)
-        if self._midstream and all(context.sender is not sender for context in known):
-            self._swap_roles()
+        if self._midstream:
+            sender, likeliest = stream.context.sender, chain.contexts[0]
+            known = {likeliest, mirrored(likeliest)}.intersection(chain.contexts)
+            if all(context.sender is not sender for context in known):
+                self._swap_roles()
         if self.verdict is _UNDECIDED:
             self._decide()
         before = self._kind.changes

@@ -7,6 +7,7 @@ evidence: a route would accept a PUB, but a PUB is no sign of a route.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -83,11 +84,17 @@ _NO_ACCOUNTS = (b"$SYS.", b"$NRG.", b"$JSC.", b"$JS.", b"_INBOX.")
 
 
 class ContextReader:
-    """A context with its grammar of control lines."""
+    """A context with its grammar of control lines. `unnatural` are the operations that only others
+    send."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
+        self.unnatural = frozenset(op for op, senders in NATURAL.items() if context not in senders)
         self._grammar = Grammar(context, Limits())
+
+    def __reduce__(self) -> tuple[Callable[[Context], ContextReader], tuple[Context]]:
+        """Another process has its own reader of the context."""
+        return reader_in, (self.context,)
 
     def read(self, line: bytes) -> tuple[Frame, int] | None:
         """The frame that a control line begins, and the size of its body with CR LF (0: none); None if

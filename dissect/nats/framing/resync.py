@@ -29,7 +29,7 @@ from typing import NamedTuple
 from natsync.protocol import Context
 
 from ..transport.detect import CANDIDATE, START, START_BYTES
-from .contexts import ALL, FREE, NATURAL, UNSPECIFIC, reader_in
+from .contexts import ALL, FREE, UNSPECIFIC, ContextReader, reader_in
 from .resync_buffer import Held, ResyncBuffer, Run
 
 _FAR = 256 << 10
@@ -56,11 +56,11 @@ class _State(Enum):
 
 
 class Chain:
-    """Consecutive frames from `start`; the next one must begin at `next`. `contexts` are those that fit
-    all of them, `ops` their operations."""
+    """Consecutive frames from `start`; the next one must begin at `next`. `ops` are their
+    operations."""
 
     __slots__ = (
-        "start next stop searched frames aligned at_packet_end contexts ops dotted _anchor"
+        "start next stop searched frames aligned at_packet_end readers ops dotted _anchor"
     ).split()
 
     def __init__(self, start: int, contexts: tuple[Context, ...]) -> None:
@@ -71,10 +71,15 @@ class Chain:
         self.frames = 0
         self.aligned = 0  # how many packets in a row ended where a frame did
         self.at_packet_end = False  # whether the last frame ends with a packet
-        self.contexts = contexts
+        self.readers = [reader_in(context) for context in contexts]
         self.ops: set[str] = set()
         self.dotted = False  # whether an account, where one is read, has a dot in it
         self._anchor: tuple[int, int, set[str]] | None = None  # see `anchor`
+
+    @property
+    def contexts(self) -> tuple[Context, ...]:
+        """The contexts that fit all frames."""
+        return tuple(reader.context for reader in self.readers)
 
     @property
     def specific(self) -> bool:
@@ -97,34 +102,30 @@ class Chain:
     def read(self, line: bytes) -> int | None:
         """The size of the body after a control line; None if the line does not fit the others."""
         op = line[: line.find(b" ")] if b" " in line[:START_BYTES] else line[:-2]
-        natural = NATURAL.get(op)
-        contexts = self.contexts
-        if natural is not None:
-            contexts = tuple(context for context in contexts if context in natural)
+        readers = [reader for reader in self.readers if op not in reader.unnatural]
         if op in FREE:  # reads the same in every context
-            found = reader_in(contexts[0]).read(line) if contexts else None
-            kept, size = (contexts, found[1]) if found else ((), None)
+            found = readers[0].read(line) if readers else None
+            kept, size = (readers, found[1]) if found else ([], None)
         else:
-            kept, size = self._fitting(line, contexts)
+            kept, size = self._fit(line, readers)
         if kept:
-            self.contexts = kept
+            self.readers = kept
             self.ops.add(op.decode())
             if self._anchor:
                 self._anchor[2].add(op.decode())
         return size
 
-    def _fitting(
-        self, line: bytes, contexts: tuple[Context, ...]
-    ) -> tuple[tuple[Context, ...], int | None]:
-        size = None
-        kept = []
-        for context in contexts:
-            found = reader_in(context).read(line)
+    def _fit(
+        self, line: bytes, some: list[ContextReader]
+    ) -> tuple[list[ContextReader], int | None]:
+        size, kept = None, []
+        for reader in some:
+            found = reader.read(line)
             if found:
                 frame, size = found
-                kept.append(context)
+                kept.append(reader)
                 self.dotted = self.dotted or b"." in getattr(frame, "account", b"")
-        return tuple(kept), size
+        return kept, size
 
 
 class Loss(NamedTuple):

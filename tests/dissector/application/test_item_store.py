@@ -44,7 +44,11 @@ def seen(store: ItemStore, stage: int) -> list[tuple[bytes, list[int]]]:
     return found
 
 
-def test_the_items_of_a_key_come_together_and_in_order() -> None:
+@pytest.mark.parametrize("held", [1, 500, 20_000])
+def test_the_items_of_a_key_come_together_and_in_order(
+    held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(item_store, "_HELD", held)
     items = [item(b"%d" % (number % 3), number) for number in range(10_000)]
     random.Random(7).shuffle(items)
     with closing(ItemStore()) as store:
@@ -72,6 +76,7 @@ def test_a_stage_adds_items_for_later_ones_and_bodies_come_back_as_they_were() -
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which files are open")
 def test_memory_is_bounded_and_the_file_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(item_store, "_CACHE", 64)
+    monkeypatch.setattr(item_store, "_HELD", 2048)
     with closing(ItemStore()) as store:
         for number in range(5000):
             store.add(item(b"k", number, body=("x" * 200,)))
@@ -81,6 +86,7 @@ def test_memory_is_bounded_and_the_file_has_no_name(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_disk_that_is_full_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(item_store, "_HELD", 2048)
     with closing(ItemStore()) as store:
         store._data.execute("PRAGMA max_page_count = 16")
         with pytest.raises(StoreError) as caught:

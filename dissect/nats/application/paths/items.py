@@ -66,7 +66,7 @@ def equal_key(hop: Hop, subject: str, reply: str | None, is_stored: bool) -> byt
 def message_key(publication: Hop) -> bytes:
     """The key in MESSAGES: in order of the publications' times."""
     at = min(publication.ts_ns, _LATEST_NS) + _LATEST_NS + 1
-    return at.to_bytes(8, "big") + key_of(publication.session, publication.number)
+    return at.to_bytes(8, "big") + b"%s:%d" % (publication.session.encode(), publication.number)
 
 
 def publication_item(publication: Hop, copies: int | None) -> Item:
@@ -83,8 +83,9 @@ def match_items(publication: Hop, matches: Iterable[Match]) -> Iterator[Item]:
 
 def _message_item(key: bytes, match: Match, copies: int | None) -> Item:
     hop = match.hop
+    ts_ns, session, number = hop[:3]
     body = match.matched_by, copies, *hop
-    return Item(MESSAGES, key, min(hop.ts_ns, _LATEST_NS), hop.session, hop.number, body)
+    return Item(MESSAGES, key, min(ts_ns, _LATEST_NS), session, number, body)
 
 
 def message_in(item: Item) -> tuple[Match, int | None]:

@@ -127,6 +127,9 @@ def _unique(
     publications: list[Hop], hops: list[Hop], facts: Facts, evidence: Evidence
 ) -> Iterator[Item]:
     """The items for one content."""
+    if len(hops) == 1:  # as most are in captures of a few connections
+        yield publication_item(hops[0], 1)
+        return
     by_reply: dict[tuple[str, str | None], list[Hop]] = {}
     by_subject: dict[str, list[Hop]] = {}
     for one in publications:
