@@ -70,9 +70,9 @@ def rows_of(groups: Iterator[Group], facts: Facts, clocks: Clocks) -> Iterator[P
     for group in groups:
         items, is_all = held(group)
         if len(items) == 1:
-            match, copies = message_in(items[0])
-            if not match.matched_by:
-                yield _alone(match.hop, copies, facts, clocks)
+            alone, equal = message_in(items[0])
+            if not alone.matched_by:
+                yield _alone(alone.hop, equal, facts, clocks)
             continue
         publication: Hop | None = None
         copies: int | None = None
