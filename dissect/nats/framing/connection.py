@@ -250,11 +250,10 @@ class ConnectionFraming:
 
     def _take_proof(self, stream: FrameStream, chain: Chain) -> None:
         """Handles frames that were proven in the middle of a stream."""
-        if self._midstream:
-            sender, likeliest = stream.context.sender, chain.contexts[0]
-            known = {likeliest, mirrored(likeliest)}.intersection(chain.contexts)
-            if all(context.sender is not sender for context in known):
-                self._swap_roles()
+        sender, fitting = stream.context.sender, chain.contexts
+        likely = {fitting[0], mirrored(fitting[0])} if self._midstream else set()
+        if likely and all(each.sender is not sender for each in likely.intersection(fitting)):
+            self._swap_roles()
         if self.verdict is _UNDECIDED:
             self._decide()
         before = self._kind.changes

@@ -118,14 +118,10 @@ class Chain:
     def _fit(
         self, line: bytes, some: list[ContextReader]
     ) -> tuple[list[ContextReader], int | None]:
-        size, kept = None, []
-        for reader in some:
-            found = reader.read(line)
-            if found:
-                frame, size = found
-                kept.append(reader)
-                self.dotted = self.dotted or b"." in getattr(frame, "account", b"")
-        return kept, size
+        read = [(reader, found) for reader in some if (found := reader.read(line))]
+        for _, (frame, _) in read:
+            self.dotted = self.dotted or b"." in getattr(frame, "account", b"")
+        return [reader for reader, _ in read], read[0][1][1] if read else None
 
 
 class Loss(NamedTuple):
