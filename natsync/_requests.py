@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ._checks import check_call, check_count, check_seconds, check_text
 from ._engine.connection import Connection
-from ._engine.outbound_buffer import RequestBytes
+from ._engine.outbound_buffer import LARGE, RequestBytes, RequestChunks
 from ._engine.reply_stream import ReplyStream, StreamHost
 from ._engine.request_window import Ask, RequestWindow
 from .errors import NoRespondersError, OptionError, RequestTimeoutError
@@ -146,9 +146,13 @@ class Requests:
             token, future = mux.open_later(subject, seconds, future_of)
             window.tokens[token] = None
             try:
-                wire = self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
-                wire = RequestBytes(wire)
-                self._put(wire, len(wire))
+                reply = mux.wire_prefix + token
+                if data.__class__ is bytes and len(data) >= LARGE and not headers:
+                    pieces = self._router.encoder.large_request(subject, data, reply)
+                    self._put(RequestChunks(pieces), sum(map(len, pieces)))
+                else:
+                    wire = self._router.encoder.request(subject, data, reply, headers)
+                    self._put(RequestBytes(wire), len(wire))
             except BaseException:
                 future.cancel()
                 raise

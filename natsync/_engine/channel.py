@@ -22,6 +22,7 @@ from .outbound_buffer import (
     Item,
     OutboundBuffer,
     RequestBytes,
+    RequestChunks,
     SubscriptionOps,
     length,
 )
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Channel"]
 
-_MESSAGES = {bytes, RequestBytes, Chunks}
+_IN_PIECES = {Chunks, RequestChunks}
+_MESSAGES = {bytes, RequestBytes} | _IN_PIECES
 _NOTHING = memoryview(b"")
 # Bytes of one read: usually, and under load. Memory for more would come from the system each time.
 _ROOM, _MOST_ROOM = 64 << 10, 1 << 20
@@ -233,7 +235,7 @@ class Channel:
         if engine.phase is Phase.OPEN:
             items = self._outbound.take_all(self._taken)
             kinds = set(map(type, items))
-            in_pieces = Chunks in kinds
+            in_pieces = not kinds.isdisjoint(_IN_PIECES)
             if kinds <= _MESSAGES:  # nearly always
                 sent += len(items)
                 parts += items

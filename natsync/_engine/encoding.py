@@ -21,6 +21,8 @@ _LONGEST = 256
 """Longer subjects are not kept."""
 _LINE = MAX_CONTROL_LINE - 19
 """The bytes of subject and reply: less the op, blanks, and two sizes of eight digits."""
+_EMPTY = b"0\r\n\r\n"
+"""The end of a message without payload."""
 SMALL = 512
 SIZE_LINES = [b" %d\r\n" % size for size in range(SMALL)]
 """The end of a PUB line for each size of a small payload: formatting it takes 0.1 us (CPython 3.11)."""
@@ -58,6 +60,14 @@ class MessageEncoder:
         size = len(data)
         line_end = SIZE_LINES[size] if size < SMALL else b" %d\r\n" % size
         return b"".join((b"PUB ", to, b" ", reply, line_end, data, b"\r\n"))
+
+    def large_request(self, subject: str, data: bytes, reply: bytes) -> tuple[bytes, bytes, bytes]:
+        """As `request`, in three pieces, so that `data` is not copied."""
+        size = len(data)
+        if size > self.max_payload:
+            raise MaxPayloadError(size, self.max_payload)
+        wire = self.request(subject, b"", reply, None)
+        return b"%b%d\r\n" % (wire[: -len(_EMPTY)], size), data, b"\r\n"
 
     def response(self, subject: bytes, data: Data, headers: HeadersLike | None) -> bytes:
         """Returns a complete message on a subject that a server sent, which needs no check."""

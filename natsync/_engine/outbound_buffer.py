@@ -24,6 +24,7 @@ from .waiter import release
 
 __all__ = [
     "RequestBytes",
+    "RequestChunks",
     "Wakeup",
     "Flush",
     "SubscriptionOps",
@@ -70,6 +71,12 @@ class Flush:
 class Chunks(tuple[bytes, ...]):
     """The bytes of a message in several pieces, so that a large payload is copied only once, when it is
     sent."""
+
+    __slots__ = ()
+
+
+class RequestChunks(Chunks):
+    """The bytes of a large request, which are dropped like `RequestBytes`."""
 
     __slots__ = ()
 
@@ -208,7 +215,7 @@ class OutboundBuffer:
             self._set_limits()
             count = len(self.items)
             items = [*unsent, *self.items[:count]]
-            dropped = (RequestBytes, SubscriptionOps, Flush)
+            dropped = (RequestBytes, RequestChunks, SubscriptionOps, Flush)
             self.items[:count] = [item for item in items if not isinstance(item, dropped)]
             self._size = sum(map(length, self.items[:]))
             self._wake_all()

@@ -74,12 +74,12 @@ def _read(subject: str, msg: Msg) -> PubAck:
     return read_ack(msg.data, subject)
 
 
-def chunks_of(source: Source, size: int) -> Iterator[bytes | memoryview]:
+def chunks_of(source: Source, size: int) -> Iterator[bytes]:
     """The content in chunks of `size` bytes; the last one may be shorter. An empty content has none."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         view = memoryview(source).cast("B")
         for start in range(0, len(view), size):
-            yield view[start : start + size]
+            yield bytes(view[start : start + size])
     elif isinstance(source, str):
         raise TypeError("an object's content is bytes, not str: encode it, e.g. data.encode()")
     elif hasattr(source, "read"):
@@ -107,11 +107,16 @@ def _chunks_of_pieces(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
     for piece in pieces:
         if not isinstance(piece, (bytes, bytearray, memoryview)):
             raise TypeError(f"an object's content is bytes, not {type(piece).__name__}")
-        rest += piece
-        start = 0
-        while len(rest) - start >= size:
-            yield bytes(rest[start : start + size])
-            start += size
-        del rest[:start]
+        view = memoryview(piece).cast("B")
+        missing = size - len(rest) if rest else 0
+        rest += view[:missing]
+        if len(rest) == size:
+            yield bytes(rest)
+            rest.clear()
+        for start in range(missing, len(view) - size + 1, size):
+            yield bytes(view[start : start + size])
+        left = max(0, len(view) - missing)
+        rest += view[len(view) - left % size :]
+        del view  # a buffer with a view cannot change its size, and the source may use it again
     if rest:
         yield bytes(rest)

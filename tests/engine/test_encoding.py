@@ -50,6 +50,15 @@ def test_the_first_subjects_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert encoder.subjects == {f"s{number}": b"s%d" % number for number in range(10)}
 
 
+def test_a_large_request_is_the_same_in_pieces() -> None:
+    encoder = MessageEncoder(ServerInfo(max_payload=5000))
+    whole = encoder.request("a.b", bytes(5000), b"r", None)
+    pieces = encoder.large_request("a.b", data := bytes(5000), b"r")
+    assert b"".join(pieces) == whole and pieces[1] is data
+    with pytest.raises(errors.MaxPayloadError):
+        encoder.large_request("a.b", bytes(5001), b"r")
+
+
 def test_reply_subjects_are_not_kept() -> None:
     encoder = MessageEncoder(INFO)
     for number in range(100):

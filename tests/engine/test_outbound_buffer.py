@@ -17,6 +17,7 @@ from natsync._engine.outbound_buffer import (
     Item,
     OutboundBuffer,
     RequestBytes,
+    RequestChunks,
     SubscriptionOps,
     length,
 )
@@ -187,9 +188,11 @@ def test_nothing_is_lost_between_many_writers_and_one_reader() -> None:
 def test_away_things_are_kept_but_not_those_of_the_old_connection() -> None:
     outbound, _ = new_buffer()
     put(outbound, b"later")
+    outbound.put(RequestChunks((b"in", b"pieces")), 1)
     put(outbound, RequestBytes(b"request"))
     outbound.flush("token")
-    unsent = [b"first", SubscriptionOps(b"SUB"), RequestBytes(b"asked")]
+    large = RequestChunks((b"in", b"pieces"))
+    unsent = [b"first", SubscriptionOps(b"SUB"), RequestBytes(b"asked"), large]
     assert [flush.token for flush in outbound.detach(unsent)] == ["token"]
     outbound.put_control(SubscriptionOps(b"SUB"))
     put(outbound, b"away")

@@ -31,6 +31,14 @@ def pieces() -> Iterator[bytes]:
     yield b"89"
 
 
+def small_pieces() -> Iterator[bytes]:
+    """Pieces that end within chunks and where these do, in a buffer that is used again."""
+    buffer = bytearray()
+    for piece in (b"0", b"1", b"23456", b"7", b"89"):
+        buffer[:] = piece
+        yield buffer
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -40,6 +48,7 @@ def pieces() -> Iterator[bytes]:
         io.BytesIO(b"0123456789"),
         Pipe(b"0123456789"),
         pieces(),
+        small_pieces(),
         [b"0", b"1234", memoryview(b"56789")],
     ],
 )
