@@ -13,32 +13,35 @@ _BITS = 6  # 64 buckets for each power of two: at most 64 * 64 of them
 class Durations:
     """Durations in ns, in the order in which they come."""
 
-    __slots__ = ("count", "largest", "_values", "_buckets")
+    __slots__ = ("_largest", "_values", "_buckets")
 
     def __init__(self) -> None:
-        self.count = 0
-        self.largest: int | None = None
-        self._values: list[int] = []
+        self._largest: int | None = None
+        self._values: list[int] = []  # those that no bucket counts yet
         self._buckets: dict[int, int] = {}
 
     def add(self, duration_ns: int) -> None:
         """Takes one more, 0 or longer."""
-        self.count += 1
-        if self.largest is None or duration_ns > self.largest:
-            self.largest = duration_ns
-        if self.count <= _EXACT:
-            self._values.append(duration_ns)
-            return
-        if self._values:
-            for value in self._values:
-                self._put(value)
-            self._values = []
-        self._put(duration_ns)
+        values = self._values
+        values.append(duration_ns)
+        if len(values) > _EXACT:
+            self._count()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._values) + sum(self._buckets.values())
+
+    @property
+    def largest(self) -> int | None:
+        """The longest one; None if there are none."""
+        known = () if self._largest is None else (self._largest,)
+        return max((*known, *self._values), default=None)
 
     def quantile(self, percent: int) -> int | None:
         """The duration that this share is not longer than (nearest rank); None if there are none."""
-        if not self.count:
-            return None
+        if self._buckets:
+            self._count()
         rank = max(1, -(-self.count * percent // 100))
         if self._values:
             return sorted(self._values)[rank - 1]
@@ -46,9 +49,13 @@ class Durations:
             rank -= self._buckets[bucket]
             if rank <= 0:
                 return bucket
-        return self.largest
+        return self._largest
 
-    def _put(self, duration_ns: int) -> None:
-        shift = max(0, duration_ns.bit_length() - _BITS - 1)
-        bucket = duration_ns >> shift << shift
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+    def _count(self) -> None:
+        """Moves what waits into the buckets."""
+        buckets, self._largest = self._buckets, self.largest
+        for value in self._values:
+            shift = max(0, value.bit_length() - _BITS - 1)
+            bucket = value >> shift << shift
+            buckets[bucket] = buckets.get(bucket, 0) + 1
+        self._values = []

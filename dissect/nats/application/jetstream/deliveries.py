@@ -202,25 +202,23 @@ class Deliveries:
         yield from self._unacked.values()
         self._settled, self._unacked = OrderedDict(), OrderedDict()
 
-    def _done(self) -> Iterator[Record]:
+    def _done(self) -> list[DeliveryRecord]:
         """The settled rows for which nothing more is expected."""
-        settled, confirming = self._settled, self._confirming
-        while settled:
-            is_full = self._held.are_too_many
-            if len(settled) <= _REPEATED and not is_full:
-                return
+        settled, confirming, done = self._settled, self._confirming, []
+        while len(settled) > _REPEATED or (settled and self._held.are_too_many):
             key = next(iter(settled))
             row = settled[key]
             if key in confirming and row.confirmed_ns is None:
-                if len(settled) <= _SETTLED and not is_full:
-                    return
+                if len(settled) <= _SETTLED and not self._held.are_too_many:
+                    break
             del settled[key]
             self._held.remove(row.payload)
             confirming.discard(key)
             self._emitted[key] = row.subject is not None
             if len(self._emitted) > _EMITTED:
                 self._emitted.popitem(last=False)
-            yield row
+            done.append(row)
+        return done
 
 
 def _row(frame: LayerFrame, said: AckSubject) -> DeliveryRecord:
