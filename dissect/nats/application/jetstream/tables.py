@@ -153,7 +153,8 @@ DELIVERIES = Table(
 
 
 def _end(row: PullRecord) -> str:
-    return f"{row.end} {row.end_text or ''}".rstrip()
+    text = "no responders" if row.end == "503" else ""
+    return f"{row.end} {row.end_text or text}".rstrip()
 
 
 PULLS = Table(
