@@ -17,6 +17,9 @@ __all__ = ["SIZE_LINES", "SMALL", "MessageEncoder"]
 _SUBJECTS = 1024
 """How many subjects are kept, 250 KB of them. A message to another one takes 0.4 us more. Of 20,000 that were
 kept, each would take 0.3 us to find, since it is not in the processor's cache (CPython 3.11)."""
+_RENEWAL = 16 * _SUBJECTS
+"""After so many messages to other subjects, those get the room. With a quarter of it, messages to 20,000
+subjects take 0.01 us more."""
 _LONGEST = 256
 """Longer subjects are not kept."""
 _LINE = MAX_CONTROL_LINE - 19
@@ -29,15 +32,16 @@ SIZE_LINES = [b" %d\r\n" % size for size in range(SMALL)]
 
 
 class MessageEncoder:
-    """Encodes messages for a server with this `info`. `subjects` has the wire form of the first subjects
-    that were published to."""
+    """Encodes messages for a server with this `info`. `subjects` has the wire form of some subjects that
+    were published to."""
 
-    __slots__ = ("subjects", "max_payload", "_headers")
+    __slots__ = ("subjects", "max_payload", "_headers", "_others")
 
     def __init__(self, info: ServerInfo) -> None:
         self.max_payload = info.max_payload
         self.subjects: dict[str, bytes] = {}
         self._headers = info.headers
+        self._others = 0  # messages to subjects that are not kept, about
 
     def message(
         self, subject: str, data: Data, reply: str | None, headers: HeadersLike | None
@@ -94,14 +98,20 @@ class MessageEncoder:
         return b"".join((b"PUB ", to, line_end, data, b"\r\n"))
 
     def wire_subject(self, subject: str) -> bytes:
-        """Returns the wire form of `subject`, and keeps it if there is room. Raises ProtocolError for an
+        """Returns the wire form of `subject`, and may keep it. Raises ProtocolError for an
         invalid subject, MaxControlLineError."""
         wire = subject.encode() if is_plain(subject) else _checked(subject, "subject")
         size = len(wire)
         if size > _LINE:
             raise MaxControlLineError(size, MAX_CONTROL_LINE)
-        if size <= _LONGEST and len(self.subjects) < _SUBJECTS:
-            self.subjects[subject] = wire
+        if size <= _LONGEST:
+            if len(self.subjects) < _SUBJECTS:
+                self.subjects[subject] = wire
+            else:
+                self._others += 1
+                if self._others > _RENEWAL:
+                    self._others = 0
+                    self.subjects.clear()
         return wire
 
     def add_reply(self, to: bytes, reply: str) -> bytes:

@@ -50,6 +50,20 @@ def test_the_first_subjects_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert encoder.subjects == {f"s{number}": b"s%d" % number for number in range(10)}
 
 
+def test_others_get_the_room_when_they_are_published_to_more_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(encoding, "_SUBJECTS", 10)
+    monkeypatch.setattr(encoding, "_RENEWAL", 100)
+    encoder = MessageEncoder(INFO)
+    for number in [*range(10), *range(20, 30)] * 20:
+        encoder.message(f"s{number}", b"", None, None)
+    for _ in range(20):
+        for number in range(40, 50):
+            assert encoder.message(f"s{number}", b"", None, None) == b"PUB s%d 0\r\n\r\n" % number
+    assert encoder.subjects == {f"s{number}": b"s%d" % number for number in range(40, 50)}
+
+
 def test_a_large_request_is_the_same_in_pieces() -> None:
     encoder = MessageEncoder(ServerInfo(max_payload=5000))
     whole = encoder.request("a.b", bytes(5000), b"r", None)
