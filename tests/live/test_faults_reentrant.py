@@ -1,14 +1,17 @@
-"""Calls from signal handlers and finalizers, while their own thread is anywhere inside the client."""
+"""Calls from signal handlers, finalizers and logging handlers, while their own thread is anywhere inside
+the client."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import signal
 import subprocess
 import sys
 import threading
+from queue import SimpleQueue
 from time import monotonic, sleep
 
 import pytest
@@ -20,6 +23,7 @@ from tests.support.servers import NatsServer
 pytestmark = pytest.mark.server
 
 DICE = random.Random(4)
+TIMEOUT = 10.0
 
 
 def called(*arguments: str) -> dict[str, float]:
@@ -100,3 +104,54 @@ def test_a_worker_that_is_told_to_stop(server: NatsServer, busy: str, stops: str
         assert told["published"] > 0
         for _ in range(told["published"]):
             assert arrived.acquire(timeout=10)
+
+
+class Shipping(logging.Handler):
+    """A handler of the program that sends what is logged with the client that logs it."""
+
+    def __init__(self, nc: natsync.Client) -> None:
+        super().__init__()
+        self._nc = nc
+        self.shipped: SimpleQueue[str] = SimpleQueue()
+        self.threads: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.threads.add(threading.current_thread().name)
+        text = record.getMessage()
+        try:
+            self._nc.publish("logs", text.encode())
+            assert self._nc.request("echo", text.encode(), timeout=TIMEOUT).data == text.encode()
+            self._nc.flush(TIMEOUT)
+        except natsync.errors.ConnectionReconnectingError:
+            text = "lost"
+        self.shipped.put(text)
+
+
+def test_a_logging_handler_that_calls_the_client(server: NatsServer) -> None:
+    """The thread that moves the connection's bytes logs nothing itself: it would wait for its own reply,
+    with the lock of `logging` held."""
+    with natsync.connect(server.url) as other:
+        other.subscribe("echo", handler=lambda msg: msg.respond(msg.data))
+        logs = other.subscribe("logs")
+        other.flush()
+        with natsync.connect(server.url, name="shipping", reconnect_wait=0.01) as nc:
+            handler, ours = Shipping(nc), logging.getLogger("natsync")
+            level = ours.level
+            ours.addHandler(handler)
+            ours.setLevel(logging.INFO)
+            try:
+                for number in range(5):
+                    nc.reconnect()
+                    while not handler.shipped.get(timeout=TIMEOUT).startswith("reconnected"):
+                        pass
+                    ours.getChild("program").info("program %d", number)
+                    assert handler.shipped.get(timeout=TIMEOUT) == f"program {number}"
+            finally:
+                ours.removeHandler(handler)
+                ours.setLevel(level)
+        assert not [name for name in handler.threads if name.endswith("-io")]
+        other.flush()
+        said = [msg.data.decode() for msg in logs.messages(timeout=0.0)]
+        assert [text for text in said if text.startswith("program")] == [
+            f"program {number}" for number in range(5)
+        ]
