@@ -25,6 +25,8 @@ class Direction(Enum):
     ORIGINATOR = "originator"
     RESPONDER = "responder"
 
+    __hash__ = object.__hash__  # that of Enum is written in Python, and each packet asks for it
+
     @property
     def other(self) -> Direction:
         """The opposite direction."""

@@ -113,6 +113,8 @@ class Stack:
     def feed(self, direction: Direction, item: Item, height: int = 0) -> list[_Placed]:
         """The plaintext that `item` completes, of either direction, in order. The item comes from the layer
         below `height`."""
+        if len(self._levels) == 1 and not height:
+            return self._levels[0].feed(direction, item)
         return self._climb([(direction, item)], height)
 
     def take_opaque(self) -> list[tuple[Direction, Layer]]:

@@ -86,7 +86,12 @@ class TlsTransform:
             self._take_gap(item)
         else:
             plain.take(item)
-            self._held += item.data
+            if self._keys.has_opened and not self._gap_bytes and not self._lost_bytes:
+                self._take_application_data(item.data)
+                if not self._held:
+                    return plain.hand_on()
+            else:
+                self._held += item.data
             if len(self._held) < self._wanted_bytes:
                 return plain.hand_on()
         self._take_records()
@@ -113,8 +118,6 @@ class TlsTransform:
     def _take_records(self) -> None:
         held = self._held
         self._wanted_bytes = 0
-        if self._keys.has_opened and not self._gap_bytes and not self._lost_bytes:
-            self._take_application_data()
         while len(held) >= _HEAD_BYTES and not self.opaque:
             if self._lost_bytes and not self._key_logs.may_have_secrets:
                 self.opaque = True
@@ -136,28 +139,36 @@ class TlsTransform:
             else:
                 self._take_record(head, payload)
 
-    def _take_application_data(self) -> None:
+    def _take_application_data(self, data: bytes) -> None:
         """Takes whole records of application data, as long as each is opened as the next one: nearly all
-        records of a connection. All others are left for `_take_record`."""
-        keys, plain = self._keys, self._plain
-        data, at = bytes(self._held), 0
-        while (
-            keys.opener and data.startswith(_APPLICATION_HEAD, at) and len(data) - at > _HEAD_BYTES
-        ):
+        records of a connection. All others are held for `_take_record`."""
+        held, keys, plain = self._held, self._keys, self._plain
+        if held:
+            held += data
+            if len(held) < self._wanted_bytes:
+                return
+            data = bytes(held)
+            held.clear()
+        at, end, size, self._wanted_bytes = 0, 0, len(data), 0
+        opener, sequence, overhead = keys.opener, keys.sequence, 0
+        while opener and size - at > _HEAD_BYTES and data.startswith(_APPLICATION_HEAD, at):
             begun = at + _HEAD_BYTES
             end = begun + (data[at + 3] << 8 | data[at + 4])
-            if end > len(data):
+            if end > size:
                 self._wanted_bytes = end - at if end - begun <= _MOST_RECORD_BYTES else 0
                 break
-            opened = keys.opener.open(keys.sequence, data[at:begun], data[begun:end])
+            opened = opener.open(sequence, data[at:begun], data[begun:end])
             if opened is None or opened[0] != _APPLICATION_DATA:
                 break
-            keys.sequence += 1
+            sequence += 1
             content = opened[1]
-            plain.count_overhead(end - at - len(content))
+            overhead += end - at - len(content)
             plain.carry(content, len(content))
             at = end
-        del self._held[:at]
+        keys.sequence = sequence
+        plain.count_overhead(overhead)
+        if at < size:
+            held += data[at:]
 
     def _waits(self, head: bytes, payload: bytes) -> bool:
         """Whether the record depends on a hello of the other side that may still come."""

@@ -89,11 +89,14 @@ class _Opener13:
     """RFC 8446, 5.2: the head is the associated data, and the content type is the last byte that is not 0."""
 
     def __init__(self, aead: _Aead, iv: bytes) -> None:
-        self._aead, self._iv = aead, int.from_bytes(iv, "big")
+        self._decrypt, self._iv = aead.decrypt, int.from_bytes(iv, "big")
 
     def open(self, sequence: int, head: bytes, payload: bytes) -> tuple[int, bytes] | None:
         nonce = (self._iv ^ sequence).to_bytes(_IV_BYTES, "big")
-        plain = _opened(self._aead, nonce, payload, head)
+        try:
+            plain = self._decrypt(nonce, payload, head)
+        except _refusals():
+            return None
         if plain and not plain[-1]:
             plain = plain.rstrip(b"\0")
         return (plain[-1], plain[:-1]) if plain else None
