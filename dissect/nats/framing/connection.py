@@ -120,8 +120,7 @@ class ConnectionFraming:
 
     def stream(self, direction: Direction) -> FrameStream:
         """The stream of one direction, if the connection may carry NATS."""
-        first, second = self._streams
-        return first if first.direction is direction else second
+        return next(stream for stream in self._streams if stream.direction is direction)
 
     def byte_counts(self, direction: Direction) -> ByteCounts:
         """The byte counts of one direction: those of NATS, with the bytes of other layers that are no
@@ -187,9 +186,7 @@ class ConnectionFraming:
 
     def _take_layered(self, direction: Direction, item: Item, height: int = 0) -> None:
         """Takes an item from the layer below `height`."""
-        placed = self.stack.feed(direction, item, height)
-        if placed:
-            self._take_placed(placed)
+        self._take_placed(self.stack.feed(direction, item, height))
         self._layered = bool(self.stack)
         for way, layer in self.stack.take_opaque():
             if self.verdict is not _OTHER:
