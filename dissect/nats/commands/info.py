@@ -167,7 +167,7 @@ def _traffic_lines(report: CaptureReport, found: Traffic) -> Iterator[tuple[str,
     for name, count in found.anomalies.most_common():
         size = found.anomaly_bytes[name]
         yield f"! {name}", f"{count}" + (f" ({size_text(size)})" if size else "")
-    yield "no captures", str(len(report.passed_over) or "")
+    yield "not captures", str(len(report.passed_over) or "")
     yield "not readable", str(len(report.unreadable) or "")
 
 

@@ -138,8 +138,9 @@ def totals(
     left out by a condition."""
     packets = sum(file.packets for file in report.files)
     where = f"{count_text(packets, 'packet')} of {count_text(len(report.files), 'file')}"
-    if report.passed_over:
-        where += f"; {count_text(len(report.passed_over), 'other file')} no capture"
+    if others := len(report.passed_over):
+        verb = "is not a capture" if others == 1 else "are not captures"
+        where += f"; {count_text(others, 'other file')} {verb}"
     if not rows:
         if filtered:
             return f"no row of {table} matches the condition in {where}"

@@ -59,7 +59,7 @@ def test_what_is_lost_and_damaged_is_said() -> None:
         "damage              the file ends early\n",
         "missing             1.45 kB\n",
         "! lost              1 (1.45 kB)\n",
-        "no captures         1\n",
+        "not captures        1\n",
         "not readable        1\n",
     ):
         assert line in text, line

@@ -71,7 +71,7 @@ def test_totals() -> None:
     assert totals("frames", 0, 0, report) == "no NATS found in 8 packets of 2 files"
     assert totals("requests", 0, 0, report) == "no requests in 8 packets of 2 files"
     report.passed_over.append("notes.txt: not a capture")
-    assert totals("frames", 2, 0, report).endswith("of 2 files; 1 other file no capture")
+    assert totals("frames", 2, 0, report).endswith("of 2 files; 1 other file is not a capture")
     assert totals("anomalies", 1, 0, report).startswith("1 anomaly in ")
 
 
