@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from natsync.protocol import SECRETS
 
 MASK = "***"
 
-_MASKED_KEYS = SECRETS | {"password", "seed"}
+_MASKED_KEYS = SECRETS | {"password", "seed", "token"}
+_PAIR = re.compile(
+    rf'"(?:{"|".join(sorted(_MASKED_KEYS))})"\s*:\s*(?:"((?:[^"\\]|\\.)*)"|(-?\d[\d.eE+-]*))',
+    re.IGNORECASE | re.DOTALL,
+)
 
 _SEED = re.compile(r"\bS[ACNOUX][A-Z2-7]{56}\b")
 _WORD = re.compile(r"[^\s\"']+")
@@ -82,22 +86,45 @@ def masked_text(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def secrets_of(text: bytes) -> frozenset[str]:
-    """The secrets in a CONNECT, in every form in which the session may repeat them: as JSON has them, as JSON
-    escapes them, and, where they are not UTF-8, as the columns show such bytes."""
+    """The secrets in a CONNECT, at any depth, in every form in which the session may repeat them: as JSON has
+    them, as JSON escapes them, and, where they are not UTF-8, as the columns show such bytes. A name may come
+    twice, and the text need not be JSON as a whole."""
+    found: set[str] = set()
+    for pair in _PAIR.finditer(text.decode("utf-8", "surrogateescape")):
+        escaped = pair[1] or pair[2] or ""
+        found.update(_columns(escaped), _unescaped(escaped))
     try:
-        value = _loaded(text, "surrogateescape")
+        for item in _secret_values(_loaded(text, "surrogateescape")):
+            found.update(_columns(item), (json.dumps(item)[1:-1],))
     except (ValueError, RecursionError):
-        return frozenset()
-    found = set()
-    for key, item in value.items():
-        if key.lower() in _MASKED_KEYS and isinstance(item, str):
-            raw = _wire(item)
-            found |= {
-                raw.decode("utf-8", "backslashreplace"),
-                raw.decode("utf-8", "replace"),
-                json.dumps(item)[1:-1],
-            }
+        pass  # the pairs are all that can be read
     return frozenset(form for form in found if len(form) >= _SEARCHABLE)
+
+
+def _secret_values(value: object, is_secret: bool = False) -> Iterator[str]:
+    """The texts under secret keys."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _secret_values(item, is_secret or key.lower() in _MASKED_KEYS)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _secret_values(item, is_secret)
+    elif isinstance(value, str) and is_secret:
+        yield value
+
+
+def _unescaped(text: str) -> Iterable[str]:
+    """What JSON says with a text, as the columns show it."""
+    try:
+        return _columns(str(json.loads(f'"{text}"', strict=False)))
+    except ValueError:
+        return ()
+
+
+def _columns(text: str) -> tuple[str, str]:
+    """A text as columns show it, and as JSON is read."""
+    raw = _wire(text)
+    return raw.decode("utf-8", "backslashreplace"), raw.decode("utf-8", "replace")
 
 
 def _wire(text: str) -> bytes:

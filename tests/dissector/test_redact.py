@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -12,7 +13,7 @@ from natsync.protocol import ConnectOptions, ProtocolError
 SEED = "SUA" + "B" * 55
 
 
-@pytest.mark.parametrize("key", ["pass", "auth_token", "jwt", "sig", "proxy_sig", "PASS", "Jwt"])
+@pytest.mark.parametrize("key", ["pass", "token", "auth_token", "jwt", "sig", "proxy_sig", "PASS", "Jwt"])
 def test_secret_keys(key: str) -> None:
     text = masked_json(json.dumps({"user": "bob", key: "hush-hush"}).encode())
     assert json.loads(text) == {"user": "bob", key: MASK}
@@ -60,10 +61,41 @@ def test_public_keys_and_nonces_are_shown() -> None:
     assert json.loads(masked_json(text.encode())) == json.loads(text)
 
 
-@pytest.mark.parametrize("text", [b'{"pass":"hush"', b"", b"[" * 100_000])
+@pytest.mark.parametrize("text", [b'{"name":"hush"', b"", b"[" * 100_000])
 def test_what_is_no_json_is_masked_whole(text: bytes) -> None:
     assert masked_json(text) == MASK
     assert secrets_of(text) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "connect, repeated",
+    [
+        (b'{"pass":"hunter2","x":}', "hunter2"),
+        (b'{"pass":"hunter2"} and more', "hunter2"),
+        (b'{"pass":"hunter2","pass":"other"}', "hunter2"),
+        (b'{"pass":"\\u0068unter2"}', "\\u0068unter2"),
+        (b'{"pass":"\\u0068unter2"', "hunter2"),
+        (b'{"p\\u0061ss":"hunter2"}', "hunter2"),
+        (b'{"pass":12345678}', "12345678"),
+        (b'{"opts":{"Pass":["hunter2"]}}', "hunter2"),
+        (b'{"token":"hunter2"}', "hunter2"),
+        (b'{"pass":"hunt\\"er2"', 'hunt"er2'),
+    ],
+)
+def test_secrets_in_unusual_json_are_masked_where_they_are_repeated(
+    connect: bytes, repeated: str
+) -> None:
+    secrets = Secrets()
+    secrets.learn(connect)
+    assert secrets.masked(f"refused: {repeated}!") == "refused: ***!"
+    assert repeated not in masked_json(connect, secrets)
+
+
+def test_the_search_for_secrets_is_linear() -> None:
+    for text in (b'"pass":"' * 50_000, b'"pass":"\\' * 50_000, b'"pass"' * 50_000):
+        began = time.process_time()
+        secrets_of(text)
+        assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("depth", [100, 300, 450, 600, 900, 5000])
