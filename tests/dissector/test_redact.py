@@ -13,7 +13,9 @@ from natsync.protocol import ConnectOptions, ProtocolError
 SEED = "SUA" + "B" * 55
 
 
-@pytest.mark.parametrize("key", ["pass", "token", "auth_token", "jwt", "sig", "proxy_sig", "PASS", "Jwt"])
+@pytest.mark.parametrize(
+    "key", ["pass", "token", "auth_token", "jwt", "sig", "proxy_sig", "PASS", "Jwt"]
+)
 def test_secret_keys(key: str) -> None:
     text = masked_json(json.dumps({"user": "bob", key: "hush-hush"}).encode())
     assert json.loads(text) == {"user": "bob", key: MASK}
