@@ -107,8 +107,9 @@ def _api(row: ApiRecord) -> str:
 def _publish(row: PublishRecord) -> str:
     if row.error is not None or row.code is not None:
         return "refused"
-    if row.seq is None:
-        return "without an ack"
+    if row.seq is None:  # of an atomic batch, only the last message is acked
+        is_part = row.batch_id is not None and not row.batch_commit
+        return "in a batch" if is_part else "without an ack"
     return "duplicate" if row.duplicate else "stored"
 
 

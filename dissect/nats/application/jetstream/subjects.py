@@ -178,6 +178,22 @@ def _numbered(
     )
 
 
+_SYSTEM = "$SYS."
+_SYSTEM_STARTS = (
+    ("$SYS.REQ.", "monitoring requests"),
+    ("$SYS._INBOX.", "system replies"),
+    ("$SYS.LATENCY.", "service latencies"),
+)
+_SYSTEM_ENDS = (
+    (".CONNECT", "connection events"),
+    (".DISCONNECT", "connection events"),
+    (".CLIENT.AUTH.ERR", "connection events"),
+    (".CONN.REJECT", "connection events"),
+    (".CONNS", "connection counts"),
+    (".STATSZ", "server statistics"),
+    (".LAMEDUCK", "server shutdowns"),
+    (".SHUTDOWN", "server shutdowns"),
+)
 _PURPOSES = (
     ("$JS.ACK.", "acks"),
     ("$JS.FC.", "flow control"),
@@ -191,7 +207,6 @@ _PURPOSES = (
     ("$KV.", "key-value"),
     ("$O.", "objects"),
     ("$SRV.", "service discovery"),
-    ("$SYS.", "system"),
     ("$MQTT.", "MQTT"),
     ("_STAN.", "NATS Streaming"),
     ("_R_.", "service import replies"),
@@ -205,4 +220,15 @@ def purpose(subject: str) -> str:
     """What a subject that NATS reserves is for; empty for any other."""
     if subject[:1] not in "$_":
         return ""
+    if subject.startswith(_SYSTEM):
+        return _system_purpose(subject)
     return next((name for start, name in _PURPOSES if subject.startswith(start)), "")
+
+
+def _system_purpose(subject: str) -> str:
+    """What a subject of the system account is for (nats-server: server/events.go)."""
+    if ".CLAIMS." in subject:
+        return "account claims"
+    starts = (name for start, name in _SYSTEM_STARTS if subject.startswith(start))
+    ends = (name for end, name in _SYSTEM_ENDS if subject.endswith(end))
+    return next(starts, "") or next(ends, "system")

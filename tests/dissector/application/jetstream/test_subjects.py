@@ -139,6 +139,36 @@ def test_any_text_is_understood_or_refused(text: str) -> None:
         assert found is None or isinstance(found, tuple)
 
 
+@pytest.mark.parametrize(
+    "subject, said",
+    [
+        ("REQ.SERVER.PING", "monitoring requests"),
+        ("REQ.SERVER.PING.STATSZ", "monitoring requests"),
+        ("REQ.ACCOUNT.A.CONNZ", "monitoring requests"),
+        ("REQ.USER.INFO", "monitoring requests"),
+        ("REQ.ACCOUNT.A.CLAIMS.LOOKUP", "account claims"),
+        ("REQ.CLAIMS.LIST", "account claims"),
+        ("ACCOUNT.A.CLAIMS.UPDATE", "account claims"),
+        ("ACCOUNT.A.CONNECT", "connection events"),
+        ("ACCOUNT.A.DISCONNECT", "connection events"),
+        ("ACCOUNT.A.LEAFNODE.CONNECT", "connection events"),
+        ("SERVER.N.CLIENT.AUTH.ERR", "connection events"),
+        ("SERVER.N.OCSP.PEER.CONN.REJECT", "connection events"),
+        ("SERVER.ACCOUNT.A.CONNS", "connection counts"),
+        ("ACCOUNT.A.SERVER.CONNS", "connection counts"),
+        ("SERVER.N.STATSZ", "server statistics"),
+        ("SERVER.N.LAMEDUCK", "server shutdowns"),
+        ("SERVER.N.SHUTDOWN", "server shutdowns"),
+        ("LATENCY.M2.x", "service latencies"),
+        ("_INBOX.x.1", "system replies"),
+        ("NEW.KIND", "system"),
+        ("", "system"),
+    ],
+)
+def test_purposes_of_the_system_account(subject: str, said: str) -> None:
+    assert purpose(f"$SYS.{subject}") == said
+
+
 def test_purposes() -> None:
     assert purpose("$NRG.AE.S-R3F-x") == "Raft"
     assert purpose("$JSC.CI.A.S.C") == "JetStream cluster"
