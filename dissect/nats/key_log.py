@@ -10,6 +10,7 @@ for all of their packets, wherever in a file the secrets stand: some programs wr
 from __future__ import annotations
 
 import os
+from binascii import unhexlify
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -18,7 +19,20 @@ from time import monotonic
 from .errors import CaptureError, MissingLibrary
 
 MOST_SECRETS = 1_000_000
-"""Of one file: 200 MB of memory. Five belong to a TLS 1.3 connection."""
+"""Of one file, of the kinds in `LABELS`. They take 210 MB of memory if each is of another connection (TLS 1.2),
+and 75 MB if each connection has four (TLS 1.3)."""
+
+LABELS = (
+    "CLIENT_RANDOM",
+    "CLIENT_EARLY_TRAFFIC_SECRET",
+    "CLIENT_HANDSHAKE_TRAFFIC_SECRET",
+    "SERVER_HANDSHAKE_TRAFFIC_SECRET",
+    "CLIENT_TRAFFIC_SECRET_0",
+    "SERVER_TRAFFIC_SECRET_0",
+)
+"""The kinds of secrets that protect records. Others, such as those of exporters, are passed over."""
+_CODES = {label: code for code, label in enumerate(LABELS)}
+_CODES_IN_LINES = {label.encode(): code for label, code in _CODES.items()}
 
 _REFRESH_SECONDS = 0.1
 """How long a secret that was not in a file is not looked for again: a connection without secrets asks for
@@ -27,10 +41,8 @@ _FIRST_TIMES = 8
 _MOST_MISSING = 10_000  # secrets; more of them are looked for as if they had never been
 
 _RANDOM_BYTES = 32
+_MOST_SECRET_BYTES = 64  # of the longest hash; a master secret has 48
 _MOST_LINE_BYTES = 1024
-
-Secrets = dict[str, bytes]
-"""Label to secret, of one connection."""
 
 
 class KeyLog:
@@ -38,7 +50,9 @@ class KeyLog:
 
     def __init__(self, path: str = "") -> None:
         self.path = path
-        self._secrets: dict[bytes, Secrets] = {}
+        # By client random, one after the other: the code of a label, the size of the secret, the secret. A
+        # dictionary and an object for each would take twice the memory.
+        self._secrets: dict[bytes, bytes] = {}
         self._count = 0
         self._read_bytes = 0
         self._rest = b""
@@ -59,11 +73,13 @@ class KeyLog:
         """The randoms of the connections that have a secret with this label, the latest first."""
         if self.path:
             self.refresh()
-        return (each for each, held in reversed(self._secrets.items()) if label in held)
+        code = _CODES[label]
+        return (each for each, held in reversed(self._secrets.items()) if _secret_in(held, code))
 
     def find(self, client_random: bytes, label: str) -> bytes | None:
         """A secret of the connection whose ClientHello has this random; None: it is not known yet."""
-        found = self._secrets.get(client_random, {}).get(label)
+        code = _CODES[label]
+        found = _secret_in(self._secrets.get(client_random, b""), code)
         if found or not self.path:
             return found
         now, wanted = monotonic(), (client_random, label)
@@ -74,7 +90,7 @@ class KeyLog:
             self._missing.clear()
         self._missing[wanted] = times + 1, now + _REFRESH_SECONDS
         self.refresh()
-        return self._secrets.get(client_random, {}).get(label)
+        return _secret_in(self._secrets.get(client_random, b""), code)
 
     def refresh(self) -> None:
         """Reads what was added to the file. Raises CaptureError if it cannot be read."""
@@ -100,24 +116,34 @@ class KeyLog:
 
     def _add_line(self, line: bytes, path: str) -> None:
         fields = line.split()
-        if len(fields) != 3 or line.startswith(b"#"):
+        code = _CODES_IN_LINES.get(fields[0]) if len(fields) == 3 else None
+        if code is None:
             return
         try:
-            label, random, secret = fields[0].decode(), *map(_binary, fields[1:])
+            random, secret = unhexlify(fields[1]), unhexlify(fields[2])
         except ValueError:
             return
-        if len(random) != _RANDOM_BYTES:
+        if len(random) != _RANDOM_BYTES or not 0 < len(secret) <= _MOST_SECRET_BYTES:
             return
-        held = self._secrets.setdefault(random, {})
-        self._count += label not in held  # a capture that is read again brings the same ones
+        held = self._secrets.get(random, b"")
+        if _secret_in(held, code):  # a capture that is read again brings the same ones
+            return
+        self._count += 1
         if self._count > MOST_SECRETS:
             reason = f"the key log has more than {MOST_SECRETS} secrets"
             raise CaptureError(path, reason, "keep those of the capture's time")
-        held.setdefault(label, secret)
+        self._secrets[random] = held + bytes((code, len(secret))) + secret
 
 
-def _binary(text: bytes) -> bytes:
-    return bytes.fromhex(text.decode("ascii"))
+def _secret_in(held: bytes, code: int) -> bytes | None:
+    at = 0
+    while at < len(held):
+        secret = at + 2
+        end = secret + held[at + 1]
+        if held[at] == code:
+            return held[secret:end]
+        at = end
+    return None
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from dissect.nats import Options, key_log
 from dissect.nats.errors import CaptureError, MissingLibrary
-from dissect.nats.key_log import KeyLog, KeyLogs, open_key_logs
+from dissect.nats.key_log import LABELS, KeyLog, KeyLogs, open_key_logs
 
 RANDOM = bytes(range(32))
 SECRET = bytes(range(48))
@@ -21,10 +22,59 @@ LINE = b"CLIENT_RANDOM %s %s\n" % (RANDOM.hex().encode(), SECRET.hex().encode())
 def test_lines_are_found_by_their_client_random() -> None:
     log = KeyLog()
     assert not log
-    log.add(b"# a comment\n\n" + LINE + LINE.replace(b"CLIENT_RANDOM", b"EXPORTER_SECRET"))
+    log.add(b"# a comment\n\n" + LINE + LINE.replace(b"CLIENT_RANDOM", b"SERVER_TRAFFIC_SECRET_0"))
     assert log
-    assert log.find(RANDOM, "CLIENT_RANDOM") == log.find(RANDOM, "EXPORTER_SECRET") == SECRET
-    assert log.find(RANDOM, "OTHER") is log.find(SECRET[:32][::-1], "CLIENT_RANDOM") is None
+    assert (
+        log.find(RANDOM, "CLIENT_RANDOM") == log.find(RANDOM, "SERVER_TRAFFIC_SECRET_0") == SECRET
+    )
+    missing = [(RANDOM, "CLIENT_TRAFFIC_SECRET_0"), (SECRET[:32][::-1], "CLIENT_RANDOM")]
+    assert [log.find(*each) for each in missing] == [None, None]
+
+
+def test_a_connection_may_have_secrets_of_every_kind_and_size() -> None:
+    log = KeyLog()
+    secrets = {label: bytes([size]) * size for size, label in enumerate(LABELS, 60)}
+    for label, secret in secrets.items():
+        log.add(f"{label} {RANDOM.hex()} {secret.hex()}\n".encode())
+    kept = {label: log.find(RANDOM, label) for label in LABELS}
+    assert kept == {
+        label: secret if len(secret) <= 64 else None for label, secret in secrets.items()
+    }
+    assert [list(log.randoms(label)) for label in LABELS] == [
+        [RANDOM] if secret else [] for secret in kept.values()
+    ]
+
+
+def test_the_first_of_two_secrets_counts() -> None:
+    """A capture whose packets were read before its secrets were looked for brings them twice."""
+    log = KeyLog()
+    log.add(LINE + LINE.replace(SECRET.hex().encode(), b"11" * 48) + LINE)
+    assert log.find(RANDOM, "CLIENT_RANDOM") == SECRET
+    assert "1 secrets" in repr(log)
+
+
+def test_secrets_that_protect_no_records_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_log, "MOST_SECRETS", 1)
+    log = KeyLog()
+    for number in range(9):
+        log.add(b"EXPORTER_SECRET " + b"%02x" % number * 32 + b" 11\n")
+    assert not log
+    log.add(LINE)
+    assert log
+
+
+def test_a_million_secrets_fit_in_the_memory_that_is_named() -> None:
+    """The largest case is TLS 1.2, with a connection for each."""
+    tracemalloc.start()
+    try:
+        log = KeyLog()
+        count = 20_000
+        for number in range(count):
+            log.add(b"CLIENT_RANDOM %064x %096x\n" % (number, number))
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used / count < 250
 
 
 @pytest.mark.parametrize(
@@ -101,13 +151,15 @@ def test_a_pickle_has_the_names_of_files_and_no_secret(tmp_path: Path) -> None:
     path = tmp_path / "keys.log"
     path.write_bytes(LINE)
     logs = KeyLogs((str(path),))
-    logs.embedded.add(LINE.replace(b"CLIENT_RANDOM", b"EXPORTER_SECRET"))
-    assert logs.find(RANDOM, "CLIENT_RANDOM") == logs.find(RANDOM, "EXPORTER_SECRET") == SECRET
+    logs.embedded.add(LINE.replace(b"CLIENT_RANDOM", b"SERVER_TRAFFIC_SECRET_0"))
+    assert (
+        logs.find(RANDOM, "CLIENT_RANDOM") == logs.find(RANDOM, "SERVER_TRAFFIC_SECRET_0") == SECRET
+    )
     pickled = pickle.dumps(logs)
     assert SECRET not in pickled and SECRET.hex().encode() not in pickled
     restored = pickle.loads(pickled)
     assert restored.find(RANDOM, "CLIENT_RANDOM") == SECRET
-    assert restored.find(RANDOM, "EXPORTER_SECRET") is None
+    assert restored.find(RANDOM, "SERVER_TRAFFIC_SECRET_0") is None
 
 
 def test_too_many_secrets_in_captures_name_the_capture(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +169,7 @@ def test_too_many_secrets_in_captures_name_the_capture(monkeypatch: pytest.Monke
         embedded = KeyLogs().embedded
         embedded.add(LINE, "one.pcapng")
     with pytest.raises(CaptureError, match="^two.pcapng: the key log has more than 1 secrets"):
-        embedded.add(LINE.replace(b"CLIENT_RANDOM", b"EXPORTER_SECRET"), "two.pcapng")
+        embedded.add(LINE.replace(b"CLIENT_RANDOM", b"SERVER_TRAFFIC_SECRET_0"), "two.pcapng")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
