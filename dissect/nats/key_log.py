@@ -19,8 +19,8 @@ from time import monotonic
 from .errors import CaptureError, MissingLibrary
 
 MOST_SECRETS = 1_000_000
-"""Of one file, of the kinds in `LABELS`. They take 210 MB of memory if each is of another connection (TLS 1.2),
-and 75 MB if each connection has four (TLS 1.3)."""
+"""Of one file, of the kinds in `LABELS`. They take 210 MB of memory if each is of another connection (TLS
+1.2), and 75 MB if each connection has four (TLS 1.3)."""
 
 LABELS = (
     "CLIENT_RANDOM",
