@@ -231,18 +231,19 @@ class Failure:
 
 
 def run(seconds: float, seed: int, first: int = 0) -> tuple[int, Failure | None]:
-    """Tries cases until the time is over or one breaks a law: how many there were, and that one."""
+    """Tries cases, one at least, until the time is over or one breaks a law: how many, and that one."""
     end = time.monotonic() + seconds
     runs = first
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        while time.monotonic() < end:
+        while True:
             case = case_of(seed, runs)
             runs += 1
             try:
                 check(case, Path(folder))
             except Exception as error:  # whatever it is: only CaptureError may leave the dissector
                 return runs - first, Failure(seed, runs - 1, case, error)
-    return runs - first, None
+            if time.monotonic() >= end:
+                return runs - first, None
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -257,7 +258,7 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.run is None:
         runs, failure = run(chosen.seconds, seed)
     else:
-        runs, failure = run(0.001, seed, chosen.run)
+        runs, failure = run(0, seed, chosen.run)
     print(f"{runs} runs")
     if failure:
         print(failure)

@@ -8,7 +8,7 @@ from dissect.nats import Options
 from dissect.nats.partition import survey
 from natsync.protocol import Kind
 
-from .advancing import NAME, Talk, go_on, leap, msg, plain, pub, surveyed
+from tests.dissector.advancing import NAME, Talk, go_on, leap, msg, plain, pub, surveyed
 from tests.support.tcp_conversation import ACK, SYN
 
 

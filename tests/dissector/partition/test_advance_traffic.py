@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from dissect.nats import Options
 from dissect.nats.options import Payload
 
-from .advancing import INFO, Talk, check, even, generated, msg, pub, sample
-from .samples import PCAPS
 from tests.bench.generate import Plan
+from tests.dissector.advancing import INFO, Talk, check, even, generated, msg, pub, sample
+from tests.dissector.samples import PCAPS
 
 
 @pytest.mark.parametrize("name", PCAPS)

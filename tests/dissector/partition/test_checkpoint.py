@@ -21,7 +21,7 @@ from dissect.nats.tables import FROM_ENGINE
 from dissect.nats.tcp.flow import undirected
 from dissect.nats.types import Segment
 
-from .samples import PCAPS
+from tests.dissector.samples import PCAPS
 from tests.support.graphs import difference
 from tests.support.paths import CAPTURES
 

@@ -9,7 +9,7 @@ from dissect.nats.options import Payload
 from dissect.nats.partition import summary as building
 from dissect.nats.partition.chunk_summary import Bytes, Deltas, FrameBatch, FrameRun
 
-from .advancing import PUB, packets, steps_of, summary_of
+from tests.dissector.advancing import PUB, packets, steps_of, summary_of
 
 
 def test_the_head_is_fed_the_middle_skipped_the_end_fed() -> None:
