@@ -280,20 +280,18 @@ class Channel:
         """Sends the rest of the last write; returns whether the network has taken everything."""
         sender = self._sender
         while self._unsent:
-            if not (self._send_exactly(sender) if sender else self._send_some()):
+            if sender is None:
+                if not self._send_some():
+                    return False
+                continue
+            try:
+                # Between the system call and the count there is no call of Python's own.
+                for sent in map(sender, (self._unsent,)):
+                    self._unsent = self._unsent[sent:]
+                    self.out_bytes += sent
+            except (BlockingIOError, InterruptedError):
                 return False
         self._unsent = _NOTHING  # not an empty view of a large object
-        return True
-
-    def _send_exactly(self, sender: Callable[[memoryview], int]) -> bool:
-        """Returns whether the network has taken anything. Between the system call and the count there is
-        no call of Python's own."""
-        try:
-            for sent in map(sender, (self._unsent,)):
-                self._unsent = self._unsent[sent:]
-                self.out_bytes += sent
-        except (BlockingIOError, InterruptedError):
-            return False
         return True
 
     def _send_some(self) -> bool:
@@ -309,7 +307,14 @@ class Channel:
         """Reads once and returns whether anything was there. Raises at the end of the stream."""
         if self._arrived is None:  # else an interrupt has cut the last call short
             try:
-                self._receive()
+                if self._receiver:
+                    # Between the system call and the note of what it returned there is no other call.
+                    for self._arrived in map(self._receiver, (self._room,)):
+                        pass
+                else:
+                    self.busy = True
+                    self._arrived = self._loop.read(self._room)
+                    self.busy = False
             except (BlockingIOError, InterruptedError):
                 pass
             except OSError as error:
@@ -330,17 +335,6 @@ class Channel:
             self._room = _ROOM
         self._take_in(data)
         return True
-
-    def _receive(self) -> None:
-        """Reads once. As in `_send_exactly`, there is no call between that of the system and the note of what
-        it returned."""
-        if self._receiver:
-            for self._arrived in map(self._receiver, (self._room,)):
-                pass
-        else:
-            self.busy = True
-            self._arrived = self._loop.read(self._room)
-            self.busy = False
 
     def _take_in(self, data: bytes) -> None:
         """Decodes `data`, which was read, and passes it on. After an interrupt in a step that can be done

@@ -92,7 +92,8 @@ class Seat:
 
     def _turns(self, guest: Guest, done: Callable[[], object] | None, until: float) -> None:
         loop, channel = self.loop, self.channel
-        if channel is None or self._is_torn(channel) or self._is_disturbed():
+        disturbed = self.closing or self.forced or self._broken
+        if channel is None or disturbed or channel.busy or channel.engine.is_changing:
             loop.wake()
             return
         if loop.awake:
@@ -111,12 +112,9 @@ class Seat:
             channel.turn(0.0)  # also read: no other thread does
         channel.look_out()
         left = self.outbound.items and not channel.is_behind  # else the network has no room
-        if left or self._is_disturbed() or channel.deadline < loop.until:
+        disturbed = self.closing or self.forced or self._broken
+        if left or disturbed or channel.deadline < loop.until:
             loop.wake()  # the byte for that may have been read already
-
-    def _is_disturbed(self) -> bool:
-        """Whether the I/O thread has to decide something."""
-        return self.closing or self.forced or self._broken is not None
 
     def _is_torn(self, channel: Channel) -> bool:
         """Whether an exception has left the connection in an unknown state."""

@@ -139,10 +139,10 @@ def publish(
     seconds = api.seconds(timeout)
     until = monotonic() + seconds
     attempts, patience = 0, ATTEMPT if has_id else seconds
+    left = patience if patience < seconds else seconds
     unsure = False  # whether an attempt may have been stored
     while True:
         try:
-            left = max(0.0, min(patience, until - monotonic()))
             return read_ack(
                 api.core.request(subject, data, timeout=left, headers=sent).data, subject
             )
@@ -151,6 +151,7 @@ def publish(
                 raise RequestTimeoutError(subject, seconds, error.outage) from None
             unsure = True
             patience *= 2
+            left = max(0.0, min(patience, until - monotonic()))
             continue
         except (NoRespondersError, *RETRIED_WITH_ID) as error:
             nobody = isinstance(error, NoRespondersError)
@@ -168,6 +169,7 @@ def publish(
                 if not (has_id and _may_have_stream(api, subject)):
                     raise NoStreamResponseError(subject) from error
         api.pause(RETRY_WAIT)
+        left = max(0.0, min(patience, until - monotonic()))
 
 
 def _may_have_stream(api: API, subject: str) -> bool:

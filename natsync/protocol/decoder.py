@@ -131,7 +131,25 @@ class Decoder:
     def _read(self, data: bytes, start: int, frames: list[Frame]) -> list[Frame]:
         self.has_more = False
         try:
-            self._read_into(data, start, frames)
+            if self._body is not None or self._line:
+                start = self._continue(data, start, frames)
+                if start == len(data):
+                    return frames
+            if not (frames and _paused(frames)):
+                grammar, base = self._grammar, self.offset - start
+                try:
+                    start = scan(data, start, base, grammar, self._payloads, frames)
+                finally:
+                    if frames:
+                        last = frames[-1]
+                        self.offset = last.offset + last.total_bytes
+                if start == len(data):
+                    return frames
+            if _paused(frames):
+                # No copy: there may be a stop every few bytes.
+                self._unread, self._start, self.has_more = data, start, True
+            else:
+                self._continue(data, start, frames)
         except ProtocolError as error:
             self._error = error
             self._unread, self._body, self.has_more = b"", None, True
@@ -139,28 +157,6 @@ class Decoder:
             if not frames:
                 raise
         return frames
-
-    def _read_into(self, data: bytes, start: int, frames: list[Frame]) -> None:
-        if self._body is not None or self._line:
-            start = self._continue(data, start, frames)
-            if start == len(data):
-                return
-        if not (frames and _paused(frames)):
-            try:
-                start = scan(
-                    data, start, self.offset - start, self._grammar, self._payloads, frames
-                )
-            finally:
-                if frames:
-                    last = frames[-1]
-                    self.offset = last.offset + last.total_bytes
-            if start == len(data):
-                return
-        if _paused(frames):
-            # No copy: there may be a stop every few bytes.
-            self._unread, self._start, self.has_more = data, start, True
-        else:
-            self._continue(data, start, frames)
 
     def _continue(self, data: bytes, start: int, frames: list[Frame]) -> int:
         """Continues the frame in progress, or begins one; returns the index in `data` where it stopped."""

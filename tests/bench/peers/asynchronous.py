@@ -150,4 +150,5 @@ def play(loop: asyncio.AbstractEventLoop, peer: Peer) -> None:
 
     varied = (publish_varied, publish_sized, publish_reply, publish_headers, receive_varied)
     games = (publish, receive, next_msg, request, flight, delay, *varied)
-    player.play({each.__name__: game(each) for each in games})
+    # What threads are to a blocking client, tasks are to this one.
+    player.play({**{each.__name__: game(each) for each in games}, "threads": game(flight)})
