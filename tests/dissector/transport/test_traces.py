@@ -101,11 +101,13 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     [
         ("tls", ssl.TLSVersion.TLSv1_2, "tls 1.2"),
         ("tls", ssl.TLSVersion.TLSv1_3, "tls 1.3"),
+        ("tls in time", ssl.TLSVersion.TLSv1_3, "tls 1.3"),
+        ("tls late", ssl.TLSVersion.TLSv1_3, "tls 1.3"),
         ("wss", ssl.TLSVersion.TLSv1_3, "websocket+tls 1.3"),
         ("ws", None, "websocket"),
         ("ws", None, "websocket  deflate"),
     ],
-    ids=["TLS 1.2", "TLS 1.3", "wss", "ws", "deflate"],
+    ids=["TLS 1.2", "TLS 1.3", "TLS before the delay", "TLS after it", "wss", "ws", "deflate"],
 )
 def test_a_client(
     scheme: str,
@@ -120,6 +122,9 @@ def test_a_client(
     secured = f"tls {{ {paths.config} }}"
     config = {
         "tls": secured,
+        # The server waits so long for TLS before it sends INFO in the clear.
+        "tls in time": f'tls {{ {paths.config}, handshake_first: "20s" }}',
+        "tls late": f'tls {{ {paths.config}, handshake_first: "1ms" }}',
         "wss": f"websocket {{ listen: 127.0.0.1:-1, {secured} }}",
         "ws": "websocket { listen: 127.0.0.1:-1, no_tls: true, compression: true }",
     }[scheme]
@@ -128,8 +133,9 @@ def test_a_client(
         context = ssl.create_default_context(cafile=str(authority.cert))
         context.minimum_version = context.maximum_version = version
         context.keylog_filename = str(keys)
-        tls = natsync.TLS(context=context)
+        tls = natsync.TLS(context=context, handshake_first=scheme == "tls in time")
     with NatsServer(config, trace=True) as server:
+        scheme = scheme.partition(" ")[0]
         port = server.port if scheme == "tls" else server.websocket_port
         with Tap(port) as tap:
             with natsync.connect(
