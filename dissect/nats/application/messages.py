@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..records import FrameRecord
 
+OTHER = {"originator": "responder", "responder": "originator"}
+"""The sender on the other side."""
 LINKS = frozenset({"route", "gateway", "leafnode"})
 MESSAGES = frozenset("PUB HPUB MSG HMSG RMSG LMSG".split())
 MESSAGES_AND_INTEREST = MESSAGES | {"SUB", "UNSUB"}

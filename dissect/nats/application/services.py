@@ -25,12 +25,12 @@ from ..redact import masked_text
 from .cells import cell
 from .durations import Durations
 from .json_bodies import Object, header, read_object, text
-from .messages import LINKS, MESSAGES_AND_INTEREST
+from .messages import LINKS, MESSAGES_AND_INTEREST, OTHER
 
 _DISCOVERY = "$SRV."
 _TYPE = "io.nats.micro.v1."
 _NO_RESPONDERS = 503
-_OPEN = 8192  # requests that wait for replies
+_OPEN = 8192  # requests of one side that wait for replies
 _SUBJECTS = 4096  # subjects of a session whose requests are counted
 _INSTANCES = 1024
 _ENDPOINTS = 256  # of an instance
@@ -97,7 +97,6 @@ class _Traffic:
 class _Open:
     """A request that waits for its answer."""
 
-    sender: str
     ts_ns: int
     traffic: _Traffic | None
 
@@ -111,7 +110,8 @@ class Services:
         self._sids: dict[str, _Traffic] = {}  # the subscriptions of their endpoints
         self._served: dict[tuple[str, str], _Traffic] = {}
         self._asked: dict[str, _Traffic] = {}
-        self._open: OrderedDict[str, _Open] = OrderedDict()
+        # By who asks, and by reply subject: a client may ask a service of its own connection.
+        self._open: dict[str, OrderedDict[str, _Open]] = {side: OrderedDict() for side in OTHER}
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
         """Takes the next frame; rows come at the end."""
@@ -122,8 +122,8 @@ class Services:
             if not frame.max_msgs:
                 self._sids.pop(frame.sid or "", None)
         else:
-            asked = self._open.get(frame.subject or "")
-            if asked is not None and asked.sender != frame.sender:
+            asked = self._open[OTHER[frame.sender]].get(frame.subject or "")
+            if asked is not None:
                 self._answer(frame, asked)
             elif frame.reply:
                 to_client = op == "MSG" or (op == "HMSG" and frame.kind not in LINKS)
@@ -172,11 +172,12 @@ class Services:
             row.last_ns = frame.ts_ns
         elif not subject.startswith(_DISCOVERY):
             return
-        if len(self._open) >= _OPEN:
-            lost = self._open.popitem(last=False)[1].traffic
+        waiting = self._open[frame.sender]
+        if len(waiting) >= _OPEN:
+            lost = waiting.popitem(last=False)[1].traffic
             if lost:
                 lost.row.anomalies = [Anomaly.FORGOTTEN.value]
-        self._open[frame.reply or ""] = _Open(frame.sender, frame.ts_ns, traffic)
+        waiting[frame.reply or ""] = _Open(frame.ts_ns, traffic)
 
     def _traffic(self, frame: LayerFrame) -> _Traffic | None:
         """The requests on a subject that this connection asks; None if there are too many."""
@@ -191,7 +192,7 @@ class Services:
         if asked.traffic is None:
             self._learn(frame)  # several instances may answer
             return
-        del self._open[frame.subject or ""]
+        del self._open[OTHER[frame.sender]][frame.subject or ""]
         row = asked.traffic.row
         row.last_ns = frame.ts_ns
         row.reply_bytes += frame.payload_bytes or 0

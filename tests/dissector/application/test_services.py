@@ -51,6 +51,19 @@ def test_a_real_service_and_its_client() -> None:
     )
 
 
+def test_a_service_is_asked_by_its_own_connection() -> None:
+    talk = Talk(Services())
+    served(talk, "add")
+    talk.pub("$SRV.INFO.calc", b"", "_INBOX.i")
+    talk.msg("_INBOX.i", info("ID", "add"))
+    talk.pub("add", b"12", "_INBOX.a")
+    talk.msg("add", b"12", "_INBOX.a", sid="ID.add")
+    talk.pub("_INBOX.a", b"3")
+    talk.msg("_INBOX.a", b"3")
+    found = values(told(talk), "side", "requests", "replies", "latency_max_ns")
+    assert sorted(found) == [("client", 1, 1, 3 * MS), ("service", 1, 1, MS)]
+
+
 def test_an_endpoint_that_nobody_describes_has_no_name() -> None:
     talk = Talk(Services())
     served(talk, "add")

@@ -14,8 +14,8 @@ from typing import cast
 
 from ...declaration import Item, LayerFrame, Work
 from ..json_bodies import read_object, text
-from ..messages import LINKS
-from .hops import OTHER, Hop, Side
+from ..messages import LINKS, OTHER
+from .hops import Hop, Side
 from .items import SESSIONS, key_of
 
 # Connections whose facts are kept; of further ones rows lack the servers, and say that something is missing.

@@ -23,8 +23,6 @@ _DIGEST = 16
 Side = tuple[str, str]
 Line = tuple[str, str, str]
 
-OTHER = {"originator": "responder", "responder": "originator"}
-
 
 class Hop(NamedTuple):
     """One frame that carries a message. `content` is equal for frames of equal messages; where there is
