@@ -89,6 +89,8 @@ class ApplicationRows:
         self._frames = FrameRows(connection, options)
         self._layers = layers
         self._own: list[ApplicationState] = []
+        self._kind: Kind | None = None
+        self._kind_name = kind_name(None)  # found once: the value of an Enum takes a call in Python
         self._running: dict[str, list[ApplicationState]] = {}  # by the operations that they read
         for layer, shared in layers.states.items():
             state = shared or layers.start(layer)
@@ -105,7 +107,10 @@ class ApplicationRows:
     ) -> list[Record]:
         """The rows that these frames complete."""
         found: list[Record] = []
-        running, name = self._running, kind_name(kind)
+        running = self._running
+        if kind is not self._kind:
+            self._kind, self._kind_name = kind, kind_name(kind)
+        name = self._kind_name
         for event in events:
             if event.__class__ is Batch:
                 for frame in self._frames.for_layers(event, name, account, running):
