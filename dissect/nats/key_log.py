@@ -46,7 +46,7 @@ _MOST_LINE_BYTES = 1024
 
 
 class KeyLog:
-    """The secrets of one file. The file may grow while it is used."""
+    """The secrets of one file. The file may grow while it is used, or be begun again."""
 
     def __init__(self, path: str = "") -> None:
         self.path = path
@@ -95,8 +95,11 @@ class KeyLog:
     def refresh(self) -> None:
         """Reads what was added to the file. Raises CaptureError if it cannot be read."""
         try:
-            if os.stat(self.path).st_size == self._read_bytes:
+            size = os.stat(self.path).st_size
+            if size == self._read_bytes:
                 return
+            if size < self._read_bytes:  # it was begun again
+                self._read_bytes, self._rest = 0, b""
             with open(self.path, "rb") as file:
                 file.seek(self._read_bytes)
                 while data := file.read(1 << 20):

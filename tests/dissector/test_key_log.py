@@ -121,6 +121,17 @@ def test_a_file_may_grow(tmp_path: Path) -> None:
     assert logs.find(RANDOM, "CLIENT_TRAFFIC_SECRET_0") == SECRET
 
 
+def test_a_file_may_be_begun_again(tmp_path: Path) -> None:
+    """As a program does that truncates its key log when it starts."""
+    path = tmp_path / "keys.log"
+    path.write_bytes(LINE.replace(b"CLIENT_RANDOM", b"CLIENT_TRAFFIC_SECRET_0") + LINE[:50])
+    log = KeyLog(str(path))
+    log.refresh()
+    path.write_bytes(LINE)
+    assert log.find(RANDOM, "CLIENT_RANDOM") == SECRET
+    assert log.find(RANDOM, "CLIENT_TRAFFIC_SECRET_0") == SECRET
+
+
 def test_a_secret_that_never_comes_costs_few_looks_at_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
