@@ -4,6 +4,7 @@ the server."""
 from __future__ import annotations
 
 import ssl
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import natsync
 from dissect.nats import FrameRecord, Options
+from dissect.nats.capture import CaptureReport, read_packets
 from dissect.nats.pipeline import records
 from dissect.nats.records import AnomalyRecord, FlowRecord, Record, SessionRecord
 
@@ -20,12 +22,15 @@ from tests.bench.tap import write_said
 from tests.dissector.transport.test_traces import MESSAGES, TIMEOUT, check, publish
 from tests.support.certificates import Authority
 from tests.support.partitioned import in_one, in_stretches
+from tests.support.pcapwriter import Record as Packet
+from tests.support.pcapwriter import pcap_file
 from tests.support.servers import NatsServer, Which, require_server
 from tests.support.tls_relay import TlsRelay
 
 pytestmark = pytest.mark.server
 
 PORT = 7422
+SHAKEN = 80  # packets, by when every connection is in the midst of its traffic
 TLS_12, TLS_13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 TRACED = {"route": "r", "gateway": "g", "leaf": "l", "leaf first": "l", "leaf wss": "l"}
 # When a packet came, where in the file it stands, and which connection that makes of it; how the directions
@@ -147,6 +152,27 @@ def frames(found: list[Record]) -> list[tuple[object, ...]]:
     return [tuple(getattr(row, name) for name in names) for row in kept]
 
 
+Content = tuple[object, ...]
+
+
+def contents(found: list[Record]) -> Counter[Content]:
+    """The whole messages."""
+    return Counter(
+        (row.sender, row.op, row.subject, row.reply, row.payload_sha256)
+        for row in found
+        if isinstance(row, FrameRecord) and row.captured_bytes is None and row.payload_sha256
+    )
+
+
+def with_losses(path: Path, lossy: Path) -> None:
+    """A copy of a capture that lacks a few large packets, but none of a handshake."""
+    packets = list(read_packets([str(path)], CaptureReport()))
+    large = [at for at, each in enumerate(packets) if at >= SHAKEN and len(each.data) > 1_000]
+    lost = set(large[10::80])
+    kept = [each for at, each in enumerate(packets) if at not in lost]
+    lossy.write_bytes(pcap_file([Packet(each.ts_ns, each.data) for each in kept]))
+
+
 @pytest.mark.parametrize(
     "link", LINKS, ids=lambda link: f"{link.kind}, {link.which}, {link.layers}"
 )
@@ -172,6 +198,11 @@ def test_servers_in_tls(link: Link, tmp_path: Path) -> None:
         clients = {row.tls_client_subject for row in found if isinstance(row, FlowRecord)}
         assert clients == ({"CN=server"} if link.mutual else {None})
         check(log, path, options, {link.layers})
+    whole = contents(rows(near, options))
+    with_losses(near, tmp_path / "lossy.pcap")
+    left = contents(rows(tmp_path / "lossy.pcap", options))
+    assert not left - whole
+    assert whole.total() // 3 < left.total() < whole.total()
     assert in_stretches([str(near)], 100_000, options=options) == in_one(
         [str(near)], options=options
     )
