@@ -147,12 +147,19 @@ def _live(
     ):
         for timeline in timelines(run.options.captures, dissection, run.report):
             key_logs = KeyLogs(dissection.key_logs)
+            if not _follows(timeline):
+                key_logs.look_ahead_with(partial(read_secrets, timeline, dissection.max_expanded))
             runs = _arriving(timeline, dissection, run.report, screen, sniffed, key_logs.embedded)
             with closing(runs):
                 count(runs, traffic, dissection, run.report, key_logs)
         screen.note = "the input has ended"
         while True:
             screen.wait([])
+
+
+def _follows(paths: Sequence[str]) -> bool:
+    """Whether more may come of these inputs."""
+    return len(paths) == 1 and (paths[0] == STDIN or os.path.isfile(paths[0]))
 
 
 def _arriving(
@@ -164,7 +171,7 @@ def _arriving(
     embedded: KeyLog,
 ) -> Generator[Packets, None, None]:
     """The packets of the captures, with the screen between them."""
-    if len(paths) == 1 and (paths[0] == STDIN or os.path.isfile(paths[0])):
+    if _follows(paths):
         pieces = _pieces(paths[0], screen, sniffed)
         source = _followed(paths[0], report, options.max_expanded, pieces, embedded)
     else:
