@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from . import pipeline
 from .application.servers import ServerRecord
 from .capture import CaptureReport
-from .engine.frame_rows import expanded
 from .errors import MissingLibrary
 from .options import Options
-from .output.arrow import batch, batches, schema
+from .output.arrow import batch, batches, frame_batches, schema
 from .output.arrow_types import pyarrow
 from .records import (
     AnomalyRecord,
@@ -57,10 +57,15 @@ class Rows(Generic[_R]):
     """
 
     def __init__(
-        self, table: str, lists: Generator[Sequence[Record], None, None], row: type[_R]
+        self,
+        table: str,
+        lists: Generator[Sequence[Record], None, None],
+        row: type[_R],
+        batches: Iterable[pa.RecordBatch] | None = None,
     ) -> None:
         self._table = table
         self._lists = lists
+        self._batches = batches  # all rows, if that is faster than records
         self._records: Iterator[Record] = iter(())  # of the latest list
         self._row = row
 
@@ -68,16 +73,18 @@ class Rows(Generic[_R]):
         return self
 
     def __next__(self) -> _R:
+        self._batches = None
         while True:
             for record in self._records:
                 assert isinstance(record, self._row)
                 return record
-            self._records = iter(expanded(next(self._lists)))
+            self._records = iter(next(self._lists))
 
     def close(self) -> None:
         """Closes the captures; there are no more records."""
         self._lists.close()
         self._records = iter(())
+        self._batches = None
 
     def __enter__(self) -> Rows[_R]:
         return self
@@ -87,6 +94,10 @@ class Rows(Generic[_R]):
 
     def to_arrow(self) -> pa.Table:
         """The records that were not taken yet as a `pyarrow.Table`. Raises MissingLibrary."""
+        if self._batches is not None:
+            whole = list(self._batches)
+            self.close()
+            return pyarrow().Table.from_batches(whole, schema=schema(self._table))
         begun = list(self._records)
         whole = [batch(self._table, begun)] if begun else []
         whole += batches(self._table, self._lists)
@@ -125,12 +136,27 @@ def rows_of(row: type[_R]) -> TableFunction[_R]:
         report: CaptureReport | None = None,
         live: bool = False,
     ) -> Rows[_R]:
-        lists = pipeline.record_lists(_names(paths), [table.name], options, report, live)
-        return Rows(table.name, lists, row)
+        names = _names(paths)
+        lists = pipeline.record_lists(names, [table.name], options, report, live)
+        columns = None
+        if row is FrameRecord and not live:
+            columns = _frame_batches(names, options, report)
+        return Rows(table.name, lists, row, columns)
 
     rows.__name__ = rows.__qualname__ = table.name
     rows.__doc__ = f"{table.summary} Arguments as in `TableFunction`."
     return rows
+
+
+def _frame_batches(
+    paths: Sequence[str], options: Options, report: CaptureReport | None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of `frames` as columns."""
+    report = CaptureReport() if report is None else report
+    for timeline in pipeline.timelines(paths, options, report):
+        source = pipeline.released(timeline, ["frames"], options, report, together=True, runs=True)
+        with closing(source):
+            yield from frame_batches(source)
 
 
 def records(

@@ -12,21 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any
 
 from .capture import CaptureReport, read_runs
 from .capture.embedded_secrets import read_secrets
 from .capture.sources import files_of
 from .capture.time_range import packets_between
 from .engine.connections import packet_events
-from .engine.frame_rows import expanded
-from .engine.frame_runs import FrameRun
 from .engine.session_tables import Rows, build_tables
-from .engine.time_order import RunOrder, TimeOrder, payload_bytes, placed
+from .engine.time_order import TimeOrder, payload_bytes, placed
 from .key_log import KeyLogs
 from .options import Options
 from .packet import PacketParser
-from .records import FrameRecord, Record
+from .records import Record
 from .tables import TABLES, needs_payloads
 from .types import Packets, Segment, Tick
 
@@ -147,7 +144,7 @@ def records(
     """
     with closing(record_lists(paths, tables, options, report, live, keep)) as lists:
         for some in lists:
-            yield from expanded(some)
+            yield from some
 
 
 def record_lists(
@@ -158,7 +155,7 @@ def record_lists(
     live: bool = False,
     keep: RowFilter | None = None,
 ) -> Generator[Sequence[Record], None, None]:
-    """The same records many at a time: each list has records of one table, and those of frames are runs."""
+    """The same records many at a time: each list has records of one table."""
     report = CaptureReport() if report is None else report
     for timeline in timelines(paths, options, report):
         yield from _record_lists(timeline, tables, options, report, live, keep)
@@ -173,18 +170,11 @@ def _record_lists(
     keep: RowFilter | None,
 ) -> Generator[Sequence[Record], None, None]:
     """The records of one timeline."""
-    source: Iterator[Rows] = released(
-        paths, tables, options, report, together=not live, runs=not keep
-    )
+    source: Iterator[Rows] = released(paths, tables, options, report, together=not live)
     if keep:
         source = narrowed(source, keep, live)
-    lines: dict[type[Record], TimeOrder[Any]] = {}
-    for table in (TABLES[name] for name in tables):
-        reach = 0 if live else table.window
-        if table.row is FrameRecord and not keep:
-            lines[FrameRun] = RunOrder(reach)
-        else:
-            lines[table.row] = TimeOrder(reach)
+    chosen = (TABLES[name] for name in tables)
+    lines = {table.row: TimeOrder[Record](0 if live else table.window) for table in chosen}
     only = next(iter(lines)) if len(lines) == 1 else None
     for _, together in source:
         for kind, rows in [(only, together)] if only else _by_kind(together):

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 
 from ..capture import CaptureReport
-from ..engine.frame_rows import expanded
 from ..output.duckdb import Where
 from ..output.formats import FORMATS
 from ..output.writer import Layout, OutputFormat, Rendered
@@ -25,13 +24,13 @@ def rows_of(
     """The rows for which the `--where` condition is true; all rows without one."""
     with closing(lists_of(table, options, report)) as lists:
         for some in lists:
-            yield from expanded(some)
+            yield from some
 
 
 def lists_of(
     table: str, options: CommandOptions, report: CaptureReport
 ) -> Generator[Sequence[Record], None, None]:
-    """The same rows, many at a time, with runs of frames for their rows."""
+    """The same rows, many at a time."""
     where = None if options.where is None else Where(table, options.where)
     with closing(where) if where else nullcontext():
         keep = where.kept if where else None

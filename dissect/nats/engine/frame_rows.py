@@ -17,7 +17,7 @@ from ..anomalies import Anomaly
 from ..declaration import LayerFrame
 from ..framing.events import Batch, Event, Note
 from ..options import Options, Payload
-from ..records import FrameRecord, Headers, Record, Value, text_of
+from ..records import FrameRecord, Headers, Value, text_of
 from ..types import Direction
 from .connections import Connection
 from .frame_runs import FrameFacts, FrameRun, RunMaker, marked
@@ -28,7 +28,9 @@ _ORIGINATOR = Direction.ORIGINATOR
 
 def rows_of(run: FrameRun) -> list[FrameRecord]:
     """The rows of a run, in order."""
-    session, number, ts_ns, packet, capture, sender, kind, account, frames, payload, facts = run
+    labels, number, ts_ns, packet, frames, facts = run
+    session, capture, sender, kind = labels.session, labels.capture, labels.sender, labels.kind
+    account, payload = labels.account, labels.payload
     made = []
     for number, frame in enumerate(frames, number):
         make, whole = _FRAME_RECORDS[frame.__class__]
@@ -41,29 +43,22 @@ def rows_of(run: FrameRun) -> list[FrameRecord]:
     return made
 
 
-def expanded(records: Iterable[Record]) -> list[Record]:
-    """Records with the rows of runs in the place of the runs."""
-    found: list[Record] = []
-    for record in records:
-        if record.__class__ is FrameRun:
-            found += rows_of(record)
-        else:
-            found.append(record)
-    return found
-
-
 class FrameRows:
     """The rows of one connection's frames."""
 
     def __init__(self, connection: Connection, options: Options) -> None:
         self._session, self._payload = connection.flow.id, options.payload
         self._maker = RunMaker(self._session, options.payload, options.redact)
+        self._kind: Kind | None = None
+        self._name = kind_name(None)
 
     def runs(
         self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
     ) -> list[FrameRun]:
         """The frames in order of time. `notes` are the anomalies that the session found in them."""
-        name, make = kind_name(kind), self._maker.runs
+        if kind is not self._kind:
+            self._kind, self._name = kind, kind_name(kind)
+        name, make = self._name, self._maker.runs
         runs: list[FrameRun] = []
         for event in events:
             if event.__class__ is Batch:
@@ -210,11 +205,11 @@ Cells = Callable[[Sequence[Frame]], list[Value | bytes]]
 @cache
 def cells_of(frame: type, column: str) -> Cells | None:
     """The function that makes the values of a column for frames of this class, without a row; None if all are
-    absent. Texts come as the bytes of the wire. Columns that are the same for a whole run, and `ROW_COLUMNS`,
-    are none of these."""
+    absent. Texts come as the bytes of the wire, empty where they are absent. Columns that are the same for a
+    whole run, and `ROW_COLUMNS`, are none of these."""
     names = {item.name for item in fields(frame)}
     is_text = column in _TEXTS and column in names
-    value = f"frame.{column} or None" if is_text else _own_value(column, names)
+    value = f"frame.{column}" if is_text else _own_value(column, names)
     if not value:
         return None
     made: Cells = eval(f"lambda frames: [{value} for frame in frames]")  # of what is declared above
@@ -222,9 +217,11 @@ def cells_of(frame: type, column: str) -> Cells | None:
 
 
 ROW_COLUMNS = frozenset(
-    "status status_text headers json error payload payload_sha256 anomalies".split()
+    "header_bytes captured_bytes status status_text headers json error payload payload_sha256"
+    " anomalies".split()
 )
-"""Columns that only a row has: few frames have values there."""
+"""Columns that are taken out of a row, since few frames have values there. A frame has captured bytes only
+with an anomaly, too."""
 
 
 class _Makers(dict[type[Frame], tuple[Callable[..., _Row], bool]]):

@@ -1,23 +1,22 @@
 """Frames -> runs: the frames that one packet completed, with what their rows have in common.
 
-A run stands for its rows until they are needed. They are sorted and released many at a time, and columns are
-made of many runs at once (`output.frame_columns`) without a row.
+Columns are made of many runs at once (`output.frame_columns`) without a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from natsync.protocol import Connect, Err, Frame, Info
 
 from ..anomalies import Anomaly
-from ..declaration import SortPosition
 from ..framing.events import Batch, Note
 from ..options import Payload
 from ..records import Record, text_of
 from ..redact import MASK, Secrets, masked_json
-from ..types import Chunk, Direction, Gap
+from ..types import Direction
 
 _ORIGINATOR = Direction.ORIGINATOR
 _TEXTS = frozenset({Info, Connect, Err})  # frames with texts that may repeat secrets
@@ -33,33 +32,37 @@ class FrameFacts(NamedTuple):
     anomalies: tuple[str, ...] = ()
 
 
-class _Run(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class RunLabels:
+    """Columns that are the same for many runs: those of one sender whose frames begin in one capture.
+
+    `account` is the account to which a route is dedicated, if any; `payload` says how rows show payloads.
+    Labels are compared by identity, and equal ones may occur.
+    """
+
     session: str
-    number: int
-    ts_ns: int
-    packet: int
     capture: str
     sender: str
     kind: str
     account: str
-    frames: Sequence[Frame]
     payload: Payload
+
+
+class _Run(NamedTuple):
+    labels: RunLabels
+    number: int
+    ts_ns: int
+    packet: int
+    frames: Sequence[Frame]
     facts: dict[int, FrameFacts]
 
 
 class FrameRun(_Run, Record):
     """Consecutive frames of one sender that one packet completed and that begin in the same packet.
 
-    `number` is that of the first frame. `account` is the account to which a route is dedicated, if any.
-    `payload` says how rows show payloads, `facts` has the facts of few frames by their numbers.
-    """
+    `number` is that of the first frame. `facts` has the facts of few frames by their numbers."""
 
     __slots__ = ()
-
-    @property
-    def position(self) -> SortPosition:
-        """The place of its first row in the table; the others are next to it."""
-        return self.ts_ns, self.session, self.number
 
     @property
     def payload_bytes(self) -> int:
@@ -68,10 +71,13 @@ class FrameRun(_Run, Record):
 
     def part(self, start: int, stop: int) -> FrameRun:
         """The run of some of its frames."""
-        return self._replace(number=self.number + start, frames=self.frames[start:stop])
+        labels, number, ts_ns, packet, frames, facts = self
+        return FrameRun(labels, number + start, ts_ns, packet, frames[start:stop], facts)
 
 
 _NO_FACTS: dict[int, FrameFacts] = {}
+# The latest labels of each capture, of the responder and of the originator.
+_LabelsOf = tuple[dict[str, RunLabels], dict[str, RunLabels]]
 
 
 class RunMaker:
@@ -83,23 +89,36 @@ class RunMaker:
         self._redact = redact
         self._secrets = Secrets()
         self._number = 0
+        self._labels: _LabelsOf = ({}, {})
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leaves out the labels, which are made again."""
+        return {**self.__dict__, "_labels": ({}, {})}
 
     def runs(self, batch: Batch, kind: str, account: str) -> list[FrameRun]:
         """The runs of a batch: one, or two where its first frame began in an earlier packet."""
         frames, first, last = batch.frames, batch.first, batch.last
         number, facts = self.numbered(batch)
+        labels = self._labels[batch.direction is _ORIGINATOR].get(first.capture)
+        if labels is None or labels.kind is not kind or labels.account != account:
+            labels = self._new_labels(batch.direction, first.capture, kind, account)
+        # A third of the time of calling the class.
+        new = tuple.__new__
         if first is last or len(frames) == 1:
-            return [self._run(batch, first, number, frames, kind, account, facts)]
-        return [
-            self._run(batch, first, number, frames[:1], kind, account, facts),
-            self._run(batch, last, number + 1, frames[1:], kind, account, facts),
-        ]
+            return [new(FrameRun, (labels, number, batch.ts_ns, first.number, frames, facts))]
+        begun = new(FrameRun, (labels, number, batch.ts_ns, first.number, frames[:1], facts))
+        if last.capture != first.capture:
+            labels = self._new_labels(batch.direction, last.capture, kind, account)
+        rest = (labels, number + 1, batch.ts_ns, last.number, frames[1:], facts)
+        return [begun, new(FrameRun, rest)]
 
     def numbered(self, batch: Batch) -> tuple[int, dict[int, FrameFacts]]:
         """Numbers the frames of a batch: the number of the first, and facts of few by their numbers."""
         number = self._number + 1
         self._number += len(batch.frames)
-        return number, self._facts(batch, number)
+        if batch.flaw or not _TEXTS.isdisjoint(map(type, batch.frames)):
+            return number, self._facts(batch, number)
+        return number, _NO_FACTS
 
     def skip(self, batch: Batch) -> None:
         """Numbers the frames of a batch and learns their secrets without making runs."""
@@ -112,34 +131,11 @@ class RunMaker:
         """Numbers frames without making runs; there is no CONNECT among them."""
         self._number += frames
 
-    def _run(
-        self,
-        batch: Batch,
-        packet: Chunk | Gap,
-        number: int,
-        frames: list[Frame],
-        kind: str,
-        account: str,
-        facts: dict[int, FrameFacts],
-    ) -> FrameRun:
-        sender = "originator" if batch.direction is _ORIGINATOR else "responder"
-        # A third of the time of calling the class.
-        return tuple.__new__(
-            FrameRun,
-            (
-                self._session,
-                number,
-                batch.ts_ns,
-                packet.number,
-                packet.capture,
-                sender,
-                kind,
-                account,
-                frames,
-                self._payload,
-                facts,
-            ),
-        )
+    def _new_labels(self, direction: Direction, capture: str, kind: str, account: str) -> RunLabels:
+        sender = direction.value
+        labels = RunLabels(self._session, capture, sender, kind, account, self._payload)
+        self._labels[direction is _ORIGINATOR][capture] = labels
+        return labels
 
     def _facts(self, batch: Batch, number: int) -> dict[int, FrameFacts]:
         facts = _NO_FACTS
@@ -167,7 +163,7 @@ class RunMaker:
 def marked(runs: Sequence[FrameRun], notes: Iterable[Note]) -> list[FrameRun]:
     """The runs, with anomalies of their frames."""
     places = {
-        (run.sender, frame.offset): (index, run.number + at)
+        (run.labels.sender, frame.offset): (index, run.number + at)
         for index, run in enumerate(runs)
         for at, frame in enumerate(run.frames)
     }

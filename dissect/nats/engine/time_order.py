@@ -9,13 +9,12 @@ on how the work was divided among processes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 from ..declaration import SortPosition
 from ..records import Record
 from ..tables import TABLE_OF
-from .frame_runs import FrameRun
 
 _Row = TypeVar("_Row")
 Placed = tuple[SortPosition, _Row]
@@ -29,8 +28,7 @@ def place_of(record: Record) -> SortPosition:
 
 
 _PLACES: dict[type[Record], Callable[..., SortPosition]] = {
-    **{row: table.position for row, table in TABLE_OF.items()},
-    FrameRun: attrgetter("ts_ns", "session", "number"),
+    row: table.position for row, table in TABLE_OF.items()
 }
 
 
@@ -47,16 +45,9 @@ def payload_bytes(records: Iterable[Record]) -> int:
     """The size of the payloads in these records."""
     size = 0
     for record in records:
-        if record.__class__ is FrameRun:
-            size += record.payload_bytes
-        elif record.__class__ in _SHOWING:
+        if record.__class__ in _SHOWING:
             size += len(getattr(record, "payload") or "")
     return size
-
-
-def row_count(records: Iterable[Record]) -> int:
-    """The number of rows in these records: a run stands for as many as it has frames."""
-    return sum([len(record.frames) if record.__class__ is FrameRun else 1 for record in records])
 
 
 _place = itemgetter(0)
@@ -72,7 +63,6 @@ class TimeOrder(Generic[_Row]):
     def __init__(self, reach: int) -> None:
         self._reach = reach
         self._rows: list[Placed[_Row]] = []
-        self._count = 0
         self._payload_bytes = 0
 
     def put(self, rows: list[Placed[_Row]], payload_bytes: int = 0) -> list[_Row]:
@@ -80,50 +70,18 @@ class TimeOrder(Generic[_Row]):
         if not self._reach:
             return [row for _, row in rows]
         self._rows += rows
-        self._count += self._size(rows)
         self._payload_bytes += payload_bytes
-        if self._count < self._reach and self._payload_bytes < PAYLOAD_BYTES:
+        if len(self._rows) < self._reach and self._payload_bytes < PAYLOAD_BYTES:
             return []
         self._payload_bytes = 0
-        return self._released(self._count // 2)
+        return self._released(len(self._rows) // 2)
 
     def flush(self) -> list[_Row]:
         """Returns the remaining rows."""
-        return self._released(self._count)
-
-    def _size(self, rows: list[Placed[_Row]]) -> int:
-        return len(rows)
+        return self._released(len(self._rows))
 
     def _released(self, count: int) -> list[_Row]:
         rows = self._rows
         rows.sort(key=_place)
-        self._count -= count
         self._rows = rows[count:]
         return [row for _, row in rows[:count]]
-
-
-class RunOrder(TimeOrder[FrameRun]):
-    """`TimeOrder` for runs of frames: the rows of the runs come in the order in which `TimeOrder` releases
-    rows, since the rows of a run are next to each other."""
-
-    def _size(self, rows: list[Placed[FrameRun]]) -> int:
-        return sum([len(run.frames) for _, run in rows])
-
-    def _released(self, count: int) -> list[FrameRun]:
-        """The runs with the first rows. The last one is cut where it has more."""
-        runs = self._rows
-        runs.sort(key=_place)
-        self._count -= count
-        released = []
-        for _, run in runs:
-            if len(run.frames) > count:
-                break
-            released.append(run)
-            count -= len(run.frames)
-        self._rows = runs[len(released) :]
-        if count:
-            run = self._rows[0][1]
-            released.append(run.part(0, count))
-            rest = run.part(count, len(run.frames))
-            self._rows[0] = rest.position, rest
-        return released

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
-from ..engine.frame_runs import FrameRun
 from ..engine.session_tables import Rows
-from ..engine.time_order import payload_bytes, row_count
+from ..engine.time_order import payload_bytes
 from ..records import Column, Record, Value
 from ..tables import TABLES
 from .arrow_types import array, arrow_type, pyarrow
-from .frame_columns import frame_arrays, sorted_arrays
+from .frame_columns import sorted_arrays
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,30 +47,26 @@ def schema(table: str, columns: Sequence[str] | None = None) -> pa.Schema:
 def batch(
     table: str, records: Sequence[Record], columns: Sequence[str] | None = None
 ) -> pa.RecordBatch:
-    """Records of one table, or runs of frames, as a batch with all columns of the table, or some of them."""
-    chosen = _chosen(table, columns)
-    if records and records[0].__class__ is FrameRun:
-        arrays = frame_arrays(cast(Sequence[FrameRun], records), chosen)
-    else:
-        arrays = [
-            array(column.type, list(map(attrgetter(column.field), records))) for column in chosen
-        ]
+    """Records of one table as a batch with all columns of the table, or some of them."""
+    arrays = [
+        array(column.type, list(map(attrgetter(column.field), records)))
+        for column in _chosen(table, columns)
+    ]
     return pyarrow().RecordBatch.from_arrays(arrays, schema=schema(table, columns))
 
 
 def batches(
     table: str, lists: Iterable[Sequence[Record]], columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Lists of records of one table, or of runs, as batches of about `BATCH_ROWS`."""
+    """Lists of records of one table as batches of about `BATCH_ROWS`."""
     waiting: list[Record] = []
-    rows = size = 0
+    size = 0
     for some in lists:
         waiting += some
-        rows += row_count(some)
         size += payload_bytes(some)
-        if rows >= BATCH_ROWS or size >= _BATCH_BYTES:
+        if len(waiting) >= BATCH_ROWS or size >= _BATCH_BYTES:
             yield batch(table, waiting, columns)
-            waiting, rows, size = [], 0, 0
+            waiting, size = [], 0
     if waiting:
         yield batch(table, waiting, columns)
 

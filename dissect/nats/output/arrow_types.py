@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingLibrary
 from ..records import Type, Value, text_of
@@ -63,7 +63,7 @@ def array(type_: Type, cells: Sequence[Value]) -> pa.Array:
     try:
         return arrow.array(items, arrow_type(type_))
     except (UnicodeEncodeError, OverflowError):
-        return arrow.array([_fitting(item) for item in items], arrow_type(type_))
+        return arrow.array([fitting(item) for item in items], arrow_type(type_))
 
 
 def times(numbers: pa.Array) -> pa.Array:
@@ -73,20 +73,16 @@ def times(numbers: pa.Array) -> pa.Array:
 
 
 def wire_texts(cells: Sequence[bytes | None]) -> pa.Array:
-    """Bytes of the wire as texts, see `text_of`. Arrow decodes them in half the time of Python."""
-    arrow = pyarrow()
-    try:
-        return arrow.array(cells, arrow.binary()).cast(arrow.string())
-    except arrow.ArrowInvalid:  # not all of them are UTF-8
-        return arrow.array([None if cell is None else text_of(cell) for cell in cells])
+    """Bytes of the wire as texts, see `text_of`."""
+    return pyarrow().array([None if cell is None else text_of(cell) for cell in cells])
 
 
-def _fitting(value: object) -> object:
-    """The same, as Arrow can hold it."""
+def fitting(value: Any) -> Any:
+    """A value as Arrow can hold it."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, int):
         return min(max(value, _LOWEST), _HIGHEST)
     if isinstance(value, (list, tuple)):
-        return type(value)(_fitting(item) for item in value)
+        return type(value)(fitting(item) for item in value)
     return value

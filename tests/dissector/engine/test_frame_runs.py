@@ -21,8 +21,8 @@ def test_the_frames_of_a_packet_are_one_run() -> None:
     said = Said().client().say(ORIGINATOR, b"PING\r\nPUB a 2\r\nhi\r\nPUB b 0\r\n\r\n")
     connect, run = runs(said, ORIGINATOR)
     assert (connect.number, run.number, len(run.frames)) == (1, 2, 3)
-    assert (run.packet, run.capture, run.sender) == (3, "t.pcap", "originator")
-    assert run.position == (3000, "5" * 16, 2)
+    assert (run.packet, run.labels.capture, run.labels.sender) == (3, "t.pcap", "originator")
+    assert (run.ts_ns, run.labels.session, run.labels) == (3000, "5" * 16, connect.labels)
 
 
 def test_a_frame_that_began_earlier_is_a_run_of_its_own() -> None:

@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-import random
-
-from dissect.nats.engine.frame_rows import rows_of
-from dissect.nats.engine.frame_runs import FrameRun
-from dissect.nats.engine.time_order import (
-    RunOrder,
-    TimeOrder,
-    payload_bytes,
-    place_of,
-    placed,
-    row_count,
-)
-from dissect.nats.options import Payload
+from dissect.nats.engine.time_order import TimeOrder, payload_bytes, place_of, placed
 from dissect.nats.records import AnomalyRecord, FrameRecord, Record
-from natsync.protocol import Ping
 
 
 def row(ts_ns: int) -> AnomalyRecord:
@@ -84,29 +71,3 @@ def test_the_bytes_of_payloads_are_counted() -> None:
     )
     assert payload_bytes([row(1)]) == 0
     assert payload_bytes([frame, row(1), frame]) == 8
-
-
-def run(ts_ns: int, session: str, number: int, frames: int) -> FrameRun:
-    pings = [Ping() for _ in range(frames)]
-    return FrameRun(
-        session, number, ts_ns, 1, "c", "originator", "client", "", pings, Payload.NONE, {}
-    )
-
-
-def test_runs_come_in_the_order_of_their_rows_and_are_cut_like_them() -> None:
-    dice = random.Random(7)
-    numbers = {"s": 1, "t": 1}
-    of_rows, of_runs = TimeOrder[FrameRecord](10), RunOrder(10)
-    rows: list[FrameRecord] = []
-    runs: list[FrameRun] = []
-    for _ in range(500):
-        session, frames = dice.choice("st"), dice.randrange(1, 9)
-        one = run(dice.randrange(100), session, numbers[session], frames)
-        numbers[session] += frames
-        released = [(place_of(row), row) for row in rows_of(one)]
-        rows += of_rows.put(released)
-        runs += of_runs.put([(one.position, one)])
-        assert row_count(runs) == len(rows)
-    rows += of_rows.flush()
-    runs += of_runs.flush()
-    assert [row for one in runs for row in rows_of(one)] == rows

@@ -6,9 +6,10 @@ import gc
 
 import pytest
 
-from dissect.nats.engine.frame_runs import FrameRun, RunMaker
+from dissect.nats.engine.frame_runs import FrameRun, RunLabels, RunMaker
 from dissect.nats.options import Payload
 from dissect.nats.output.frame_cells import FrameCells
+from dissect.nats.tables import TABLES
 from natsync.protocol import Frame, Ping, Pub, RMsg
 
 from tests.support.conversations import ORIGINATOR, Said
@@ -20,37 +21,46 @@ def runs(said: Said, payload: Payload = Payload.NONE) -> list[FrameRun]:
 
 
 def run_of(frames: list[Frame], account: str = "") -> FrameRun:
-    return FrameRun("s", 1, 1, 1, "c", "originator", "route", account, frames, Payload.NONE, {})
+    labels = RunLabels("s", "c", "originator", "route", account, Payload.NONE)
+    return FrameRun(labels, 1, 1, 1, frames, {})
 
 
-def test_cells_are_lists_by_class_of_frame() -> None:
+def cells_of(names: str) -> FrameCells:
+    return FrameCells([each for each in TABLES["frames"].columns if each.name in names.split()])
+
+
+def test_cells_are_packed_by_class_of_frame() -> None:
     said = Said().client().say(ORIGINATOR, b"PUB a r 2\r\nhi\r\nPING\r\nPUB b 0\r\n\r\n")
-    cells = FrameCells(["ts_ns", "subject", "reply", "payload_bytes", "headers"])
+    cells = cells_of("ts_ns subject reply payload_bytes headers")
     cells.add(runs(said))
-    assert (cells.rows, cells.sizes, cells.numbers) == (4, [1, 3], [1, 2])
-    assert cells.rows_of[Pub] == [1, 3] and cells.rows_of[Ping] == [2]
-    assert {name: column.cells for name, column in cells.columns_of[Pub].items()} == {
-        "subject": [b"a", b"b"],
-        "reply": [b"r", None],
+    assert (cells.rows, cells.sizes, cells.numbers.array().to_pylist()) == (4, [1, 3], [1, 2])
+    by_op = {each.op: each for each in cells.classes}
+    assert [cells.classes[code].op for code in cells.codes] == ["CONNECT", "PUB", "PING", "PUB"]
+    columns = by_op["PUB"].columns
+    assert {name: column.cells.array().to_pylist() for name, column in columns.items()} == {
+        "subject": ["a", "b"],
+        "reply": ["r", None],
         "payload_bytes": [2, 0],
     }
-    assert cells.columns_of[Ping] == {}
-    assert list(cells.records) == [0]  # CONNECT
+    assert by_op["PING"].columns == {} and cells.text_bytes == 3
+    assert cells.record_rows == [0]  # CONNECT
 
 
 def test_nothing_refers_to_the_frames_afterwards() -> None:
     frames: list[Frame] = [Pub(b"a", b"", b"x")]
-    cells = FrameCells(["subject", "payload_bytes"])
+    cells = cells_of("subject payload_bytes")
     cells.add([run_of(frames)])
     assert gc.get_referrers(frames[0]) == [frames]
 
 
 def test_the_account_of_a_dedicated_route_is_that_of_frames_that_may_name_one() -> None:
     frames: list[Frame] = [RMsg(b"s", b""), Ping(), RMsg(b"s", b"B")]
-    cells = FrameCells(["account"])
+    cells = cells_of("account")
     cells.add([run_of(frames[:1])])
     cells.add([run_of(frames, "A"), run_of(frames[:1])])
-    assert cells.columns_of[RMsg]["account"].cells == [None, b"A", b"B", None]
+    of_rmsg = cells.classes[0]
+    assert (of_rmsg.op, of_rmsg.count) == ("RMSG", 4)
+    assert of_rmsg.columns["account"].cells.array().to_pylist() == [None, "A", "B", None]
 
 
 @pytest.mark.parametrize("payload, rows", [(Payload.NONE, [0, 2]), (Payload.TEXT, [0, 1, 2])])
@@ -59,6 +69,6 @@ def test_records_are_made_of_frames_that_have_more_to_say(
 ) -> None:
     said = Said().client().say(ORIGINATOR, b"PUB a 2\r\nhi\r\n")
     said.say(ORIGINATOR, b"HPUB b 12 12\r\nNATS/1.0\r\n\r\n\r\n")
-    cells = FrameCells(["headers", "payload"])
+    cells = cells_of("headers payload")
     cells.add(runs(said, payload))
-    assert sorted(cells.records) == rows
+    assert cells.record_rows == rows
