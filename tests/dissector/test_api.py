@@ -46,6 +46,10 @@ def test_rows_as_an_arrow_table() -> None:
     table = frames(CORE).to_arrow()
     rows = [row for part in table.to_batches() for row in records_of("frames", part)]
     assert rows == list(frames(CORE))
+    with frames(CORE) as some:
+        begun = [next(some), next(some)]
+        assert some.to_arrow() == table.slice(len(begun))
+    assert frames(CORE, live=True).to_arrow().num_rows == table.num_rows
     nothing = frames(CAPTURES / "http.pcap").to_arrow()
     assert nothing.num_rows == 0 and nothing.schema.names == table.schema.names
 

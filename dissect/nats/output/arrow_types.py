@@ -74,7 +74,8 @@ def times(numbers: pa.Array) -> pa.Array:
 
 def wire_texts(cells: Sequence[bytes | None]) -> pa.Array:
     """Bytes of the wire as texts, see `text_of`."""
-    return pyarrow().array([None if cell is None else text_of(cell) for cell in cells])
+    texts = [None if cell is None else text_of(cell) for cell in cells]
+    return pyarrow().array(texts, arrow_type(Type.TEXT))
 
 
 def fitting(value: Any) -> Any:

@@ -78,9 +78,9 @@ class FrameCells:
     """The cells of all frames of the runs that `add` takes. Rows are numbered from 0, as they come.
 
     One entry for each run: `sizes`, the number of its frames, the columns `numbers`, `times_ns` and
-    `packets`, and `labels_of_runs`, by their places in `labels`. One for each row: `codes`, the class of its frame, by
-    its place in `classes`, which have the cells. `record_rows` are the rows that have a value in one of
-    `record_columns`, which have one for each of them.
+    `packets`, and `labels_of_runs`, by their places in `labels`. One for each row: `codes`, the class of its
+    frame, by its place in `classes`, which have the cells. `record_rows` are the rows that have a value in
+    one of `record_columns`, which have one for each of them.
     """
 
     def __init__(self, columns: Sequence[Column]) -> None:
