@@ -14,7 +14,6 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from natsync.protocol import Frame, Message
-from natsync.protocol.frames import HeaderMessage
 
 from ..engine.frame_rows import ROW_COLUMNS, Cells, cells_of, rows_of
 from ..engine.frame_runs import FrameRun, RunLabels
@@ -168,5 +167,7 @@ class FrameCells:
 
 
 def _kinds_with_records(kinds: Iterable[type], shown: bool) -> set[type]:
-    """The classes of frames that have headers or, if payloads are `shown`, a payload."""
-    return {kind for kind in kinds if issubclass(kind, Message if shown else HeaderMessage)}
+    """The classes of frames that may have headers or, if payloads are `shown`, have a payload."""
+    if shown:
+        return {kind for kind in kinds if issubclass(kind, Message)}
+    return {kind for kind in kinds if cells_of(kind, "header_bytes")}
