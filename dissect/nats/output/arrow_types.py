@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import MissingLibrary
 from ..records import Type, Value, text_of
@@ -63,7 +63,7 @@ def array(type_: Type, cells: Sequence[Value]) -> pa.Array:
     try:
         return arrow.array(items, arrow_type(type_))
     except (UnicodeEncodeError, OverflowError):
-        return arrow.array([fitting(item) for item in items], arrow_type(type_))
+        return arrow.array([_fitting(item) for item in items], arrow_type(type_))
 
 
 def times(numbers: pa.Array) -> pa.Array:
@@ -78,12 +78,17 @@ def wire_texts(cells: Sequence[bytes | None]) -> pa.Array:
     return pyarrow().array(texts, arrow_type(Type.TEXT))
 
 
-def fitting(value: Any) -> Any:
+def clamped(number: int) -> int:
+    """The nearest number of 64 bits."""
+    return min(max(number, _LOWEST), _HIGHEST)
+
+
+def _fitting(value: object) -> object:
     """A value as Arrow can hold it."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, int):
-        return min(max(value, _LOWEST), _HIGHEST)
+        return clamped(value)
     if isinstance(value, (list, tuple)):
-        return type(value)(fitting(item) for item in value)
+        return type(value)(_fitting(item) for item in value)
     return value

@@ -39,7 +39,7 @@ class ClassCells:
     `FrameCells.codes`."""
 
     def __init__(self, kind: type, code: int, columns: Iterable[Column]) -> None:
-        self.op: str = kind.op  # type: ignore[attr-defined]  # `type[Frame]` is not hashable for mypy
+        self.op = str(getattr(kind, "op"))
         self.code = code
         self.count = 0
         self.columns: dict[str, ClassColumn] = {}
@@ -163,7 +163,7 @@ class FrameCells:
             records += rows_of(runs[place].part(at, at + 1))
             self.record_rows.append(self.rows + row)
         for name, cells in self.record_columns.items():
-            cells.add(map(attrgetter(name), records))
+            cells.add(list(map(attrgetter(name), records)))
 
 
 def _kinds_with_records(kinds: Iterable[type], shown: bool) -> set[type]:

@@ -7,22 +7,25 @@ the processor's caches would have to visit again. Needs pyarrow, the extra `parq
 from __future__ import annotations
 
 from array import array as packed
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..records import Type, Value
-from .arrow_types import array, fitting, pyarrow, wire_texts
+from .arrow_types import array, clamped, pyarrow, wire_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+Cells = Sequence[Value | bytes] | Sequence[Value] | Sequence[int] | Sequence[bytes]
+
+
 class PackedCells(Protocol):
     """The cells of one column."""
 
-    def add(self, cells: Sequence[Any]) -> None:
-        """Adds cells."""
+    def add(self, cells: Cells) -> None:
+        """Adds cells, whose type is that of the column."""
 
     def array(self) -> pa.Array:
         """All cells, after the last `add`."""
@@ -34,12 +37,13 @@ class Numbers:
     def __init__(self) -> None:
         self._cells = packed("q")
 
-    def add(self, cells: Sequence[int]) -> None:
+    def add(self, cells: Cells) -> None:
         """Adds numbers; one beyond 64 bits becomes the nearest that fits."""
+        numbers = cast("Sequence[int]", cells)
         try:
-            self._cells += packed("q", cells)
+            self._cells += packed("q", numbers)
         except OverflowError:
-            self._cells += packed("q", map(fitting, cells))
+            self._cells += packed("q", map(clamped, numbers))
 
     def array(self) -> pa.Array:
         """All numbers, after the last `add`."""
@@ -58,10 +62,11 @@ class Texts:
     def __len__(self) -> int:
         return len(self._bytes)
 
-    def add(self, cells: Sequence[bytes]) -> None:
+    def add(self, cells: Cells) -> None:
         """Adds texts."""
-        self._bytes += b"".join(cells)
-        self._sizes += packed("i", list(map(len, cells)))
+        texts = cast("Sequence[bytes]", cells)
+        self._bytes += b"".join(texts)
+        self._sizes += packed("i", list(map(len, texts)))
 
     def array(self) -> pa.Array:
         """All texts, after the last `add`."""
@@ -90,9 +95,9 @@ class Values:
     def __bool__(self) -> bool:
         return bool(self._cells)
 
-    def add(self, cells: Iterable[Value]) -> None:
+    def add(self, cells: Cells) -> None:
         """Adds values."""
-        self._cells += cells
+        self._cells += cast("Sequence[Value]", cells)
 
     def array(self) -> pa.Array:
         """All values, after the last `add`."""
