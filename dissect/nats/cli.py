@@ -196,7 +196,8 @@ def _split(captures: tuple[str, ...], folder: str, size_bytes: int) -> None:
 def _slice(arguments: tuple[str, ...], sessions: tuple[str, ...], **values: object) -> None:
     """Write the packets of some sessions as a capture of their own.
 
-    An argument of 4 to 16 hexadecimal digits that names no file is the start of a session's ID.
+    An argument of 4 to 16 hexadecimal digits that names no file is the start of a session's ID. Packets are
+    written as they are: nothing in them is masked.
     """
     ids, captures = ids_and_captures(arguments)
     slice_captures([*ids, *sessions], command_options({"captures": tuple(captures), **values}))
