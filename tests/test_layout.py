@@ -45,7 +45,7 @@ FENCES = {
     | {"natsync/jetstream/publish_window.py"}
     | {"natsync/client.py", "natsync/core.py"}  # the type of what they return
     | {"natsync/micro/endpoint.py", "natsync/micro/service.py", "dissect/nats/spark/progress.py"}
-    | {"dissect/nats/output/parquet.py"},
+    | {"dissect/nats/output/parquet.py", "dissect/nats/output/query_signals.py"},
 }
 
 # What natsync may import beside the standard library, where it is needed: the extras nkeys, tls and otel,

@@ -20,9 +20,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import socket
-import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import groupby
@@ -35,6 +32,7 @@ from ..records import Record
 from ..tables import TABLE_OF, TABLES
 from .arrow import BATCH_ROWS, batch, schema
 from .arrow_types import pyarrow
+from .query_signals import interruptible
 
 if TYPE_CHECKING:
     import duckdb
@@ -201,44 +199,6 @@ def bounded() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-@contextmanager
-def interruptible(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Signals end a query that runs meanwhile. Python calls their handlers only after DuckDB has returned, so
-    a thread hears of each signal and interrupts DuckDB. Its error, which may replace the exception of the
-    handler, becomes a KeyboardInterrupt or, for another signal, a SystemExit."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the business of the main thread
-        return
-    heard, tells = socket.socketpair()
-    tells.setblocking(False)
-    signals: list[int] = []
-
-    def interrupt() -> None:
-        while number := heard.recv(1):
-            signals.extend(number)
-            connection.interrupt()
-
-    watch = threading.Thread(target=interrupt, name="nats-dissect signals", daemon=True)
-    watch.start()
-    before = signal.set_wakeup_fd(tells.fileno(), warn_on_full_buffer=False)
-    try:
-        yield
-    except Exception:
-        signal.set_wakeup_fd(before)
-        tells.shutdown(socket.SHUT_WR)
-        watch.join()  # it has heard of all signals then
-        if not signals:
-            raise
-        if signals[0] == signal.SIGINT:
-            raise KeyboardInterrupt from None
-        raise SystemExit(128 + signals[0]) from None
-    finally:
-        signal.set_wakeup_fd(before)
-        tells.close()
-        watch.join()
-        heard.close()
 
 
 def _batches(query: str, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -186,47 +185,6 @@ def test_termination_leaves_no_temporary_folder(tmp_path: Path, number: signal.S
         said = process.stderr.read()
     assert (process.returncode, said) == (128 + number, b"")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which files are open")
-@pytest.mark.parametrize(
-    "number, status, rows",
-    [
-        (signal.SIGTERM, 143, "count(*)"),
-        (signal.SIGHUP, 129, "count(*)"),
-        (signal.SIGINT, 130, "count(*)"),
-        (signal.SIGTERM, 143, "a.op"),
-    ],
-)
-def test_a_signal_ends_a_query_that_runs(
-    tmp_path: Path, number: signal.Signals, status: int, rows: str
-) -> None:
-    query = f"SELECT {rows} FROM frames a, frames b, frames c, frames d, frames e"
-    command = [sys.executable, "-m", "dissect.nats", "sql", "--format", "csv", query, CORE]
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as process:
-        deadline = monotonic() + 50
-        while not _is_read_only(process.pid):
-            assert process.poll() is None and monotonic() < deadline
-            sleep(0.01)
-        sleep(0.2)  # the query begins; what it asserts also holds before that
-        process.send_signal(number)
-        _, said = process.communicate(timeout=50)
-    assert (process.returncode, said) == (status, b"")
-    assert list(tmp_path.iterdir()) == []
-
-
-def _is_read_only(pid: int) -> bool:
-    """Whether a process has opened its tables for the query, which must not write them."""
-    for each in Path(f"/proc/{pid}/fdinfo").iterdir():
-        with suppress(OSError):
-            flags = int(each.read_text().split()[3], 8)
-            name = os.readlink(f"/proc/{pid}/fd/{each.name}")
-            if name.endswith("tables.duckdb") and flags & os.O_ACCMODE == os.O_RDONLY:
-                return True
-    return False
 
 
 def test_damage_is_said_and_counts(tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+"""Signals end a query of DuckDB at once: KeyboardInterrupt for SIGINT, else SystemExit(128 + number).
+
+Python calls the handlers of signals only after DuckDB has returned. So a thread hears of each signal through
+`signal.set_wakeup_fd` and interrupts DuckDB, whose error may replace the exception that the handler raises.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@contextmanager
+def interruptible(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Signals that have a handler end the query that runs in this block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the business of the main thread
+        return
+    heard, tells = os.pipe()
+    os.set_blocking(tells, False)
+    signals: list[int] = []
+
+    def interrupt() -> None:
+        while number := os.read(heard, 1):
+            signals.extend(number)
+            connection.interrupt()
+
+    def stop() -> None:
+        signal.set_wakeup_fd(before)
+        os.close(tells)
+        watch.join()  # it has heard of all signals then
+        os.close(heard)
+
+    watch = threading.Thread(target=interrupt, name="nats-dissect signals", daemon=True)
+    watch.start()
+    before = signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
+    try:
+        yield
+    except BaseException as error:
+        stop()
+        if not signals or not isinstance(error, Exception):
+            raise
+        if signals[0] == signal.SIGINT:
+            raise KeyboardInterrupt from None
+        raise SystemExit(128 + signals[0]) from None
+    stop()
