@@ -84,7 +84,9 @@ def scan(data: bytes, start: int, base: int, grammar: Grammar, keep: bool, out: 
         offset += total
     seen.frames += len(out) - before
     if unseen:
-        seen.count(unseen)
+        seen.unseen += unseen
+        if seen.unseen > seen.patience:
+            seen.decide()
     return offset - base
 
 

@@ -38,17 +38,19 @@ class SeenLines:
       learning goes on; later the lines make room for newer ones. If it is not, they are forgotten;
     - and resting: nothing is kept or looked up for a while, before learning begins again with little room.
 
-    The reader adds the frames that it reads to `frames`, and calls `keep`, while learning, or `count`.
+    The reader adds the frames that it reads to `frames`. While learning it calls `keep`; otherwise it adds
+    the lines that were not known to `unseen`, and calls `decide` where these exceed `patience`.
     """
 
     __slots__ = (
         "get",
         "learning",
         "frames",
+        "unseen",
+        "patience",
         "_lines",
         "_room",
         "_kept",
-        "_unseen",
         "_most",
     )
 
@@ -58,9 +60,10 @@ class SeenLines:
         """The meaning of a line; None if it is not known."""
         self.learning = True
         self.frames = 0
+        self.unseen = 0
+        self.patience = 0
         self._room = _FIRST_ROOM
         self._kept = 0
-        self._unseen = 0
         self._most = 0
 
     def keep(self, line: bytes, message: Message, size: int) -> None:
@@ -74,14 +77,13 @@ class SeenLines:
             self.learning = False
             self._most = self._room * _RENEWAL
 
-    def count(self, unseen: int) -> None:
-        """Counts lines that were neither known nor kept, and decides what to do from now on."""
-        self._unseen += unseen
-        if self._unseen > self._most:
+    def decide(self) -> None:
+        """Decides what to do from now on."""
+        if self.unseen > self._most:
             self._lines.clear()
             self._learn(self._room)
         elif self.get is not _find_nothing and self.frames > self._room * _TRIAL:
-            if (self.frames - self._unseen) * _WORTH < self.frames:
+            if (self.frames - self.unseen) * _WORTH < self.frames:
                 self._rest()
             elif self._room < _MOST_ROOM:
                 self._learn(self._room * 4)
@@ -89,7 +91,7 @@ class SeenLines:
     def _learn(self, room: int) -> None:
         self.learning = True
         self.get = self._lines.get
-        self.frames = self._unseen = 0
+        self.frames = self.unseen = self.patience = 0
         self._room = room
         self._kept = len(self._lines)
 
@@ -97,4 +99,5 @@ class SeenLines:
         self._lines.clear()
         self.get = _find_nothing
         self._room = _FIRST_ROOM
-        self._unseen, self._most = 0, _FIRST_ROOM * _REST
+        self.unseen = 0
+        self.patience = self._most = _FIRST_ROOM * _REST

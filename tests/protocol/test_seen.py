@@ -25,7 +25,9 @@ def learn(seen: SeenLines, first: int = 0) -> int:
 
 def count(seen: SeenLines, frames: int, unseen: int) -> None:
     seen.frames += frames
-    seen.count(unseen)
+    seen.unseen += unseen
+    if seen.unseen > seen.patience:
+        seen.decide()
 
 
 def known(seen: SeenLines, lines: int = 100_000) -> int:
