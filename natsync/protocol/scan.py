@@ -83,10 +83,9 @@ def scan(data: bytes, start: int, base: int, grammar: Grammar, keep: bool, out: 
         append(frame.placed(offset, total, body))
         offset += total
     seen.frames += len(out) - before
-    if unseen:
-        seen.unseen += unseen
-        if seen.unseen > seen.patience:
-            seen.decide()
+    seen.unseen += unseen
+    if unseen and seen.unseen > seen.patience:
+        seen.decide()
     return offset - base
 
 
