@@ -71,6 +71,21 @@ def test_receiving_is_feeding_and_reading(row: Row) -> None:
         assert received == read(cut(wire, [place] if place else []), row.context)
 
 
+def test_received_bytes_follow_those_that_were_not_read_yet() -> None:
+    decoder = Decoder(Role.SERVER)
+    assert decoder.receive(b"INFO {}\r\nPING\r\nMSG a") == [Info(b"{}")]
+    assert decoder.has_more
+    assert decoder.receive(b" 1 1\r\nx\r\n") == [Ping(), Msg(b"a", b"1", payload=b"x")]
+    assert not decoder.has_more and decoder.idle
+
+
+def test_nothing_is_received_after_an_error() -> None:
+    decoder = Decoder(Role.SERVER)
+    for data in (b"nonsense\r\n", b"PING\r\n"):
+        with pytest.raises(ProtocolError, match="at byte 0"):
+            decoder.receive(data)
+
+
 @rows
 def test_a_row_between_others(row: Row) -> None:
     end = len(BEFORE) + len(row.wire)
