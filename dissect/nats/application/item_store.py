@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 # Pages of the database in memory, in KiB; the sort takes as much again.
 _CACHE = 64 << 10
-_HELD = (
-    1 << 15
-)  # items of all stages in memory: about 700 bytes each. Through SQLite one takes 3 times as long.
+# Items of all stages in memory: about 700 bytes each. Through SQLite one takes 3 times as long.
+_HELD = 1 << 15
 _READ = 2048  # items that are read at once
 _ORDER = "key, ts_ns, session, number"
 _position = attrgetter("key", "ts_ns", "session", "number")

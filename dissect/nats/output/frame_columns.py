@@ -46,7 +46,7 @@ def sorted_arrays(
         lists = [cast("list[FrameRun]", release.records) for release in some]
         runs = list(chain.from_iterable(lists))
         rows = sum(map(len, map(_frames_of, runs)))
-        if count + rows < reach and runs[0].labels.payload is Payload.NONE:
+        if count + rows < reach and not _is_shown(runs[0]):
             table.add(runs)
             count += rows
             continue

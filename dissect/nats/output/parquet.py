@@ -18,12 +18,12 @@ from ..errors import FormatError
 from ..records import Value
 from .arrow import BATCH_ROWS, batch_of_values, batches, frame_batches, schema, values
 from .arrow_types import pyarrow
+from .frame_columns import GROUP_ROWS
 from .writer import Layout, OutputFormat, QueryFormat, Rendered, column_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_GROUP_ROWS = 65_536
 _GROUP_BYTES = 32 << 20
 
 
@@ -59,7 +59,7 @@ class ParquetFile:
         """Takes the next rows."""
         self._batches.append(rows)
         if (
-            sum(map(len, self._batches)) >= _GROUP_ROWS
+            sum(map(len, self._batches)) >= GROUP_ROWS
             or sum(part.nbytes for part in self._batches) >= _GROUP_BYTES
         ):
             group = self._group()

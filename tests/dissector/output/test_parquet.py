@@ -77,7 +77,7 @@ def test_no_rows_are_a_file() -> None:
 
 def test_row_groups_are_bounded_in_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "BATCH_ROWS", 10)
-    monkeypatch.setattr(parquet, "_GROUP_ROWS", 25)
+    monkeypatch.setattr(parquet, "GROUP_ROWS", 25)
     rows = list(records([str(CAPTURE)], ["frames"]))[:64]
     file = witness.ParquetFile(io.BytesIO(written("frames", rows)))
     groups = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
