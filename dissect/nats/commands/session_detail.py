@@ -40,7 +40,10 @@ class Unclear(DissectError):
 
     def __str__(self) -> str:
         if not self.ids:
-            return f"no session {self.start} in the captures; `sessions` lists them"
+            return (
+                f"no session {self.start} in the captures; `sessions` lists them"
+                " (with --from, IDs differ: pass the same --from)"
+            )
         named = ", ".join(list(self.ids)[:_NAMED])
         more = f" and {len(self.ids) - _NAMED} more" if len(self.ids) > _NAMED else ""
         return f"{len(self.ids)} sessions begin with {self.start}: {named}{more}"
