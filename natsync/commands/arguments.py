@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import TypeVar
 
@@ -14,6 +14,8 @@ from .reporting import Reporter
 __all__ = [
     "Command",
     "Commands",
+    "Help",
+    "Parser",
     "add_data",
     "add_form",
     "add_json",
@@ -27,9 +29,30 @@ __all__ = [
 
 Command = Callable[[Client, argparse.Namespace, Reporter], int]
 _N = TypeVar("_N", int, float)
+_CONNECTION = frozenset(
+    "server http_proxy user password token creds nkey tls tls_first tls_ca tls_cert tls_key".split()
+)
 
 
-class _Parser(argparse.ArgumentParser):
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help whose usage says CONNECTION for the connection options, since there are a dozen of them."""
+
+    def add_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[argparse._MutuallyExclusiveGroup],
+        prefix: str | None = None,
+    ) -> None:
+        listed = list(actions)
+        shown = [each for each in listed if each.dest not in _CONNECTION]
+        if len(shown) < len(listed):
+            at = next((n for n, each in enumerate(shown) if not each.option_strings), len(shown))
+            shown.insert(at, argparse.Action([], "connection", nargs="?", metavar="CONNECTION"))
+        super().add_usage(usage, shown, groups, prefix)
+
+
+class Parser(argparse.ArgumentParser):
     """The parser of a command or of a group. The commands of a group are added when it is used, since their
     modules take long to import."""
 
@@ -48,8 +71,8 @@ class Commands:
     """The commands of a parser; called, it adds one and returns its parser."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self._commands: argparse._SubParsersAction[_Parser] = parser.add_subparsers(
-            required=True, metavar="COMMAND", parser_class=_Parser
+        self._commands: argparse._SubParsersAction[Parser] = parser.add_subparsers(
+            required=True, metavar="COMMAND", parser_class=Parser
         )
 
     def __call__(
@@ -57,7 +80,11 @@ class Commands:
     ) -> argparse.ArgumentParser:
         """Adds a command that calls `run`. A command that `listens` goes on when the connection is lost."""
         added = self._add(name, text)
-        told = "exit after SECONDS without a message" if listens else "time limit of each operation"
+        told = (
+            "exit when no message arrives for SECONDS"
+            if listens
+            else f"time limit of each operation ({timeout:g})"
+        )
         added.add_argument("--timeout", type=seconds, default=timeout, metavar="SECONDS", help=told)
         added.set_defaults(command=run, listens=listens, header=[], form="text")
         return added
@@ -66,20 +93,21 @@ class Commands:
         """Adds a group, whose commands `add_commands` of the module `name` in this folder adds."""
         self._add(name, text).group = name
 
-    def _add(self, name: str, text: str) -> _Parser:
+    def _add(self, name: str, text: str) -> Parser:
         return self._commands.add_parser(
             name,
             parents=[connection_options(argparse.SUPPRESS)],
             help=text,
-            description=text,
+            description=text[0].upper() + text[1:] + ".",
+            formatter_class=Help,
             allow_abbrev=False,
         )
 
 
-def connection_options(default: str | None) -> _Parser:
+def connection_options(default: str | None) -> Parser:
     """Returns the connection options; each parser needs its own, since argparse keeps defaults in
     options."""
-    shared = _Parser(add_help=False, argument_default=default)
+    shared = Parser(add_help=False, argument_default=default)
     group = shared.add_argument_group("connection")
 
     def add(flags: str, metavar: str, text: str) -> None:
@@ -88,8 +116,16 @@ def connection_options(default: str | None) -> _Parser:
     add("-s --server", "URL", f"server, or several separated by commas (NATS_URL; {DEFAULT_URL})")
     add("--http-proxy", "URL", "connect through this HTTP proxy (NATS_HTTP_PROXY)")
     add("--user", "NAME", "user name (NATS_USER)")
-    add("--password", "PASSWORD", "visible in lists of processes: prefer NATS_PASSWORD")
-    add("--token", "TOKEN", "visible in lists of processes: prefer NATS_TOKEN")
+    add(
+        "--password",
+        "PASSWORD",
+        "password; other users see it in the list of processes, so prefer NATS_PASSWORD",
+    )
+    add(
+        "--token",
+        "TOKEN",
+        "token; other users see it in the list of processes, so prefer NATS_TOKEN",
+    )
     add("--creds", "FILE", "credentials file with JWT and seed (NATS_CREDS)")
     add("--nkey", "FILE", "file with an nkey seed (NATS_NKEY)")
     switch: bool | str = argparse.SUPPRESS if default else False
@@ -119,7 +155,7 @@ def add_data(added: argparse.ArgumentParser, default: str | None, text: str) -> 
         type=header,
         action="append",
         metavar="NAME:VALUE",
-        help="header; repeatable",
+        help="a header; repeat it for more",
     )
 
 
@@ -141,7 +177,7 @@ def add_form(added: argparse.ArgumentParser) -> None:
     forms = added.add_mutually_exclusive_group()
     for form, text in (
         ("json", "print one JSON object per line"),
-        ("raw", "print only the payload, and a line feed"),
+        ("raw", "print only payloads, each with a line feed"),
     ):
         forms.add_argument(f"--{form}", action="store_const", dest="form", const=form, help=text)
 

@@ -49,9 +49,11 @@ def add_bucket_options(
             case "StorageType":
                 group.add_argument(flag, choices=("file", "memory"))
             case "StreamSource | None":
-                group.add_argument(flag, metavar="BUCKET", help="a read-only copy of it")
+                group.add_argument(flag, metavar="BUCKET", help="be a copy of this bucket")
             case "Sequence[StreamSource]":
-                group.add_argument(flag, metavar="A,B", help="with the keys of these buckets")
+                group.add_argument(
+                    flag, metavar="A,B", help="copy the keys of these buckets into this one"
+                )
             case "Mapping[str, str]":
                 group.add_argument(flag, action="append", type=_pair, metavar="NAME=VALUE")
 

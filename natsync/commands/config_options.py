@@ -29,10 +29,13 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, 
 def add_config_options(added: argparse.ArgumentParser, cls: type[JSONObject]) -> None:
     """Adds an option for each field that fits in one, and `--config FILE`."""
     group = added.add_argument_group(
-        "configuration", "Times are seconds, or 90s, 5m, 1h30m, 7d. Lists have commas."
+        "configuration",
+        "Times are seconds, or 90s, 5m, 1h30m, 7d. Commas separate the items of a list.",
     )
     group.add_argument(
-        "--config", metavar="FILE", help="JSON to begin with; - reads standard input"
+        "--config",
+        metavar="FILE",
+        help="a JSON file with the configuration, which other options change; - reads standard input",
     )
     for item in fields(cls):
         flag = f"--{item.name.replace('_', '-')}"

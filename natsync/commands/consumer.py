@@ -28,7 +28,7 @@ def add_commands(command: Commands) -> None:
     """Adds the commands of the group."""
     listing = add_jetstream(command("ls", ls, "list the consumers of a stream"))
     listing.add_argument("stream", type=stream_name)
-    listing.add_argument("--names", action="store_true", help="print names alone")
+    listing.add_argument("--names", action="store_true", help="print only names")
     for name, run, text in (
         ("info", info, "show the configuration and state of a consumer"),
         ("add", add, "create a durable consumer"),
@@ -47,9 +47,11 @@ def add_commands(command: Commands) -> None:
         if name in ("add", "edit", "copy"):
             add_config_options(added, ConsumerConfig)
         elif name == "pause":
-            added.add_argument("until", type=_until, help="a time, or for how long: 90s, 1h30m")
+            added.add_argument("until", type=_until, help="a time, or a duration: 90s, 1h30m")
         elif name == "step-down":
-            added.add_argument("--preferred", metavar="SERVER", default="", help="to this one")
+            added.add_argument(
+                "--preferred", metavar="SERVER", default="", help="the server that should lead"
+            )
         elif name == "rm":
             add_force(added)
 

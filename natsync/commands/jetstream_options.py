@@ -9,24 +9,37 @@ from ..errors import OptionError
 from ..jetstream import JetStream
 from .arguments import add_json
 
-__all__ = ["DONE", "add_force", "add_jetstream", "jetstream", "need_force"]
+__all__ = ["DONE", "add_force", "add_jetstream", "add_which", "jetstream", "need_force"]
 
 DONE = 0
 
 
 def add_jetstream(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Adds the options that say which JetStream is meant, and `--json` for all but messages."""
-    which = added.add_mutually_exclusive_group()
-    which.add_argument("--domain", metavar="NAME", help="the JetStream domain")
-    which.add_argument("--api-prefix", metavar="SUBJECT", help="the prefix of an imported API")
+    add_which(added)
     if not added.prog.endswith(" get"):
         add_json(added)
     return added
 
 
+def add_which(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Adds the options that say which JetStream is meant."""
+    which = added.add_mutually_exclusive_group()
+    which.add_argument("--domain", metavar="NAME", help="the JetStream domain")
+    which.add_argument(
+        "--api-prefix", metavar="SUBJECT", help="the subject prefix of an API of another account"
+    )
+    return added
+
+
 def add_force(added: argparse.ArgumentParser) -> None:
     """Adds `--force`."""
-    added.add_argument("-f", "--force", action="store_true", help="needed: it cannot be undone")
+    added.add_argument(
+        "-f",
+        "--force",
+        action="store_true",
+        help="do it; without this option, the command refuses, because it cannot be undone",
+    )
 
 
 def need_force(args: argparse.Namespace, doing: str) -> None:

@@ -16,7 +16,7 @@ from ..kv.naming import check_bucket, check_filter, check_key
 from .arguments import Commands, add_form, add_json, with_count
 from .bucket_options import add_bucket_options, checked, read_bucket_options
 from .config_options import duration
-from .jetstream_options import DONE, add_force, jetstream, need_force
+from .jetstream_options import DONE, add_force, add_which, jetstream, need_force
 from .jetstream_output import print_fields, print_table
 from .reporting import Reporter
 
@@ -27,9 +27,11 @@ _BUCKET, _KEY = checked(check_bucket), checked(check_key)
 
 def add_commands(command: Commands) -> None:
     """Adds the commands of the group."""
-    listing = _add_which(command("ls", ls, "list buckets, or the keys of a bucket"))
-    listing.add_argument("bucket", nargs="?", type=_BUCKET)
-    listing.add_argument("--names", action="store_true", help="print names alone")
+    listing = add_which(command("ls", ls, "list buckets, or the keys of a bucket"))
+    listing.add_argument(
+        "bucket", nargs="?", type=_BUCKET, help="list its keys; without it, all buckets"
+    )
+    listing.add_argument("--names", action="store_true", help="print only names")
     add_json(listing)
     for name, run, text in (
         ("info", info, "show a bucket"),
@@ -39,7 +41,7 @@ def add_commands(command: Commands) -> None:
         ("keys", keys, "list the keys that have a value"),
         ("compact", compact, "remove the markers of deleted keys"),
     ):
-        added = _add_which(command(name, run, text))
+        added = add_which(command(name, run, text))
         added.add_argument("bucket", type=_BUCKET)
         add_json(added)
         if name in ("add", "edit"):
@@ -47,17 +49,31 @@ def add_commands(command: Commands) -> None:
         elif name == "rm":
             add_force(added)
         elif name == "keys":
-            added.add_argument("filter", nargs="*", type=checked(check_filter))
+            added.add_argument(
+                "filter",
+                nargs="*",
+                type=checked(check_filter),
+                help="only keys that match: a.*, a.>",
+            )
         elif name == "compact":
             added.add_argument(
-                "--older-than", type=duration, default=1800.0, metavar="TIME", help="(30m)"
+                "--older-than",
+                type=duration,
+                default=1800.0,
+                metavar="TIME",
+                help="spare younger markers (30m)",
             )
     _add_of_keys(command)
-    watcher = _add_which(
-        command("watch", watch, "print values, and each change as it comes", None, True)
+    watcher = add_which(
+        command("watch", watch, "print values, and each change as it happens", None, True)
     )
     watcher.add_argument("bucket", type=_BUCKET)
-    watcher.add_argument("key", nargs="*", type=checked(check_filter), help="or with wildcards")
+    watcher.add_argument(
+        "key",
+        nargs="*",
+        type=checked(check_filter),
+        help="a key, or a filter such as a.*; without any, all keys",
+    )
     _add_watch_options(watcher)
 
 
@@ -67,22 +83,26 @@ def _add_of_keys(command: Commands) -> None:
         ("history", history, "print the values that a key had, deletes included"),
         ("put", put, "set the value of a key"),
         ("create", create, "set the value of a key that has none"),
-        ("update", update, "set the value of a key, if its last revision is the given one"),
+        ("update", update, "set the value of a key, if its last revision is REVISION"),
         ("del", delete, "delete the value of a key; its history stays"),
         ("purge", purge, "delete the value of a key, and its history"),
     ):
-        added = _add_which(command(name, run, text))
+        added = add_which(command(name, run, text))
         added.add_argument("bucket", type=_BUCKET)
         added.add_argument("key", type=_KEY)
         if name in ("put", "create", "update"):
-            added.add_argument("value", help="- reads standard input")
+            added.add_argument("value", help="the value; - reads standard input")
         if name == "update":
-            added.add_argument("revision", type=int)
+            added.add_argument("revision", type=int, help="the expected last revision")
         elif name in ("get", "del", "purge"):
-            added.add_argument("--revision", type=int, metavar="N", help="only this one")
+            text = "get this revision" if name == "get" else "fail unless this is the last revision"
+            added.add_argument("--revision", type=int, metavar="N", help=text)
         if name in ("create", "purge"):
             added.add_argument(
-                "--ttl", type=duration, metavar="TIME", help="it expires after so long"
+                "--ttl",
+                type=duration,
+                metavar="TIME",
+                help="when the value, or the marker of a purge, expires",
             )
         if name in ("get", "history"):
             add_form(added)
@@ -92,20 +112,17 @@ def _add_of_keys(command: Commands) -> None:
 
 def _add_watch_options(added: argparse.ArgumentParser) -> None:
     begins = added.add_mutually_exclusive_group()
-    begins.add_argument("--include-history", action="store_true", help="begin with all values kept")
-    begins.add_argument("--updates-only", action="store_true", help="begin with the next change")
-    begins.add_argument("--from-revision", type=int, metavar="N", help="begin with this one")
-    added.add_argument("--ignore-deletes", action="store_true")
-    added.add_argument("--meta-only", action="store_true", help="without the values")
-    with_count(added, "end after so many")
+    begins.add_argument(
+        "--include-history", action="store_true", help="begin with all stored values"
+    )
+    begins.add_argument(
+        "--updates-only", action="store_true", help="print only changes from now on"
+    )
+    begins.add_argument("--from-revision", type=int, metavar="N", help="begin with this revision")
+    added.add_argument("--ignore-deletes", action="store_true", help="leave out deletes and purges")
+    added.add_argument("--meta-only", action="store_true", help="leave out the values")
+    with_count(added, "exit after N entries")
     add_form(added)
-
-
-def _add_which(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    which = added.add_mutually_exclusive_group()
-    which.add_argument("--domain", metavar="NAME", help="the JetStream domain")
-    which.add_argument("--api-prefix", metavar="SUBJECT", help="the prefix of an imported API")
-    return added
 
 
 def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:

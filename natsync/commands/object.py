@@ -34,8 +34,10 @@ _STORE, _NAME = checked(check_store_name), checked(check_object_name)
 def add_commands(command: Commands) -> None:
     """Adds the commands of the group."""
     listing = add_jetstream(command("ls", ls, "list stores, or the objects of a store"))
-    listing.add_argument("store", nargs="?", type=_STORE)
-    listing.add_argument("--names", action="store_true", help="print names alone")
+    listing.add_argument(
+        "store", nargs="?", type=_STORE, help="list its objects; without it, all stores"
+    )
+    listing.add_argument("--names", action="store_true", help="print only names")
     for name, run, text in (
         ("info", info, "show a store, or an object"),
         ("add", add, "create a store"),
@@ -56,30 +58,58 @@ def add_commands(command: Commands) -> None:
         elif name == "put":
             _add_put(added)
         elif name == "info":
-            added.add_argument("name", nargs="?", type=_NAME)
+            added.add_argument(
+                "name", nargs="?", type=_NAME, help="an object; without it, the store"
+            )
         else:
             added.add_argument("name", type=_NAME)
         if name == "get":
             add_json(added)
-            added.add_argument("-o", "--output", metavar="FILE", help="- writes standard output")
+            added.add_argument(
+                "-o",
+                "--output",
+                metavar="FILE",
+                help="the file to write (the name of the object); - writes standard output",
+            )
         elif name == "link":
-            added.add_argument("target", nargs="?", type=_NAME, help="without it, the whole store")
-            added.add_argument("--to", type=_STORE, metavar="STORE", help="of the target")
+            added.add_argument(
+                "target",
+                nargs="?",
+                type=_NAME,
+                help="the object that the link names; without it, the whole store",
+            )
+            added.add_argument(
+                "--to",
+                type=_STORE,
+                metavar="STORE",
+                help="the store of the target, if it is another one",
+            )
     watcher = add_jetstream(command("watch", watch, "print objects as they change", None, True))
     watcher.add_argument("store", type=_STORE)
-    watcher.add_argument("--updates-only", action="store_true", help="begin with the next change")
-    watcher.add_argument("--ignore-deletes", action="store_true")
-    with_count(watcher, "end after so many")
+    watcher.add_argument(
+        "--updates-only", action="store_true", help="print only changes from now on"
+    )
+    watcher.add_argument("--ignore-deletes", action="store_true", help="leave out deleted objects")
+    with_count(watcher, "exit after N objects")
 
 
 def _add_put(added: argparse.ArgumentParser) -> None:
-    added.add_argument("file", help="- reads standard input")
-    added.add_argument("--name", type=_NAME, help="of the object; else that of the file")
-    added.add_argument("--description", default="", metavar="TEXT")
+    added.add_argument("file", help="the file; - reads standard input")
     added.add_argument(
-        "-H", "--header", type=header, action="append", metavar="NAME:VALUE", help="repeatable"
+        "--name", type=_NAME, help="the name of the object; by default, the name of the file"
     )
-    added.add_argument("--chunk-size", type=count, metavar="BYTES", help="(131072)")
+    added.add_argument("--description", default="", metavar="TEXT", help="information for people")
+    added.add_argument(
+        "-H",
+        "--header",
+        type=header,
+        action="append",
+        metavar="NAME:VALUE",
+        help="a header; repeat it for more",
+    )
+    added.add_argument(
+        "--chunk-size", type=count, metavar="BYTES", help="the size of a chunk (131072)"
+    )
 
 
 def ls(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:

@@ -6,6 +6,7 @@ import argparse
 
 from .arguments import (
     Commands,
+    Help,
     add_data,
     add_form,
     add_json,
@@ -50,7 +51,7 @@ def make_parser(version: str) -> argparse.ArgumentParser:
         prog="natsync",
         description="Talk to a NATS server.",
         epilog=EXIT_STATUS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
         parents=[connection_options(None)],
         allow_abbrev=False,
     )
@@ -74,15 +75,15 @@ def _add_talking(command: Commands) -> None:
     )
     for added in (publisher, requester):
         added.add_argument("subject")
-        add_data(added, "", "payload; - reads standard input")
-        with_count(added, "send N times")
-    publisher.add_argument("--reply", metavar="SUBJECT", help="reply subject")
+        add_data(added, "", "the payload; - reads standard input")
+        with_count(added, "send it N times (1)")
+    publisher.add_argument("--reply", metavar="SUBJECT", help="the reply subject")
     add_json(publisher)
     requester.add_argument(
         "--replies",
         type=whole,
         metavar="N",
-        help="wait for N replies to each request; 0: for all until --timeout",
+        help="wait for N replies to each request; 0: for all that arrive within --timeout",
     )
     requester.add_argument(
         "--stall",
@@ -107,14 +108,14 @@ def _add_listening(command: Commands) -> None:
         with_count(added, "exit after N messages")
         add_form(added)
     subscriber.add_argument(
-        "--stream", metavar="NAME", help="print the messages that this stream has stored"
+        "--stream", metavar="NAME", help="print the stored messages of this stream, then new ones"
     )
     subscriber.add_argument(
         "--start",
         type=start,
         default="all",
         metavar="WHERE",
-        help=f"with --stream: {', '.join(STARTS)}, a sequence, or a time (all)",
+        help=f"with --stream, where to begin: {', '.join(STARTS)}, a sequence, or a time (all)",
     )
     add_data(replier, None, "the answer; without it, the payload of the request")
 
@@ -123,15 +124,23 @@ def _add_bench(command: Commands) -> None:
     added = command(
         "bench",
         bench,
-        "measure the speed of pub, sub (another process publishes), request (`natsync reply` answers)",
+        "measure pub, sub (another process publishes), or request (natsync reply answers)",
     )
-    added.add_argument("what", choices=("pub", "sub", "request"))
-    added.add_argument("subject", nargs="?", default=BENCH_SUBJECT)
+    added.add_argument("what", choices=("pub", "sub", "request"), help="what to measure")
+    added.add_argument("subject", nargs="?", default=BENCH_SUBJECT, help=f"({BENCH_SUBJECT})")
     with_count(added, f"number of messages ({BENCH_COUNT})", BENCH_COUNT)
     added.add_argument(
-        "--size", type=whole, default=BENCH_SIZE, metavar="BYTES", help="size of each"
+        "--size",
+        type=whole,
+        default=BENCH_SIZE,
+        metavar="BYTES",
+        help=f"bytes of each message ({BENCH_SIZE})",
     )
     added.add_argument(
-        "--at-once", type=count, default=1, metavar="N", help="number of requests in flight"
+        "--at-once",
+        type=count,
+        default=1,
+        metavar="N",
+        help="with request: how many are in flight at once (1)",
     )
     add_json(added)

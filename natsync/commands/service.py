@@ -30,12 +30,23 @@ def add_commands(command: Commands) -> None:
     ):
         added = command(name, run, text, 2.0)
         if name != "ls":
-            added.add_argument("name", nargs="?", default="", type=checked(check_name))
-            added.add_argument("id", nargs="?", default="", help="of one instance")
+            added.add_argument(
+                "name", nargs="?", default="", type=checked(check_name), help="only this service"
+            )
+            added.add_argument("id", nargs="?", default="", help="only this instance")
         added.add_argument(
-            "--stall", type=seconds, default=0.5, metavar="SECONDS", help="and no longer for each"
+            "--stall",
+            type=seconds,
+            default=0.5,
+            metavar="SECONDS",
+            help="stop when no answer arrives for SECONDS (0.5)",
         )
-        added.add_argument("--prefix", default="$SRV", metavar="SUBJECT", help="($SRV)")
+        added.add_argument(
+            "--prefix",
+            default="$SRV",
+            metavar="SUBJECT",
+            help="the subject prefix of services ($SRV)",
+        )
         add_json(added)
 
 

@@ -21,8 +21,10 @@ __all__ = ["add_commands"]
 def add_commands(command: Commands) -> None:
     """Adds the commands of the group."""
     listing = add_jetstream(command("ls", ls, "list streams"))
-    listing.add_argument("--subject", default="", help="only those with subjects that overlap")
-    listing.add_argument("--names", action="store_true", help="print names alone")
+    listing.add_argument(
+        "--subject", default="", help="only streams with a subject that overlaps this one"
+    )
+    listing.add_argument("--names", action="store_true", help="print only names")
     for name, run, text in (
         ("info", info, "show the configuration and state of a stream"),
         ("add", add, "create a stream"),
@@ -41,16 +43,21 @@ def add_commands(command: Commands) -> None:
                 added.add_argument("new", type=stream_name, help="the name of the copy")
             add_config_options(added, StreamConfig)
         elif name == "info":
-            added.add_argument("--deleted", action="store_true", help="with deleted sequences")
+            added.add_argument("--deleted", action="store_true", help="list the deleted sequences")
             added.add_argument(
-                "--count", metavar="SUBJECT", default="", help="count the messages of each subject"
+                "--count",
+                metavar="SUBJECT",
+                default="",
+                help="count the messages of each subject that matches",
             )
         elif name == "get":
             _add_get(added)
         elif name == "purge":
             _add_purge(added)
         elif name == "step-down":
-            added.add_argument("--preferred", metavar="SERVER", default="", help="to this one")
+            added.add_argument(
+                "--preferred", metavar="SERVER", default="", help="the server that should lead"
+            )
         elif name == "remove-peer":
             added.add_argument("peer", help="the name of the server")
             add_force(added)
@@ -60,17 +67,28 @@ def add_commands(command: Commands) -> None:
 
 
 def _add_purge(added: argparse.ArgumentParser) -> None:
-    added.add_argument("--subject", default="", help="only messages whose subjects match")
+    added.add_argument("--subject", default="", help="only messages on subjects that match")
     some = added.add_mutually_exclusive_group()
-    some.add_argument("--seq", type=int, default=0, metavar="N", help="only those before it")
-    some.add_argument("--keep", type=int, default=0, metavar="N", help="all but the last ones")
+    some.add_argument(
+        "--seq", type=int, default=0, metavar="N", help="only messages before this sequence"
+    )
+    some.add_argument(
+        "--keep", type=int, default=0, metavar="N", help="all but the last N messages"
+    )
     add_force(added)
 
 
 def _add_get(added: argparse.ArgumentParser) -> None:
-    added.add_argument("seq", nargs="?", type=int, help="its sequence")
-    added.add_argument("--last", metavar="SUBJECT", default="", help="the last one on a subject")
-    added.add_argument("--direct", action="store_true", help="from any server that has a copy")
+    added.add_argument("seq", nargs="?", type=int, help="the sequence of the message")
+    added.add_argument(
+        "--last",
+        metavar="SUBJECT",
+        default="",
+        help="the last message on this subject, instead of a sequence",
+    )
+    added.add_argument(
+        "--direct", action="store_true", help="ask any server that has a copy, not the leader"
+    )
     add_form(added)
 
 

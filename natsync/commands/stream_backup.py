@@ -36,14 +36,18 @@ def add_commands(command: Commands) -> None:
     """Adds the commands to the group."""
     added = add_jetstream(command("backup", backup, "write a stream to a new folder"))
     added.add_argument("stream", type=stream_name)
-    added.add_argument("folder", type=Path)
-    added.add_argument("--no-consumers", action="store_true", help="messages alone")
-    added.add_argument("--check", action="store_true", help="verify every message first")
+    added.add_argument("folder", type=Path, help="a new folder")
+    added.add_argument("--no-consumers", action="store_true", help="leave out the consumers")
+    added.add_argument(
+        "--check", action="store_true", help="let the server verify every message first"
+    )
     added = add_jetstream(
         command("restore", restore, "create a stream from a folder that backup wrote")
     )
     added.add_argument("folder", type=Path)
-    added.add_argument("--replicas", type=int, metavar="N", help="other than it had")
+    added.add_argument(
+        "--replicas", type=int, metavar="N", help="how many copies; by default, as many as before"
+    )
 
 
 def backup(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:

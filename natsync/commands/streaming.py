@@ -30,38 +30,71 @@ _STARTS = {
 
 def add_commands(command: Commands) -> None:
     """Adds the commands of the group."""
-    publisher = command("pub", pub, "publish, and return when the server has stored it")
-    subscriber = command("sub", sub, "print messages as they come", None, True)
+    publisher = command("pub", pub, "publish a message and wait until the server has stored it")
+    subscriber = command("sub", sub, "print messages as they arrive", None, True)
     for added in (publisher, subscriber):
         added.add_argument("channel", type=_channel)
         added.add_argument(
-            "--cluster", metavar="ID", default=CLUSTER, help=f"the cluster's id ({CLUSTER})"
+            "--cluster", metavar="ID", default=CLUSTER, help=f"the id of the cluster ({CLUSTER})"
         )
         added.add_argument(
-            "--client", metavar="ID", help="the client's id, which nobody else may use at a time"
+            "--client",
+            metavar="ID",
+            help="the client's id, which only one client may use at a time",
         )
-    publisher.add_argument("data", nargs="?", default="", help="- reads standard input")
-    with_count(publisher, "so many times")
+    publisher.add_argument(
+        "data", nargs="?", default="", help="the payload; - reads standard input"
+    )
+    with_count(publisher, "publish it N times (1)")
     add_json(publisher)
     _add_subscription(subscriber)
 
 
 def _add_subscription(added: argparse.ArgumentParser) -> None:
-    added.add_argument("--queue", default="", metavar="GROUP", help="share the messages")
     added.add_argument(
-        "--durable", default="", metavar="NAME", help="go on where this one ended; needs --client"
+        "--queue",
+        default="",
+        metavar="GROUP",
+        help="share the messages among the members of this group",
     )
     added.add_argument(
-        "--unsubscribe", action="store_true", help="at the end: the server forgets the durable"
+        "--durable",
+        default="",
+        metavar="NAME",
+        help="continue where this durable subscription ended; needs --client",
+    )
+    added.add_argument(
+        "--unsubscribe",
+        action="store_true",
+        help="at the end, let the server forget the durable subscription",
     )
     start = added.add_mutually_exclusive_group()
-    start.add_argument("--start", choices=_STARTS, help="(new)")
-    start.add_argument("--start-sequence", type=count, metavar="N")
-    start.add_argument("--start-time", type=_time, metavar="TIME", help="ISO 8601")
-    start.add_argument("--since", type=seconds, metavar="SECONDS", help="before now")
-    added.add_argument("--max-in-flight", type=count, default=1024, metavar="N")
-    added.add_argument("--ack-wait", type=seconds, default=30.0, metavar="SECONDS")
-    with_count(added, "end after so many")
+    start.add_argument("--start", choices=_STARTS, help="where to begin (new)")
+    start.add_argument("--start-sequence", type=count, metavar="N", help="begin with this sequence")
+    start.add_argument(
+        "--start-time", type=_time, metavar="TIME", help="begin at this time (ISO 8601)"
+    )
+    start.add_argument(
+        "--since",
+        type=seconds,
+        metavar="SECONDS",
+        help="begin with what was stored in the last SECONDS",
+    )
+    added.add_argument(
+        "--max-in-flight",
+        type=count,
+        default=1024,
+        metavar="N",
+        help="messages without an ack that the server may send (1024)",
+    )
+    added.add_argument(
+        "--ack-wait",
+        type=seconds,
+        default=30.0,
+        metavar="SECONDS",
+        help="when the server sends a message without an ack again (30)",
+    )
+    with_count(added, "exit after N messages")
     add_form(added)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
-from natsync.commands.arguments import count, header, seconds, whole
+from natsync.commands import make_parser
+from natsync.commands.arguments import Parser, count, header, seconds, whole
 from natsync.commands.parser import GROUPS
 
 from tests.support.paths import ROOT
@@ -60,3 +62,41 @@ def test_every_group_has_help(group: str, capsys: pytest.CaptureFixture[str]) ->
             make_parser("1").parse_args(arguments)
         assert caught.value.code == 0
     assert "--server URL" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("line", ["sub", "kv watch", "stream purge"])
+def test_the_usage_names_connection_options_together(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        make_parser("1").parse_args([*line.split(), "--help"])
+    usage, rest = capsys.readouterr().out.split("\n\n", 1)
+    assert usage.startswith(f"usage: natsync {line} [-h]") and "[CONNECTION]" in usage
+    assert "--server" not in usage and "--server URL" in rest
+
+
+def test_every_option_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    bare = []
+    for parser in _parsers(make_parser("1")):
+        for action in parser._actions:
+            if action.option_strings and not action.help and not _is_field(parser, action):
+                bare.append(f"{parser.prog} {action.option_strings[0]}")
+    assert bare == []
+
+
+def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser and those of its commands; a group adds its commands when it parses."""
+    if isinstance(parser, Parser) and parser.group:
+        with pytest.raises(SystemExit):
+            parser.parse_args(["--help"])
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                yield from _parsers(each)
+
+
+def _is_field(parser: argparse.ArgumentParser, action: argparse.Action) -> bool:
+    """Whether an option is a field of a configuration, whose name is the server's."""
+    fields = [group for group in parser._action_groups if group.title == "configuration"]
+    return any(action in group._group_actions for group in fields)
