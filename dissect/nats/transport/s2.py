@@ -43,6 +43,7 @@ class S2Transform:
         self._plain = Plaintext()
         self.counts = self._plain.counts
         self._held = bytearray()
+        self._wanted_bytes = 0  # in `_held`, before the chunk at its beginning is whole
         self._in_step = False  # whether `_held` begins with a chunk
         self._is_proven = False  # whether a checksum was right since the identifier
         self._expansion = Expansion()
@@ -57,10 +58,13 @@ class S2Transform:
         plain.take(item)
         if isinstance(item, Gap):
             self._skip(len(self._held))
-            self._in_step = False
+            self._in_step, self._wanted_bytes = False, 0
             plain.lose(item.length)
             return plain.hand_on()
         self._held += item.data
+        if len(self._held) < self._wanted_bytes:
+            return plain.hand_on()
+        self._wanted_bytes = 0
         if self._is_exhausted:
             self._skip(len(self._held))
         while self._in_step or self._find():
@@ -101,6 +105,7 @@ class S2Transform:
             if kind == _IDENTIFIES and held[: len(IDENTIFIER)] not in _beginnings(len(held)):
                 return self._fail("no stream identifier")
             if len(held) < size:
+                self._wanted_bytes = size
                 return False
             del held[:size]
             self._plain.count_overhead(size)
@@ -110,6 +115,7 @@ class S2Transform:
         if not _CHECKSUM_BYTES <= length <= _MOST_CHUNK_BYTES:
             return self._fail(f"chunk of {length} bytes")
         if len(held) < size:
+            self._wanted_bytes = size
             return False
         return self._take_block(kind, size)
 

@@ -40,9 +40,8 @@ def decode_block(data: bytes) -> bytes:
 def decode_in_python(data: bytes) -> bytes:
     """The same without a library."""
     size, at = _plain_bytes(data)
-    out = bytearray()
     try:
-        _decode_elements(data, at, size, out)
+        out = _decode_elements(data, at, size)
     except IndexError:
         raise BlockError("the block ends in the middle of an element") from None
     if len(out) != size:
@@ -68,53 +67,81 @@ def _plain_bytes(data: bytes) -> tuple[int, int]:
     raise BlockError("the block has no length")
 
 
-# By tag, the length of a copy, and the high bits of the distance of a copy of the first kind.
+# By tag: the bytes of a short literal, else 0; the length of a copy; the high bits of the distance of a copy
+# of the first kind.
+_LITERALS = tuple((tag >> 2) + 1 if tag & 3 == 0 and tag < 240 else 0 for tag in range(256))
 _LENGTHS = tuple((tag >> 2 & 7) + 4 if tag & 3 == 1 else (tag >> 2) + 1 for tag in range(256))
 _HIGH_BITS = tuple((tag & 0xE0) << 3 for tag in range(256))
+# Of a block, after which its plaintext is measured: copies make at most 22 times as much.
+_MEASURED_BYTES = 1 << 16
 
 
-def _decode_elements(data: bytes, at: int, size: int, out: bytearray) -> None:
-    end, distance = len(data), 0
+def _decode_elements(data: bytes, at: int, size: int) -> bytearray:
+    """Most elements are short literals, with one or more copies after each. Whether a copy begins within the
+    plaintext is clear without `len(out)` if that was long enough some time before."""
+    out, known, distance, end = bytearray(), 0, 0, len(data)
+    literals, lengths, high_bits = _LITERALS, _LENGTHS, _HIGH_BITS
     while at < end:
-        tag = data[at]
-        kind = tag & 3
-        if kind == 0:  # a literal
-            stop = at + (tag >> 2) + 2
-            if tag >= 240:
-                width = (tag >> 2) - 59
-                at += width
-                stop = at + 2 + int.from_bytes(data[at - width + 1 : at + 1], "little")
-            if stop > end:
-                raise IndexError
-            out += data[at + 1 : stop]
-            at = stop
-        else:
-            length = _LENGTHS[tag]
+        stop = min(at + _MEASURED_BYTES, end)
+        if len(out) > size:
+            raise BlockError("more bytes than the block announces")
+        while at < stop:
+            tag = data[at]
+            if count := literals[tag]:
+                begin = at + 1
+                at = begin + count
+                out += data[begin:at]
+                if at >= stop:
+                    break
+                tag = data[at]
+            kind = tag & 3
+            length = lengths[tag]
             if kind == 1:
-                near = _HIGH_BITS[tag] | data[at + 1]
-                at += 2
-                if near:
+                if near := high_bits[tag] | data[at + 1]:
                     distance = near
+                    at += 2
                 else:  # the distance of the copy before
-                    length, at = repeat_length(length - 4, data, at)
+                    length, at = repeat_length(length - 4, data, at + 2)
             elif kind == 2:
                 distance = data[at + 1] | data[at + 2] << 8
                 at += 3
-            else:
-                if at + 5 > end:
-                    raise IndexError
+            elif kind == 3:
                 distance = int.from_bytes(data[at + 1 : at + 5], "little")
                 at += 5
-            here = len(out)
-            start = here - distance
-            if not 0 <= start < here:
-                raise BlockError("a copy from before the start of the block")
-            if here + length > size:
-                raise BlockError("more bytes than the block announces")
-            if distance >= length:
-                out += out[start : start + length]
-            else:  # a copy of bytes that it writes itself
-                out += (out[start:] * (length // distance + 1))[:length]
+            else:  # a literal after a literal, or a long one
+                begin, at = _literal(data, at)
+                out += data[begin:at]
+                continue
+            if length < distance <= known:
+                out += out[-distance : length - distance]
+            else:
+                known = len(out)
+                out += _copied(out, distance, length, size)
+    if at > end:
+        raise IndexError
+    return out
+
+
+def _literal(data: bytes, at: int) -> tuple[int, int]:
+    """Where the bytes of a literal begin and end."""
+    count = data[at] >> 2
+    at += 1
+    if count < 60:
+        return at, at + count + 1
+    begin = at + count - 59
+    return begin, begin + int.from_bytes(data[at:begin], "little") + 1
+
+
+def _copied(out: bytearray, distance: int, length: int, size: int) -> bytearray:
+    """What a copy adds, after all checks; it may copy bytes that it adds itself."""
+    start = len(out) - distance
+    if not 0 <= start < len(out):
+        raise BlockError("a copy from before the start of the block")
+    if len(out) + length > size:
+        raise BlockError("more bytes than the block announces")
+    if distance >= length:
+        return out[start : start + length]
+    return (out[start:] * (length // distance + 1))[:length]
 
 
 @cache

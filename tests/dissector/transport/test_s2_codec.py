@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import random
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -84,6 +85,34 @@ def test_what_is_no_block(block: bytes, reason: str) -> None:
         decode_block(block)
     with pytest.raises(BlockError, match=reason):
         decode_in_python(block)
+
+
+@pytest.mark.parametrize("before", range(60, 70))
+def test_a_block_of_many_elements(before: int) -> None:
+    """Elements of every kind on both sides of the point where the plaintext is measured."""
+    elements, plain = literal(b"x" * before), b"x" * before
+    for number in range(8_000):
+        text = b"%04d," % number
+        elements += literal(text) + b"\x05\x0a" + b"\x0e\x41\x00"
+        plain += text
+        plain += plain[-10:-5]
+        plain += plain[-65:-61]
+    assert len(elements) > 65_536
+    assert decode_in_python(varint(len(plain)) + elements) == plain
+    with pytest.raises(BlockError, match="more bytes"):
+        decode_in_python(varint(len(plain) // 2) + elements)
+
+
+def test_a_bomb_is_not_inflated() -> None:
+    """Copies that make 22 times as much as they take, in a block that announces little."""
+    block = varint(300) + literal(b"x" * 200) + b"\xfe\x40\x00" * 1_000_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(BlockError, match="more bytes"):
+            decode_in_python(block)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.binary(max_size=200))
