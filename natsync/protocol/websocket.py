@@ -27,7 +27,8 @@ __all__ = [
 ]
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-_FINAL, _COMPRESSED, _RESERVED, _MASKED = 0x80, 0x40, 0x30, 0x80
+_FINAL, _COMPRESSED, _RESERVED, _CONTROL, _MASKED = 0x80, 0x40, 0x30, 0x08, 0x80
+_FLAGS = _FINAL | _COMPRESSED
 _MOST_CONTROL_BYTES = 125
 _TAIL = b"\0\0\xff\xff"
 """The end of a DEFLATE block with a sync flush, which senders leave out (RFC 7692, 7.2.1)."""
@@ -76,16 +77,14 @@ def read_frame_head(data: bytes | bytearray) -> FrameHead | None:
         raise ProtocolError(f"unknown WebSocket opcode {first & 0x0F}")
     if first & _RESERVED:
         raise ProtocolError("a WebSocket frame with reserved bits")
-    final, compressed = first & _FINAL != 0, first & _COMPRESSED != 0
     length, at = second & 0x7F, 2
-    if opcode >= Opcode.CLOSE and (length > _MOST_CONTROL_BYTES or not final or compressed):
+    if first & _CONTROL and (length > _MOST_CONTROL_BYTES or first & _FLAGS != _FINAL):
         raise ProtocolError("a WebSocket control frame that is too long, fragmented or compressed")
     if length >= 126:
-        width = 2 if length == 126 else 8
-        if len(data) < at + width:
+        at = 4 if length == 126 else 10
+        if len(data) < at:
             return None
-        length = int.from_bytes(data[at : at + width], "big")
-        at += width
+        length = int.from_bytes(data[2:at], "big")
         if length >> 63:
             raise ProtocolError("a WebSocket frame whose length is negative")
     mask = b""
@@ -94,7 +93,7 @@ def read_frame_head(data: bytes | bytearray) -> FrameHead | None:
             return None
         mask = bytes(data[at : at + 4])
         at += 4
-    return FrameHead(at, opcode, final, compressed, mask, length)
+    return FrameHead(at, opcode, first >= _FINAL, first & _COMPRESSED != 0, mask, length)
 
 
 class FrameReader:

@@ -94,6 +94,9 @@ class WebSocketTransform:
         self._direction = direction
         self._state = _State.HTTP
         self._held = b""  # a head that is not complete
+        # A compressed frame that is a whole message, as far as it has come, and how many bytes it lacks.
+        self._pieces: list[bytes] = []
+        self._lacks = 0
         self._frame: FrameHead | None = None
         self._left = 0  # of its payload
         self._control = b""  # payload of a control frame
@@ -122,8 +125,11 @@ class WebSocketTransform:
 
     def feed(self, item: Item) -> list[Item]:
         """Returns the plaintext in the frames that `item` brings."""
-        for each in self.s2.feed(item) if self.s2 else (item,):
-            self._feed(each)
+        if self.s2:
+            for each in self.s2.feed(item):
+                self._feed(each)
+        else:
+            self._feed(item)
         return self._plain.hand_on()
 
     def resume(self) -> list[Item]:
@@ -134,6 +140,7 @@ class WebSocketTransform:
         """Counts what never became a whole frame or message as skipped."""
         for each in self.s2.finish() if self.s2 else ():
             self._feed(each)
+        self._begin_incomplete()
         self._plain.skip(len(self._held) + len(self._message or b"") + len(self._control))
         self._held, self._message, self._control = b"", None, b""
         return self._plain.finish()
@@ -175,9 +182,17 @@ class WebSocketTransform:
         return held[end:]
 
     def _take_frames(self, data: bytes) -> None:
-        data, at = self._held + data, 0
-        self._held = b""
-        while at < len(data):
+        if self._lacks:
+            self._pieces.append(data)
+            self._lacks -= len(data)
+            if self._lacks > 0:
+                return
+            data = b"".join(self._pieces)
+            self._pieces, self._lacks = [], 0
+        elif self._held:
+            data, self._held = self._held + data, b""
+        at, size = 0, len(data)
+        while at < size:
             if self._frame:
                 piece = data[at : at + self._left]
                 at += len(piece)
@@ -190,22 +205,36 @@ class WebSocketTransform:
                 head = read_frame_head(data[at : at + _MOST_HEAD_BYTES])
             except ProtocolError as error:
                 self._plain.note(Anomaly.WEBSOCKET_ERROR, error.reason)
-                self._plain.skip(len(data) - at)
+                self._plain.skip(size - at)
                 self._state = _State.SEEKING
                 return
             if head is None:
                 self._held = data[at:]
                 return
-            at += head.size
-            self._plain.count_overhead(head.size)
-            end = at + head.length
-            if head.compressed and head.final and end <= len(data) and self._message is None:
-                self._end_message(apply_mask(data[at:end], head.mask))  # nearly all of them
+            begin = at + head.size
+            end = begin + head.length
+            whole = head.compressed and head.final and self._message is None
+            if whole and end <= size:  # nearly all of them
+                self._plain.count_overhead(head.size)
+                self._end_message(apply_mask(data[begin:end], head.mask))
                 at = end
+            elif whole and head.length <= _MOST_MESSAGE_BYTES:
+                self._pieces, self._lacks = [data[at:]], end - size
+                return
             else:
+                at = begin
                 self._begin_frame(head)
 
+    def _begin_incomplete(self) -> None:
+        """The rest of a whole message does not come, or not all of it."""
+        data, self._pieces, self._lacks = b"".join(self._pieces), [], 0
+        head = read_frame_head(data[:_MOST_HEAD_BYTES])
+        if head:
+            self._begin_frame(head)
+            self._take_payload(head, data[head.size :])
+
     def _begin_frame(self, head: FrameHead) -> None:
+        self._plain.count_overhead(head.size)
         self._frame, self._left = head, head.length
         if head.compressed:
             self._plain.skip(len(self._message or b""))  # of one that has no end
@@ -292,6 +321,7 @@ class WebSocketTransform:
             self._feed(each)
 
     def _take_gap(self, length: int) -> None:
+        self._begin_incomplete()
         inside = min(length, self._left) if self._frame else 0
         if self._frame and inside:
             self._left -= inside

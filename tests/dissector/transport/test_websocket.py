@@ -145,6 +145,25 @@ def test_a_compressed_message_without_an_end_is_counted() -> None:
     assert made.counts.span == len(NO_CONTEXT) + len(begun) + len(whole)
 
 
+def test_a_gap_in_a_message_of_several_packets_costs_that_message() -> None:
+    lost, whole = deflate(bytes(range(256)) * 3), deflate(b"PONG\r\n")
+    wire = build_frame(Opcode.BINARY, lost, MASK, True)
+    made, start = transform(NO_CONTEXT), len(NO_CONTEXT)
+    found = made.feed(chunk(start, wire[:40])) + made.feed(chunk(start + 40, wire[40:70]))
+    found += made.feed(Gap(9, 9, "t.pcap", start + 70, 30))
+    found += made.feed(chunk(start + 100, wire[100:]))
+    found += made.feed(
+        chunk(start + len(wire), build_frame(Opcode.BINARY, whole, MASK, True) + wire[:50])
+    )
+    assert plain(found) == b"PONG\r\n"
+    found = made.finish()
+    head = len(wire) - len(lost)
+    assert made.counts.missing == 30
+    assert made.counts.skipped == len(lost) - 30 + 50 - head
+    assert made.counts.carried == len(whole)
+    assert noted(found) == [("skipped", 50 - head, "")]
+
+
 def test_a_gap_takes_the_context_away() -> None:
     compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
     wires = []
