@@ -21,66 +21,69 @@ class Anomaly(Enum):
     TRUNCATED = "truncated"
     """Bytes that the capture cut off: the snap length was shorter than the packet."""
     OVERLAP_DIFFERS = "overlap_differs"
-    """A second copy of bytes that differs from the first; the first one counts."""
+    """A second copy of bytes that differs from the first copy, which is used."""
     DATA_AFTER_FIN = "data_after_fin"
-    """Bytes after the FIN of their sender; left out."""
+    """Bytes after the FIN of their sender, which are left out."""
     DATA_BEFORE_START = "data_before_start"
-    """Bytes before the first byte of a stream that was joined midstream; too late to be used."""
+    """Bytes before the first byte of a stream that was joined midstream; they came too late to be
+    used."""
     LIMIT = "limit"
-    """A gap that was given up without proof of its loss, because too many bytes waited after it
-    (`--max-held-bytes`, `--max-stream-bytes`). Its bytes are counted as lost as well."""
+    """A gap that was given up without proof that its bytes are lost, because too many bytes waited after
+    it (`--max-held-bytes`, `--max-stream-bytes`). Its bytes count as lost, too."""
     EVICTED = "evicted"
-    """An open connection that was dropped because there were too many (`--max-flows`): its later packets
+    """An open connection that was dropped because there were too many (`--max-flows`); its later packets
     form another connection."""
     RST_OUT_OF_WINDOW = "rst_out_of_window"
-    """A RST whose sequence number is far from its sender's last one: the receiver does not believe it,
-    nor does the dissector."""
+    """A RST whose sequence number is far from its sender's last one: the receiver ignores it, and so does
+    the dissector."""
     SEQUENCE_JUMP = "sequence_jump"
     """A packet whose sequence and acknowledgement numbers are both more than 64 MiB from its sender's
-    last ones. Without bytes: another connection between the same ports begins here, with a session of
-    its own. With bytes: a single packet of another connection, which was left out."""
+    last ones. Without bytes: another connection between the same ports begins here, with a session of its
+    own. With bytes: a single packet of another connection, which was left out."""
 
     # Between TCP and NATS
     DECOMPRESSION_ERROR = "decompression_error"
-    """Compressed bytes (S2, permessage-deflate) that cannot be decompressed, whose checksum is wrong, or that
+    """Compressed bytes (S2, permessage-deflate) that cannot be decompressed, have a wrong checksum, or
     expand too much; the text says which. They are skipped."""
 
     WEBSOCKET_ERROR = "websocket_error"
-    """Bytes in place of a WebSocket frame that are none; the text has the reason."""
+    """Bytes that are not a WebSocket frame, where one should begin; the text has the reason."""
     WEBSOCKET_CLOSE = "websocket_close"
-    """A WebSocket that was closed with a status other than 1000 and 1001 (the end of client or server); the
-    text is the status and the reason."""
+    """A WebSocket that was closed with a status other than 1000 (normal) and 1001 (going away); the text
+    is the status and the reason."""
 
     WEBSOCKET_REFUSED = "websocket_refused"
     """An HTTP response that refuses to begin a WebSocket: a redirect, an error, plain HTTP on a port with
-    TLS. The text is its status and the beginning of its body. Also of connections without a session."""
+    TLS. The text is its status and the beginning of its body. Connections without a session may have it,
+    too."""
 
     TLS_ALERT = "tls_alert"
-    """A TLS alert other than the end of the connection; the text names it. Like the other anomalies of TLS
-    also of connections without a session, unless the client offers protocols (ALPN) that NATS is not spoken
-    over: that is other TLS."""
+    """A TLS alert that does not just end the connection; the text names it. Like the other anomalies of
+    TLS, connections without a session may have it, too, unless the client offers only protocols (ALPN)
+    that never carry NATS."""
     TLS_CERTIFICATE = "tls_certificate"
     """A certificate that had expired at the time of the handshake, or was not valid yet."""
     TLS_OLD_VERSION = "tls_old_version"
     """A version of TLS before 1.2, or SSL."""
     TLS_EARLY_DATA = "tls_early_data"
-    """Data that the client sent before the handshake (0-RTT), and that is not decrypted; a third party may
-    have repeated it."""
+    """Data that the client sent before the handshake (0-RTT). It is not decrypted, and a third party may
+    have replayed it."""
     TLS_ERROR = "tls_error"
-    """A TLS record that cannot be decrypted although the key log has the secrets of its connection, or a
-    connection whose handshake is not in the capture, so that its secrets are not found; the text says it."""
+    """A TLS record that cannot be decrypted although the key log has the secrets of its connection; or a
+    connection whose secrets are not found, because its handshake is not in the capture. The text says
+    which."""
 
     # NATS
     PROTOCOL_ERROR = "protocol_error"
-    """Bytes in place of a frame that are none; the text has the reason."""
+    """Bytes that are not a NATS frame, where one should begin; the text has the reason."""
     SKIPPED = "skipped"
-    """Bytes that were skipped to reach the next proven beginning of a frame."""
+    """Bytes that were skipped up to the next proven beginning of a frame."""
     UNFINISHED = "unfinished"
-    """A frame that had begun when its stream ended."""
+    """A frame that was incomplete when its stream ended."""
     BAD_HEADERS = "bad_headers"
     """An invalid header block."""
     BAD_JSON = "bad_json"
-    """Invalid JSON: of an INFO or CONNECT, or, in the tables above the frames, of a message."""
+    """Invalid JSON in an INFO or CONNECT or, in the tables above the frames, in a message."""
     MAX_PAYLOAD_EXCEEDED = "max_payload_exceeded"
     """A client's message that is larger than the server's INFO allows."""
     INVALID_SUBJECT = "invalid_subject"
@@ -92,17 +95,18 @@ class Anomaly(Enum):
     UNASKED_PONG = "unasked_pong"
     """More PONGs than PINGs, in a session without gaps."""
     FORGOTTEN = "forgotten"
-    """Subscriptions that were dropped because there were too many; the text has their number. Messages
-    for them count as for a SUB that was not captured. In the tables above the frames: a row that was
-    dropped for the same reason, before its answer or ack came."""
+    """Subscriptions that the dissector dropped because there were too many; the text has their number.
+    Later messages for them count as if the SUB had not been captured. In the tables above the frames: a
+    row that was dropped for the same reason, before its answer or ack came."""
 
     # Above NATS: marks of rows, but for the last one, which is also in this table
     BAD_ACK = "bad_ack"
-    """An ack of a JetStream message that is none of those that servers know."""
+    """An ack of a JetStream message whose content no server understands."""
     BAD_PROTOBUF = "bad_protobuf"
-    """A message to a subject of NATS Streaming that is none of its messages."""
+    """A message on a subject of NATS Streaming that does not have the format of its messages."""
     DELIVERY_NOT_SEEN = "delivery_not_seen"
-    """An ack whose delivery is not in this session of the capture; its row is made from the ack."""
+    """An ack whose delivery is not in this session of the capture. Its row is made from the ack."""
     JETSTREAM_TROUBLE = "jetstream_trouble"
-    """An advisory that reports trouble: a message delivered as often as allowed or terminated, a quorum lost,
-    an atomic batch abandoned, storage full, API calls dropped. The text says which, and of whom."""
+    """An advisory that reports trouble: a message delivered as often as allowed or terminated, a quorum
+    lost, an atomic batch abandoned, storage full, API calls dropped. The text says which trouble, and
+    whose."""

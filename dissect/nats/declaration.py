@@ -8,16 +8,70 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import NamedTuple, Protocol
+from enum import Enum
+from functools import cache
+from typing import NamedTuple, Protocol, get_args, get_type_hints
 
 from .options import Payload
-from .records import Column, FrameRecord, Record, columns_of
+from .records import Counts, FrameRecord, Headers, Record
 
 ARROWS = {"originator": ">", "responder": "<"}
 """How text shows the sender: `>` who opened the TCP connection, `<` who accepted it."""
 
 SortPosition = tuple[int | str, ...]
 """The place of a row in its table: its time first, and no two alike but for equal rows."""
+
+
+class Type(Enum):
+    """The type of the values in a column."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+    TIME = "time"
+    TEXTS = "list of texts"
+    COUNTS = "map of text to integer"
+    HEADERS = "map of text to list of texts"
+
+
+class Column(NamedTuple):
+    """One column of a table. `optional`: it may be absent. `field` is the record's field that holds the
+    value: the column's own, but for `time`, which says the table's time column as a time."""
+
+    name: str
+    type: Type
+    meaning: str
+    optional: bool
+    field: str
+
+
+_TYPES = {
+    str: Type.TEXT,
+    int: Type.INTEGER,
+    bool: Type.BOOLEAN,
+    list[str]: Type.TEXTS,
+    Counts: Type.COUNTS,
+    Headers: Type.HEADERS,
+}
+
+
+@cache
+def columns_of(record: type[Record], time: str) -> tuple[Column, ...]:
+    """The columns of a class of records, with `time` beside the column of that name."""
+    hints = get_type_hints(record, include_extras=True)
+    found = []
+    for name in [item.name for item in fields(record)]:  # type: ignore[arg-type]  # a dataclass
+        annotation, meaning = get_args(hints[name])
+        some = [part for part in get_args(annotation) if part in _TYPES]
+        optional = type(None) in get_args(annotation)
+        plain = some[0] if optional and some else annotation
+        if plain not in _TYPES:
+            raise TypeError(f"{record.__name__}.{name}: no column can be of type {annotation}")
+        type_ = _TYPES[plain]
+        found.append(Column(name, type_, meaning, optional, name))
+        if name == time:
+            found.append(Column("time", Type.TIME, f"`{time}` as a time in UTC", optional, name))
+    return tuple(found)
 
 
 class TextColumn(NamedTuple):

@@ -1,17 +1,16 @@
-"""The rows that users see: one class a table, its fields the columns, each with its type and meaning.
+"""The rows that users see: a class for each table, whose fields are the columns with their meanings.
 
-This is the one declaration of columns: text, JSON lines, CSV and every later format are made from it, so
-that a column is the same everywhere. Times are int nanoseconds since the epoch (`_ns`), sizes are bytes.
-Wire text (subject, reply, sid, queue, account) is UTF-8 with invalid bytes as `\\xNN`. What is absent is
-None, also a list or map without anything in it; writers leave it out.
+Columns are declared here only, and every output format is made from these declarations, so a column is
+the same everywhere. Times are int nanoseconds since the epoch (`_ns`), sizes are bytes. Wire text (subject,
+reply, sid, queue, account) is UTF-8 with invalid bytes as `\\xNN`. An absent value is None, and so is an
+empty list or map; writers leave it out. A meaning stands alone, because Parquet files and Spark's tables
+have it as the comment of the column.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from enum import Enum
-from functools import cache
-from typing import Annotated, NamedTuple, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import Annotated
 
 Counts = dict[str, int]
 Headers = dict[str, list[str]]
@@ -29,37 +28,51 @@ class FrameRecord(Record):
     """One protocol operation."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    number: Annotated[int, "1 and up within the session, in time order"]
+    number: Annotated[int, "the number of the frame within its session: 1 and up, in time order"]
     ts_ns: Annotated[int, "time of the packet that completed the frame"]
-    packet: Annotated[int, "number, in its file, of the packet with the frame's first byte"]
-    capture: Annotated[str, "name of the file with the frame's first byte"]
-    sender: Annotated[str, "originator (who opened the TCP connection) or responder"]
-    kind: Annotated[str, "client, route, gateway, leafnode or unknown"]
+    packet: Annotated[
+        int, "number, within its file, of the packet with the first byte of the frame"
+    ]
+    capture: Annotated[str, "name of the file with the first byte of the frame"]
+    sender: Annotated[
+        str, "who sent the frame: originator (who opened the TCP connection) or responder"
+    ]
+    kind: Annotated[str, "kind of the connection: client, route, gateway, leafnode or unknown"]
     op: Annotated[str, "the operation, in upper case"]
     subject: Annotated[str | None, "subject"] = None
     reply: Annotated[str | None, "reply subject"] = None
     sid: Annotated[str | None, "subscription id"] = None
     queue: Annotated[str | None, "queue group of a subscription"] = None
-    queues: Annotated[list[str] | None, "queue groups a message between servers is for"] = None
+    queues: Annotated[list[str] | None, "queue groups that a message between servers is for"] = None
     account: Annotated[
-        str | None, "account named in the frame, or that its route is dedicated to"
+        str | None, "account that the frame names, or to which its route is dedicated"
     ] = None
-    origin: Annotated[str | None, "cluster of the leafnode where it came from"] = None
-    max_msgs: Annotated[int | None, "UNSUB: messages in all before the subscription ends"] = None
-    weight: Annotated[int | None, "members of the queue group on the sending server"] = None
+    origin: Annotated[
+        str | None, "cluster of the leafnode from which the message or subscription came"
+    ] = None
+    max_msgs: Annotated[
+        int | None, "UNSUB: number of messages after which the subscription ends"
+    ] = None
+    weight: Annotated[int | None, "number of members of the queue group on the sending server"] = (
+        None
+    )
     header_bytes: Annotated[int | None, "size of the header block"] = None
     payload_bytes: Annotated[int | None, "size of the payload, without headers"] = None
     total_bytes: Annotated[int, "size of the whole frame on the wire"]
-    offset: Annotated[int, "of the frame's first byte in its sender's stream"]
-    captured_bytes: Annotated[int | None, "of the payload, where that is not all of it"] = None
-    status: Annotated[int | None, "inline status of the headers"] = None
-    status_text: Annotated[str | None, "its description"] = None
-    headers: Annotated[Headers | None, "header name to its values"] = None
-    json: Annotated[str | None, "INFO and CONNECT: the JSON object, secrets masked"] = None
-    error: Annotated[str | None, "-ERR: its text"] = None
-    payload: Annotated[str | None, "the payload, when asked for: as text or in base64"] = None
-    payload_sha256: Annotated[str | None, "SHA-256 of the whole payload, when asked for"] = None
-    anomalies: Annotated[list[str] | None, "what is odd about the frame"] = None
+    offset: Annotated[int, "position of the frame's first byte in the byte stream of its sender"]
+    captured_bytes: Annotated[
+        int | None, "size of the captured part of the payload, if it was not captured whole"
+    ] = None
+    status: Annotated[int | None, "inline status of the headers, such as 503"] = None
+    status_text: Annotated[str | None, "description of the inline status"] = None
+    headers: Annotated[Headers | None, "names of headers, each with its values"] = None
+    json: Annotated[str | None, "INFO and CONNECT: the JSON object, with secrets masked"] = None
+    error: Annotated[str | None, "-ERR: the text of the error"] = None
+    payload: Annotated[str | None, "the payload as text or in base64, if it was asked for"] = None
+    payload_sha256: Annotated[str | None, "SHA-256 of the whole payload, if it was asked for"] = (
+        None
+    )
+    anomalies: Annotated[list[str] | None, "anomalies of the frame"] = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,62 +80,96 @@ class SessionRecord(Record):
     """One NATS connection."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    capture: Annotated[str, "name of the file with its first byte"]
+    capture: Annotated[str, "name of the file with the first packet of the session"]
     kind: Annotated[str, "client, route, gateway, leafnode or unknown"]
     transport: Annotated[str, "tcp, tls, websocket or websocket+tls"]
-    compression: Annotated[str | None, "s2 or deflate, where the stream is compressed"] = None
-    originator: Annotated[str, "ip:port of who opened the TCP connection"]
-    responder: Annotated[str, "ip:port of who accepted it"]
+    compression: Annotated[str | None, "s2 or deflate, if the stream is compressed"] = None
+    originator: Annotated[str, "ip:port of the side that opened the TCP connection"]
+    responder: Annotated[str, "ip:port of the side that accepted the TCP connection"]
     first_ns: Annotated[int, "time of the first packet"]
     last_ns: Annotated[int, "time of the last packet"]
-    start: Annotated[str, "handshake, or midstream where its beginning was not captured"]
-    end: Annotated[str, "fin, rst, error (closed after an -ERR), open, idle or evicted"]
-    ended_by: Annotated[str | None, "originator or responder"] = None
+    start: Annotated[
+        str, "handshake, or midstream if the beginning of the connection was not captured"
+    ]
+    end: Annotated[
+        str,
+        "how the connection ended: fin, rst, error (closed after an -ERR), open, idle or "
+        "evicted",
+    ]
+    ended_by: Annotated[str | None, "who ended the connection: originator or responder"] = None
     proxied_for: Annotated[
-        str | None, "ip:port for which a proxy opened it, or the ip of X-Forwarded-For"
+        str | None, "ip:port for which a proxy opened the connection, or the ip in X-Forwarded-For"
     ] = None
-    client_name: Annotated[str | None, "what the client calls itself"] = None
-    client_lang: Annotated[str | None, "its language"] = None
-    client_version: Annotated[str | None, "version of the originator's software"] = None
-    server_name: Annotated[str | None, "name of the responder's server"] = None
-    server_id: Annotated[str | None, "its id"] = None
-    server_version: Annotated[str | None, "its version"] = None
-    cluster: Annotated[str | None, "its cluster; on a gateway, its gateway name"] = None
-    remote_name: Annotated[str | None, "name of the originator's server, on server links"] = None
-    remote_cluster: Annotated[str | None, "its cluster; on a gateway, its gateway name"] = None
-    account: Annotated[str | None, "account that the connection is bound to"] = None
-    auth: Annotated[str | None, "none, token, user_password, nkey or jwt"] = None
-    user: Annotated[str | None, "user, or public nkey"] = None
-    user_name: Annotated[str | None, "name in the user's JWT"] = None
-    frames_originator: Annotated[Counts | None, "op to count, sent by the originator"] = None
-    frames_responder: Annotated[Counts | None, "op to count, sent by the responder"] = None
-    messages_originator: Annotated[int, "messages the originator sent"] = 0
-    messages_responder: Annotated[int, "messages the responder sent"] = 0
-    bytes_originator: Annotated[int, "headers and payloads of the originator's messages"] = 0
-    bytes_responder: Annotated[int, "headers and payloads of the responder's messages"] = 0
-    subscriptions: Annotated[int, "subscriptions opened, both sides together"] = 0
-    requests: Annotated[int | None, "messages of the client that ask for a reply"] = None
-    replies: Annotated[int | None, "messages that came back on those reply subjects"] = None
-    no_responders: Annotated[int | None, "requests answered 503: nobody listens"] = None
-    rtt_ns: Annotated[int | None, "smallest time from a PING to its PONG"] = None
-    unanswered_pings: Annotated[int | None, "PINGs without a PONG at the end, if any"] = None
-    lame_duck_ns: Annotated[int | None, "when a server said that it shuts down"] = None
-    connect_urls: Annotated[list[str] | None, "servers to connect to, by the latest INFO"] = None
-    errors: Annotated[list[str] | None, "texts of -ERR, in order, the first 64"] = None
+    client_name: Annotated[str | None, "name of the client, by its CONNECT"] = None
+    client_lang: Annotated[str | None, "programming language of the client library"] = None
+    client_version: Annotated[
+        str | None, "version of the originator's software: of the client library, or of the server"
+    ] = None
+    server_name: Annotated[str | None, "name of the responding server"] = None
+    server_id: Annotated[str | None, "id of the responding server"] = None
+    server_version: Annotated[str | None, "version of the responding server"] = None
+    cluster: Annotated[
+        str | None, "cluster of the responding server; its gateway name, on a gateway connection"
+    ] = None
+    remote_name: Annotated[
+        str | None, "name of the originating server, on connections between servers"
+    ] = None
+    remote_cluster: Annotated[
+        str | None, "cluster of the originating server; its gateway name, on a gateway connection"
+    ] = None
+    account: Annotated[str | None, "account to which the connection is bound"] = None
+    auth: Annotated[
+        str | None, "how the originator authenticated: none, token, user_password, nkey or jwt"
+    ] = None
+    user: Annotated[str | None, "name of the user, or the public nkey"] = None
+    user_name: Annotated[str | None, "name in the JWT of the user"] = None
+    frames_originator: Annotated[
+        Counts | None, "number of frames that the originator sent, by operation"
+    ] = None
+    frames_responder: Annotated[
+        Counts | None, "number of frames that the responder sent, by operation"
+    ] = None
+    messages_originator: Annotated[int, "messages that the originator sent"] = 0
+    messages_responder: Annotated[int, "messages that the responder sent"] = 0
+    bytes_originator: Annotated[
+        int, "bytes of headers and payloads in the messages of the originator"
+    ] = 0
+    bytes_responder: Annotated[
+        int, "bytes of headers and payloads in the messages of the responder"
+    ] = 0
+    subscriptions: Annotated[int, "subscriptions that both sides opened"] = 0
+    requests: Annotated[int | None, "messages of the client that have a reply subject"] = None
+    replies: Annotated[
+        int | None, "messages that came back on the reply subjects of these requests"
+    ] = None
+    no_responders: Annotated[
+        int | None, "requests that the server answered with status 503, because nobody listened"
+    ] = None
+    rtt_ns: Annotated[int | None, "shortest time from a PING to its PONG"] = None
+    unanswered_pings: Annotated[int | None, "PINGs that had no PONG at the end of the session"] = (
+        None
+    )
+    lame_duck_ns: Annotated[int | None, "when a server announced that it shuts down"] = None
+    connect_urls: Annotated[
+        list[str] | None, "addresses that clients may connect to, by the latest INFO"
+    ] = None
+    errors: Annotated[list[str] | None, "texts of the first 64 -ERR, in order"] = None
     slow_consumer: Annotated[
         str | None,
-        "error (an -ERR says so), or stalled: a side read nothing for 200 ms or more, and the other one"
-        " (of a client, the server) closed the connection then or within 10 s",
+        "error (the text of an -ERR says it), or stalled: one side read nothing for 200 ms or"
+        " more, and the other one (the server, on a connection of a client) closed the "
+        "connection then or within 10 s",
     ] = None
-    missing_bytes: Annotated[int, "sent, but not in the capture"] = 0
-    skipped_bytes: Annotated[int, "captured, but not decoded"] = 0
+    missing_bytes: Annotated[int, "bytes that were sent but are not in the capture"] = 0
+    skipped_bytes: Annotated[int, "bytes that were captured but not decoded as frames"] = 0
     opaque_bytes: Annotated[
         int | None,
-        "those of them that belong to a layer below NATS: TLS, and the heads of S2 and WebSocket",
+        "skipped bytes that belong to a layer below NATS: TLS, and the headers of S2 and "
+        "WebSocket",
     ] = None
-    retransmitted_bytes: Annotated[int, "sent again"] = 0
-    anomalies: Annotated[Counts | None, "oddity to count"] = None
-    tls_version: Annotated[str | None, "version of TLS: 1.2, 1.3"] = None
+    retransmitted_bytes: Annotated[int, "bytes that were sent again"] = 0
+    anomalies: Annotated[Counts | None, "number of anomalies, by name"] = None
+    tls_version: Annotated[str | None, "version of TLS: 1.2 or 1.3"] = None
     tls_cipher: Annotated[str | None, "cipher suite of TLS, by its IANA name"] = None
 
 
@@ -131,25 +178,33 @@ class SubscriptionRecord(Record):
     """One subscription of a session."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    sid: Annotated[str | None, "subscription id; server links have none"] = None
-    subject: Annotated[str | None, "subject, unknown where the SUB was not captured"] = None
+    sid: Annotated[str | None, "subscription id, which subscriptions between servers lack"] = None
+    subject: Annotated[str | None, "subject; absent if the SUB was not captured"] = None
     queue: Annotated[str | None, "queue group"] = None
-    account: Annotated[str | None, "account, on server links"] = None
-    opened_ns: Annotated[int | None, "when, unless it began before the capture"] = None
-    closed_ns: Annotated[int | None, "when, if it ended"] = None
-    close: Annotated[
-        str | None, "unsub, auto (all messages delivered), refused (-ERR) or session (its end)"
+    account: Annotated[str | None, "account, on connections between servers"] = None
+    opened_ns: Annotated[
+        int | None, "when the subscription was opened, unless that was before the capture"
     ] = None
-    max_msgs: Annotated[int | None, "messages in all, where limited"] = None
+    closed_ns: Annotated[int | None, "when the subscription ended"] = None
+    close: Annotated[
+        str | None,
+        "how the subscription ended: unsub, auto (all messages were delivered), refused "
+        "(-ERR) or session (the connection ended)",
+    ] = None
+    max_msgs: Annotated[
+        int | None, "number of messages after which the subscription ends, if it is limited"
+    ] = None
     delivered: Annotated[
-        int, "messages; on server links those of the other side that match, and name the queue"
+        int,
+        "messages that were delivered to the subscription; between servers, messages of the "
+        "other side that match it and name its queue group",
     ] = 0
-    delivered_bytes: Annotated[int, "their headers and payloads"] = 0
+    delivered_bytes: Annotated[int, "bytes of headers and payloads in the delivered messages"] = 0
     sender: Annotated[str, "who subscribed: originator or responder"]
-    origin: Annotated[str | None, "cluster of the leafnode it is for, on routes"] = None
-    weight: Annotated[int | None, "members of the queue group, as last said, on server links"] = (
-        None
-    )
+    origin: Annotated[str | None, "cluster of the leafnode for which a route subscribes"] = None
+    weight: Annotated[
+        int | None, "latest number of members of the queue group, on connections between servers"
+    ] = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -160,20 +215,29 @@ class RequestRecord(Record):
     subject: Annotated[str, "subject of the request"]
     reply: Annotated[str, "reply subject"]
     sent_ns: Annotated[int, "when the request was sent"]
-    replied_ns: Annotated[int | None, "when the first reply came, or that nobody listens"] = None
-    latency_ns: Annotated[int | None, "from one to the other"] = None
-    status: Annotated[int | None, "its inline status; 503: nobody listens"] = None
+    replied_ns: Annotated[
+        int | None, "when the first reply came, or the answer that nobody listens"
+    ] = None
+    latency_ns: Annotated[int | None, "time from the request to the first reply"] = None
+    status: Annotated[
+        int | None, "inline status of the first reply; 503 means that nobody listens"
+    ] = None
     outcome: Annotated[
         str,
-        "ok, no_responders, service_error (the headers of a service say so), api_error (JetStream refuses),"
-        " no_reply or refused (-ERR: no permission to publish); by the first reply",
+        "how the request ended, by its first reply: ok, no_responders, service_error (the "
+        "headers of a service say so), api_error (JetStream refuses), no_reply, or refused "
+        "(-ERR: no permission to publish)",
     ] = "no_reply"
     error_code: Annotated[
-        int | None, "Nats-Service-Error-Code, or JetStream's err_code, else its code or status"
+        int | None,
+        "Nats-Service-Error-Code of the reply, or the err_code of JetStream, or else its code"
+        " or status",
     ] = None
-    request_bytes: Annotated[int, "headers and payload of the request"]
-    reply_bytes: Annotated[int, "headers and payloads of all replies"] = 0
-    responses: Annotated[int, "replies; that nobody listens is none"] = 0
+    request_bytes: Annotated[int, "bytes of headers and payload of the request"]
+    reply_bytes: Annotated[int, "bytes of headers and payloads of all replies"] = 0
+    responses: Annotated[
+        int, "number of replies; the answer that nobody listens does not count"
+    ] = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -181,31 +245,41 @@ class FlowRecord(Record):
     """One TCP connection, NATS or not."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    community_id: Annotated[str, "Community ID v1"]
-    originator: Annotated[str, "ip:port of who opened the TCP connection"]
-    responder: Annotated[str, "ip:port of who accepted it"]
+    community_id: Annotated[str, "Community ID v1 of the flow"]
+    originator: Annotated[str, "ip:port of the side that opened the TCP connection"]
+    responder: Annotated[str, "ip:port of the side that accepted the TCP connection"]
     first_ns: Annotated[int, "time of the first packet"]
     last_ns: Annotated[int, "time of the last packet"]
-    packets_originator: Annotated[int, "packets the originator sent"] = 0
-    packets_responder: Annotated[int, "packets the responder sent"] = 0
-    bytes_originator: Annotated[int, "TCP payload the originator sent"] = 0
-    bytes_responder: Annotated[int, "TCP payload the responder sent"] = 0
-    start: Annotated[str, "handshake or midstream"]
-    end: Annotated[str, "fin, rst, open, idle or evicted"]
-    ended_by: Annotated[str | None, "originator or responder"] = None
-    retransmitted_originator: Annotated[int, "bytes sent again"] = 0
-    retransmitted_responder: Annotated[int, "bytes sent again"] = 0
-    out_of_order_originator: Annotated[int, "packets"] = 0
-    out_of_order_responder: Annotated[int, "packets"] = 0
-    missing_originator: Annotated[int, "bytes sent, but not in the capture"] = 0
-    missing_responder: Annotated[int, "bytes sent, but not in the capture"] = 0
-    zero_windows_originator: Annotated[int, "packets of the originator that said: send nothing"] = 0
-    zero_windows_responder: Annotated[int, "packets of the responder that said: send nothing"] = 0
+    packets_originator: Annotated[int, "packets that the originator sent"] = 0
+    packets_responder: Annotated[int, "packets that the responder sent"] = 0
+    bytes_originator: Annotated[int, "bytes of TCP payload that the originator sent"] = 0
+    bytes_responder: Annotated[int, "bytes of TCP payload that the responder sent"] = 0
+    start: Annotated[
+        str, "handshake, or midstream if the beginning of the connection was not captured"
+    ]
+    end: Annotated[str, "how the connection ended: fin, rst, open, idle or evicted"]
+    ended_by: Annotated[str | None, "who ended the connection: originator or responder"] = None
+    retransmitted_originator: Annotated[int, "bytes that the originator sent again"] = 0
+    retransmitted_responder: Annotated[int, "bytes that the responder sent again"] = 0
+    out_of_order_originator: Annotated[int, "packets of the originator that were out of order"] = 0
+    out_of_order_responder: Annotated[int, "packets of the responder that were out of order"] = 0
+    missing_originator: Annotated[
+        int, "bytes that the originator sent but that are not in the capture"
+    ] = 0
+    missing_responder: Annotated[
+        int, "bytes that the responder sent but that are not in the capture"
+    ] = 0
+    zero_windows_originator: Annotated[
+        int, "packets in which the originator announced a receive window of zero"
+    ] = 0
+    zero_windows_responder: Annotated[
+        int, "packets in which the responder announced a receive window of zero"
+    ] = 0
     zero_window_ns_originator: Annotated[
-        int, "how long the originator stopped the responder that way, in all"
+        int, "how long the receive window of the originator was zero, in all"
     ] = 0
     zero_window_ns_responder: Annotated[
-        int, "how long the responder stopped the originator that way, in all"
+        int, "how long the receive window of the responder was zero, in all"
     ] = 0
     window_full_originator: Annotated[
         int, "packets of the originator that filled the responder's receive window"
@@ -213,35 +287,47 @@ class FlowRecord(Record):
     window_full_responder: Annotated[
         int, "packets of the responder that filled the originator's receive window"
     ] = 0
-    protocol: Annotated[str, "nats, tls, websocket or other"]
-    tls_version: Annotated[str | None, "version of TLS that the server chose: 1.2, 1.3"] = None
-    tls_cipher: Annotated[str | None, "cipher suite that it chose, by its IANA name"] = None
-    tls_server_name: Annotated[str | None, "server that the client asks for (SNI)"] = None
-    tls_alpn: Annotated[list[str] | None, "application protocols that the client offers"] = None
-    tls_subject: Annotated[
-        str | None,
-        "subject of the server's certificate; certificates show in TLS 1.2, or with the secrets of the"
-        " connection, and need the extra `tls`",
-    ] = None
-    tls_issuer: Annotated[str | None, "its issuer"] = None
-    tls_not_before_ns: Annotated[int | None, "when it begins to be valid"] = None
-    tls_not_after_ns: Annotated[int | None, "when it expires, in the year 2262 at the latest"] = (
+    protocol: Annotated[str, "protocol of the connection: nats, tls, websocket or other"]
+    tls_version: Annotated[str | None, "version of TLS that the server chose: 1.2 or 1.3"] = None
+    tls_cipher: Annotated[str | None, "cipher suite that the server chose, by its IANA name"] = None
+    tls_server_name: Annotated[str | None, "name of the server that the client asked for (SNI)"] = (
         None
     )
+    tls_alpn: Annotated[
+        list[str] | None, "application protocols that the client offered (ALPN)"
+    ] = None
+    tls_subject: Annotated[
+        str | None,
+        "subject of the server's certificate; certificates are visible in TLS 1.2, or with "
+        "the secrets of the connection, and need the extra `tls`",
+    ] = None
+    tls_issuer: Annotated[str | None, "issuer of the server's certificate"] = None
+    tls_not_before_ns: Annotated[int | None, "when the server's certificate begins to be valid"] = (
+        None
+    )
+    tls_not_after_ns: Annotated[
+        int | None, "when the server's certificate expires, at the latest in the year 2262"
+    ] = None
     tls_client_subject: Annotated[str | None, "subject of the client's certificate"] = None
-    tls_alerts: Annotated[list[str] | None, "alerts of both sides, but for the end"] = None
+    tls_alerts: Annotated[
+        list[str] | None, "TLS alerts of both sides, without those that only end the connection"
+    ] = None
     websocket_path: Annotated[
-        str | None, "path of the WebSocket request, values of its query masked"
+        str | None, "path of the WebSocket request, with the values of its query masked"
     ] = None
-    websocket_host: Annotated[str | None, "host that it names"] = None
-    websocket_origin: Annotated[str | None, "origin, as browsers send it"] = None
-    websocket_cookies: Annotated[str | None, "names of the cookies, values masked"] = None
-    websocket_protocol: Annotated[str | None, "subprotocol that the server chose"] = None
+    websocket_host: Annotated[str | None, "host that the WebSocket request names"] = None
+    websocket_origin: Annotated[
+        str | None, "origin of the WebSocket request, as browsers send it"
+    ] = None
+    websocket_cookies: Annotated[
+        str | None, "names of the cookies in the WebSocket request, with their values masked"
+    ] = None
+    websocket_protocol: Annotated[str | None, "WebSocket subprotocol that the server chose"] = None
     websocket_extensions: Annotated[
-        str | None, "extensions that both agreed on, such as permessage-deflate"
+        str | None, "WebSocket extensions that both sides agreed on, such as permessage-deflate"
     ] = None
-    ja3: Annotated[str | None, "JA3 fingerprint of the client's TLS"] = None
-    ja4: Annotated[str | None, "JA4 fingerprint of the client's TLS"] = None
+    ja3: Annotated[str | None, "JA3 fingerprint of the TLS client"] = None
+    ja4: Annotated[str | None, "JA4 fingerprint of the TLS client"] = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -249,65 +335,13 @@ class AnomalyRecord(Record):
     """One oddity: what, where, how many bytes."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    ts_ns: Annotated[int, "time of the packet where it showed"]
-    packet: Annotated[int, "number of that packet in its file"]
-    sender: Annotated[str, "originator or responder"]
-    anomaly: Annotated[str, "its name, from a closed list"]
-    offset: Annotated[int, "of its first byte in the sender's stream"]
-    bytes: Annotated[int, "how many bytes it is about"]
-    text: Annotated[str | None, "what else there is to say"] = None
-
-
-class Type(Enum):
-    """The type of the values in a column."""
-
-    TEXT = "text"
-    INTEGER = "integer"
-    BOOLEAN = "boolean"
-    TIME = "time"
-    TEXTS = "list of texts"
-    COUNTS = "map of text to integer"
-    HEADERS = "map of text to list of texts"
-
-
-class Column(NamedTuple):
-    """One column of a table. `optional`: it may be absent. `field` is the record's field that holds the
-    value: the column's own, but for `time`, which says the table's time column as a time."""
-
-    name: str
-    type: Type
-    meaning: str
-    optional: bool
-    field: str
-
-
-_TYPES = {
-    str: Type.TEXT,
-    int: Type.INTEGER,
-    bool: Type.BOOLEAN,
-    list[str]: Type.TEXTS,
-    Counts: Type.COUNTS,
-    Headers: Type.HEADERS,
-}
-
-
-@cache
-def columns_of(record: type[Record], time: str) -> tuple[Column, ...]:
-    """The columns of a class of records, with `time` beside the column of that name."""
-    hints = get_type_hints(record, include_extras=True)
-    found = []
-    for name in [item.name for item in fields(record)]:  # type: ignore[arg-type]  # a dataclass
-        annotation, meaning = get_args(hints[name])
-        some = [part for part in get_args(annotation) if part in _TYPES]
-        optional = type(None) in get_args(annotation)
-        plain = some[0] if optional and some else annotation
-        if plain not in _TYPES:
-            raise TypeError(f"{record.__name__}.{name}: no column can be of type {annotation}")
-        type_ = _TYPES[plain]
-        found.append(Column(name, type_, meaning, optional, name))
-        if name == time:
-            found.append(Column("time", Type.TIME, f"`{time}` as a time in UTC", optional, name))
-    return tuple(found)
+    ts_ns: Annotated[int, "time of the packet that showed the anomaly"]
+    packet: Annotated[int, "number of that packet within its file"]
+    sender: Annotated[str, "whose bytes or packets are concerned: originator or responder"]
+    anomaly: Annotated[str, "name of the anomaly, from a closed list"]
+    offset: Annotated[int, "position of the first concerned byte in the byte stream of its sender"]
+    bytes: Annotated[int, "number of concerned bytes"]
+    text: Annotated[str | None, "details of the anomaly"] = None
 
 
 def text_of(data: bytes) -> str:

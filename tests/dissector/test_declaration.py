@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Annotated
 
-from dissect.nats.declaration import Table, TextColumn
-from dissect.nats.records import Column, Record, Type
+from dissect.nats.declaration import Column, Table, TextColumn, Type
+from dissect.nats.records import Record
 
 
 @dataclass(slots=True, kw_only=True)

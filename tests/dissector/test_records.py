@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from dissect.nats.records import AnomalyRecord, FrameRecord, SessionRecord, Type, text_of
+from dissect.nats.declaration import Type
+from dissect.nats.records import AnomalyRecord, FrameRecord, SessionRecord, text_of
 from dissect.nats.tables import TABLES
 
 

@@ -34,18 +34,16 @@ class ServerRecord(Record):
     server_id: Annotated[str | None, "id of the server, new with each start"] = None
     server_name: Annotated[str | None, "name of the server"] = None
     server_version: Annotated[str | None, "version of the server"] = None
-    cluster: Annotated[str | None, "cluster of the server; its gateway name where it has one"] = (
-        None
-    )
+    cluster: Annotated[str | None, "cluster of the server; its gateway name, if it has one"] = None
     domain: Annotated[str | None, "JetStream domain"] = None
-    first_ns: Annotated[int, "time of the first frame in which it says who it is"]
-    last_ns: Annotated[int, "time of the last one"]
-    connections: Annotated[int, "connections on which it says who it is"] = 0
-    clients: Annotated[int, "connections of clients to it"] = 0
+    first_ns: Annotated[int, "time of the first frame in which the server identifies itself"]
+    last_ns: Annotated[int, "time of the last frame in which the server identifies itself"]
+    connections: Annotated[int, "number of connections on which the server identifies itself"] = 0
+    clients: Annotated[int, "number of connections from clients to the server"] = 0
     links: Annotated[
-        list[str] | None, "`KIND SERVER` for each server it is linked to: the name, else the id"
+        list[str] | None, "`KIND SERVER` for each linked server, by its name, or else its id"
     ] = None
-    connect_urls: Annotated[list[str] | None, "addresses that it offers to clients"] = None
+    connect_urls: Annotated[list[str] | None, "addresses that the server offers to clients"] = None
 
 
 @dataclass(slots=True)

@@ -41,30 +41,36 @@ class ServiceRecord(Record):
     """One endpoint of a service, as one session saw it."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    number: Annotated[int, "number of the frame that first shows it"]
+    number: Annotated[int, "number of the first frame that shows the endpoint"]
     ts_ns: Annotated[int, "time of that frame"]
     kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on server links"] = None
-    side: Annotated[str, "service: its own connection; client: one that asks it"]
+    account: Annotated[str | None, "account, on connections between servers"] = None
+    side: Annotated[
+        str, "whose connection it is: service, or client for a connection that sends requests"
+    ]
     service: Annotated[str | None, "name of the service"] = None
-    instance: Annotated[str | None, "id of the instance, on its own connection"] = None
-    instances: Annotated[int | None, "instances that answered, on a connection that asks"] = None
-    version: Annotated[str | None, "version of the service, where it says it"] = None
-    endpoint: Annotated[str | None, "name of the endpoint, where the service says it"] = None
+    instance: Annotated[str | None, "id of the instance, on the connection of the service"] = None
+    instances: Annotated[
+        int | None, "number of instances that answered, on the connection of a client"
+    ] = None
+    version: Annotated[str | None, "version of the service, if the service told it"] = None
+    endpoint: Annotated[str | None, "name of the endpoint, if the service told it"] = None
     subject: Annotated[str, "subject of the endpoint"]
     queue_group: Annotated[str | None, "queue group of the endpoint"] = None
-    requests: Annotated[int, "requests"] = 0
-    replies: Annotated[int, "requests that were answered"] = 0
-    errors: Annotated[int, "answers with an error header, and that nobody listens"] = 0
-    request_bytes: Annotated[int, "payloads of requests"] = 0
-    reply_bytes: Annotated[int, "payloads of answers"] = 0
+    requests: Annotated[int, "number of requests"] = 0
+    replies: Annotated[int, "number of requests that were answered"] = 0
+    errors: Annotated[int, "number of answers with an error header, or that nobody listens"] = 0
+    request_bytes: Annotated[int, "bytes of payload in the requests"] = 0
+    reply_bytes: Annotated[int, "bytes of payload in the answers"] = 0
     latency_median_ns: Annotated[int | None, "median time from a request to its answer"] = None
-    latency_p99_ns: Annotated[int | None, "99 of 100 took no longer"] = None
-    latency_max_ns: Annotated[int | None, "the longest one"] = None
+    latency_p99_ns: Annotated[
+        int | None, "99th percentile of the time from a request to its answer"
+    ] = None
+    latency_max_ns: Annotated[int | None, "longest time from a request to its answer"] = None
     last_error: Annotated[str | None, "Nats-Service-Error of the last error"] = None
     last_error_code: Annotated[str | None, "Nats-Service-Error-Code of the last error"] = None
     last_ns: Annotated[int, "time of the last request or answer"]
-    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+    anomalies: Annotated[list[str] | None, "anomalies of the endpoint"] = None
 
 
 @dataclass(slots=True)

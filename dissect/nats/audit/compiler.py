@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from ..records import Type
+from ..declaration import Type
 from ..tables import TABLES
 from .conditions import condition_sql, used_fields
 from .correlations import From, Source, correlation_query, referenced

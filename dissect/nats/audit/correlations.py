@@ -32,7 +32,7 @@ from sigma.correlations import (
     SigmaCorrelationType,
 )
 
-from ..records import Type
+from ..declaration import Type
 from .fields import Field
 from .query import Query
 from .rules import Correlation, Detection

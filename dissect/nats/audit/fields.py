@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from ..records import Type
+from ..declaration import Type
 from ..tables import TABLES
 from .sql_text import Dialect, literal
 

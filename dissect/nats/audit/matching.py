@@ -28,7 +28,7 @@ from sigma.types import (
     SpecialChars,
 )
 
-from ..records import Type
+from ..declaration import Type
 from .addresses import in_network
 from .fields import Field, field_of, searched_fields
 from .patterns import portable

@@ -15,8 +15,9 @@ from operator import attrgetter, itemgetter
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 
+from ..declaration import Type
 from ..output.writer import Rendered
-from ..records import Record, Type
+from ..records import Record
 from ..tables import TABLES
 
 _RUN_ROWS = 100_000

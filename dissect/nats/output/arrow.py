@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
+from ..declaration import Column
 from ..engine.session_tables import Rows
 from ..engine.time_order import payload_bytes
-from ..records import Column, Record, Value
+from ..records import Record, Value
 from ..tables import TABLES
 from .arrow_types import array, arrow_type, pyarrow
 from .frame_columns import sorted_arrays

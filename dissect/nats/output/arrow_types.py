@@ -16,8 +16,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ..declaration import Type
 from ..errors import MissingLibrary
-from ..records import Type, Value, text_of
+from ..records import Value, text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,9 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
+from ..declaration import Type
 from ..number_formats import iso_time
-from ..records import UNPRINTABLE, Record, Type, Value
+from ..records import UNPRINTABLE, Record, Value
 from ..tables import TABLES
 from .json_lines import json_text
 from .query_values import query_rows

@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from natsync.protocol import Frame, Message
 
+from ..declaration import Column, Type
 from ..engine.frame_rows import ROW_COLUMNS, Cells, cells_of, rows_of
 from ..engine.frame_runs import FrameRun, RunLabels
 from ..options import Payload
-from ..records import Column, FrameRecord, Type
+from ..records import FrameRecord
 from .packed_cells import Numbers, PackedCells, Texts, Values
 
 LABELS = frozenset({"session", "capture", "sender", "kind"})

@@ -13,11 +13,11 @@ from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
+from ..declaration import Column, Type
 from ..engine.frame_runs import FrameRun
 from ..engine.session_tables import Rows
 from ..engine.time_order import PAYLOAD_BYTES
 from ..options import Payload
-from ..records import Column, Type
 from .arrow_types import array, arrow_type, pyarrow, times
 from .frame_cells import LABELS, FrameCells
 

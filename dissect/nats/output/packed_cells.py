@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from ..records import Type, Value
+from ..declaration import Type
+from ..records import Value
 from .arrow_types import array, clamped, pyarrow, wire_texts
 
 if TYPE_CHECKING:

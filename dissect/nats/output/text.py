@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..declaration import TextColumn
-from ..records import Record, Type
+from ..declaration import TextColumn, Type
+from ..records import Record
 from ..tables import TABLES
 from .arrow_types import pyarrow
 from .csv_lines import column_cells, query_cell

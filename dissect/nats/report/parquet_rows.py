@@ -13,10 +13,11 @@ from dataclasses import MISSING, fields
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ..declaration import Type
 from ..errors import DissectError
 from ..output.arrow import BATCH_ROWS
 from ..output.arrow_types import pyarrow
-from ..records import Record, Type
+from ..records import Record
 from ..tables import TABLES
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..records import Type
+from ..declaration import Type
 from ..tables import TABLES
 
 _TEXTS = ArrayType(StringType(), containsNull=False)

@@ -7,11 +7,12 @@ import sys
 
 import pytest
 
+from dissect.nats.declaration import Type
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.output.arrow import batch, batch_of_values, schema, values
 from dissect.nats.output.arrow_types import pyarrow
 from dissect.nats.pipeline import records
-from dissect.nats.records import AnomalyRecord, Record, SessionRecord, Type
+from dissect.nats.records import AnomalyRecord, Record, SessionRecord
 from dissect.nats.tables import TABLES
 
 from tests.support.arrow_rows import records_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
+from dissect.nats.declaration import Type
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.output.arrow_types import array, arrow_type, pyarrow, times, wire_texts
-from dissect.nats.records import Type
 
 from tests.support.requirements import missing
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dissect.nats.declaration import Type
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.output.arrow_types import pyarrow
 from dissect.nats.output.packed_cells import Numbers, Texts, Values
-from dissect.nats.records import Type
 
 from tests.support.requirements import missing
 

@@ -40,32 +40,40 @@ class ApiRecord(Record):
     """One call of the JetStream API, or one advisory."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    number: Annotated[int, "number of the request's frame; of an advisory, of its own"]
+    number: Annotated[int, "number of the frame of the request, or of the advisory"]
     ts_ns: Annotated[int, "time of that frame"]
     kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on server links"] = None
-    api: Annotated[str, "the call, as STREAM.CREATE; of an advisory EVENT.ADVISORY and its name"]
-    domain: Annotated[str | None, "JetStream domain in the subject, or in the advisory"] = None
-    stream: Annotated[str | None, "stream it names"] = None
-    consumer: Annotated[str | None, "consumer it names"] = None
-    subject: Annotated[str, "whole subject"]
-    request: Annotated[str | None, "body of the request: JSON, secrets masked"] = None
+    account: Annotated[str | None, "account, on connections between servers"] = None
+    api: Annotated[
+        str, "name of the call, such as STREAM.CREATE; of an advisory, EVENT.ADVISORY and its name"
+    ]
+    domain: Annotated[str | None, "JetStream domain that the subject or the advisory names"] = None
+    stream: Annotated[str | None, "stream that the call or advisory names"] = None
+    consumer: Annotated[str | None, "consumer that the call or advisory names"] = None
+    subject: Annotated[str, "subject of the request or advisory"]
+    request: Annotated[str | None, "body of the request: JSON, with secrets masked"] = None
     response_type: Annotated[str | None, "`type` of the answer or advisory"] = None
     response: Annotated[
         str | None,
-        "answer or advisory: JSON, without secrets and stored contents; of a direct get, its headers",
+        "the answer or advisory: JSON, without secrets and stored contents; of a direct get, "
+        "its headers",
     ] = None
-    responses: Annotated[int, "answers; more than one only for direct gets of several messages"] = 0
-    code: Annotated[int | None, "code of an error, like HTTP's; 503: nobody listens"] = None
+    responses: Annotated[
+        int, "number of answers, more than one only for direct gets of several messages"
+    ] = 0
+    code: Annotated[int | None, "code of the error, as in HTTP; 503 means that nobody listens"] = (
+        None
+    )
     err_code: Annotated[int | None, "JetStream's number of the error"] = None
     error: Annotated[str | None, "description of the error"] = None
-    latency_ns: Annotated[int | None, "from the request to the first answer"] = None
-    reply_number: Annotated[int | None, "number of the first answer's frame"] = None
+    latency_ns: Annotated[int | None, "time from the request to the first answer"] = None
+    reply_number: Annotated[int | None, "number of the frame of the first answer"] = None
     clock_ns: Annotated[
         int | None,
-        "how far the server's clock is ahead of the capture's, by the time in its answer or advisory",
+        "how far the clock of the server is ahead of the clock of the capture, by the time in"
+        " its answer or advisory",
     ] = None
-    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+    anomalies: Annotated[list[str] | None, "anomalies of the call or advisory"] = None
 
 
 class Call:

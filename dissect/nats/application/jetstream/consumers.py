@@ -23,54 +23,87 @@ class ConsumerRecord(Record):
     """One consumer, as one session saw it."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    number: Annotated[int, "number of the frame that first names it"]
+    number: Annotated[int, "number of the first frame that names the consumer"]
     ts_ns: Annotated[int, "time of that frame"]
-    last_ns: Annotated[int, "time of the last frame about it"]
+    last_ns: Annotated[int, "time of the last frame that concerns the consumer"]
     kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on server links"] = None
-    stream: Annotated[str, "stream"]
-    consumer: Annotated[str, "name"]
-    domain: Annotated[str | None, "JetStream domain, where it is said"] = None
-    durable: Annotated[bool | None, "whether it is durable, as last configured"] = None
-    filter: Annotated[list[str] | None, "subjects it filters, as last configured"] = None
-    ack_policy: Annotated[str | None, "none, all or explicit"] = None
-    deliver_policy: Annotated[str | None, "where it begins: all, last, new ..."] = None
-    deliver_subject: Annotated[str | None, "where a push consumer delivers"] = None
-    ack_wait_ns: Annotated[int | None, "how long it waits for an ack"] = None
-    max_deliver: Annotated[int | None, "attempts in all"] = None
-    config: Annotated[str | None, "configuration as last said by the API: JSON"] = None
-    num_pending: Annotated[int | None, "messages that wait for it, as last said by the API"] = None
-    num_ack_pending: Annotated[int | None, "deliveries without an ack, as last said"] = None
-    num_redelivered: Annotated[int | None, "messages delivered more than once, as last said"] = None
-    num_waiting: Annotated[int | None, "pulls that wait, as last said"] = None
-    paused: Annotated[bool | None, "whether it is paused, as last said"] = None
-    created: Annotated[int, "times it was created, successfully"] = 0
-    deleted: Annotated[int, "times it was deleted, successfully"] = 0
-    pulls: Annotated[int, "pull requests"] = 0
-    pulled: Annotated[int, "messages that they asked for"] = 0
-    heartbeats: Annotated[int, "idle heartbeats and flow control requests of a push consumer"] = 0
-    flow_controls: Annotated[int, "answers to flow control requests"] = 0
-    deliveries: Annotated[int, "messages it delivered"] = 0
-    delivery_bytes: Annotated[int, "their payloads"] = 0
+    account: Annotated[str | None, "account, on connections between servers"] = None
+    stream: Annotated[str, "name of the stream"]
+    consumer: Annotated[str, "name of the consumer"]
+    domain: Annotated[str | None, "JetStream domain, if a frame names it"] = None
+    durable: Annotated[
+        bool | None, "whether the consumer is durable, by its latest configuration"
+    ] = None
+    filter: Annotated[
+        list[str] | None, "subjects that the consumer selects, by its latest configuration"
+    ] = None
+    ack_policy: Annotated[str | None, "acknowledgement policy: none, all or explicit"] = None
+    deliver_policy: Annotated[str | None, "where the consumer begins: all, last, new ..."] = None
+    deliver_subject: Annotated[str | None, "subject to which a push consumer delivers"] = None
+    ack_wait_ns: Annotated[
+        int | None, "time after which an unacknowledged message is delivered again"
+    ] = None
+    max_deliver: Annotated[int | None, "maximum number of attempts to deliver a message"] = None
+    config: Annotated[str | None, "latest configuration in an answer of the API: JSON"] = None
+    num_pending: Annotated[
+        int | None, "number of messages that wait for the consumer, by the latest answer of the API"
+    ] = None
+    num_ack_pending: Annotated[
+        int | None, "number of deliveries without an ack, by the latest answer of the API"
+    ] = None
+    num_redelivered: Annotated[
+        int | None,
+        "number of messages that were delivered more than once, by the latest answer of the " "API",
+    ] = None
+    num_waiting: Annotated[
+        int | None, "number of pull requests that wait, by the latest answer of the API"
+    ] = None
+    paused: Annotated[
+        bool | None, "whether the consumer is paused, by the latest answer of the API"
+    ] = None
+    created: Annotated[int, "how many times the consumer was created"] = 0
+    deleted: Annotated[int, "how many times the consumer was deleted"] = 0
+    pulls: Annotated[int, "number of pull requests"] = 0
+    pulled: Annotated[int, "number of messages that the pull requests asked for"] = 0
+    heartbeats: Annotated[
+        int, "number of idle heartbeats and flow control requests of a push consumer"
+    ] = 0
+    flow_controls: Annotated[int, "number of answers to flow control requests"] = 0
+    deliveries: Annotated[int, "messages that the consumer delivered"] = 0
+    delivery_bytes: Annotated[int, "bytes of payload in the delivered messages"] = 0
     redeliveries: Annotated[int, "deliveries that were not the first attempt"] = 0
-    max_deliveries: Annotated[int | None, "most attempts at one message"] = None
+    max_deliveries: Annotated[int | None, "largest number of attempts to deliver one message"] = (
+        None
+    )
     missing: Annotated[
         int,
-        "deliveries that its sequences skip: to other clients, or lost in the capture",
+        "deliveries that the sequences skip: they went to other clients, or are lost in the "
+        "capture",
     ] = 0
-    acks: Annotated[int, "acks sent"] = 0
-    naks: Annotated[int, "negative acks sent"] = 0
-    terms: Annotated[int, "terms sent"] = 0
-    progress: Annotated[int, "progress acks sent"] = 0
-    last_stream_seq: Annotated[int | None, "highest sequence of the stream it delivered"] = None
-    first_pending: Annotated[int | None, "messages that waited after its first delivery"] = None
-    last_pending: Annotated[int | None, "messages that waited after its last delivery"] = None
-    max_pending: Annotated[int | None, "most messages that waited for it"] = None
+    acks: Annotated[int, "number of acks (+ACK and +NXT) that clients sent"] = 0
+    naks: Annotated[int, "number of negative acks (-NAK) that clients sent"] = 0
+    terms: Annotated[int, "number of terms (+TERM) that clients sent"] = 0
+    progress: Annotated[int, "number of progress acks (+WPI) that clients sent"] = 0
+    last_stream_seq: Annotated[
+        int | None, "highest stream sequence that the consumer delivered"
+    ] = None
+    first_pending: Annotated[
+        int | None, "number of messages that waited after the first delivery"
+    ] = None
+    last_pending: Annotated[
+        int | None, "number of messages that waited after the last delivery"
+    ] = None
+    max_pending: Annotated[
+        int | None, "largest number of messages that waited for the consumer"
+    ] = None
     ack_median_ns: Annotated[int | None, "median time from a delivery to its ack"] = None
-    ack_p99_ns: Annotated[int | None, "99 of 100 acks took no longer"] = None
+    ack_p99_ns: Annotated[int | None, "99th percentile of the time from a delivery to its ack"] = (
+        None
+    )
     age_median_ns: Annotated[
         int | None,
-        "median age of a message when first delivered: since the stream stored it",
+        "median age of the messages at their first delivery: the time since the stream stored"
+        " them",
     ] = None
 
 

@@ -48,33 +48,46 @@ class DeliveryRecord(Record):
     """One message that a consumer delivered."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    number: Annotated[int, "number of its frame; of the first ack where it was not captured"]
+    number: Annotated[
+        int,
+        "number of the delivery's frame; of the frame of the first ack, if the delivery was "
+        "not captured",
+    ]
     ts_ns: Annotated[int, "time of that frame"]
     kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on server links"] = None
-    stream: Annotated[str, "stream"]
-    consumer: Annotated[str, "consumer"]
-    domain: Annotated[str | None, "JetStream domain, where the reply says it"] = None
+    account: Annotated[str | None, "account, on connections between servers"] = None
+    stream: Annotated[str, "name of the stream"]
+    consumer: Annotated[str, "name of the consumer"]
+    domain: Annotated[str | None, "JetStream domain, if the reply subject names it"] = None
     stream_seq: Annotated[int, "sequence of the message in the stream"]
-    consumer_seq: Annotated[int, "sequence of the delivery: each attempt counts"]
-    delivered_count: Annotated[int, "which attempt this is, from 1"]
-    pending: Annotated[int, "messages of the consumer that waited after this one"]
+    consumer_seq: Annotated[int, "sequence of the delivery; each attempt has its own"]
+    delivered_count: Annotated[int, "number of the attempt to deliver this message, from 1"]
+    pending: Annotated[int, "messages that still waited for the consumer after this one"]
     stored_ns: Annotated[int, "when the stream stored the message"]
-    subject: Annotated[str | None, "subject; absent where only the ack was captured"] = None
-    payload_bytes: Annotated[int | None, "size of its payload"] = None
+    subject: Annotated[
+        str | None, "subject of the message; absent if only the ack was captured"
+    ] = None
+    payload_bytes: Annotated[int | None, "size of the payload"] = None
     ack: Annotated[
         str | None,
-        "ack, nak, term or next; progress until one of them comes; absent: none seen",
+        "how the client acknowledged: ack, nak, term or next; progress if only that was sent;"
+        " absent if nothing was seen",
     ] = None
-    acks: Annotated[int, "acks that were sent, progress included"] = 0
-    ack_ns: Annotated[int | None, "time of the ack in `ack`"] = None
-    ack_latency_ns: Annotated[int | None, "from the delivery to that ack"] = None
-    nak_delay_ns: Annotated[int | None, "how long a nak asked to wait"] = None
-    term_reason: Annotated[str | None, "why, as a term says"] = None
-    confirmed_ns: Annotated[int | None, "when the server confirmed the ack, if asked to"] = None
-    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
-    payload: Annotated[str | None, "the payload, when asked for: as text or in base64"] = None
-    payload_sha256: Annotated[str | None, "SHA-256 of the whole payload, when asked for"] = None
+    acks: Annotated[int, "number of acks that were sent, progress included"] = 0
+    ack_ns: Annotated[int | None, "time of the acknowledgement in `ack`"] = None
+    ack_latency_ns: Annotated[
+        int | None, "time from the delivery to the acknowledgement in `ack`"
+    ] = None
+    nak_delay_ns: Annotated[int | None, "delay of the redelivery that a nak asked for"] = None
+    term_reason: Annotated[str | None, "reason that a term gave"] = None
+    confirmed_ns: Annotated[
+        int | None, "when the server confirmed the ack, if the client asked for that"
+    ] = None
+    anomalies: Annotated[list[str] | None, "anomalies of the delivery or its acks"] = None
+    payload: Annotated[str | None, "the payload as text or in base64, if it was asked for"] = None
+    payload_sha256: Annotated[str | None, "SHA-256 of the whole payload, if it was asked for"] = (
+        None
+    )
 
 
 class Confirmation:

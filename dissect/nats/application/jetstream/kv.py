@@ -33,31 +33,39 @@ class KvRecord(Record):
     """One operation on a key-value bucket."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    number: Annotated[int, "number of the frame that asks for it"]
+    number: Annotated[int, "number of the frame that requests the operation"]
     ts_ns: Annotated[int, "time of that frame"]
     kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on server links"] = None
+    account: Annotated[str | None, "account, on connections between servers"] = None
     bucket: Annotated[str, "name of the bucket"]
     key: Annotated[str | None, "key; of a watch, its pattern"] = None
-    op: Annotated[str, "put, create, update, delete, purge, get, watch, history, keys or status"]
+    op: Annotated[
+        str, "operation: put, create, update, delete, purge, get, watch, history, keys or status"
+    ]
     revision: Annotated[int | None, "revision that was written or read"] = None
     expected_revision: Annotated[
-        int | None, "revision that a write expects, or a read asks for; 0: the key has none"
+        int | None,
+        "revision that a write expects or a read asks for; 0 means that the key must have no "
+        "value",
     ] = None
     value_bytes: Annotated[int | None, "size of the value that was written or read"] = None
-    ttl: Annotated[str | None, "how long a written value is kept, where limited"] = None
-    found: Annotated[bool | None, "get: whether the key has a value"] = None
-    removed: Annotated[str | None, "get: delete or purge, where that was the last operation"] = None
-    entries: Annotated[int | None, "watch, history and keys: entries that came"] = None
-    code: Annotated[int | None, "code of an error, like HTTP's"] = None
+    ttl: Annotated[str | None, "how long the value is kept, if that is limited"] = None
+    found: Annotated[bool | None, "of a get: whether the key has a value"] = None
+    removed: Annotated[
+        str | None, "of a get: delete or purge, if that was the last operation on the key"
+    ] = None
+    entries: Annotated[
+        int | None, "of a watch, history or keys: number of entries that were delivered"
+    ] = None
+    code: Annotated[int | None, "code of the error, as in HTTP"] = None
     err_code: Annotated[int | None, "JetStream's number of the error"] = None
     error: Annotated[str | None, "description of the error"] = None
-    latency_ns: Annotated[int | None, "from the request to its answer"] = None
-    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+    latency_ns: Annotated[int | None, "time from the request to its answer"] = None
+    anomalies: Annotated[list[str] | None, "anomalies of the operation"] = None
     payload: Annotated[
-        str | None, "the value that was written or read, when asked for: as text or in base64"
+        str | None, "the value that was written or read, as text or in base64, if it was asked for"
     ] = None
-    payload_sha256: Annotated[str | None, "SHA-256 of the whole value, when asked for"] = None
+    payload_sha256: Annotated[str | None, "SHA-256 of the whole value, if it was asked for"] = None
 
 
 def kv_write(frame: LayerFrame) -> KvRecord | None:

@@ -36,32 +36,36 @@ class ObjectRecord(Record):
     """One operation on an object store."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    number: Annotated[int, "number of its first frame"]
+    number: Annotated[int, "number of the first frame of the operation"]
     ts_ns: Annotated[int, "time of that frame"]
     kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on server links"] = None
+    account: Annotated[str | None, "account, on connections between servers"] = None
     bucket: Annotated[str, "name of the store"]
     name: Annotated[str | None, "name of the object"] = None
-    nuid: Annotated[str | None, "id of its contents"] = None
-    op: Annotated[str, "put, get, delete, link, info or watch (a list is a watch that is ended)"]
+    nuid: Annotated[str | None, "id of the object's contents"] = None
+    op: Annotated[
+        str, "operation: put, get, delete, link, info or watch (a list is a watch that was ended)"
+    ]
     bytes: Annotated[
-        int | None, "size: as seen in chunks; of an info, as its meta message says"
+        int | None, "size of the chunks that were seen; of an info, the size in the meta message"
     ] = None
-    chunks: Annotated[int | None, "chunks, likewise; of a watch, the meta messages that came"] = (
-        None
-    )
-    digest: Annotated[str | None, "digest as the meta message says it"] = None
+    chunks: Annotated[
+        int | None,
+        "number of chunks that were seen; of an info, the number in the meta message; of a "
+        "watch, the number of meta messages",
+    ] = None
+    digest: Annotated[str | None, "digest in the meta message"] = None
     digest_ok: Annotated[
         bool | None, "whether the chunks have that digest; absent unless every chunk was seen"
     ] = None
     complete: Annotated[
-        bool | None, "put and get: whether all chunks were seen that the meta message announces"
+        bool | None, "of a put or get: whether all chunks that the meta message announces were seen"
     ] = None
-    link: Annotated[str | None, "what a link points to: `BUCKET/NAME`, or `BUCKET`"] = None
-    error: Annotated[str | None, "why it failed"] = None
-    first_ns: Annotated[int, "time of its first frame"]
-    last_ns: Annotated[int, "time of its last frame"]
-    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+    link: Annotated[str | None, "target of a link: `BUCKET/NAME`, or `BUCKET`"] = None
+    error: Annotated[str | None, "why the operation failed"] = None
+    first_ns: Annotated[int, "time of the first frame of the operation"]
+    last_ns: Annotated[int, "time of the last frame of the operation"]
+    anomalies: Annotated[list[str] | None, "anomalies of the operation"] = None
 
 
 class _Digest:

@@ -54,40 +54,51 @@ class PublishRecord(Record):
     """One message published to JetStream."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    number: Annotated[int, "number of its frame"]
-    ts_ns: Annotated[int, "time of its frame"]
+    number: Annotated[int, "number of the message's frame"]
+    ts_ns: Annotated[int, "time of the message's frame"]
     kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on server links"] = None
-    subject: Annotated[str, "subject"]
-    msg_id: Annotated[str | None, "Nats-Msg-Id: by which duplicates are recognised"] = None
-    expected_stream: Annotated[str | None, "Nats-Expected-Stream"] = None
-    expected_last_seq: Annotated[int | None, "Nats-Expected-Last-Sequence"] = None
+    account: Annotated[str | None, "account, on connections between servers"] = None
+    subject: Annotated[str, "subject of the message"]
+    msg_id: Annotated[str | None, "Nats-Msg-Id, by which the server recognizes duplicates"] = None
+    expected_stream: Annotated[str | None, "Nats-Expected-Stream of the message"] = None
+    expected_last_seq: Annotated[int | None, "Nats-Expected-Last-Sequence of the message"] = None
     expected_last_subject_seq: Annotated[
-        int | None, "Nats-Expected-Last-Subject-Sequence; 0: the subject has no message"
+        int | None,
+        "Nats-Expected-Last-Subject-Sequence of the message; 0 means that the subject must "
+        "have no message",
     ] = None
-    expected_last_msg_id: Annotated[str | None, "Nats-Expected-Last-Msg-Id"] = None
-    batch_id: Annotated[str | None, "Nats-Batch-Id: of the atomic batch it belongs to"] = None
-    batch_seq: Annotated[int | None, "Nats-Batch-Sequence: its place in the batch"] = None
+    expected_last_msg_id: Annotated[str | None, "Nats-Expected-Last-Msg-Id of the message"] = None
+    batch_id: Annotated[
+        str | None, "Nats-Batch-Id: the atomic batch to which the message belongs"
+    ] = None
+    batch_seq: Annotated[
+        int | None, "Nats-Batch-Sequence: the place of the message in the batch"
+    ] = None
     batch_commit: Annotated[
         bool | None,
-        "whether it commits the batch (Nats-Batch-Commit); absent: it does not",
+        "true if the message commits the batch (Nats-Batch-Commit); otherwise absent",
     ] = None
-    ttl: Annotated[str | None, "Nats-TTL: how long it is kept"] = None
-    payload_bytes: Annotated[int, "size of its payload"]
-    stream: Annotated[str | None, "stream that stored it"] = None
-    seq: Annotated[int | None, "its sequence in the stream"] = None
+    ttl: Annotated[str | None, "Nats-TTL: how long the stream keeps the message"] = None
+    payload_bytes: Annotated[int, "size of the payload"]
+    stream: Annotated[str | None, "stream that stored the message"] = None
+    seq: Annotated[int | None, "sequence of the message in the stream"] = None
     domain: Annotated[str | None, "JetStream domain of the stream"] = None
     duplicate: Annotated[
-        bool | None, "true where the stream had it already: `seq` is of the first one"
+        bool | None,
+        "true if the stream had the message already: `seq` is the sequence of the first copy",
     ] = None
-    code: Annotated[int | None, "code of an error, like HTTP's; 503: no stream listens"] = None
+    code: Annotated[
+        int | None, "code of the error, as in HTTP; 503 means that no stream listens"
+    ] = None
     err_code: Annotated[int | None, "JetStream's number of the error"] = None
     error: Annotated[str | None, "description of the error"] = None
-    latency_ns: Annotated[int | None, "from the message to its ack"] = None
+    latency_ns: Annotated[int | None, "time from the message to its ack"] = None
     reply_number: Annotated[int | None, "number of the ack's frame"] = None
-    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
-    payload: Annotated[str | None, "the payload, when asked for: as text or in base64"] = None
-    payload_sha256: Annotated[str | None, "SHA-256 of the whole payload, when asked for"] = None
+    anomalies: Annotated[list[str] | None, "anomalies of the message or its ack"] = None
+    payload: Annotated[str | None, "the payload as text or in base64, if it was asked for"] = None
+    payload_sha256: Annotated[str | None, "SHA-256 of the whole payload, if it was asked for"] = (
+        None
+    )
 
 
 class Publication:

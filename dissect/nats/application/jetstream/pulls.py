@@ -43,35 +43,46 @@ class PullRecord(Record):
     """One pull request."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    number: Annotated[int, "number of its frame"]
-    ts_ns: Annotated[int, "time of its frame"]
+    number: Annotated[int, "number of the frame of the pull request"]
+    ts_ns: Annotated[int, "time of the frame of the pull request"]
     kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on server links"] = None
-    stream: Annotated[str, "stream"]
-    consumer: Annotated[str, "consumer"]
-    domain: Annotated[str | None, "JetStream domain in the subject"] = None
-    batch: Annotated[int, "messages it asks for"] = 1
-    max_bytes: Annotated[int | None, "bytes it asks for at most"] = None
-    expires_ns: Annotated[int | None, "how long the server keeps it"] = None
-    no_wait: Annotated[bool | None, "true: only what is there now"] = None
-    idle_heartbeat_ns: Annotated[int | None, "how often the server says that it is alive"] = None
+    account: Annotated[str | None, "account, on connections between servers"] = None
+    stream: Annotated[str, "name of the stream"]
+    consumer: Annotated[str, "name of the consumer"]
+    domain: Annotated[str | None, "JetStream domain that the subject names"] = None
+    batch: Annotated[int, "number of messages that the request asks for"] = 1
+    max_bytes: Annotated[int | None, "number of bytes that the request asks for at most"] = None
+    expires_ns: Annotated[int | None, "time after which the server drops the request"] = None
+    no_wait: Annotated[
+        bool | None, "true if the request asks only for messages that are available now"
+    ] = None
+    idle_heartbeat_ns: Annotated[
+        int | None, "time between signs of life of the server while there are no messages"
+    ] = None
     group: Annotated[str | None, "priority group"] = None
-    min_pending: Annotated[int | None, "serve it only if so many messages wait"] = None
-    min_ack_pending: Annotated[int | None, "serve it only if so many acks are missing"] = None
-    priority: Annotated[int | None, "0 to 9: the lowest is served first"] = None
-    delivered: Annotated[int, "messages it got"] = 0
-    delivered_bytes: Annotated[int, "their payloads"] = 0
-    first_ns: Annotated[int | None, "when the first one came"] = None
-    heartbeats: Annotated[int, "idle heartbeats"] = 0
+    min_pending: Annotated[
+        int | None, "the server answers only if at least this many messages wait"
+    ] = None
+    min_ack_pending: Annotated[
+        int | None, "the server answers only if at least this many deliveries have no ack"
+    ] = None
+    priority: Annotated[
+        int | None, "priority of the request, 0 to 9; the lowest number is served first"
+    ] = None
+    delivered: Annotated[int, "messages that were delivered for the request"] = 0
+    delivered_bytes: Annotated[int, "bytes of payload in these messages"] = 0
+    first_ns: Annotated[int | None, "time of the first delivery"] = None
+    heartbeats: Annotated[int, "number of idle heartbeats"] = 0
     end: Annotated[
         str,
-        "filled (the batch is full), the status that ended it (404 409 ...), unsubscribed, or open",
+        "how the request ended: filled (all messages were delivered), the status that ended "
+        "it (404, 409 ...), unsubscribed, or open",
     ] = "open"
-    end_text: Annotated[str | None, "what the status says"] = None
-    pending_messages: Annotated[int | None, "messages that the status says were missing"] = None
-    pending_bytes: Annotated[int | None, "bytes that the status says were missing"] = None
-    end_ns: Annotated[int | None, "when it ended"] = None
-    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+    end_text: Annotated[str | None, "text of the status that ended the request"] = None
+    pending_messages: Annotated[int | None, "number of undelivered messages, by that status"] = None
+    pending_bytes: Annotated[int | None, "number of undelivered bytes, by that status"] = None
+    end_ns: Annotated[int | None, "when the request ended"] = None
+    anomalies: Annotated[list[str] | None, "anomalies of the request"] = None
 
 
 _Key = tuple[str, str]  # stream and consumer

@@ -33,38 +33,52 @@ class StreamRecord(Record):
     """One stream, as one session saw it."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    number: Annotated[int, "number of the frame that first names it"]
+    number: Annotated[int, "number of the first frame that names the stream"]
     ts_ns: Annotated[int, "time of that frame"]
-    last_ns: Annotated[int, "time of the last frame about it"]
+    last_ns: Annotated[int, "time of the last frame that concerns the stream"]
     kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on server links"] = None
-    stream: Annotated[str, "name"]
-    domain: Annotated[str | None, "JetStream domain, where it is said"] = None
-    subjects: Annotated[list[str] | None, "subjects it stores, as last configured"] = None
-    retention: Annotated[str | None, "limits, interest or workqueue"] = None
-    storage: Annotated[str | None, "file or memory"] = None
-    replicas: Annotated[int | None, "copies of it"] = None
-    config: Annotated[str | None, "configuration as last said by the API: JSON"] = None
-    messages: Annotated[int | None, "messages in it, as last said by the API"] = None
-    bytes: Annotated[int | None, "their size"] = None
-    first_seq: Annotated[int | None, "sequence of the oldest one"] = None
-    last_seq: Annotated[int | None, "highest sequence seen: in the API, acks and deliveries"] = None
-    consumer_count: Annotated[int | None, "its consumers, as last said by the API"] = None
-    leader: Annotated[str | None, "server that leads it, as last said by the API"] = None
-    created: Annotated[int, "times it was created, successfully"] = 0
-    deleted: Annotated[int, "times it was deleted, successfully"] = 0
-    purged: Annotated[int, "messages that were purged"] = 0
-    publishes: Annotated[int, "messages published to it, with its ack"] = 0
-    publish_bytes: Annotated[int, "their payloads"] = 0
-    publish_errors: Annotated[int, "publications that it refused"] = 0
-    duplicates: Annotated[int, "publications that it had already"] = 0
-    deliveries: Annotated[int, "messages that its consumers delivered"] = 0
-    delivery_bytes: Annotated[int, "their payloads"] = 0
+    account: Annotated[str | None, "account, on connections between servers"] = None
+    stream: Annotated[str, "name of the stream"]
+    domain: Annotated[str | None, "JetStream domain, if a frame names it"] = None
+    subjects: Annotated[
+        list[str] | None, "subjects that the stream stores, by its latest configuration"
+    ] = None
+    retention: Annotated[str | None, "retention policy: limits, interest or workqueue"] = None
+    storage: Annotated[str | None, "where the server stores the stream: file or memory"] = None
+    replicas: Annotated[int | None, "number of copies of the stream"] = None
+    config: Annotated[str | None, "latest configuration in an answer of the API: JSON"] = None
+    messages: Annotated[
+        int | None, "number of stored messages, by the latest answer of the API"
+    ] = None
+    bytes: Annotated[int | None, "number of stored bytes, by the latest answer of the API"] = None
+    first_seq: Annotated[
+        int | None, "sequence of the oldest message, by the latest answer of the API"
+    ] = None
+    last_seq: Annotated[
+        int | None, "highest sequence in answers of the API, acks and deliveries"
+    ] = None
+    consumer_count: Annotated[
+        int | None, "number of consumers, by the latest answer of the API"
+    ] = None
+    leader: Annotated[
+        str | None, "server that leads the stream, by the latest answer of the API"
+    ] = None
+    created: Annotated[int, "how many times the stream was created"] = 0
+    deleted: Annotated[int, "how many times the stream was deleted"] = 0
+    purged: Annotated[int, "number of purged messages"] = 0
+    publishes: Annotated[int, "acknowledged messages that were published to the stream"] = 0
+    publish_bytes: Annotated[int, "bytes of payload in these messages"] = 0
+    publish_errors: Annotated[int, "messages that the stream refused"] = 0
+    duplicates: Annotated[int, "messages that the stream had already"] = 0
+    deliveries: Annotated[int, "messages that the consumers of the stream delivered"] = 0
+    delivery_bytes: Annotated[int, "bytes of payload in the delivered messages"] = 0
     redeliveries: Annotated[int, "deliveries that were not the first attempt"] = 0
-    acks: Annotated[int, "acks sent"] = 0
-    naks: Annotated[int, "negative acks sent"] = 0
-    terms: Annotated[int, "terms sent"] = 0
-    max_pending: Annotated[int | None, "most messages that waited for one of its consumers"] = None
+    acks: Annotated[int, "number of acks (+ACK and +NXT) that clients sent"] = 0
+    naks: Annotated[int, "number of negative acks (-NAK) that clients sent"] = 0
+    terms: Annotated[int, "number of terms (+TERM) that clients sent"] = 0
+    max_pending: Annotated[
+        int | None, "largest number of messages that waited for one of its consumers"
+    ] = None
 
 
 class Streams:

@@ -23,45 +23,49 @@ class PathRecord(Record):
     message: Annotated[str, "the message: `SESSION:NUMBER` of its publication"]
     hop: Annotated[
         int,
-        "1 is the publication; then in order of time, each after the one that brought the message",
+        "number of the hop: 1 is the publication; the others follow in order of time, each "
+        "after the hop that brought the message",
     ]
-    session: Annotated[str, "session of the hop's frame"]
+    session: Annotated[str, "session of the frame"]
     number: Annotated[int, "number of the frame"]
-    sender: Annotated[str, "originator or responder"]
+    sender: Annotated[str, "who sent the frame: originator or responder"]
     kind: Annotated[str, "kind of the connection"]
     op: Annotated[str, "operation of the frame"]
-    from_server: Annotated[str | None, "server that sent it; absent for a client"] = None
-    to_server: Annotated[str | None, "server that got it; absent for a client"] = None
-    subject: Annotated[str, "subject there; a mapping or an import may change it on the way"]
-    account: Annotated[str | None, "account, where the frame says it"] = None
+    from_server: Annotated[str | None, "server that sent the frame; absent for a client"] = None
+    to_server: Annotated[str | None, "server that received the frame; absent for a client"] = None
+    subject: Annotated[str, "subject in the frame, which a mapping or an import may have changed"]
+    account: Annotated[str | None, "account, if the frame names it"] = None
     ts_ns: Annotated[int, "time of the frame, with `clock_ns` added"]
     since_ns: Annotated[
         int | None,
-        "after the hop that brought the message to the server that sent it on",
+        "time since the hop that brought the message to the sending server",
     ] = None
-    total_ns: Annotated[int | None, "after the publication"] = None
+    total_ns: Annotated[int | None, "time since the publication"] = None
     matched_by: Annotated[
         str | None,
-        "unique (its content, or JetStream's sequence), ordered (among equal ones of a publisher), time, or"
-        " mapped (its content, under another subject or reply); absent for the publication",
+        "proof of the hop: unique (content, or JetStream's sequence), ordered (among equal "
+        "messages of one publisher), time, or mapped (content, under another subject or "
+        "reply); absent for the publication",
     ] = None
     copies: Annotated[
         int | None,
-        "publications that are equal to this one, itself included; absent where there are too many",
+        "number of publications equal to this one, itself included; absent if there are too "
+        "many",
     ] = 1
     clock_ns: Annotated[
         int | None,
-        "correction of the clock of the frame's capture, where messages from or to another one came before"
-        " they were sent",
+        "correction of the clock of the capture, if messages from or to another capture "
+        "arrived before they were sent",
     ] = None
     clock_error_ns: Annotated[
         int | None,
-        "how far that correction may be off; absent where messages in one direction only were seen: then it"
-        " is the smallest that helps",
+        "maximum error of the correction; absent if only messages in one direction were seen,"
+        " whose smallest possible correction it is",
     ] = None
     anomalies: Annotated[
         list[str] | None,
-        "forgotten: too many equal messages or connections, so that hops or servers are missing",
+        "forgotten, if hops or servers are missing because there are too many equal messages "
+        "or connections",
     ] = None
 
 

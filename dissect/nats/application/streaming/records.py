@@ -15,46 +15,55 @@ class StreamingRecord(Record):
     """One operation of NATS Streaming."""
 
     session: Annotated[str, "session id: 16 hex digits"]
-    number: Annotated[int, "number of its frame"]
-    ts_ns: Annotated[int, "time of its frame"]
+    number: Annotated[int, "number of the operation's frame"]
+    ts_ns: Annotated[int, "time of the operation's frame"]
     kind: Annotated[str, "kind of the connection"]
-    account: Annotated[str | None, "account, on server links"] = None
-    cluster_id: Annotated[str | None, "cluster id of the streaming server"] = None
+    account: Annotated[str | None, "account, on connections between servers"] = None
+    cluster_id: Annotated[str | None, "cluster id of the NATS Streaming server"] = None
     client_id: Annotated[str | None, "client id"] = None
     op: Annotated[
         str,
-        "connect, publish, ack_published, subscribe, deliver, ack, unsubscribe, close_subscription, close,"
-        " ping or heartbeat",
+        "operation: connect, publish, ack_published, subscribe, deliver, ack, unsubscribe, "
+        "close_subscription, close, ping or heartbeat",
     ]
-    channel: Annotated[str | None, "channel"] = None
+    channel: Annotated[str | None, "name of the channel"] = None
     guid: Annotated[str | None, "id of a publication"] = None
     sequence: Annotated[int | None, "sequence of the message in its channel"] = None
     stored_ns: Annotated[int | None, "when the server stored the message"] = None
-    redelivered: Annotated[bool | None, "true where it was delivered before"] = None
-    redelivery_count: Annotated[int | None, "how often"] = None
-    durable: Annotated[str | None, "durable name"] = None
+    redelivered: Annotated[bool | None, "true if the message was delivered before"] = None
+    redelivery_count: Annotated[int | None, "number of earlier deliveries"] = None
+    durable: Annotated[str | None, "name of the durable subscription"] = None
     queue: Annotated[str | None, "queue group"] = None
     start: Annotated[
         str | None,
-        "where a subscription begins: new_only, last_received, first, sequence N, NS ns ago",
+        "where the subscription begins: new_only, last_received, first, sequence N, NS ns ago",
     ] = None
-    max_in_flight: Annotated[int | None, "messages without an ack that it allows"] = None
-    ack_wait_ns: Annotated[int | None, "how long the server waits for an ack"] = None
-    inbox: Annotated[str | None, "where a subscription's messages come"] = None
+    max_in_flight: Annotated[
+        int | None, "number of messages without an ack that the subscription allows"
+    ] = None
+    ack_wait_ns: Annotated[
+        int | None, "time after which the server delivers an unacknowledged message again"
+    ] = None
+    inbox: Annotated[str | None, "subject to which the subscription's messages are sent"] = None
     payload_bytes: Annotated[int | None, "size of the message's data"] = None
-    error: Annotated[str | None, "why it was refused"] = None
+    error: Annotated[str | None, "why the operation was refused"] = None
     latency_ns: Annotated[
-        int | None, "from a request to its answer; of an ack, from the delivery to it"
+        int | None, "time from the request to its answer; of an ack, from the delivery to the ack"
     ] = None
     evidence: Annotated[
         str,
-        "why it is one: discovered (the server named the subject), inbox (a request did), subject, or shape",
+        "how the operation was recognized: discovered (the server named the subject), inbox "
+        "(a request named it), subject, or shape",
     ]
-    anomalies: Annotated[list[str] | None, "what is odd about it"] = None
+    anomalies: Annotated[list[str] | None, "anomalies of the operation"] = None
     payload: Annotated[
-        str | None, "publish and deliver: the message's data, when asked for: as text or in base64"
+        str | None,
+        "the data of a published or delivered message, as text or in base64, if it was asked "
+        "for",
     ] = None
-    payload_sha256: Annotated[str | None, "SHA-256 of that data, when asked for"] = None
+    payload_sha256: Annotated[
+        str | None, "SHA-256 of the message's whole data, if it was asked for"
+    ] = None
 
 
 def mark(row: StreamingRecord, anomaly: str) -> None:
