@@ -20,7 +20,7 @@ def error_headers(code: int, description: str) -> dict[str, str]:
     Raises OptionError for a negative code, or a description that is empty: readers take it for no error.
     """
     if not isinstance(code, int) or isinstance(code, bool) or code < 0:
-        raise OptionError("code", "must be a number of 0 or more")
+        raise OptionError("code", f"must be an int of 0 or more, not {code!r}")
     line = " ".join(description.split())
     if not line:
         raise OptionError("description", "must not be empty")
