@@ -70,18 +70,7 @@ def hop_of(frame: LayerFrame) -> Hop:
         said = ack_subject(reply)
         reply = None if said else _plain(reply)
         subject = said.subject or subject if said else subject
-    digest = blake2b(frame.content, digest_size=_DIGEST)
-    size = len(frame.content)
-    if frame.headers:
-        for name, values in sorted(frame.headers.items()):
-            if name not in _CHANGED:
-                text = repr((name, values)).encode("utf-8", "backslashreplace")
-                digest.update(text)
-                size += len(text)
-    if frame.captured_bytes is not None:  # a part is missing: it equals nothing
-        digest.update(f"{frame.session} {frame.number}".encode())
-    if not size:
-        digest.update(subject.encode("utf-8", "backslashreplace"))
+    size, content = _content(frame, subject)
     return Hop(
         frame.ts_ns,
         frame.session,
@@ -93,12 +82,34 @@ def hop_of(frame: LayerFrame) -> Hop:
         subject,
         frame.sid,
         reply,
-        digest.digest(),
+        content,
         size,
         (said.stream, said.stream_seq) if said else None,
         said.delivered if said else 1,
         frame.capture,
     )
+
+
+def _content(frame: LayerFrame, subject: str) -> tuple[int, bytes]:
+    """The size and the digest of what a message keeps. Digests for different `person` are never equal, so a
+    payload that repeats the headers or the subject of another message is not taken for these."""
+    payload = frame.content
+    if frame.captured_bytes is not None:  # a part is missing: it equals nothing
+        place = f"{frame.session} {frame.number}".encode()
+        return len(payload), blake2b(place, digest_size=_DIGEST, person=b"part").digest()
+    headers = b""
+    if frame.headers:
+        kept = [each for each in sorted(frame.headers.items()) if each[0] not in _CHANGED]
+        headers = repr(kept).encode("utf-8", "backslashreplace") if kept else b""
+    if headers:
+        digest = blake2b(b"%d " % len(headers), digest_size=_DIGEST, person=b"headers")
+        digest.update(headers)
+        digest.update(payload)
+        return len(headers) + len(payload), digest.digest()
+    if payload:
+        return len(payload), blake2b(payload, digest_size=_DIGEST).digest()
+    name = subject.encode("utf-8", "backslashreplace")
+    return 0, blake2b(name, digest_size=_DIGEST, person=b"subject").digest()
 
 
 def _plain(subject: str) -> str:

@@ -13,7 +13,7 @@ MESSAGES   by publication: itself, and its hops
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple, cast
 
 from ...declaration import Group, Item
@@ -39,7 +39,9 @@ class Match(NamedTuple):
 
 def hop_item(stage: int, key: bytes, hop: Hop) -> Item:
     """An item with a hop, to which `hop_in` returns it."""
-    return Item(stage, key, min(hop.ts_ns, _LATEST_NS), hop.session, hop.number, tuple(hop))
+    ts_ns, session, number, *_ = hop
+    ts_ns = ts_ns if ts_ns < _LATEST_NS else _LATEST_NS
+    return Item(stage, key, ts_ns, session, number, tuple(hop))
 
 
 def hop_in(item: Item) -> Hop:
@@ -49,13 +51,8 @@ def hop_in(item: Item) -> Hop:
 
 def key_of(*parts: str | int) -> bytes:
     """A key of several parts, each with its length."""
-    texts = map(str, parts)
-    return "".join(f"{len(text)}:{text}" for text in texts).encode("utf-8", "surrogatepass")
-
-
-def content_key(hop: Hop) -> bytes:
-    """The key in CONTENTS: what equal messages share under any subject."""
-    return hop.content
+    texts = [str(part) for part in parts]
+    return "".join([f"{len(text)}:{text}" for text in texts]).encode("utf-8", "surrogatepass")
 
 
 def equal_key(hop: Hop, subject: str, reply: str | None, is_stored: bool) -> bytes:
@@ -71,27 +68,34 @@ def message_key(publication: Hop) -> bytes:
 
 def publication_item(publication: Hop, copies: int | None) -> Item:
     """A publication for MESSAGES. `copies` is None if it is one of too many equal ones."""
-    return _message_item(message_key(publication), Match(publication, ""), copies)
+    return _message_item(message_key(publication), publication, "", copies)
 
 
 def match_items(publication: Hop, matches: Iterable[Match]) -> Iterator[Item]:
     """The hops of a publication for MESSAGES."""
     key = message_key(publication)
     for match in matches:
-        yield _message_item(key, match, 0)
+        yield _message_item(key, match.hop, match.matched_by, 0)
 
 
-def _message_item(key: bytes, match: Match, copies: int | None) -> Item:
-    hop = match.hop
-    ts_ns, session, number = hop[:3]
-    body = match.matched_by, copies, *hop
-    return Item(MESSAGES, key, min(ts_ns, _LATEST_NS), session, number, body)
+def _message_item(key: bytes, hop: Hop, matched_by: str, copies: int | None) -> Item:
+    ts_ns, session, number, *_ = hop
+    body = matched_by, copies, tuple(hop)
+    ts_ns = ts_ns if ts_ns < _LATEST_NS else _LATEST_NS
+    return Item(MESSAGES, key, ts_ns, session, number, body)
 
 
 def message_in(item: Item) -> tuple[Match, int | None]:
     """What an item of MESSAGES has: a match, and for the publication (matched by nothing) its `copies`."""
-    body = item.body
-    return Match(Hop._make(body[2:]), cast(str, body[0])), cast("int | None", body[1])
+    matched_by, copies, hop = cast("tuple[str, int | None, tuple[object, ...]]", item.body)
+    return Match(Hop._make(hop), matched_by), copies
+
+
+def alone(group: Group) -> tuple[Item | None, Group]:
+    """The only item of a group, as most are in captures of a few connections, or None; and the whole group."""
+    first = next(group)
+    second = next(group, None)
+    return (first, group) if second is None else (None, chain((first, second), group))
 
 
 def held(group: Group) -> tuple[list[Item], bool]:

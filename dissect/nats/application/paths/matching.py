@@ -29,7 +29,7 @@ from .items import (
     EQUALS,
     PLACES,
     Match,
-    content_key,
+    alone,
     equal_key,
     held,
     hop_in,
@@ -49,6 +49,9 @@ def asked(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
     """ASKS: where publications are stored, as their acks say. A reply subject that is used again has as many
     acks, all of one stream, which answers in order."""
     for group in groups:
+        only, group = alone(group)
+        if only:
+            continue
         items, is_all = held(group)
         acks = [item for item in items if is_ack(item)]
         waiting = [hop_in(item) for item in items if not is_ack(item)]
@@ -79,7 +82,7 @@ def stored(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
             if len(claims) == 1 and is_all and _may_be(claims[0], hop):
                 matches.append(Match(hop, "unique"))
             elif hop.attempt == 1:
-                yield hop_item(CONTENTS, content_key(hop), hop)
+                yield hop_item(CONTENTS, hop.content, hop)
         if matches:
             evidence.add(claims[0], matches)
             yield from match_items(claims[0], matches)
@@ -110,6 +113,12 @@ def unique(groups: Iterator[Group], facts: Facts) -> Iterator[Item]:
     """CONTENTS: the publications, and the hops of those that equal no other one."""
     evidence = Evidence(facts)
     for group in groups:
+        only, group = alone(group)
+        if only:
+            hop = hop_in(only)
+            if hop.is_publication:
+                yield publication_item(hop, 1)
+            continue
         items, is_all = held(group)
         if not is_all:
             for hop in chain(hops_in(items), map(hop_in, group)):
@@ -127,9 +136,6 @@ def _unique(
     publications: list[Hop], hops: list[Hop], facts: Facts, evidence: Evidence
 ) -> Iterator[Item]:
     """The items for one content."""
-    if len(hops) == 1:  # as most are in captures of a few connections
-        yield publication_item(hops[0], 1)
-        return
     by_reply: dict[tuple[str, str | None], list[Hop]] = {}
     by_subject: dict[str, list[Hop]] = {}
     for one in publications:

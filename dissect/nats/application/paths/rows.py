@@ -13,7 +13,7 @@ from ...records import Record
 from .clocks import Clocks
 from .facts import Facts
 from .hops import Hop
-from .items import Match, held, message_in
+from .items import Match, alone, held, message_in
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,12 +72,13 @@ class PathRecord(Record):
 def rows_of(groups: Iterator[Group], facts: Facts, clocks: Clocks) -> Iterator[PathRecord]:
     """MESSAGES: the rows of each publication."""
     for group in groups:
-        items, is_all = held(group)
-        if len(items) == 1:
-            alone, equal = message_in(items[0])
-            if not alone.matched_by:
-                yield _alone(alone.hop, equal, facts, clocks)
+        only, group = alone(group)
+        if only:
+            match, count = message_in(only)
+            if not match.matched_by:
+                yield _alone(match.hop, count, facts, clocks)
             continue
+        items, is_all = held(group)
         publication: Hop | None = None
         copies: int | None = None
         matches: list[Match] = []

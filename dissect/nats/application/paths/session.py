@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from ...declaration import Item, LayerFrame
 from ...records import FrameRecord
@@ -10,7 +10,7 @@ from ..json_bodies import number, read_object, text
 from ..messages import GREETINGS, MESSAGES
 from .facts import SessionFacts
 from .hops import hop_of
-from .items import ASKS, CONTENTS, PLACES, ack_item, content_key, hop_item, key_of
+from .items import ASKS, CONTENTS, PLACES, ack_item, hop_item, key_of
 
 _INTERNAL = ("$SYS.", "$NRG.", "$JSC.", "$JS.", "$LDS.")
 
@@ -42,20 +42,20 @@ class PathSession:
         return (self._facts.item(self._session),) if self._session else ()
 
     @staticmethod
-    def _items(frame: LayerFrame) -> Iterator[Item]:
+    def _items(frame: LayerFrame) -> list[Item]:
         hop = hop_of(frame)
         if hop.is_publication:
-            yield hop_item(CONTENTS, content_key(hop), hop)
+            items = [hop_item(CONTENTS, hop.content, hop)]
             if hop.reply:
-                yield hop_item(ASKS, key_of(hop.session, hop.reply), hop)
-            return
+                items.append(hop_item(ASKS, key_of(hop.session, hop.reply), hop))
+            return items
         if hop.place:
-            yield hop_item(PLACES, key_of(*hop.place), hop)
-            return
-        yield hop_item(CONTENTS, content_key(hop), hop)
+            return [hop_item(PLACES, key_of(*hop.place), hop)]
+        items = [hop_item(CONTENTS, hop.content, hop)]
         # A PubAck: it says where the publication is that asked for it on this reply subject.
         if frame.content[:1] == b"{" and b'"seq"' in frame.content:
             read = read_object(frame.content)
             sequence = number(read, "seq") if read else None
             if read and sequence and text(read, "stream") and not read.get("duplicate"):
-                yield ack_item(hop, (text(read, "stream"), sequence))
+                items.append(ack_item(hop, (text(read, "stream"), sequence)))
+        return items

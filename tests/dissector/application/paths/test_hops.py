@@ -46,3 +46,11 @@ def test_without_payload_and_headers_the_subject_is_the_content() -> None:
     here, there = hop_of(talk.pub("a")), hop_of(talk.link("originator", "a"))
     assert here.content == there.content != hop_of(talk.pub("b")).content
     assert here.size == 0 and hop_of(talk.pub("b", b"12", X="3")).size > 2
+
+
+def test_a_payload_cannot_imitate_the_headers_or_the_subject_of_another_message() -> None:
+    talk = Talk(Nothing())
+    with_headers = hop_of(talk.pub("a", b"x", X="1"))
+    for payload in (b"x('X', ['1'])", b"('X', ['1'])x", b"[('X', ['1'])]x", b"16 [('X', ['1'])]x"):
+        assert hop_of(talk.pub("a", payload)).content != with_headers.content
+    assert hop_of(talk.pub("a", b"a")).content != hop_of(talk.pub("a")).content
