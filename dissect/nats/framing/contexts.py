@@ -20,6 +20,7 @@ from natsync.protocol import (
     Limits,
     Msg,
     ProtocolError,
+    Pub,
     RHMsg,
     RMsg,
     Role,
@@ -90,6 +91,7 @@ class ContextReader:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.unnatural = frozenset(op for op, senders in NATURAL.items() if context not in senders)
+        self.names_accounts = context.kind is not Kind.CLIENT  # whether lines may name an account
         self._grammar = Grammar(context, Limits())
 
     def __reduce__(self) -> tuple[Callable[[Context], ContextReader], tuple[Context]]:
@@ -115,6 +117,8 @@ def reader_in(context: Context) -> ContextReader:
 
 
 def _is_natural(frame: Frame, context: Context) -> bool:
+    if frame.__class__ is Pub:
+        return True
     if isinstance(frame, (Sub, Unsub, Msg, HMsg)):
         legacy = frame.sid.startswith(_LEGACY)
         return legacy if context.kind is Kind.ROUTE else not legacy and b"." not in frame.sid

@@ -376,7 +376,8 @@ class FrameStream:
         context = self.context
         self._base = start
         self.decoder = Decoder(context.sender, context.kind, payloads=self._payloads, offset=start)
-        self.decoder.learn(dedicated=context.dedicated, lnocu=context.lnocu)
+        if context != self.decoder.context:  # on routes
+            self.decoder.learn(dedicated=context.dedicated, lnocu=context.lnocu)
         self._recent = []
         self._between = True
 

@@ -118,6 +118,9 @@ class Chain:
     def _fit(
         self, line: bytes, some: list[ContextReader]
     ) -> tuple[list[ContextReader], int | None]:
+        if len(some) == 1 and not some[0].names_accounts:  # as it mostly is after a gap
+            alone = some[0].read(line)
+            return (some, alone[1]) if alone else ([], None)
         read = [(reader, found) for reader in some if (found := reader.read(line))]
         for _, (frame, _) in read:
             self.dotted = self.dotted or b"." in getattr(frame, "account", b"")
@@ -345,20 +348,20 @@ class Resynchronizer:
         run = buffer.run_at(chain.next)
         if run is None:
             return _State.WAITING if chain.next >= buffer.end else _State.CUT
-        at = chain.next - run.start
-        if not START.match(run.data, at):
-            short = len(run.data) - at < START_BYTES
+        data, at = run.data, chain.next - run.start
+        if not START.match(data, at):
+            short = len(data) - at < START_BYTES
             return self._open_end(run) if short else _State.BROKEN
-        end = run.data.find(b"\n", max(chain.next, chain.searched) - run.start) + 1
+        end = data.find(b"\n", max(at, chain.searched - run.start)) + 1
         if not end:
             chain.searched = run.end
             return self._open_end(run) if run.end - chain.next < _LINE_BYTES else _State.BROKEN
-        if chain.next in self._visited or run.data[end - 2] != 13:
+        if chain.next in self._visited or data[end - 2] != 13:
             return _State.BROKEN
         self._visit(chain.next)
         if chain.frames and chain.next in buffer.starts:
             chain.anchor()
-        size = chain.read(bytes(run.data[at:end]))
+        size = chain.read(bytes(data[at:end]))
         if size is None:
             return _State.BROKEN
         if size:

@@ -90,7 +90,7 @@ class ResyncBuffer:
             if at < 0:
                 return None
             run = runs[at]
-        return run if offset < run.end else None
+        return run if offset - run.start < len(run.data) else None
 
     def runs_from(self, offset: int) -> int:
         """The index of the first run that ends after `offset`, or of the last one."""
