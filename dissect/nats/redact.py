@@ -64,7 +64,7 @@ def masked_json(text: bytes, secrets: Secrets | None = None) -> str:
     """The JSON object in `text`, on one line, without secrets, also not those that the session has shown."""
     try:
         value = _masked(_loaded(text), secrets or Secrets())
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return _TEXT.encode(value)
     except (ValueError, RecursionError):
         return MASK
 
@@ -148,7 +148,9 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-_JSON = json.JSONDecoder(parse_constant=_no_constant)  # made once: `json.loads` makes one each time
+# Made once: `json.loads` and `json.dumps` make one each time.
+_JSON = json.JSONDecoder(parse_constant=_no_constant)
+_TEXT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def _masked(value: object, secrets: Secrets, is_url: bool = False) -> object:
