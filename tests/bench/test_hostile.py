@@ -1,9 +1,10 @@
 """The slowest captures that anybody could think of: MB/s of each, and the worst of all.
 
-Asserted: no input is dissected at less than 1 MB/s of capture file, all tables made in one pass. Where every 11 to 25
-bytes are a message (`TINY`), this holds without `paths`, where each message has a row that takes 6 to 10 us: at 1 MB/s,
-11 bytes have 11 us for all their rows. With `paths`, half of it is asserted. And time grows as the capture does: four
-times the capture takes less than eight times as long (sixteen if time were quadratic), also where `paths` uses the disk.
+Asserted: no input is dissected at less than 1 MB/s of capture file, all tables made in one pass. Where every
+11 to 25 bytes are a message (`TINY`), this holds without `paths`, where each message has a row of 6 to
+10 us: at 1 MB/s, 11 bytes leave 11 us for all their rows. With `paths`, half of it is asserted. Time grows
+as the capture does: four times the capture takes less than eight times as long (sixteen if time were
+quadratic), also where `paths` uses the disk.
 """
 
 from __future__ import annotations

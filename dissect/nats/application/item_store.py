@@ -1,7 +1,7 @@
 """The items of a grouped layer on this machine: in memory while they are few, then sorted in temporary files.
 
-This is a merge sort on disk. What no longer fits into memory is written as a sorted *run*; reading merges the runs.
-The files have no names, so nothing is left, whatever ends the program.
+This is a merge sort on disk: items that exceed the limit of memory are written as a sorted *run*, and reading
+merges the runs. The files have no names, so nothing is left, whatever ends the program.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ItemStore:
             yield group
 
     def _taken(self, stage: int) -> Iterator[_Entry]:
-        """The items of a stage that are held, in order. They no longer are, and each is freed once it was read."""
+        """The items of a stage that are held, in order. They are no longer; each is freed once read."""
         held = self._held.pop(stage, [])
         self._count -= len(held)
         held.sort(key=_position, reverse=True)
@@ -158,8 +158,8 @@ class _Run:
 
 
 def _folder() -> str | None:
-    """Where temporary files are made; None: where Python makes them. /tmp is often in memory, so it is not the
-    first choice for much data."""
+    """Where temporary files are made; None: where Python makes them. /tmp is often in memory, so /var/tmp is
+    tried first."""
     if "TMPDIR" in os.environ or not os.access("/var/tmp", os.W_OK):
         return None
     return "/var/tmp"

@@ -92,7 +92,8 @@ def message_in(item: Item) -> tuple[Match, int | None]:
 
 
 def alone(group: Group) -> tuple[Item | None, Group]:
-    """The only item of a group, as most are in captures of a few connections, or None; and the whole group."""
+    """The only item of a group, if it has one alone, as most have where few connections are captured; and
+    the group."""
     first = next(group)
     second = next(group, None)
     return (first, group) if second is None else (None, chain((first, second), group))
