@@ -1,45 +1,78 @@
-"""Batches of rows: none too large, none lost."""
+"""Batches of rows: none too large, none lost, those of each table in order."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from dissect.nats import Options, Payload
+from dissect.nats.engine.session_tables import Rows
 from dissect.nats.errors import MissingLibrary
+from dissect.nats.output import arrow as output
+from dissect.nats.output.arrow import batch
 from dissect.nats.output.arrow_types import pyarrow
-from dissect.nats.pipeline import released
+from dissect.nats.pipeline import records, released
 from dissect.nats.spark import arrow
-from dissect.nats.spark.arrow import batches
+from dissect.nats.spark.arrow import add_batches, batches
 
 from tests.support.paths import CAPTURES
 from tests.support.requirements import missing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = dict[str, object]
 
 try:
     pyarrow()
 except MissingLibrary as lack:
     missing("pyarrow", str(lack))
 
-BULK = str(CAPTURES / "bulk-2.15.1.pcap")
+SAMPLE = str(CAPTURES / "core-2.15.1.pcap")
+OTHERS = ("sessions", "requests", "anomalies")
 
 
-def sizes() -> list[int]:
-    rows = released([BULK], ["frames"], Options(payload=Payload.TEXT))
-    return [len(batch) for batch in batches("frames", rows, ["op", "subject"])]
+def released_rows(*tables: str) -> Iterator[Rows]:
+    return released([SAMPLE], tables, Options(payload=Payload.TEXT), runs=True)
 
 
-def test_few_rows_are_one_batch() -> None:
-    assert len(sizes()) == 1
+def sizes(table: str) -> list[int]:
+    return [len(batch) for batch in batches(table, released_rows(table, "sessions"), ["session"])]
 
 
 def test_batches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    (whole,) = sizes()
-    monkeypatch.setattr(arrow, "BATCH_ROWS", 100)
-    by_rows = sizes()
-    assert sum(by_rows) == whole and len(by_rows) > 3 and min(by_rows[:-1]) >= 100
-    monkeypatch.setattr(arrow, "BATCH_ROWS", 1 << 20)
-    monkeypatch.setattr(arrow, "_BATCH_BYTES", 1 << 12)
-    assert sum(sizes()) == whole and len(sizes()) > 3
+    (whole,) = sizes("subscriptions")
+    monkeypatch.setattr(output, "BATCH_ROWS", 3)
+    assert sum(sizes("subscriptions")) == whole and len(sizes("subscriptions")) > 3
 
 
 def test_without_rows_there_is_no_batch() -> None:
     assert list(batches("frames", [], ["op"])) == []
+    assert list(batches("sessions", [], ["end"])) == []
+
+
+@pytest.mark.parametrize("batch_rows", [2, 8192])
+def test_the_rows_of_several_tables_are_those_of_each(
+    batch_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrow, "BATCH_ROWS", batch_rows)
+    found: dict[str, list[Row]] = {}
+
+    def add(table: str, rows: pa.RecordBatch) -> None:
+        found.setdefault(table, []).extend(rows.to_pylist())
+
+    tables = ("frames", *OTHERS)
+    add_batches(released_rows(*tables, "flows"), tables, add)
+    for table in tables:
+        options = Options(payload=Payload.TEXT)
+        alone = batch(table, list(records([SAMPLE], [table], options))).to_pylist()
+        assert found.pop(table, []) == alone
+    assert not found
+
+
+def test_others_come_without_frames() -> None:
+    found: list[str] = []
+    add_batches(released_rows(*OTHERS), OTHERS, lambda table, rows: found.append(table))
+    assert "sessions" in found

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from zlib import crc32
 
 from dissect.nats import Options, tables
 from dissect.nats.capture import CaptureReport
+from dissect.nats.engine.frame_rows import rows_of
+from dissect.nats.engine.frame_runs import FrameRun
 from dissect.nats.engine.time_order import place_of
 from dissect.nats.partition.partitions import (
     Partition,
@@ -115,8 +117,17 @@ def in_stretches(
         coming = [state for state in states if state.number == number]
         continuing = {chunk.flow for chunk in chunks if chunk.number == number}
         for some in decode(spec, known, number, coming, continuing, Counter()):
-            rows += some.records
+            rows += as_records(some.records)
     return ordered(rows)
+
+
+def as_records(released: Iterable[Record]) -> Iterator[Record]:
+    """The records, with those of frames in place of their runs."""
+    for record in released:
+        if isinstance(record, FrameRun):
+            yield from rows_of(record)
+        else:
+            yield record
 
 
 def in_one(

@@ -86,7 +86,7 @@ class TableBuilder:
     def restore(self, connection: Connection, tables: SessionTables) -> None:
         """Adds the restored tables of a connection."""
         self.alive[connection] = tables
-        tables.recharge()
+        tables.resume(self._runs)
 
     def feed(self, source: Iterable[PacketEvents], together: bool = False) -> Iterator[Rows]:
         """The records that each group completes, at the latest when `source` ends."""
@@ -207,8 +207,9 @@ class SessionTables:
         )
         self._wants_anomalies = "anomalies" in tables
 
-    def recharge(self) -> None:
-        """Charges a new quota for the entries of the session."""
+    def resume(self, runs: bool) -> None:
+        """Continues in another table builder, with its quota and its choice of runs or rows of frames."""
+        self._runs = runs
         if self._session:
             self._session.recharge()
 

@@ -39,8 +39,8 @@ _State = tuple[Flow, list[int], Connection | None, SessionTables | None]
 
 class Dissector:
     """Takes segments and returns the records of `tables` as they become complete. With `quiet` the
-    states are the same, but no records are made. `key_logs` has the TLS secrets that its connections use,
-    restored ones included; None: those of the options alone."""
+    states are the same, but no records are made; with `runs` those of frames come as runs. `key_logs` has
+    the TLS secrets that its connections use, restored ones included; None: those of the options alone."""
 
     def __init__(
         self,
@@ -48,12 +48,13 @@ class Dissector:
         options: Options,
         quiet: bool = False,
         key_logs: KeyLogs | None = None,
+        runs: bool = False,
     ) -> None:
         self._tables = tables
         self._options = options
         payloads = needs_payloads(tables)
         self._connections = ConnectionTable(options, payloads, key_logs)
-        self._table_builder = TableBuilder(tables, options, quiet)
+        self._table_builder = TableBuilder(tables, options, quiet, runs=runs)
         self._shared: dict[str, object] = {
             "limits": options.stream_limits,
             "resync": self._connections.quota,

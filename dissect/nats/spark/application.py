@@ -30,6 +30,7 @@ from .arrow_tasks import (
     inputs,
     reduce_garbage_collection,
     result_row,
+    write_tables,
 )
 from .grouped import ITEMS, GroupedWork, item_batches, made_of_groups
 from .sink import NewWriter
@@ -95,7 +96,7 @@ def layer_rows(table: str, make: Make) -> Function:
 
     def run(batches: Batches) -> Batches:
         reduce_garbage_collection()
-        yield from batches_of(table, (Rows(SortKey(0), [row]) for row in make(batches)))
+        yield from batches_of(table, _released(make(batches)))
 
     return run
 
@@ -110,15 +111,15 @@ def layer_files(table: str, make: Make, new_writer: NewWriter) -> Function:
         context = TaskContext.get()
         number = context.partitionId() if context else 0
         done = Decoded()
-        writer = new_writer(number, [table])
-        for row in make(batches):
-            writer.add(table, [row])
-            done.rows[table] += 1
-        writer.close()
-        done.written = writer.written
+        writer, rows = new_writer(number, [table]), _released(make(batches))
+        write_tables(rows, [table], writer, [table], done)
         yield result_row(number, done)
 
     return write
+
+
+def _released(records: Iterator[Record]) -> Iterator[Rows]:
+    return (Rows(SortKey(0), [record]) for record in records)
 
 
 def session_items(table: str) -> Function:

@@ -1,33 +1,102 @@
-"""Released rows -> Arrow batches of one table."""
+"""Released rows -> Arrow batches of their tables.
+
+Frames come as runs and become columns without a record for each row, as in the Parquet files of the command
+line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..engine.frame_runs import FrameRun
 from ..engine.session_tables import Rows
-from ..engine.time_order import payload_bytes
+from ..engine.time_order import TimeOrder, payload_bytes, placed
 from ..output.arrow import BATCH_ROWS, batch
+from ..output.arrow import batches as batches_of_lists
+from ..output.arrow import frame_batches
 from ..records import Record
+from ..tables import TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_FRAMES = "frames"
 _BATCH_BYTES = 8 << 20
+
+AddBatch = Callable[[str, "pa.RecordBatch"], None]
+"""Takes the name of a table and some of its rows."""
 
 
 def batches(
     table: str, source: Iterable[Rows], columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one table as Arrow batches, limited in rows and payload bytes; all columns, or the
-    listed ones."""
-    waiting: list[Record] = []
-    size = 0
+    listed ones. Rows of other tables are left out; frames come as runs."""
+    if table == _FRAMES:
+        return frame_batches(_only(FrameRun, source), columns)
+    lists = (rows.records for rows in _only(TABLES[table].row, source))
+    return batches_of_lists(table, lists, columns)
+
+
+def add_batches(source: Iterable[Rows], tables: Iterable[str], add: AddBatch) -> None:
+    """Calls `add` with the rows of these tables, of each in order of time as far as its window allows. Frames
+    come as runs."""
+    waiting = {TABLES[table].row: _Waiting(table, add) for table in tables if table != _FRAMES}
+    for rows in frame_batches(_frames(source, waiting)):
+        add(_FRAMES, rows)
+    for each in waiting.values():
+        each.flush()
+
+
+def _only(kind: type[Record], source: Iterable[Rows]) -> Iterator[Rows]:
     for rows in source:
-        waiting += rows.records
-        size += payload_bytes(rows.records)
-        if len(waiting) >= BATCH_ROWS or size >= _BATCH_BYTES:
-            yield batch(table, waiting, columns)
-            waiting, size = [], 0
-    if waiting:
-        yield batch(table, waiting, columns)
+        records = [record for record in rows.records if record.__class__ is kind]
+        if records:
+            yield Rows(rows.release, records)
+
+
+def _frames(source: Iterable[Rows], waiting: dict[type[Record], _Waiting]) -> Iterator[Rows]:
+    """The runs of frames; all other records are added to those of their tables."""
+    for rows in source:
+        runs: list[Record] = []
+        others: dict[type[Record], list[Record]] = {}
+        for record in rows.records:
+            kind = record.__class__
+            if kind is FrameRun:
+                runs.append(record)
+            elif kind in waiting:
+                others.setdefault(kind, []).append(record)
+        for kind, records in others.items():
+            waiting[kind].put(records)
+        if runs:
+            yield Rows(rows.release, runs)
+
+
+class _Waiting:
+    """Rows of one table that wait for earlier ones, or for their batch to be full."""
+
+    def __init__(self, table: str, add: AddBatch) -> None:
+        self._table = table
+        self._add = add
+        self._line = TimeOrder[Record](TABLES[table].window)
+        self._due: list[Record] = []
+        self._bytes = 0
+
+    def put(self, records: Sequence[Record]) -> None:
+        """Adds rows that were released together."""
+        due = self._line.put(placed(records), payload_bytes(records))
+        self._due += due
+        self._bytes += payload_bytes(due)
+        if len(self._due) >= BATCH_ROWS or self._bytes >= _BATCH_BYTES:
+            self._pass()
+
+    def flush(self) -> None:
+        """There are no more rows."""
+        self._due += self._line.flush()
+        if self._due:
+            self._pass()
+
+    def _pass(self) -> None:
+        self._add(self._table, batch(self._table, self._due))
+        self._due, self._bytes = [], 0

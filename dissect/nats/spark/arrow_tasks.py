@@ -11,7 +11,7 @@ import gc
 import pickle
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from operator import itemgetter
@@ -22,10 +22,10 @@ from ..errors import DissectError
 from ..output.arrow_types import pyarrow
 from ..parallel import tune_garbage_collector
 from ..partition.partitions import Partition
-from ..records import Record, SessionRecord
-from ..tables import TABLES
+from ..records import SessionRecord
+from .arrow import add_batches
 from .arrow import batches as batches_of
-from .sink import NewWriter, Written
+from .sink import NewWriter, TableWriter, Written
 from .stages import (
     ChunkContext,
     FlowChunk,
@@ -165,16 +165,9 @@ def writing(
 
     def one(number: int, states: list[State], continuing: set[bytes]) -> Decoded:
         done = Decoded()
+        rows = decode(spec, contexts, number, states, continuing, done.passed_over)
         writer = new_writer(number, wanted)
-        for rows in decode(spec, contexts, number, states, continuing, done.passed_over):
-            for table, records in _by_table(rows, spec.tables):
-                done.rows[table] += len(records)
-                if table in wanted:
-                    writer.add(table, records)
-                if table == "sessions":
-                    _count_losses(records, done)
-        writer.close()
-        done.written = writer.written
+        write_tables(_with_losses(rows, done), spec.tables, writer, wanted, done)
         return done
 
     def do(batches: Batches) -> Batches:
@@ -185,6 +178,26 @@ def writing(
     return do
 
 
+def write_tables(
+    source: Iterable[Rows],
+    tables: Collection[str],
+    writer: TableWriter,
+    wanted: Collection[str],
+    done: Decoded,
+) -> None:
+    """Counts the rows of these tables and writes those of the tables that are wanted. Adds the counts and the
+    files to `done`."""
+
+    def add(table: str, rows: pa.RecordBatch) -> None:
+        done.rows[table] += len(rows)
+        if table in wanted:
+            writer.add(table, rows)
+
+    add_batches(source, tables, add)
+    writer.close()
+    done.written += writer.written
+
+
 def reading(spec: JobSpec, contexts: Sequence[ChunkContext], table: str) -> Function:
     """Takes rows `partition, kind, flow, body`, in order; returns the rows of a table."""
 
@@ -192,7 +205,7 @@ def reading(spec: JobSpec, contexts: Sequence[ChunkContext], table: str) -> Func
         reduce_garbage_collection()
         for number, states, continuing in inputs(batches):
             rows = decode(spec, contexts, number, states, continuing, Counter())
-            yield from batches_of(table, _only(table, rows))
+            yield from batches_of(table, rows)
 
     return run
 
@@ -246,28 +259,14 @@ def _rows(batches: Batches) -> Iterator[tuple[int, int, bytes, bytes]]:
         yield from zip(*(column.to_pylist() for column in rows.columns))
 
 
-def _only(table: str, source: Iterable[Rows]) -> Iterator[Rows]:
-    """The rows of one table: a survey for several tables makes rows of the others, too."""
-    kind = TABLES[table].row
+def _with_losses(source: Iterable[Rows], done: Decoded) -> Iterator[Rows]:
+    """The rows, counting bytes that are missing or skipped in sessions."""
     for rows in source:
-        records = [record for record in rows.records if record.__class__ is kind]
-        if records:
-            yield Rows(rows.release, records)
-
-
-def _by_table(rows: Rows, tables: Iterable[str]) -> Iterator[tuple[str, list[Record]]]:
-    for table in tables:
-        kind = TABLES[table].row
-        records = [record for record in rows.records if record.__class__ is kind]
-        if records:
-            yield table, records
-
-
-def _count_losses(records: Iterable[Record], done: Decoded) -> None:
-    for record in records:
-        assert isinstance(record, SessionRecord)
-        done.missing_bytes += record.missing_bytes
-        done.skipped_bytes += record.skipped_bytes
+        for record in rows.records:
+            if isinstance(record, SessionRecord):
+                done.missing_bytes += record.missing_bytes
+                done.skipped_bytes += record.skipped_bytes
+        yield rows
 
 
 def result_row(number: int, result: object) -> pa.RecordBatch:

@@ -16,21 +16,19 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import partial
 from importlib import import_module
-from itertools import groupby
-from operator import attrgetter
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from ..capture.files import elsewhere, is_uri
-from ..engine.time_order import TimeOrder, payload_bytes, placed
 from ..errors import SparkError
-from ..output.arrow import BATCH_ROWS, batch, schema
+from ..output.arrow import schema
+from ..output.arrow_types import pyarrow
 from ..output.parquet import ParquetFile
-from ..records import Record
 from ..tables import TABLES
 from .sink import NewWriter, Written
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyarrow import fs
 
 _MARK = "_nats-dissect.json"
@@ -38,7 +36,6 @@ _RUNS = "_nats-dissect.runs"
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 _DAY_NS = 86_400 * 10**9
 _DAYS = 32  # files that a task has open for one table
-_HELD_BYTES = 32 << 20
 
 
 class Folder:
@@ -125,41 +122,29 @@ class Folder:
 
 
 class Writer:
-    """Writes the rows of one partition, in a task: files of each table by day, with rows in order of
-    time as far as the table's window allows. `written` lists the files, after `close`."""
+    """Writes the rows of one partition, in a task: files of each table by day, with rows in the order in
+    which they come. `written` lists the files, after `close`."""
 
     def __init__(self, out: str, run: str, number: int, tables: Iterable[str]) -> None:
         self.written: list[Written] = []
         self._fs, root = _filesystem(out)
         self._folder = f"{root}/{run}"
         self._number = number
-        self._lines = {table: TimeOrder[Record](TABLES[table].window) for table in tables}
         self._open: dict[tuple[str, str], _Open] = {}
         self._serial = 0
 
-    def add(self, table: str, records: Sequence[Record]) -> None:
-        """Adds rows of one table that were released together."""
-        self._put(table, self._lines[table].put(placed(records), payload_bytes(records)))
-
-    def close(self) -> None:
-        """Writes the remaining rows and completes the files."""
-        for table, line in self._lines.items():
-            self._put(table, line.flush())
-        self._close_all()
-
-    def _put(self, table: str, records: Sequence[Record]) -> None:
+    def add(self, table: str, rows: pa.RecordBatch) -> None:
         """Writes rows to the files of their days."""
-        when = attrgetter(TABLES[table].time)
-        for number, group in groupby(records, key=lambda row: _number_of(when(row))):
-            day = _day(number)
+        for day, of_day in _by_day(rows, TABLES[table].time):
             one = self._open.get((table, day))
             if one is None:
                 if len(self._open) >= _DAYS:  # nobody has so many, but for clocks that went mad
-                    self._close_all()
+                    self.close()
                 one = self._open[table, day] = self._new(table, day)
-            one.put(group)
+            one.add(of_day)
 
-    def _close_all(self) -> None:
+    def close(self) -> None:
+        """Completes the files."""
         self.written += [one.close() for one in self._open.values()]
         self._open.clear()
 
@@ -177,30 +162,32 @@ class _Open:
         self._where = where
         self._stream = stream
         self._file = ParquetFile(stream, schema(where.table))
-        self._records: list[Record] = []
-        self._held = self._count = 0
+        self._count = 0
 
-    def put(self, records: Iterable[Record]) -> None:
+    def add(self, rows: pa.RecordBatch) -> None:
         """Adds rows."""
-        for record in records:
-            self._records.append(record)
-            self._held += payload_bytes((record,))
-            if len(self._records) >= BATCH_ROWS or self._held >= _HELD_BYTES:
-                self._flush()
+        self._file.add(rows)
+        self._count += len(rows)
 
     def close(self) -> Written:
         """Completes the file."""
-        if self._records:
-            self._flush()
         self._file.close()
         self._stream.close()
         return self._where._replace(rows=self._count)
 
-    def _flush(self) -> None:
-        self._file.add(batch(self._where.table, self._records))
-        self._count += len(self._records)
-        self._records = []
-        self._held = 0
+
+def _by_day(rows: pa.RecordBatch, time: str) -> Iterable[tuple[str, pa.RecordBatch]]:
+    """The rows of each day, in their order; `time` is the column with the times in nanoseconds."""
+    times = rows.column(time)
+    if not times.null_count:
+        range_ns = import_module("pyarrow.compute").min_max(times)
+        first, last = (_number_of(range_ns[key].as_py()) for key in ("min", "max"))
+        if first == last:
+            return [(_day(first), rows)]
+    places: dict[int | None, list[int]] = {}
+    for place, ts_ns in enumerate(times.to_pylist()):
+        places.setdefault(_number_of(ts_ns), []).append(place)
+    return [(_day(number), rows.take(pyarrow().array(some))) for number, some in places.items()]
 
 
 def _filesystem(out: str) -> tuple[fs.FileSystem, str]:
@@ -217,8 +204,7 @@ def _number_of(ts_ns: int | None) -> int | None:
 
 
 def _day(number: int | None) -> str:
-    """The date of a day. Years outside of Python's calendar become its first or last day."""
+    """The date of a day."""
     if number is None:
         return _NO_DAY
-    days = min(max(number, -719_162), 2_932_896)
-    return date.fromordinal(date(1970, 1, 1).toordinal() + days).isoformat()
+    return date.fromordinal(date(1970, 1, 1).toordinal() + number).isoformat()

@@ -3,7 +3,7 @@
     run = sink.begin("b7d0...")       # on the driver: makes room for one run
     make = sink.writer(run)           # on the driver; `make` goes to the tasks
     writer = make(3, ["frames"])      # in a task: for the partition with this number
-    writer.add("frames", records)
+    writer.add("frames", batch)       # a pyarrow.RecordBatch with all columns of the table
     writer.close()                    # then `writer.written` goes back to the driver
     sink.publish(run, ["frames"], written, summary)
 
@@ -15,10 +15,11 @@ wrote.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ..records import Record
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Written(NamedTuple):
@@ -35,8 +36,8 @@ class TableWriter(Protocol):
 
     written: list[Written]
 
-    def add(self, table: str, records: Sequence[Record]) -> None:
-        """Adds rows of one table."""
+    def add(self, table: str, rows: pa.RecordBatch) -> None:
+        """Adds rows of one table, in order of time as far as its window allows."""
 
     def close(self) -> None:
         """Completes the files; `written` lists them."""

@@ -105,7 +105,9 @@ class ShareReader(DataSourceReader):
         share: tuple[int, int] = partition.value
         wanted = self._wanted
         report = CaptureReport()
-        rows = released(wanted.paths, [wanted.table], wanted.options, report, share, together=True)
+        rows = released(
+            *(wanted.paths, [wanted.table], wanted.options, report, share), together=True, runs=True
+        )
         yield from batches(wanted.table, rows, self._columns)
         if share[0] == 0:
             complain(report)

@@ -301,12 +301,13 @@ def decode(
     passed_over: Counter[str],
 ) -> Iterator[Rows]:
     """The rows of a partition: those that its packets complete, and those of flows that have no packets
-    after it. `continuing` are the flows that have. Packets without TCP are counted in `passed_over`.
+    after it. Frames come as runs. `continuing` are the flows that have packets after it. Packets without TCP
+    are counted in `passed_over`.
     """
     context = contexts[number]
     parser = PacketParser()
     parser.load(context.fragments)
-    dissection = Dissector(spec.tables, spec.options, key_logs=spec.key_logs())
+    dissection = Dissector(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
     yield from _arrivals(dissection, contexts, states)
     yield from dissection.feed(parser.feed(spec.packets(context.partition)))
     if context.last:

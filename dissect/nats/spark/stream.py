@@ -134,7 +134,7 @@ class FolderReader(DataSourceStreamReader):
     ) -> Iterator[Rows]:
         secrets = _Secrets(KeyLogs(self._wanted.options.key_logs))
         parser = PacketParser()
-        dissection = Dissector([_TABLE], self._wanted.options, key_logs=secrets.key_logs)
+        dissection = self._dissector(secrets)
         if begin:
             self._load(begin, dissection, parser, secrets)
         for entry in entries:
@@ -146,6 +146,10 @@ class FolderReader(DataSourceStreamReader):
         states = list(dissection.save().values())
         state = states, parser.save(), secrets.files
         self._store.write(_STATE.format(end), pickle.dumps(state))
+
+    def _dissector(self, secrets: _Secrets) -> Dissector:
+        options = self._wanted.options
+        return Dissector([_TABLE], options, key_logs=secrets.key_logs, runs=True)
 
     def _load(
         self, offset: int, dissection: Dissector, parser: PacketParser, secrets: _Secrets
@@ -162,7 +166,7 @@ class FolderReader(DataSourceStreamReader):
         parser.load(fragments)
 
     def _alone(self, one: LoggedFile, report: CaptureReport, secrets: _Secrets) -> Iterator[Rows]:
-        dissection = Dissector([_TABLE], self._wanted.options, key_logs=secrets.key_logs)
+        dissection = self._dissector(secrets)
         yield from dissection.feed(PacketParser().segments(_packets(one, report, secrets)))
         yield from dissection.finish()
 
