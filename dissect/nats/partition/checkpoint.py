@@ -40,7 +40,8 @@ _State = tuple[Flow, list[int], Connection | None, SessionTables | None]
 class Dissector:
     """Takes segments and returns the records of `tables` as they become complete. With `quiet` the
     states are the same, but no records are made; with `runs` those of frames come as runs. `key_logs` has
-    the TLS secrets that its connections use, restored ones included; None: those of the options alone."""
+    the TLS secrets that its connections use, restored ones included; None: those of the options alone.
+    """
 
     def __init__(
         self,
