@@ -105,36 +105,55 @@ class FrameReader:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held = bytearray()
+        self._held = b""
+        self._at = 0  # of the next frame in it
+        # What came after it, and how many bytes have to come before there can be a frame.
+        self._pieces: list[bytes] = []
+        self._lacks = 1
         self._message: bytearray | None = None  # a compressed one, in progress
 
     def feed(self, data: bytes) -> None:
         """Takes the next bytes."""
-        self._held += data
+        self._pieces.append(data)
+        self._lacks -= len(data)
 
     def read(self) -> tuple[Opcode, bytes] | None:
         """The next frame: its opcode and payload; None: more bytes are needed. Raises ProtocolError. The
         payload of a compressed message comes with its last frame."""
-        while True:
-            held = self._held
-            head = read_frame_head(held[:14])
+        while self._lacks <= 0:
+            if self._pieces:
+                self._join()
+            held, at = self._held, self._at
+            head = read_frame_head(held[at : at + 14])
             if head is None:
-                return None
+                self._lacks = 1
+                break
             if head.length > self._limit:
                 raise ProtocolError(f"a WebSocket frame of {head.length} bytes")
-            end = head.size + head.length
+            begin = at + head.size
+            end = begin + head.length
             if len(held) < end:
-                return None
-            payload = apply_mask(bytes(held[head.size : end]), head.mask)
-            del held[:end]
+                self._lacks = end - len(held)
+                break
+            self._at = end
+            payload = apply_mask(held[begin:end], head.mask)
             if head.opcode.is_control or not (head.compressed or self._message is not None):
                 return head.opcode, payload
-            self._message = (self._message or bytearray()) + payload
+            if self._message is None:
+                self._message = bytearray()
+            self._message += payload
             if len(self._message) > self._limit:
                 raise ProtocolError("a WebSocket message that is too long")
             if head.final:
                 message, self._message = bytes(self._message), None
                 return head.opcode, inflate(message, self._limit)
+        return None
+
+    def _join(self) -> None:
+        rest = self._held[self._at :]
+        pieces = [rest, *self._pieces] if rest else self._pieces
+        # The join of a single piece is no copy.
+        self._held, self._at, self._pieces = b"".join(pieces), 0, []
 
 
 def apply_mask(data: bytes, mask: bytes, offset: int = 0) -> bytes:

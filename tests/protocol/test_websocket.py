@@ -115,6 +115,26 @@ def test_a_bomb_is_inflated_up_to_the_limit() -> None:
         inflate(bomb[:-4], 1000)
 
 
+@given(
+    st.lists(st.tuples(st.binary(max_size=200), st.booleans()), max_size=6),
+    st.integers(1, 90),
+    st.booleans(),
+)
+def test_frames_may_come_in_any_pieces(
+    sent: list[tuple[bytes, bool]], size: int, reads_late: bool
+) -> None:
+    wire = b"".join(
+        build_frame(Opcode.BINARY, deflate(each) if compressed else each, b"mask", compressed)
+        for each, compressed in sent
+    )
+    reader, found = FrameReader(1000), []
+    for at in range(0, len(wire), size):
+        reader.feed(wire[at : at + size])
+        if not reads_late or at + size >= len(wire):
+            found += list(iter(reader.read, None))
+    assert found == [(Opcode.BINARY, each) for each, _ in sent]
+
+
 def test_frames_are_read_whole_and_messages_in_fragments() -> None:
     data = deflate(b"PING\r\n" * 30)
     wire = b"\x42\x03" + data[:3] + build_frame(Opcode.PING, b"p") + b"\x80"
