@@ -1,6 +1,6 @@
 """Capture files, folders and standard input -> packets in one timeline."""
 
-from .report import CaptureReport, FileReport, InterfaceReport, linktype_name
+from .report import CaptureReport, FileReport, InterfaceReport
 from .sources import is_input, read_packets, read_runs
 
 __all__ = [
@@ -8,7 +8,6 @@ __all__ = [
     "FileReport",
     "InterfaceReport",
     "is_input",
-    "linktype_name",
     "read_packets",
     "read_runs",
 ]

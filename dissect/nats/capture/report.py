@@ -10,36 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-# What https://www.tcpdump.org/linktypes.html calls those that one meets, without the LINKTYPE_.
-_LINKTYPES = {
-    0: "NULL",
-    1: "ETHERNET",
-    9: "PPP",
-    12: "RAW",
-    14: "RAW",
-    50: "PPP_HDLC",
-    51: "PPP_ETHER",
-    101: "RAW",
-    104: "C_HDLC",
-    105: "IEEE802_11",
-    108: "LOOP",
-    113: "LINUX_SLL",
-    127: "IEEE802_11_RADIOTAP",
-    147: "USER0",
-    189: "USB_LINUX",
-    220: "USB_LINUX_MMAPPED",
-    228: "IPV4",
-    229: "IPV6",
-    239: "NFLOG",
-    253: "NETLINK",
-    276: "LINUX_SLL2",
-}
-
-
-def linktype_name(linktype: int) -> str:
-    """The name of a link type, or its number."""
-    return _LINKTYPES.get(linktype, str(linktype))
-
 
 @dataclass(slots=True)
 class InterfaceReport:

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..capture import CaptureReport, FileReport
-from ..capture.report import linktype_name
 from ..engine.connections import packet_events
 from ..engine.session_tables import build_tables
 from ..key_log import KeyLogs
 from ..number_formats import count_text, duration_text, size_text, time_text
 from ..options import Options
 from ..packet import PacketParser
+from ..packet.link import linktype_name
 from ..pipeline import segments, timelines
 from ..records import AnomalyRecord, FlowRecord, SessionRecord, printable, text_of
 

@@ -11,7 +11,6 @@ import struct
 from ..errors import MissingLibrary
 
 ETHERNET, PPP, PPP_SERIAL, PPP_ETHER = 1, 9, 50, 51
-LINKTYPES = (ETHERNET, PPP, PPP_SERIAL, PPP_ETHER)
 
 NOT_IP = "not ip"
 
@@ -20,7 +19,7 @@ _SLIPS = (AttributeError, LookupError, RecursionError, TypeError, ValueError, st
 
 
 def find_ip_with_dpkt(linktype: int, data: bytes) -> int | str:
-    """The offset of the IP header, or the reason why there is none; `linktype` is one of LINKTYPES."""
+    """The offset of the IP header, or the reason why there is none; `linktype` is one of those above."""
     try:
         import dpkt
     except ImportError:

@@ -1,4 +1,4 @@
-"""Link headers: where in a packet its IP header begins.
+"""Link headers: their names, and where in a packet its IP header begins.
 
 Own code for what captures of servers have: Ethernet with 802.1Q and QinQ tags, Linux cooked v1 and v2,
 raw IP, BSD loopback, Cisco HDLC (https://www.tcpdump.org/linktypes.html). What else is known goes to dpkt.
@@ -7,6 +7,8 @@ raw IP, BSD loopback, Cisco HDLC (https://www.tcpdump.org/linktypes.html). What 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 from . import dpkt_links as rare
 from .ip import CUT_OFF
@@ -26,12 +28,16 @@ _FAMILIES = (2, 24, 28, 30, 10)
 
 def find_ip(linktype: int, data: bytes) -> int | str:
     """The offset of the IP header, or the reason why there is none."""
-    decode = _LINKS.get(linktype)
-    if decode is not None:
-        return decode(data)
-    if linktype in rare.LINKTYPES:
-        return rare.find_ip_with_dpkt(linktype, data)
-    return f"link type {linktype}"
+    link = _LINKS.get(linktype)
+    if link is None or link.find_ip is None:
+        return f"link type {linktype}"
+    return link.find_ip(data)
+
+
+def linktype_name(linktype: int) -> str:
+    """The name of a link type, or its number."""
+    link = _LINKS.get(linktype)
+    return link.name if link else str(linktype)
 
 
 def _ethernet(data: bytes) -> int | str:
@@ -78,16 +84,35 @@ def _typed(data: bytes, type_at: int, ip_at: int, linktype: int | None = None) -
     return _NAMES.get(number, f"ethertype 0x{number:04x}")
 
 
-_LINKS: dict[int, Callable[[bytes], int | str]] = {
-    0: _loopback,
-    ETHERNET: _ethernet,
-    12: _raw,
-    14: _raw,
-    101: _raw,
-    104: _cisco,
-    108: _loopback,
-    113: _cooked,
-    228: _raw,
-    229: _raw,
-    276: _cooked_v2,
+class _Link(NamedTuple):
+    """The name that https://www.tcpdump.org/linktypes.html gives a link type, without the LINKTYPE_, and the
+    function that finds the IP header; None: packets of this type are not read.
+    """
+
+    name: str
+    find_ip: Callable[[bytes], int | str] | None = None
+
+
+_LINKS = {
+    0: _Link("NULL", _loopback),
+    ETHERNET: _Link("ETHERNET", _ethernet),
+    rare.PPP: _Link("PPP", partial(rare.find_ip_with_dpkt, rare.PPP)),
+    12: _Link("RAW", _raw),
+    14: _Link("RAW", _raw),
+    rare.PPP_SERIAL: _Link("PPP_HDLC", partial(rare.find_ip_with_dpkt, rare.PPP_SERIAL)),
+    rare.PPP_ETHER: _Link("PPP_ETHER", partial(rare.find_ip_with_dpkt, rare.PPP_ETHER)),
+    101: _Link("RAW", _raw),
+    104: _Link("C_HDLC", _cisco),
+    105: _Link("IEEE802_11"),
+    108: _Link("LOOP", _loopback),
+    113: _Link("LINUX_SLL", _cooked),
+    127: _Link("IEEE802_11_RADIOTAP"),
+    147: _Link("USER0"),
+    189: _Link("USB_LINUX"),
+    220: _Link("USB_LINUX_MMAPPED"),
+    228: _Link("IPV4", _raw),
+    229: _Link("IPV6", _raw),
+    239: _Link("NFLOG"),
+    253: _Link("NETLINK"),
+    276: _Link("LINUX_SLL2", _cooked_v2),
 }

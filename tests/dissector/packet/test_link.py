@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.packet.link import find_ip
+from dissect.nats.packet.link import find_ip, linktype_name
 
 from tests.support.pcapwriter import ETHERNET, LOOP, NULL, RAW, SLL, SLL2, ip, link
 
@@ -44,6 +44,16 @@ def test_what_is_no_ip_is_named() -> None:
     assert find_ip(SLL, bytes(14) + b"\x00\x04" + bytes(28)) == "ethertype 0x0004"
     assert find_ip(NULL, bytes((7, 0, 0, 0))) == "not ip"
     assert find_ip(147, PACKET) == "link type 147"
+
+
+def test_link_types_have_names() -> None:
+    assert [linktype_name(each) for each in (ETHERNET, SLL2, 9, 147)] == [
+        "ETHERNET",
+        "LINUX_SLL2",
+        "PPP",
+        "USER0",
+    ]
+    assert linktype_name(65535) == "65535"
 
 
 def test_headers_that_are_cut_off_are_no_ip() -> None:
