@@ -101,10 +101,16 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_bytes(), str(path))
 
 
-def imported(tree: ast.AST) -> set[str]:
-    """Top-level names of other packages that are imported anywhere below."""
+@functools.cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(parse(path)))
+
+
+@functools.cache
+def imported(path: Path) -> set[str]:
+    """Top-level names of other packages that are imported anywhere in a file."""
     names = set()
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -149,7 +155,7 @@ def test_a_function_fits_on_a_screen() -> None:
     sizes = {
         f"{name}: {node.name}": body_lines(node)
         for name, path in python_files(*CODE).items()
-        for node in ast.walk(parse(path))
+        for node in nodes(path)
         if isinstance(node, Function)
     }
     assert {name: lines for name, lines in sizes.items() if lines > FUNCTION_LINES} == {}
@@ -179,16 +185,16 @@ def test_dissect_is_a_namespace_that_others_share() -> None:
 
 def test_io_and_threads_stay_in_their_files() -> None:
     for name, path in python_files(*SOURCE).items():
-        fenced = imported(parse(path)) & FENCES.keys()
+        fenced = imported(path) & FENCES.keys()
         assert [module for module in fenced if name not in FENCES[module]] == [], name
 
 
 def test_no_product_code_sleeps() -> None:
     for name, path in python_files(*SOURCE).items():
-        names = {node.attr for node in ast.walk(parse(path)) if isinstance(node, ast.Attribute)}
+        names = {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}
         names |= {
             alias.name
-            for node in ast.walk(parse(path))
+            for node in nodes(path)
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
         }
@@ -199,7 +205,7 @@ def test_signatures_do_not_say_any() -> None:
     loose = [
         f"{name}:{node.lineno} {node.name}"
         for name, path in python_files(*SOURCE).items()
-        for node in ast.walk(parse(path))
+        for node in nodes(path)
         if isinstance(node, Function) and any("Any" in names_in(note) for note in annotations(node))
     ]
     assert loose == []
@@ -221,14 +227,14 @@ def test_a_silenced_check_says_which_and_why() -> None:
 
 def test_the_codec_imports_itself_and_the_standard_library() -> None:
     for name, path in python_files("natsync/protocol").items():
-        levels = {node.level for node in ast.walk(parse(path)) if isinstance(node, ast.ImportFrom)}
+        levels = {node.level for node in nodes(path) if isinstance(node, ast.ImportFrom)}
         assert levels <= {0, 1}, name
-        assert imported(parse(path)) <= sys.stdlib_module_names, name
+        assert imported(path) <= sys.stdlib_module_names, name
 
 
 def test_the_client_imports_the_standard_library() -> None:
     for name, path in python_files("natsync").items():
-        assert imported(parse(path)) - sys.stdlib_module_names <= {"natsync", *OPTIONAL}, name
+        assert imported(path) - sys.stdlib_module_names <= {"natsync", *OPTIONAL}, name
 
 
 def test_import_natsync_loads_the_standard_library_alone() -> None:
