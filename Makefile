@@ -12,7 +12,11 @@ PROOFS = tests/protocol tests/dissector/tcp/test_reassembly*.py
 
 VENV = .venv-$@
 RUN = @PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
-PYTEST = python -m pytest --numprocesses auto --maxprocesses 4 --dist loadgroup
+# A worker more than there are processors, because many tests wait for a server, and not for a processor.
+PYTEST = python -m pytest --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 --dist loadgroup
+
+# Tests start Python some hundred times; without compiled files each start takes twice as long.
+export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

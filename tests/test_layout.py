@@ -179,6 +179,12 @@ def test_every_source_file_has_its_test() -> None:
     assert [source for source in UNMIRRORED if source not in sources] == []
 
 
+def test_workers_see_groups(request: pytest.FixtureRequest) -> None:
+    """pytest-xdist says in the name of a test that it has a group; the group of Spark has the only Java."""
+    grouped = getattr(request.config.option, "loadgroup", False)
+    assert request.node.nodeid.endswith("@layout") or not grouped
+
+
 def test_dissect_is_a_namespace_that_others_share() -> None:
     assert not (ROOT / "dissect/__init__.py").exists()
 

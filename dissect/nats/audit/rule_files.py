@@ -81,7 +81,7 @@ def _add(
 def _of_package() -> Iterator[Detection | Correlation | Filter]:
     root = resources.files(__package__).joinpath("rules")
     for name, file in sorted(_files(root, "")):
-        yield from _of_file(name, file.read_bytes())
+        yield from _of_file(name, file.read_bytes(), trusted=True)
 
 
 def _files(folder: Traversable, above: str) -> Iterator[tuple[str, Traversable]]:
@@ -111,9 +111,11 @@ def _of_folder(folder: str) -> Iterator[Detection | Correlation | Filter]:
         yield from _of_file(str(file), data)
 
 
-def _of_file(place: str, data: bytes) -> Iterator[Detection | Correlation | Filter]:
+def _of_file(
+    place: str, data: bytes, trusted: bool = False
+) -> Iterator[Detection | Correlation | Filter]:
     try:
-        for document in documents(data.decode("utf-8")):
+        for document in documents(data.decode("utf-8"), trusted):
             yield parsed(document, place)
     except UnicodeDecodeError:
         raise RuleError(place, 0, "no text in UTF-8") from None

@@ -44,11 +44,16 @@ class YamlFault(Exception):
         self.reason = reason
 
 
-def documents(text: str) -> Iterator[Document]:
-    """The documents of a file that are not empty. Raises YamlFault."""
+# libyaml reads the package's rules in a tenth of the time (30 ms, not 300), but it ends the process if a text
+# is nested too deeply. Some builds of PyYAML are without it.
+_OF_TRUSTED = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def documents(text: str, trusted: bool = False) -> Iterator[Document]:
+    """The documents of a file that are not empty. Raises YamlFault. A `trusted` text is nobody's attack."""
     loader: yaml.SafeLoader | None = None
     try:
-        loader = yaml.SafeLoader(text)
+        loader = (_OF_TRUSTED if trusted else yaml.SafeLoader)(text)
         while loader.check_node():
             node = loader.get_node()
             if (

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import resources
+from pathlib import Path
+
 import pytest
+import yaml
 
 from dissect.nats.audit.yaml_lines import YamlFault, documents
 
@@ -25,6 +29,29 @@ def test_a_part_has_its_line() -> None:
     assert first.line("b", "nothing", "there") == 2
     assert first.line("b", "c", 7) == 3
     assert (first.line(), second.line("e")) == (1, 8)
+
+
+def test_a_trusted_text_is_read_alike() -> None:
+    folder = Path(str(resources.files("dissect.nats.audit").joinpath("rules")))
+    files = [*folder.rglob("*.yml")]
+    assert len(files) > 30
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        for one, other in zip(documents(text), documents(text, trusted=True), strict=True):
+            assert one.value == other.value
+            assert lines(one.node) == lines(other.node)
+
+
+def lines(node: yaml.Node) -> list[tuple[int, object]]:
+    """The line of every part, in order."""
+    found: list[tuple[int, object]] = [(node.start_mark.line, node.tag)]
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            found += [*lines(key), *lines(value)]
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            found += lines(item)
+    return found
 
 
 @pytest.mark.parametrize(
