@@ -6,9 +6,11 @@ CODE = natsync dissect tests samples
 TYPED = natsync dissect tests/support samples
 BLACK = black --quiet --line-length 100 --target-version py310
 # What must be covered line by line and branch by branch, and the tests that do so. Only these run under
-# coverage, which more than doubles the time of a test.
+# coverage, which more than doubles the time of a test; EXHAUSTIVE tests reach no other line.
 PROVEN = natsync/protocol/*,dissect/nats/tcp/reassembly.py
-PROOFS = tests/protocol tests/dissector/tcp/test_reassembly*.py
+EXHAUSTIVE = test_captures.py test_cost.py test_decoder_pieces.py test_fuzz.py test_properties.py
+PROOFS = $(filter-out $(EXHAUSTIVE:%=tests/protocol/%) %/test_reassembly_samples.py, \
+	$(wildcard tests/protocol/test_*.py tests/dissector/tcp/test_reassembly*.py))
 
 VENV = .venv-$@
 RUN = @PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
@@ -49,7 +51,7 @@ test: ## every test, against a real nats-server, and with Spark where there is J
 	$(RUN) $(PYTEST) --cov --cov-report= $(PROOFS)
 	$(RUN) coverage report --include='$(PROVEN)' --fail-under=100 >$(VENV)/coverage.txt || \
 		{ cat $(VENV)/coverage.txt; echo 'make test: $(PROVEN) must be covered whole' >&2; exit 1; }
-	$(RUN) $(PYTEST) --ignore=tests/protocol --ignore-glob='tests/dissector/tcp/test_reassembly*.py'
+	$(RUN) $(PYTEST) $(PROOFS:%=--ignore=%)
 
 stan: NEEDS = pytest
 stan: ## build nats-streaming-server and stan.go for the tests, with Go, once

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from copy import copy
 from typing import NamedTuple
 
+import pytest
+
 from natsync.protocol import (
     ASub,
     AUnsub,
@@ -344,3 +346,15 @@ ROWS = [
     *rows(LEAF, ON_LEAF, ON_LEAF_LENIENT),
     *rows([GATEWAY_IN, *ROUTES, *LEAF], ACCOUNTS, ACCOUNTS_LENIENT),
 ]
+
+
+def rows_by_context() -> dict[str, list[Row]]:
+    """The rows of each kind of connection and each side, by its name."""
+    found: dict[str, list[Row]] = {}
+    for row in ROWS:
+        found.setdefault(label(row.context), []).append(row)
+    return found
+
+
+each_context = pytest.mark.parametrize("some", rows_by_context().values(), ids=rows_by_context())
+"""A test of all rows of a context at once: there are a thousand, and each takes a few microseconds."""

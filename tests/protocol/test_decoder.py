@@ -1,6 +1,6 @@
-"""Decoder: the tables hold however the bytes are cut; limits come before memory; holes and learning work.
+"""Decoder: the tables hold; limits come before memory; holes and learning work.
 
-What holds for any bytes at all is in test_properties.py.
+However the bytes are cut: test_decoder_pieces.py. What holds for any bytes at all: test_properties.py.
 """
 
 from __future__ import annotations
@@ -23,52 +23,30 @@ from natsync.protocol import (
     RSub,
 )
 
-from tests.protocol.feeding import Reading, by_bytes, cut, decoder_of, read
+from tests.protocol.feeding import by_bytes, cut, decoder_of, read
 from tests.protocol.refused import REFUSED, SERVER_LIMITS, Refused
-from tests.protocol.table import CLIENT, ROUTE, ROWS, Row
+from tests.protocol.table import CLIENT, ROUTE, Row, each_context
 
 BEFORE = b"PING\r\nINFO {}\r\nPONG\r\n"
 MB = 1 << 20
 
-rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 refusals = pytest.mark.parametrize("refused", REFUSED, ids=lambda refused: refused.name)
 
 
-@rows
-def test_a_row_whole(row: Row) -> None:
-    reading = read([row.wire], row.context)
-    assert reading.frames == [row.frame]
-    assert type(reading.frames[0]) is type(row.frame)
-    assert reading.places == [(0, len(row.wire))]
-    assert reading.refusal is None
+@each_context
+def test_a_row_whole(some: list[Row]) -> None:
+    for row in some:
+        reading = read([row.wire], row.context)
+        assert reading.frames == [row.frame], row.name
+        assert type(reading.frames[0]) is type(row.frame), row.name
+        assert reading.places == [(0, len(row.wire))], row.name
+        assert reading.refusal is None, row.name
 
 
-@rows
-def test_a_row_byte_by_byte(row: Row) -> None:
-    assert read(by_bytes(row.wire), row.context) == read([row.wire], row.context)
-
-
-@rows
-def test_a_row_in_two_pieces(row: Row) -> None:
-    whole = read([row.wire], row.context)
-    for place in range(1, min(len(row.wire), 100)):
-        assert read(cut(row.wire, [place]), row.context) == whole
-
-
-@rows
-def test_receiving_is_feeding_and_reading(row: Row) -> None:
-    wire = BEFORE + row.wire + BEFORE[:6] + b"?\r\n"
-    for place in range(0, min(len(wire), 60)):
-        received, decoder = Reading(), decoder_of(row.context)
-        try:
-            for piece in cut(wire, [place] if place else []):
-                received.add(decoder.receive(piece))
-                while decoder.has_more:
-                    received.add(decoder.read())
-        except ProtocolError as error:
-            received.refusal = (error.reason, error.offset, error.snippet)
-        received.end = decoder.offset
-        assert received == read(cut(wire, [place] if place else []), row.context)
+@each_context
+def test_a_row_byte_by_byte(some: list[Row]) -> None:
+    for row in some:
+        assert read(by_bytes(row.wire), row.context) == read([row.wire], row.context), row.name
 
 
 def test_received_bytes_follow_those_that_were_not_read_yet() -> None:
@@ -79,6 +57,13 @@ def test_received_bytes_follow_those_that_were_not_read_yet() -> None:
     assert not decoder.has_more and decoder.idle
 
 
+def test_an_info_in_pieces_is_a_stop_as_well() -> None:
+    decoder = Decoder(Role.SERVER)
+    assert decoder.receive(b"INFO {") == []
+    assert decoder.receive(b"}\r\nPING\r\n") == [Info(b"{}")]
+    assert decoder.has_more and decoder.read() == [Ping()]
+
+
 def test_nothing_is_received_after_an_error() -> None:
     decoder = Decoder(Role.SERVER)
     for data in (b"nonsense\r\n", b"PING\r\n"):
@@ -86,23 +71,30 @@ def test_nothing_is_received_after_an_error() -> None:
             decoder.receive(data)
 
 
-@rows
-def test_a_row_between_others(row: Row) -> None:
-    end = len(BEFORE) + len(row.wire)
-    reading = read([BEFORE + row.wire + b"PING\r\nPI"], row.context, offset=1000)
-    assert reading.frames == [Ping(), Info(b"{}"), Pong(), row.frame, Ping()]
-    assert reading.places[3:] == [(1000 + len(BEFORE), len(row.wire)), (1000 + end, 6)]
-    assert reading.tiles(1000) and reading.end == 1000 + end + 6
+@each_context
+def test_a_row_between_others(some: list[Row]) -> None:
+    for row in some:
+        end = len(BEFORE) + len(row.wire)
+        reading = read([BEFORE + row.wire + b"PING\r\nPI"], row.context, offset=1000)
+        assert reading.frames == [Ping(), Info(b"{}"), Pong(), row.frame, Ping()], row.name
+        assert reading.places[3:] == [
+            (1000 + len(BEFORE), len(row.wire)),
+            (1000 + end, 6),
+        ], row.name
+        assert reading.tiles(1000) and reading.end == 1000 + end + 6, row.name
 
 
-@rows
-def test_a_row_without_its_payload(row: Row) -> None:
-    for pieces in ([row.wire], by_bytes(row.wire)):
-        bare = read(pieces, row.context, payloads=False)
-        full = read(pieces, row.context)
-        assert (bare.places, bare.sizes) == (full.places, full.sizes)
-        assert getattr(bare.frames[0], "payload", b"") == b""
-        assert getattr(bare.frames[0], "headers", b"") == getattr(row.frame, "headers", b"")
+@each_context
+def test_a_row_without_its_payload(some: list[Row]) -> None:
+    for row in some:
+        for pieces in ([row.wire], by_bytes(row.wire)):
+            bare = read(pieces, row.context, payloads=False)
+            full = read(pieces, row.context)
+            assert (bare.places, bare.sizes) == (full.places, full.sizes), row.name
+            assert getattr(bare.frames[0], "payload", b"") == b"", row.name
+            assert getattr(bare.frames[0], "headers", b"") == getattr(
+                row.frame, "headers", b""
+            ), row.name
 
 
 @refusals
