@@ -8,7 +8,6 @@ one, or one to a request that was given up, is dropped, as with every NATS clien
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import count, groupby
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -123,13 +122,10 @@ class ReplyMux:
             self.is_repeatable = False  # it would be asked twice
         # Only now: concurrent.futures doubles what `import natsync` takes.
         try:
-            from .futures import FutureContext, ReplyFuture
+            from .futures import FutureContext
         except ImportError:  # a signal handler has interrupted this import
             raise ReentrantCallError from None
-        return partial(
-            ReplyFuture,
-            FutureContext(read, self._drive, post, self.close, left, rescue, self._wake),
-        )
+        return FutureContext(read, self._drive, post, self.close, left, rescue, self._wake).make
 
     def open_later(
         self, subject: str, timeout: float, future_of: Callable[[str, bytes], ReplyFuture[_T]]

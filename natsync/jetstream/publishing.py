@@ -9,7 +9,6 @@ lists no stream with the subject.
 from __future__ import annotations
 
 import json
-import re
 from time import monotonic
 from typing import Literal, NamedTuple, TypedDict, TypeVar
 
@@ -245,18 +244,32 @@ def _value(name: str, value: object) -> str:
     return value
 
 
-_ACK = re.compile(rb'{"stream":"([!#-\[\]-~]+)", ?"seq":(\d{1,19})}')
-"""Nearly every acknowledgement. Servers before 2.10 write a blank."""
+_heads: dict[bytes, tuple[str, str]] = {}
+"""The stream and the domain of each beginning of an acknowledgement, up to the number. Nearly all end with
+that, and a look-up takes a third of the time that JSON does (CPython 3.11)."""
+_MOST_HEADS = 256
+_LONGEST_HEAD = 512
 
 
 def read_ack(data: bytes, subject: str) -> PubAck:
     """The acknowledgement of a message on `subject`. Raises APIError for what the server refused,
     InvalidPubAckError for anything else."""
-    plain = _ACK.fullmatch(data)
-    if plain:
-        stream, seq = plain.groups()
+    head, _, tail = data.rpartition(b":")
+    known = _heads.get(head)
+    if known and 1 < len(tail) < 22 and tail[-1] == 125 and (digits := tail[:-1]).isdigit():
         # A call of PubAck takes three times as long: 0.2 us of each message.
-        return tuple.__new__(PubAck, (stream.decode(), int(seq), False, "", None, "", 0))
+        return tuple.__new__(PubAck, (known[0], int(digits), False, known[1], None, "", 0))
+    ack = _read_json_ack(data, subject)
+    is_plain = ack == PubAck(ack.stream, ack.seq, domain=ack.domain)
+    if is_plain and head.endswith(b'"seq"') and tail == b"%d}" % ack.seq:
+        if len(_heads) >= _MOST_HEADS:
+            _heads.clear()
+        if len(head) <= _LONGEST_HEAD:
+            _heads[head] = ack.stream, ack.domain
+    return ack
+
+
+def _read_json_ack(data: bytes, subject: str) -> PubAck:
     try:
         said = json.loads(data)
     except (ValueError, RecursionError):

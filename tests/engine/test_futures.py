@@ -37,7 +37,7 @@ def lone_future(waiting: int = 1) -> ReplyFuture[natsync.Msg]:
         lambda call: call() is not NotImplemented,
         lambda token: bool(left and left.pop()),
     )
-    return ReplyFuture(context, "x", b"1")
+    return context.make("x", b"1")
 
 
 def test_many_at_a_time_each_gets_its_own() -> None:

@@ -25,7 +25,7 @@ from natsync.jetstream import (
     WrongLastSequenceError,
     WrongStreamError,
 )
-from natsync.jetstream.publishing import read_ack
+from natsync.jetstream.publishing import _heads, read_ack
 from natsync.message import Msg
 
 from tests.jetstream.streams import LeaderlessStream
@@ -243,6 +243,27 @@ def test_another_responder_is_named(
 )
 def test_acknowledgements_of_all_servers(data: bytes, ack: PubAck) -> None:
     assert read_ack(data, "a") == ack
+    later = data.replace(b":7", b":18446744073709551615")
+    assert read_ack(later, "a") == ack._replace(seq=18446744073709551615)
+
+
+@pytest.mark.parametrize(
+    "tail", [b"", b"}", b"7", b"7]", b"7}}", b"7_1}", b" }", b"-}", b"7.5}", b'"7"}', b"9" * 9999]
+)
+def test_an_acknowledgement_that_only_begins_like_one_is_none(tail: bytes) -> None:
+    head = b'{"stream":"begun","seq":'
+    assert read_ack(head + b"6}", "a") == PubAck("begun", 6)
+    with pytest.raises(InvalidPubAckError):
+        read_ack(head + tail, "a")
+
+
+def test_acknowledgements_of_very_many_streams() -> None:
+    for number in range(600):
+        assert read_ack(b'{"stream":"s%d","seq":1}' % number, "a") == PubAck(f"s{number}", 1)
+    long = "s" * 1000
+    for _ in range(2):
+        assert read_ack(b'{"stream":"%b","seq":1}' % long.encode(), "a") == PubAck(long, 1)
+    assert len(_heads) <= 256 and all(len(head) <= 512 for head in _heads)
 
 
 def test_silence_is_a_timeout_of_the_whole_call(js: JetStream, js_client: natsync.Client) -> None:
