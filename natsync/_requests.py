@@ -66,11 +66,12 @@ class Requests:
             )
             self._put(ask, len(ask), False)
             frame = waiter.wait(seconds)
-        finally:
+            if frame is None:
+                self._router.check_room()
+                raise RequestTimeoutError(subject, seconds, self._router.outage)
+        except BaseException:
             mux.close(token)
-        if frame is None:
-            self._router.check_room()
-            raise RequestTimeoutError(subject, seconds, self._router.outage)
+            raise
         return self._read_reply(subject, frame)
 
     def request_async(

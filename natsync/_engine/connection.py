@@ -3,7 +3,7 @@
     ====================  ==========================================================================
     driver                socket, poller, engine, channel; bytes taken from the outbound buffer and
                           not yet written. The I/O thread, or a guest: a thread that waits, or
-                          publishes much (seat, loop).
+                          publishes much (seat).
     I/O thread            connecting, reconnecting, ending (supervisor). It runs no user code.
     thread of a handler   runs one subscription's handler (dispatch)
     callback thread       runs the callbacks (dispatch)
@@ -21,7 +21,7 @@
 Each client has one lock, an RLock: a signal handler or finalizer may interrupt any code that holds it, and
 call natsync on the same thread. The guarded code allows for that: no step relies on what was true before a
 call. A call that waits first checks whether its own thread holds the lock, drives, or is the I/O thread, and
-raises ReentrantCallError then (`Loop.prepare_to_block`).
+raises ReentrantCallError then (`Seat.prepare_to_block`).
 
 Connection.lock is never held while user code runs or while anything waits, and no error leaves a block that
 holds it: Python 3.10 may let an interrupt in between the error and the release, which is lost then. The
@@ -55,10 +55,11 @@ from .drainer import Drainer
 from .log import logger
 from .outbound_buffer import RequestBytes
 from .reply_mux import ReplyMux
+from .seat import Waiter
 from .sink import Sink, SubscriptionSink
 from .subscription_table import SubscriptionTable, control_line_bytes, limit, subscribe, unsubscribe
 from .supervisor import Status, Supervisor
-from .waiter import Waiter, set_free
+from .waiter import set_free
 
 __all__ = ["Connection", "Stats", "Status"]
 
@@ -109,7 +110,7 @@ class Connection:
         """Connects, and returns when a server has answered the handshake; raises otherwise."""
         supervisor = self._supervisor
         try:
-            supervisor.loop.start()
+            supervisor.io.start()
             if not supervisor.settled.wait(self.options.connect_timeout + _GRACE):
                 raise ConnectTimeoutError(str(self.options.servers[0]), "tcp", "no answer in time")
             if self.status is Status.CLOSED and supervisor.failure:
@@ -168,14 +169,14 @@ class Connection:
         supervisor = self._supervisor
         self._say_goodbye()
         try:
-            supervisor.loop.prepare_to_block()
+            supervisor.seat.prepare_to_block()
         except ReentrantCallError:
             self._is_half_closed |= join
             return
         supervisor.ended.wait(max(0.0, until - monotonic()) + _GRACE)
         if join:
             until = max(until, monotonic() + _GRACE)
-            if not (supervisor.loop.join(until) and self.dispatcher.join(until)):
+            if not (supervisor.io.join(until) and self.dispatcher.join(until)):
                 logger().warning("a handler or callback still runs after close")
 
     def _say_goodbye(self) -> None:
@@ -192,9 +193,8 @@ class Connection:
     def flush(self, timeout: float) -> None:
         """Returns when the server has processed everything that was sent before; raises if it does not
         answer in time."""
-        self._supervisor.loop.prepare_to_block()  # before anything is sent
+        waiter: Waiter[bool] = self._supervisor.seat.waiter()
         self.router.check_room()
-        waiter: Waiter[bool] = Waiter(self._supervisor.seat.drive_prepared)
         self.outbound.flush(waiter)
         if not waiter.wait(timeout):
             self.router.check_room()
@@ -203,10 +203,9 @@ class Connection:
     def confirm(self, subject: str, data: bytes, timeout: float) -> None:
         """Sends `data`, a message on `subject`, and returns when the server has processed it; raises if
         the server refuses it or does not answer in time."""
-        self._supervisor.loop.prepare_to_block()
+        waiter: Waiter[bool] = self._supervisor.seat.waiter()
         router = self._supervisor.router
         router.check_room()
-        waiter: Waiter[bool] = Waiter(self._supervisor.seat.drive_prepared)
         router.confirm(subject, waiter)
         try:
             # Not sent again on another connection, like a request, since the caller learns that it failed.
@@ -277,8 +276,7 @@ class Connection:
                     mux = ReplyMux(
                         self.options.inbox_prefix,
                         seat.drive,
-                        seat.drive_prepared,
-                        loop.prepare_to_block,
+                        seat.waiter,
                         loop.wake,
                     )
                     try:
@@ -293,7 +291,7 @@ class Connection:
 
     def wait_connected(self, timeout: float) -> bool:
         """Returns whether there is a connection within `timeout` seconds; raises if there will be none."""
-        self._supervisor.loop.prepare_to_block()
+        self._supervisor.seat.prepare_to_block()
         if not self._supervisor.connected.wait(timeout):
             return False
         if self.status is Status.CLOSED:
@@ -306,7 +304,7 @@ class Connection:
         set_free(self.lock)  # a thread of the parent may have held it
         self._supervisor.seat.closing = True
         self._supervisor.ended.set()
-        self._supervisor.loop.abandon()
+        self._supervisor.seat.abandon()
         for sub in self.table.subscriptions():
             sub.abandon()
         if mux := self._supervisor.router.reply_mux:

@@ -48,7 +48,7 @@ class Drainer:
 
     def drain_subscription(self, sub: SubscriptionSink, timeout: float) -> None:
         """Ends `sub`, and waits until its handler, if any, has handled all messages that have arrived."""
-        self._supervisor.loop.prepare_to_block()
+        self._supervisor.seat.prepare_to_block()
         awaited = [sub] if sub.has_handler else []
         left = self._drain([sub], awaited, monotonic() + min(timeout, MAX_WAIT))
         if left:
@@ -64,7 +64,7 @@ class Drainer:
         supervisor = self._supervisor
         until = monotonic() + min(timeout, MAX_WAIT)
         try:
-            supervisor.loop.prepare_to_block()
+            supervisor.seat.prepare_to_block()
         except ReentrantCallError:
             self.until = until
             self._dispatcher.start("drain", partial(self._drain_aside, timeout))
@@ -72,7 +72,7 @@ class Drainer:
         closed = first = False
         left: dict[str, int] = {}
         try:
-            with self._supervisor.seat.loop.lock:
+            with self._supervisor.loop.lock:
                 first = not (supervisor.seat.closing or supervisor.draining)
                 closed = not (first or supervisor.draining)
                 supervisor.draining |= first

@@ -130,9 +130,6 @@ PING, _PONG = encode(Ping()), encode(Pong())
 KEEP_ALIVE = object()
 """The token of PINGs that no caller waits for."""
 _NEVER = float("inf")
-_CHECKPOINT = 1000
-"""Messages after which a PING follows: about so many count as unconfirmed after a loss. With 100 or a
-million a publish takes the same CPU time (CPython 3.11)."""
 # PINGs of the server that wait for their PONG: one that sends more and reads none is not a server.
 _MAX_PONGS = 10_000
 
@@ -232,11 +229,6 @@ class Engine:
         """Sends a PING, whose PONG is reported with `token`."""
         self.pings.append((token, self.sent))
         self.out.append(PING)
-
-    def wants_checkpoint(self, sent: int) -> bool:
-        """Returns whether `sent` messages are so many that a PING should follow them, so that fewer are
-        unconfirmed if the connection is lost, and no PING for them is unanswered."""
-        return sent - self.confirmed >= _CHECKPOINT and not self.pings
 
     def send(self, data: bytes) -> None:
         """Adds `data` to the bytes to send."""

@@ -25,7 +25,8 @@ from ..message import Delivered, Msg
 from .deadlines import Deadlines
 from .nuid import nuid
 from .reply_stream import ReplyStream, StreamHost
-from .waiter import Drive, StateLock, Waiter
+from .seat import Waiter
+from .waiter import Drive, StateLock
 
 if TYPE_CHECKING:
     from .futures import ReplyFuture
@@ -58,14 +59,12 @@ class ReplyMux:
         self,
         prefix: str,
         drive: Drive,
-        drive_prepared: Drive,
-        prepare_to_block: Callable[[], object],
+        waiter: Callable[[str], Waiter[Delivered]],
         wake: Callable[[], None] | None = None,
     ) -> None:
         self._wake = wake
-        self._prepare_to_block = prepare_to_block
         self._drive = drive
-        self._drive_prepared = drive_prepared
+        self._waiter = waiter
         self.subject = f"{prefix}.{nuid()}.*"
         self.queue = ""
         self.sid = b""
@@ -100,10 +99,9 @@ class ReplyMux:
         """Returns the token of a request on `subject`, and the waiter for its reply.
 
         Raises the error that the server refused the inbox with, and ReentrantCallError. `close` must
-        follow in any case.
+        follow, unless there is a reply.
         """
-        self._prepare_to_block()
-        waiter: Waiter[Delivered] = Waiter(self._drive_prepared, subject)
+        waiter = self._waiter(subject)
         token = b"%x" % next(self._numbers)
         if self._refused:
             raise fresh(self._refused)

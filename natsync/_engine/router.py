@@ -21,10 +21,10 @@ from .encoding import MessageEncoder
 from .engine import Delivery, EngineEvent, InfoChanged, Lost, Ponged, Reported
 from .outbound_buffer import Flush
 from .reply_mux import ReplyMux
+from .seat import Waiter
 from .servers import ServerPool
 from .sink import Sink
 from .subscription_table import SubscriptionTable
-from .waiter import Waiter
 
 __all__ = ["Router"]
 

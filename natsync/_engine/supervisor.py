@@ -30,13 +30,14 @@ from .channel import Channel
 from .dialer import Dialer
 from .dispatch import Dispatcher
 from .engine import Engine, EngineEvent, Opened, Phase, Secure
+from .io_thread import IOThread
 from .outbound_buffer import length
 from .reconnect_policy import ReconnectPolicy
 from .router import Router
-from .seat import Seat
+from .seat import Seat, Waiter
 from .servers import ServerPool
 from .subscription_table import SubscriptionTable, control_line_bytes
-from .waiter import Event, StateLock, Waiter
+from .waiter import Event, StateLock
 
 __all__ = ["Supervisor", "Status"]
 
@@ -83,11 +84,12 @@ class Supervisor:
         self.pool = ServerPool(options.servers, order, options.max_reconnects)
         self.router = Router(table, dispatcher, self.pool, options.discover)
         limits = options.write_buffer, options.write_timeout, options.reconnect_buffer
-        self.seat = Seat(f"{name}-io", self._run, self.router, lock, limits)
+        self.seat = Seat(f"{name}-io", lock, limits)
+        self.io = IOThread(self._run, self.seat, self.router)
         self.loop = self.seat.loop
         self._dialer = Dialer(self.loop)
         self._policy = ReconnectPolicy(
-            options, self.pool, self._dialer, self.seat.check_closing, dispatcher.report
+            options, self.pool, self._dialer, self.io.check_closing, dispatcher.report
         )
         self.outbound = self.seat.outbound
         self._greeting: ServerInfo | None = None  # that TLS follows
@@ -99,7 +101,7 @@ class Supervisor:
 
     def counts(self) -> tuple[int, int, int]:
         """Returns messages out, bytes in and bytes out, over all connections."""
-        channel = self.seat.channel
+        channel = self.io.channel
         out_msgs, in_bytes, out_bytes = self._past
         if channel and not channel.is_counted:
             return (
@@ -138,9 +140,9 @@ class Supervisor:
         failure: Error | None = None
         try:
             self._establish()
-            while not self.seat.is_over():
+            while not self.io.is_over():
                 try:
-                    self.seat.serve()
+                    self.io.serve()
                 except Error as error:
                     if self.seat.closing:
                         break
@@ -200,7 +202,7 @@ class Supervisor:
                 return True
             except (Error, OSError) as error:
                 self.loop.drop()
-                self.seat.check_closing()
+                self.io.check_closing()
                 refused = isinstance(error, Error) and self.pool.refused_again(error)
                 told = pool.failed(server, self._step, error)
                 self._note_outage(str(told))
@@ -211,14 +213,14 @@ class Supervisor:
 
     def _connect(self, server: Server, deadline: float) -> None:
         """Connects to one server, step by step."""
-        self.seat.begin()
+        self.io.begin()
         self.server = server
         options = self._options
         tls = options.tls or TLS()
         self._step = "auth"
         login = options.login
         resolved = self._ask(partial(resolve, login, server), login.may_block, deadline)
-        check = self.seat.check_closing
+        check = self.io.check_closing
         early = self._dialer.reach(options, server, deadline, check, self._begin_step)
         if tls.handshake_first or server.path and (server.tls or options.tls):
             self._secure(tls, server, deadline)
@@ -233,20 +235,21 @@ class Supervisor:
             options.wants_tls or server.tls,
             tls.handshake_first or bool(server.path),
         )
-        self.seat.channel = Channel(self.loop, self.outbound, engine, self._act, self.router)
-        self.seat.channel.begin(greeting)
+        channel = Channel(self.loop, self.outbound, engine, self._act, self.router)
+        self.io.take_over(channel)
+        channel.begin(greeting)
         while engine.phase is not Phase.OPEN:
             self._step = engine.phase.value
-            self.seat.check_closing()
+            self.io.check_closing()
             if monotonic() >= deadline:
                 raise TimeoutError
             try:
-                self.seat.channel.push()
-                self.seat.channel.turn(deadline)
+                channel.push()
+                channel.turn(deadline)
             except Error as error:
                 if self.status in (Status.CONNECTING, Status.RECONNECTING):
                     raise
-                self.seat.lose(error)  # it was open already, and callers wait for it
+                self.io.lose(error)  # it was open already, and callers wait for it
                 return
             if engine.phase is Phase.SECURING and self._greeting:
                 self._secure(tls, server, deadline)
@@ -262,7 +265,7 @@ class Supervisor:
         self._step = "websocket"
         headers, compresses = self._options.websocket_headers, self._options.websocket_compression
         make = partial(Upgrade, str(server), server.path, headers, compresses)
-        return self._dialer.upgrade(make, deadline, self.seat.check_closing)
+        return self._dialer.upgrade(make, deadline, self.io.check_closing)
 
     def _ask(self, call: Callable[[], _T], blocks: bool, deadline: float) -> _T:
         """Obtains credentials anew for each connect; on another thread if code of the program may
@@ -270,31 +273,33 @@ class Supervisor:
         if not blocks:
             return call()
         self._step = "auth"
-        return self._dialer.run_blocking(call, deadline, self.seat.check_closing)
+        return self._dialer.run_blocking(call, deadline, self.io.check_closing)
 
     def _secure(self, tls: TLS, server: Server, deadline: float) -> None:
         self._step = "tls"
-        self._dialer.secure(tls, server.tls_name or server.host, deadline, self.seat.check_closing)
+        self._dialer.secure(tls, server.tls_name or server.host, deadline, self.io.check_closing)
 
     def _check(self) -> float | None:
         """Returns the time of the next look while waiting to reconnect; None ends the wait: `reconnect`
         was called."""
-        self.seat.check_closing()
+        self.io.check_closing()
         self.router.expire(monotonic())
         return None if self.seat.forced else self.router.deadline
 
     def _note_loss(self, error: Error) -> None:
-        assert self.seat.channel
-        left = self.seat.channel.unconfirmed
+        channel = self.io.channel
+        assert channel
+        left = channel.unconfirmed
         self._dispatcher.log(
             "info", "disconnected from %s: %s; %d not confirmed", self.server, error, left
         )
-        self._add_up(self.seat.channel)
+        self._add_up(channel)
 
     def _lose(self, error: Error) -> None:
         """Handles the loss of the connection: waiting callers get an error, unsent messages are kept."""
-        channel, self.seat.channel = self.seat.channel, None
+        channel = self.io.channel
         assert channel
+        self.io.take_over(None)
         self.loop.drop()
         self.status = Status.RECONNECTING
         self.connected.clear()
@@ -345,12 +350,13 @@ class Supervisor:
 
     def _opened(self, info: ServerInfo) -> None:
         """Handles a new connection: subscriptions are sent first, then messages published meanwhile."""
-        assert self.seat.channel
+        channel = self.io.channel
+        assert channel
         self.router.outage = ""
-        self.seat.channel.open()
+        channel.open()
         self.outbound.attach()
         # After `attach`: a subscription made in between is sent twice, never left out.
-        self.seat.channel.engine.send(self._table.wire())
+        channel.engine.send(self._table.wire())
         if not self.seat.closing:
             self.status = Status.DRAINING if self.draining else Status.CONNECTED
         again, self._connected = self._connected, True
@@ -364,7 +370,7 @@ class Supervisor:
         self.settled.set()
 
     def _finish(self, failure: Error | None) -> None:
-        closing, channel = self.seat.closing, self.seat.channel
+        closing, channel = self.seat.closing, self.io.channel
         self.failure = failure
         closed = self.closed()
         self.status = Status.CLOSED
@@ -380,7 +386,7 @@ class Supervisor:
         if channel:
             tokens += channel.engine.abandon()
             self._add_up(channel)
-            self.seat.channel = None
+            self.io.take_over(None)
         for token in tokens:
             if isinstance(token, Waiter):
                 token.fail(closed)

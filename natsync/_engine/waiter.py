@@ -1,13 +1,11 @@
-"""How a thread waits for the connection: it drives if no other thread does, else it sleeps."""
+"""How threads wait for each other, and what they wait with."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from time import monotonic
-from typing import Generic, TypeVar
 
-from ..errors import Error, fresh
 from ..options import MAX_WAIT
 
 __all__ = [
@@ -16,13 +14,10 @@ __all__ = [
     "Guest",
     "StateLock",
     "Turns",
-    "Waiter",
     "deadline_after",
     "release",
     "set_free",
 ]
-
-_T = TypeVar("_T")
 
 StateLock = threading.RLock
 """For annotations: the lock that guards the state of one client."""
@@ -83,7 +78,7 @@ class Event:
 
 
 class Guest:
-    """A thread that drives in place of the I/O thread, from `Loop.take_seat` to `Loop.release`.
+    """A thread that drives in place of the I/O thread, from `Seat.take` to `Seat.release`.
 
     `idle`: it only waits for the socket, so that a call from a signal handler that interrupts it may
     take the seat from it. `evicted`: such a call has done so, and the guest touches nothing any more.
@@ -126,50 +121,3 @@ class Turns:
             finally:
                 self.waiting.pop(turn, None)
         return True
-
-
-class Waiter(Generic[_T]):
-    """The wait of one thread for one result, which the driver sets once. It uses a bare lock, and only
-    if it sleeps: an Event costs 4 times as much, and mostly the waiting thread is the driver."""
-
-    __slots__ = ("subject", "_turn", "_drive", "_outcome")
-
-    def __init__(self, drive: Drive, subject: str = "") -> None:
-        self.subject = subject
-        self._turn: threading.Lock | None = None  # of the thread, once it sleeps
-        self._drive = drive
-        # Empty, then a value or an error: always the same list, whose length the driver looks at.
-        self._outcome: list[tuple[_T | None, Error | None]] = []
-
-    def settle(self, value: _T) -> None:
-        """Ends the wait with `value`. Only the first end counts. For the driver."""
-        outcome = self._outcome
-        if not outcome:
-            outcome += ((value, None),)
-            if self._turn:  # no call up to that of `release`: an interrupt cannot come in between
-                self._turn.release()
-
-    def fail(self, error: Error) -> None:
-        """Ends the wait with `error`."""
-        outcome = self._outcome
-        if not outcome:
-            outcome += ((None, error),)
-            if self._turn:
-                self._turn.release()
-
-    def wait(self, timeout: float) -> _T | None:
-        """Returns the value, or None if there is none within `timeout` seconds. For one thread, once."""
-        until = monotonic() + timeout
-        outcome = self._outcome
-        self._drive(outcome.__len__, until)
-        if not outcome:
-            turn = threading.Lock()
-            turn.acquire()
-            self._turn = turn
-            if not outcome:  # only now: who settles it after this look finds the lock
-                turn.acquire(timeout=min(max(0.0, until - monotonic()), MAX_WAIT))
-        for value, error in outcome:
-            if error:
-                raise fresh(error)
-            return value
-        return None

@@ -17,7 +17,8 @@ from natsync._engine.engine import Engine, EngineEvent, Ponged
 from natsync._engine.loop import Loop
 from natsync._engine.outbound_buffer import OutboundBuffer, RequestBytes, SubscriptionOps
 from natsync._engine.reply_mux import ReplyMux
-from natsync._engine.waiter import Guest, Waiter
+from natsync._engine.seat import Waiter
+from natsync._engine.waiter import Guest
 from natsync.errors import ConnectionClosedError
 from natsync.protocol import ConnectOptions, HMsg, Msg
 
@@ -32,7 +33,7 @@ class ThinLoop(Loop):
     """Takes `room` bytes in all, and never waits; gives what it is told to."""
 
     def __init__(self, room: int) -> None:
-        super().__init__("thin", lambda: None, threading.RLock())
+        super().__init__("thin", threading.RLock())
         self.room = room
         self.wrote = b""
         self.inbound = [INFO + b"PONG\r\n"]
@@ -76,7 +77,7 @@ def linked(room: int) -> tuple[Channel, ThinLoop, OutboundBuffer, list[EngineEve
     outbound = OutboundBuffer(loop, lambda done, until: None, threading.RLock(), 1000, 1.0, 1000)
     engine = Engine("h:1", lambda info: ConnectOptions(), 10.0, 2)
     channel = Channel(loop, outbound, engine, seen.append, Schedule())
-    loop.start()
+    loop.close()  # it never waits
     channel.turn(0.0)
     outbound.attach()
     return channel, loop, outbound, seen
@@ -95,6 +96,25 @@ def test_what_did_not_reach_the_network_is_known_to_the_message() -> None:
     loop.room = 20_000
     channel.turn(0.0)
     assert not channel.is_behind and channel.unsent() == [] and channel.unconfirmed == 3
+
+
+def test_many_messages_are_followed_by_a_ping_of_our_own() -> None:
+    channel, loop, outbound, _ = linked(1_000_000)
+    channel.turn(0.0)
+
+    def publish(count: int) -> bytes:
+        before = len(loop.wrote)
+        for _ in range(count):
+            outbound.put(b"m", 1)
+        channel.turn(0.0)
+        return loop.wrote[before:]
+
+    assert publish(999) == b"m" * 999
+    assert publish(1) == b"mPING\r\n"
+    assert publish(1000) == b"m" * 1000  # one is on its way
+    loop.inbound.append(b"PONG\r\n")
+    assert publish(0) == b"" and channel.unconfirmed == 1000
+    assert publish(1) == b"mPING\r\n"
 
 
 def test_the_end_of_the_stream_is_an_error() -> None:
@@ -128,7 +148,7 @@ def test_what_an_interrupt_leaves_is_neither_lost_nor_sent_twice(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(channel.engine, "wants_checkpoint", interrupt)  # while it gathers
+        patch.setattr("natsync._engine.channel._joined", interrupt)  # while it gathers
         channel.turn(0.0)
     assert (channel.busy, channel.unsent(), channel.sent, channel.unconfirmed) == (
         False,
@@ -217,7 +237,7 @@ class Replying(Schedule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.reply_mux = self.mux = ReplyMux("_INBOX", idle, idle, lambda: None)
+        self.reply_mux = self.mux = ReplyMux("_INBOX", idle, partial(Waiter, idle))
         self.mux.sid = b"1"
 
     def deliver(self, sid: bytes, frames: list[Msg | HMsg]) -> None:
@@ -289,7 +309,7 @@ def test_a_flush_that_is_interrupted_anywhere_leaves_the_connection_whole() -> N
             turns()
             assert far.recv(100) == b"PING\r\n" * 2
             assert Ponged(waiters[0]) in seen and Ponged(waiters[1]) in seen
-            assert channel.engine.wants_checkpoint(1000)
+            assert not channel.engine.pings
     assert step > 30
 
 

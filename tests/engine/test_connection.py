@@ -11,6 +11,7 @@ import pytest
 
 import natsync
 from natsync import errors
+from natsync._engine.io_thread import IOThread
 from natsync._engine.loop import Loop
 from natsync.protocol import Err, Info, Msg, Ping, Pong, Pub, Sub, Unsub
 
@@ -275,10 +276,10 @@ def test_a_close_that_was_interrupted_is_done_by_the_next_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Threads are joined then, as ever."""
-    join = Loop.join
+    join = IOThread.join
 
-    def interrupted(loop: Loop, until: float) -> bool:
-        monkeypatch.setattr(Loop, "join", join)
+    def interrupted(thread: IOThread, until: float) -> bool:
+        monkeypatch.setattr(IOThread, "join", join)
         raise KeyboardInterrupt
 
     release, entered = threading.Event(), threading.Event()
@@ -292,7 +293,7 @@ def test_a_close_that_was_interrupted_is_done_by_the_next_one(
         nc.subscribe("a", handler=handler)
         peer.send(Msg(b"a", peer.subscribed()))
         assert entered.wait(10)
-        monkeypatch.setattr(Loop, "join", interrupted)
+        monkeypatch.setattr(IOThread, "join", interrupted)
         with pytest.raises(KeyboardInterrupt):
             nc.close(0)
         threading.Timer(0.1, release.set).start()

@@ -250,9 +250,9 @@ def test_cancelling_ends_the_wait_of_the_thread_that_drives() -> None:
         future = nc.request_async("x", timeout=60)
         call = Background(lambda: future.result(60))
         peer.until(Pub)
-        loop = nc._connection._supervisor.loop
+        seat = nc._connection._supervisor.seat
         # It drives, or where the I/O thread had not let go it waits for a flag.
-        eventually(lambda: isinstance(loop._seat.get("holder"), Guest) or "_flag" in vars(future))
+        eventually(lambda: isinstance(seat._seat.get("holder"), Guest) or "_flag" in vars(future))
         assert future.cancel()
         with pytest.raises(CancelledError):
             call.result(5)

@@ -10,10 +10,10 @@ from natsync._engine.dispatch import Dispatcher
 from natsync._engine.engine import Delivery, InfoChanged, Lost, Ponged
 from natsync._engine.pending_queue import Overflow
 from natsync._engine.router import Router
+from natsync._engine.seat import Waiter
 from natsync._engine.servers import ServerPool
 from natsync._engine.sink import SubscriptionSink
 from natsync._engine.subscription_table import SubscriptionTable
-from natsync._engine.waiter import Waiter
 from natsync.errors import MaxMessagesError, StaleConnectionError
 from natsync.options import Callbacks, Server
 from natsync.protocol import Msg, ServerInfo

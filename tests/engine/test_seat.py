@@ -1,28 +1,31 @@
-"""Who moves the bytes of an open connection."""
+"""Who moves the bytes of an open connection, and who waits for them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
-from queue import SimpleQueue
 from time import monotonic
 
 import pytest
 
 import natsync
-from natsync import errors
 from natsync._engine.channel import Channel
 from natsync._engine.loop import Loop
+from natsync._engine.seat import _LOOK, Seat, Waiter
 from natsync._engine.waiter import Guest
 from natsync.protocol import Msg, Ping, Pub, Sub
 
+from tests.support.driving import idle
 from tests.support.fake_server import Background, FakeServer, Peer
 from tests.support.waiting import eventually
 
 TIMEOUT = 10.0
 
-fast = partial(natsync.connect, reconnect_wait=0.01, reconnect_max_wait=0.02)
+
+def new_seat() -> Seat:
+    return Seat("seat-test", threading.RLock(), (1000, 1.0, 1000))
 
 
 class Movers:
@@ -63,8 +66,8 @@ def answer(peer: Peer) -> None:
 def test_who_waits_for_a_reply_asks_and_reads_it(movers: Movers) -> None:
     with FakeServer() as server, server.client() as (nc, peer):
         nc._connection.reply_mux()
-        loop = nc._connection._supervisor.loop
-        eventually(lambda: not (loop.awake or loop._seat))  # the I/O thread is parked again
+        seat = nc._connection._supervisor.seat
+        eventually(lambda: not (seat.loop.awake or seat._seat))  # the I/O thread is parked again
         movers.read.clear()
         call = Background(lambda: answer(peer))
         assert nc.request("echo", b"ping", timeout=TIMEOUT).data == b"pong"
@@ -84,18 +87,6 @@ def test_who_publishes_much_sends_it(movers: Movers) -> None:
         assert call.result() == [bytes(64 << 10)] * 40
 
 
-def test_what_is_published_behind_a_reconnect_goes_to_the_new_connection() -> None:
-    with FakeServer() as server, server.client(fast) as (nc, peer):
-        nc._connection._supervisor.seat.forced = (
-            True  # as `reconnect`, and the I/O thread is asleep yet
-        )
-        nc.publish("a", b"later")
-        peer.expect_end()
-        peer = server.accept()
-        peer.greet()
-        assert peer.expect(Pub).payload == b"later"
-
-
 def test_who_waits_for_what_it_sends_itself_waits_no_longer() -> None:
     with FakeServer() as server, server.client() as (nc, peer):
         outbound = nc._connection.outbound
@@ -107,43 +98,172 @@ def test_who_waits_for_what_it_sends_itself_waits_no_longer() -> None:
         assert peer.expect(Pub).subject == b"a"
 
 
-def test_a_full_network_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: SimpleQueue[float] = SimpleQueue()
-    park = Loop.wait_idle
-
-    def parking(
-        loop: Loop, until: float, writing: bool, reading: bool, much: bool = False
-    ) -> float:
-        if writing:
-            waits.put(until)
-        return park(loop, until, writing, reading, much)
-
-    monkeypatch.setattr(Loop, "wait_idle", parking)
-    connect = partial(natsync.connect, write_timeout=0.01)
-    with FakeServer() as server, server.client(connect) as (nc, peer):
-        with pytest.raises(errors.OutboundBufferLimitError):
-            while True:
-                nc.publish("a", bytes(100_000))
-        begun = monotonic()
-        nc._connection.drive(None, 0.0)
-        nc._connection._supervisor.loop.wake()
-        assert waits.get(timeout=TIMEOUT) > begun
-        peer.reset()
-
-
 def test_a_guest_tells_of_a_time_that_the_io_thread_would_miss(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("natsync._engine.loop._SPIN", 10 * TIMEOUT)
+    monkeypatch.setattr("natsync._engine.seat._SPIN", 10 * TIMEOUT)
     connect = partial(natsync.connect, ping_interval=0.2)
     with FakeServer() as server, server.client(connect) as (nc, peer):
-        loop, guest = nc._connection._supervisor.loop, Guest()
+        seat, guest = nc._connection._supervisor.seat, Guest()
         until = monotonic() + TIMEOUT
-        while not loop.take_seat(guest):
+        while not seat.take(guest):
             assert monotonic() < until
-        while not loop.awake:  # its time has come, and it leaves it to this guest
+        while not seat.loop.awake:  # its time has come, and it leaves it to this guest
             assert monotonic() < until
-        loop.calm()
-        loop.release(guest)
+        seat.loop.calm()
+        seat.release(guest)
         nc._connection.drive(None, 0.0)
         assert peer.expect(Ping) == Ping()
+
+
+def test_who_waits_moves_the_bytes_itself() -> None:
+    def drive(done: Callable[[], object], until: float, _: Guest) -> None:
+        assert not done()
+        waiter.settle(5)
+        assert done()
+
+    waiter: Waiter[int] = Waiter(drive)
+    assert waiter.wait(10) == 5
+
+
+def test_somebody_else_moves_them() -> None:
+    waiter: Waiter[int] = Waiter(idle)
+    call = Background(lambda: waiter.wait(10))
+    waiter.settle(7)
+    assert call.result() == 7
+    assert Waiter[int](idle).wait(0) is None
+
+
+def test_a_guest_drives_while_the_own_thread_has_nothing_to_do() -> None:
+    parked, guest = threading.Event(), Guest()
+
+    def body() -> None:
+        assert not seat.take(guest)  # the own thread does
+        parked.set()
+        seat.wait_idle(monotonic() + TIMEOUT, False, True)
+        assert not seat.take(guest)
+
+    with closing(new_seat()) as seat:
+        own = Background(body)
+        assert parked.wait(TIMEOUT)
+        until = monotonic() + TIMEOUT
+        while not seat.take(guest) and monotonic() < until:
+            pass
+        assert not seat.take(Guest())
+        seat.loop.wake()
+        assert not seat.loop.wait(until)  # the wake-up reaches who drives
+        seat.release(guest)
+        seat.release(guest)
+        seat.loop.wake()
+        own.result()
+
+
+def test_parking_ends_in_time_also_while_a_guest_drives() -> None:
+    parked, guest = threading.Event(), Guest()
+    ended: list[float] = []
+
+    def body() -> None:
+        parked.set()
+        seat.wait_idle(monotonic() + 0.02, False, True)
+        ended.append(monotonic())
+
+    with closing(new_seat()) as seat:
+        own = Background(body)
+        assert parked.wait(TIMEOUT)
+        while not (claimed := seat.take(guest)) and not ended:
+            pass
+        released = monotonic()
+        seat.release(guest)
+        own.result()
+        assert not claimed or ended[0] >= released
+
+
+def test_the_own_thread_shuts_its_gate_where_a_guest_has_not_yet() -> None:
+    with closing(new_seat()) as seat:
+        guest, ended = Guest(), threading.Event()
+
+        def body() -> None:
+            seat.wait_idle(monotonic() + TIMEOUT, False, True)
+            ended.set()
+
+        own = Background(body)
+        eventually(lambda: not seat._seat)
+        seat._seat["holder"] = guest
+        seat.loop.wake()
+        until = monotonic() + TIMEOUT
+        assert seat._gate
+        while seat._gate.poll(0) and monotonic() < until:
+            pass
+        assert not seat._gate.poll(0) and not ended.is_set()
+        assert seat.take(guest)
+        seat.release(guest)  # the byte is still there
+        assert ended.wait(TIMEOUT)
+        own.result()
+
+
+class Visited:
+    """A gate: each `poll` is a visit of guests, on the same thread, so that nothing depends on who is
+    faster."""
+
+    def __init__(self, seat: Seat, *visits: Callable[[], object]) -> None:
+        assert seat._gate
+        self._visits = [*visits]
+        self._gate = seat._gate
+        self.modify, self.close = self._gate.modify, self._gate.close
+        self.register, self.unregister = self._gate.register, self._gate.unregister
+        self.waited: list[float] = []
+        seat._gate = self
+
+    def poll(self, timeout: float) -> list[tuple[int, int]]:
+        self.waited.append(timeout)
+        self._visits.pop(0)()
+        return []
+
+
+def park_here(*visits: Callable[[Seat], object]) -> tuple[Seat, list[float]]:
+    """Parks this thread as the I/O thread after it has sent much, with visits while it sleeps."""
+    with closing(new_seat()) as seat:
+        gate = Visited(seat, *(partial(visit, seat) for visit in visits))
+        assert seat.wait_idle(monotonic() + TIMEOUT, False, True, True) == 0.0
+        return seat, gate.waited
+
+
+def test_the_own_thread_keeps_out_while_guests_come() -> None:
+    def come_and_go(seat: Seat) -> None:
+        guest = Guest()
+        assert seat.loop.aloof and seat.take(guest)
+        seat.release(guest)
+
+    seat, waited = park_here(come_and_go, come_and_go, lambda _: None)
+    assert waited == [_LOOK] * 3 and not seat.loop.aloof
+
+
+def test_a_guest_that_stays_is_told_to_look() -> None:
+    guest = Guest()
+
+    def leave(seat: Seat) -> None:
+        assert seat.loop.awake and not seat.loop.aloof
+        seat.release(guest)
+
+    _, waited = park_here(lambda seat: seat.take(guest), lambda _: None, leave)
+    assert waited[:2] == [_LOOK] * 2 and waited[2] > _LOOK
+
+
+def test_what_is_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("natsync._engine.seat.monotonic", lambda: now)
+    with closing(new_seat()) as seat:
+        guest = Guest()
+        seat._seat.clear()
+
+        def meet(guests: int) -> bool:
+            for _ in range(guests):
+                assert seat.take(guest)
+                seat.release(guest)
+            return seat._is_crowded()
+
+        assert not meet(15)
+        assert meet(1) and seat.loop.awake  # by the last of them
+        now += 0.005
+        assert not meet(8)
+        assert meet(8)

@@ -14,8 +14,8 @@ import natsync
 from natsync import errors
 from natsync._engine.channel import Channel
 from natsync._engine.loop import Loop
+from natsync._engine.seat import Waiter
 from natsync._engine.subscription_table import SubscriptionTable
-from natsync._engine.waiter import Waiter
 from natsync.protocol import Err, Info, Msg, Ping, Pong, Pub, Sub, Unsub
 
 from tests.support.fake_server import INFO, Background, FakeServer, Peer
@@ -162,7 +162,7 @@ def test_a_connection_lost_as_it_is_made_keeps_what_waited_for_it(
     broken = threading.Event()
     write, wire = Loop.write, SubscriptionTable.wire
     with FakeServer() as server, server.client(told.connect) as (nc, peer):
-        flush: Waiter[bool] = Waiter(nc._connection.drive)
+        flush: Waiter[bool] = nc._connection._supervisor.seat.waiter()
 
         def flushing(table: SubscriptionTable) -> bytes:
             """As another thread does that finds a connection."""

@@ -1,32 +1,12 @@
-"""Waiting: by moving bytes, or by sleeping."""
+"""Events, and locks that a fork leaves taken."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
-from natsync._engine.waiter import Event, Waiter, set_free
+from natsync._engine.waiter import Event, set_free
 
-from tests.support.driving import idle
 from tests.support.fake_server import Background
-
-
-def test_who_waits_moves_the_bytes_itself() -> None:
-    def drive(done: Callable[[], object], until: float) -> None:
-        assert not done()
-        waiter.settle(5)
-        assert done()
-
-    waiter: Waiter[int] = Waiter(drive)
-    assert waiter.wait(10) == 5
-
-
-def test_somebody_else_moves_them() -> None:
-    waiter: Waiter[int] = Waiter(idle)
-    call = Background(lambda: waiter.wait(10))
-    waiter.settle(7)
-    assert call.result() == 7
-    assert Waiter[int](idle).wait(0) is None
 
 
 def test_a_flag_lets_all_go_until_it_is_cleared() -> None:

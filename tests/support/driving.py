@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable
 
 from natsync._engine.sink import SubscriptionHost, SubscriptionSink
+from natsync._engine.waiter import Guest
 from natsync.headers import HeadersLike
 from natsync.message import Data, Msg
 
 
-def idle(done: Callable[[], object], until: float) -> None:
+def idle(done: Callable[[], object], until: float, guest: Guest | None = None) -> None:
     """Moves nothing: somebody else does."""
 
 
