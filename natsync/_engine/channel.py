@@ -8,7 +8,6 @@ confirmed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Sized
-from itertools import chain
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +23,7 @@ from .outbound_buffer import (
     RequestBytes,
     RequestChunks,
     SubscriptionOps,
+    joined,
     length,
 )
 from .poller import READABLE
@@ -177,7 +177,7 @@ class Channel:
         self._flushes += [item for item in items if isinstance(item, Flush)]
         self._parts = [item for item in items if not isinstance(item, Flush)]
         self.engine.sent += sum(not isinstance(item, SubscriptionOps) for item in self._parts)
-        self._unsent = memoryview(_joined(self._parts, True))
+        self._unsent = memoryview(joined(self._parts, True))
 
     def _outlast(self, until: float) -> None:
         """Sends the rest, however long that takes up to the time `until`."""
@@ -267,7 +267,7 @@ class Channel:
             if sent - engine.confirmed >= _CHECKPOINT and not (pings or engine.pings):
                 pings.append((KEEP_ALIVE, sent))
                 parts.append(PING)
-        unsent = memoryview(_joined(parts, in_pieces))
+        unsent = memoryview(joined(parts, in_pieces))
         count = len(own)
         # From here on no call.
         del engine.out[:count]
@@ -394,14 +394,3 @@ class Channel:
         """Returns why the server is gone: its last -ERR, or else the system's reason."""
         reason = error.strerror if error and error.strerror else "the server closed the connection"
         return self.engine.reason or ConnectionClosedError(reason)
-
-
-def _joined(parts: Sequence[Item], in_pieces: bool) -> bytes:
-    """Returns all bytes in one object, for a single system call: a call for each piece takes longer
-    than the copy."""
-    if in_pieces:
-        whole = [part if isinstance(part, Chunks) else (part,) for part in parts]
-        return b"".join(chain.from_iterable(whole))  # type: ignore[arg-type]  # no Flush is among them
-    if len(parts) == 1:
-        return parts[0]  # type: ignore[return-value]  # neither Flush nor Chunks
-    return b"".join(parts)  # type: ignore[arg-type]  # neither Flush nor Chunks
