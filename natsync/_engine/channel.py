@@ -267,7 +267,9 @@ class Channel:
             if sent - engine.confirmed >= _CHECKPOINT and not (pings or engine.pings):
                 pings.append((KEEP_ALIVE, sent))
                 parts.append(PING)
-        unsent = memoryview(joined(parts, in_pieces))
+        single = len(parts) == 1 and not in_pieces  # mostly
+        whole = parts[0] if single else joined(parts, in_pieces)
+        unsent = memoryview(whole)  # type: ignore[arg-type]  # no Flush, and Chunks only `in_pieces`
         count = len(own)
         # From here on no call.
         del engine.out[:count]

@@ -113,8 +113,6 @@ def joined(items: Sequence[Item], in_pieces: bool) -> bytes:
     if in_pieces:
         whole = [part if isinstance(part, Chunks) else (part,) for part in items]
         return b"".join(chain.from_iterable(whole))  # type: ignore[arg-type]  # no Flush is among them
-    if len(items) == 1:
-        return items[0]  # type: ignore[return-value]  # neither Flush nor Chunks
     return b"".join(items)  # type: ignore[arg-type]  # neither Flush nor Chunks
 
 
