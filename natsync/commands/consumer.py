@@ -1,4 +1,4 @@
-"""`natsync consumer`: JetStream consumers listed, shown, created, changed, paused, copied and deleted."""
+"""`natsync consumer`: JetStream consumers listed, shown, created, read, changed, paused, copied and deleted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from datetime import datetime, timedelta, timezone
 
 from ..client import Client
 from ..jetstream import Consumer, ConsumerConfig
-from .arguments import Commands
+from ..jetstream.json_object import format_time
+from .arguments import Commands, add_form, with_count
 from .config_options import (
     add_config_options,
     consumer_name,
@@ -19,6 +20,7 @@ from .config_options import (
 )
 from .jetstream_options import DONE, add_force, add_jetstream, jetstream, need_force
 from .jetstream_output import print_fields, print_json, print_object, print_table
+from .output import Shown, show
 from .reporting import Reporter
 
 __all__ = ["add_commands"]
@@ -32,6 +34,7 @@ def add_commands(command: Commands) -> None:
     for name, run, text in (
         ("info", info, "show the configuration and state of a consumer"),
         ("add", add, "create a durable consumer"),
+        ("next", take_next, "print the next messages of a consumer and acknowledge them"),
         ("edit", edit, "change a consumer; settings without an option stay as they are"),
         ("copy", copy, "create a consumer with the configuration of another one"),
         ("rm", rm, "delete a consumer"),
@@ -46,6 +49,12 @@ def add_commands(command: Commands) -> None:
             added.add_argument("new", type=consumer_name, help="the name of the copy")
         if name in ("add", "edit", "copy"):
             add_config_options(added, ConsumerConfig)
+        elif name == "next":
+            with_count(added, "print N messages (1)", 1)
+            added.add_argument(
+                "--no-ack", action="store_true", help="acknowledge none: they are delivered again"
+            )
+            add_form(added)
         elif name == "pause":
             added.add_argument("until", type=_until, help="a time, or a duration: 90s, 1h30m")
         elif name == "step-down":
@@ -91,6 +100,27 @@ def add(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     """Creates a consumer."""
     config = read_config(args, ConsumerConfig(durable_name=args.consumer))
     return _show(jetstream(nc, args).stream(args.stream).create_consumer(config), args)
+
+
+def take_next(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Prints messages; acknowledges each when it is printed."""
+    consumer = jetstream(nc, args).consumer(args.stream, args.consumer)
+    acknowledges = not args.no_ack and consumer.cached_info.config.ack_policy != "none"
+    for _ in range(args.count):
+        msg = consumer.next(args.timeout)
+        found = msg.metadata
+        more: dict[str, Shown] = {
+            "stream": found.stream,
+            "seq": found.stream_seq,
+            "time": format_time(found.timestamp),
+            "consumer": found.consumer,
+            "deliveries": found.num_delivered,
+            "pending": found.num_pending,
+        }
+        show(msg, args.form, more=more)
+        if acknowledges:
+            msg.ack_sync(args.timeout)
+    return DONE
 
 
 def edit(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:

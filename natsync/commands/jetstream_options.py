@@ -17,7 +17,7 @@ DONE = 0
 def add_jetstream(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Adds the options that say which JetStream is meant, and `--json` for all but messages."""
     add_which(added)
-    if not added.prog.endswith(" get"):
+    if not added.prog.endswith((" get", " next")):
         add_json(added)
     return added
 

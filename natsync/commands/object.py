@@ -270,9 +270,18 @@ def _print(facts: dict[str, object], args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(facts))
         return DONE
-    for name, fact in facts.items():
-        print(f"{name + ':':13}{fact}".rstrip())
+    _print_text(facts, "")
     return DONE
+
+
+def _print_text(facts: dict[str, object], indent: str) -> None:
+    for name, fact in facts.items():
+        if isinstance(fact, dict):
+            print(f"{indent}{name}:")
+            _print_text(fact, f"{indent}  ")
+        else:
+            shown = ", ".join(map(str, fact)) if isinstance(fact, list) else fact
+            print(f"{indent}{name + ':':12} {shown}".rstrip())
 
 
 def _facts(status: ObjectStoreStatus) -> dict[str, str | int]:

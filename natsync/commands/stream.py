@@ -9,7 +9,7 @@ from ..client import Client
 from ..errors import OptionError
 from ..jetstream import Stream, StreamConfig
 from . import stream_backup
-from .arguments import Commands, add_form
+from .arguments import Commands, add_form, count
 from .config_options import add_config_options, read_config, stream_name
 from .jetstream_options import DONE, add_force, add_jetstream, jetstream, need_force
 from .jetstream_output import print_fields, print_json, print_object, print_table, show_stored
@@ -33,6 +33,7 @@ def add_commands(command: Commands) -> None:
         ("rm", rm, "delete a stream with its messages and consumers"),
         ("purge", purge, "delete messages of a stream"),
         ("get", get, "print a message of a stream"),
+        ("rm-msg", rm_msg, "delete a message of a stream"),
         ("step-down", step_down, "make the leader of a stream hand over"),
         ("remove-peer", remove_peer, "remove the copy of a stream from a server"),
     ):
@@ -52,6 +53,10 @@ def add_commands(command: Commands) -> None:
             )
         elif name == "get":
             _add_get(added)
+        elif name == "rm-msg":
+            added.add_argument("seq", type=count, help="the sequence of the message")
+            added.add_argument("--erase", action="store_true", help="overwrite its bytes on disk")
+            add_force(added)
         elif name == "purge":
             _add_purge(added)
         elif name == "step-down":
@@ -170,6 +175,15 @@ def get(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
     else:
         msg = stream.get_msg(args.seq, direct=args.direct)
     show_stored(msg, args.form)
+    return DONE
+
+
+def rm_msg(nc: Client, args: argparse.Namespace, reporter: Reporter) -> int:
+    """Deletes a message."""
+    need_force(args, "deleting a message")
+    jetstream(nc, args).stream(args.stream).delete_msg(args.seq, erase=args.erase)
+    if args.json:
+        print_fields(stream=args.stream, deleted=args.seq)
     return DONE
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from natsync.cli import main
-from natsync.jetstream import ConsumerNotFoundError, JetStream, StreamConfig
+from natsync.jetstream import ConsumerConfig, ConsumerNotFoundError, JetStream, StreamConfig
 
 from tests.support.servers import NatsServer
 
@@ -48,3 +48,47 @@ def test_a_consumer_lives_and_dies(
         stream.consumer("c")
     assert "consumer not found" in consumer(f"info {stream_name} c", 1)
     assert "stream not found" in consumer("info missing c", 1)
+
+
+def test_messages_are_printed_and_then_acknowledged(
+    js: JetStream, js_server: NatsServer, stream_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = js.create_stream(StreamConfig(stream_name))
+    made = stream.create_consumer(ConsumerConfig(durable_name="c"))
+    for data in (b"1", b"2", b"3", b"4"):
+        js.publish(stream_name, data)
+
+    def taken(options: str, status: int = 0) -> tuple[str, str]:
+        line = f"consumer next {stream_name} c {options}"
+        assert main(["-s", js_server.url, *line.split()]) == status
+        out, err = capsys.readouterr()
+        assert err.count("\n") == bool(status)
+        return out, err
+
+    assert taken("")[0] == f"[{stream_name}] 1\n"
+    said = json.loads(taken("--json")[0])
+    assert (said["stream"], said["seq"], said["data"]) == (stream_name, 2, "2")
+    assert (said["consumer"], said["deliveries"], said["pending"]) == ("c", 1, 2)
+    assert made.info().ack_floor.stream_seq == 2
+    assert taken("--raw --no-ack")[0] == "3\n"
+    assert made.info().num_ack_pending == 1
+    out, err = taken("--count 2 --timeout 0.1", 1)
+    assert out == f"[{stream_name}] 4\n" and "within 0.1 s" in err
+    assert "consumer not found" in _failed(js_server, f"consumer next {stream_name} d", capsys)
+
+
+def test_a_consumer_without_acknowledgements_is_read_too(
+    js: JetStream, js_server: NatsServer, stream_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = js.create_stream(StreamConfig(stream_name))
+    stream.create_consumer(ConsumerConfig(durable_name="c", ack_policy="none"))
+    js.publish(stream_name, b"1")
+    assert main(["-s", js_server.url, "consumer", "next", stream_name, "c", "--raw"]) == 0
+    assert capsys.readouterr().out == "1\n"
+
+
+def _failed(server: NatsServer, line: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["-s", server.url, *line.split()]) == 1
+    out, err = capsys.readouterr()
+    assert not out and err.count("\n") == 1
+    return err

@@ -70,6 +70,9 @@ def test_objects_are_put_got_linked_to_and_deleted(
     assert (tmp_path / "pipe").read_bytes() == b"from a pipe"
     assert "excludes --output" in run(f"get {stream_name} pipe --json -o -", 2)
     assert "description: text" in run(f"info {stream_name} pipe")
+    text = run(f"info {stream_name} in.bin")
+    assert "options:\n  max_chunk_size: 100000\n" in text
+    assert "headers:\n  A:" in text and not set("{}[]'") & set(text)
     run(f"link {stream_name} same pipe")
     assert run(f"get {stream_name} same -o -") == "from a pipe"
     run(f"link {stream_name} all --to {stream_name}")

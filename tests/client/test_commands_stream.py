@@ -77,6 +77,21 @@ def test_messages_are_read_counted_and_purged(
     assert stream.json(f"purge {stream_name} -f --keep 1")["purged"] == 1
 
 
+def test_a_message_is_deleted(stream: Command, stream_name: str, js: JetStream) -> None:
+    stream(f"add {stream_name} --subjects {stream_name}")
+    for data in (b"1", b"2", b"3"):
+        js.publish(stream_name, data)
+    assert "--force" in stream(f"rm-msg {stream_name} 2", 2)
+    assert stream(f"rm-msg {stream_name} 2 -f") == ""
+    assert stream.json(f"rm-msg {stream_name} 3 -f --erase") == {
+        "stream": stream_name,
+        "deleted": 3,
+    }
+    assert "no message found" in stream(f"get {stream_name} 2", 1)
+    assert "err_code 10057" in stream(f"rm-msg {stream_name} 9 -f", 1)
+    assert stream(f"get {stream_name} 1 --raw") == "1\n"
+
+
 def test_leaders_and_copies(stream: Command, stream_name: str) -> None:
     """Without a cluster, the server says that there are none."""
     stream(f"add {stream_name}")
