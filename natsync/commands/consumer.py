@@ -1,4 +1,4 @@
-"""`natsync consumer`: JetStream consumers listed, shown, created, read, changed, paused, copied and deleted."""
+"""`natsync consumer`: JetStream consumers listed, shown, created, read, changed, paused, copied, deleted."""
 
 from __future__ import annotations
 
