@@ -39,6 +39,9 @@ _GREETINGS = frozenset({Info, Connect})
 _ACK = 16
 # The largest number of bytes of a flow to feed: with more, reading its packets is as fast.
 _FED_BYTES = 4 << 20
+# The largest number of bytes of a flow in which no frame was found: more are probably encrypted or compressed,
+# and have to be read again.
+_UNREAD_BYTES = 1 << 16
 # The number of reply subjects to remember: more than a session does.
 _ASKED = 1 << 14
 
@@ -263,7 +266,8 @@ class FlowSummaryBuilder:
     def observe(self, connection: Connection, events: Sequence[Event]) -> None:
         """Adds the events that the framing made from the latest packet."""
         framing = connection.framing
-        if isinstance(framing, FinishedFraming) or connection.over:  # another one may follow
+        # Another connection may follow; frames in a layer are in none of the bytes that are known here.
+        if isinstance(framing, FinishedFraming) or connection.over or framing.stack:
             self.give_up()
             return
         if self._connection and len(events) == 1:
@@ -366,7 +370,7 @@ class FlowSummaryBuilder:
 
     def _all_steps(self) -> list[Step] | None:
         """The steps in order, with the remaining bytes at the end."""
-        if self.steps is None:
+        if self.steps is None or not self.steps and self.fed_bytes > _UNREAD_BYTES:
             return None
         steps = list(self.steps)
         for direction in self.directions:

@@ -10,6 +10,7 @@ from dissect.nats.partition import summary as building
 from dissect.nats.partition.chunk_summary import Bytes, Deltas, FrameBatch, FrameRun
 
 from tests.dissector.advancing import PUB, packets, steps_of, summary_of
+from tests.dissector.transport.test_s2 import stored
 
 
 def test_the_head_is_fed_the_middle_skipped_the_end_fed() -> None:
@@ -63,6 +64,21 @@ def test_what_is_not_nats_is_counted_only(monkeypatch: pytest.MonkeyPatch) -> No
     summary = summary_of(packets(*[(0, bytes(1000))] * 20))
     assert summary.steps is None
     assert summary.directions[0].size == 20_000
+
+
+def test_bytes_without_a_frame_are_counted_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "_UNREAD_BYTES", 10_000)
+    record = b"\x17\x03\x03\x03\xe3" + bytes(range(249)) * 4
+    few, many = [(0, record[:1000])] * 10, [(0, record[:1000])] * 11
+    assert len(steps_of(packets(*few))) == 10
+    assert summary_of(packets(*many)).steps is None
+    assert len(steps_of(packets(*many, *[(0, PUB)] * 30))) > 11
+
+
+def test_frames_in_a_layer_are_counted_only() -> None:
+    """An S2 stream shows itself in the middle of a connection; its frames are not at these offsets."""
+    wire = stored(b"PUB a.b 5\r\nhello\r\n" * 9)
+    assert summary_of(packets(*[(0, wire)] * 30)).steps is None
 
 
 def test_reply_subjects_are_known_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
