@@ -39,7 +39,7 @@ _GREETINGS = frozenset({Info, Connect})
 _ACK = 16
 # The largest number of bytes of a flow to feed: with more, reading its packets is as fast.
 _FED_BYTES = 4 << 20
-# The largest number of bytes without any frame: more are probably encrypted or compressed, and are read again.
+# The largest number of bytes without a frame: more are probably encrypted or compressed, and are read again.
 _UNREAD_BYTES = 1 << 16
 # The number of reply subjects to remember: more than a session does.
 _ASKED = 1 << 14
