@@ -114,7 +114,7 @@ def test_every_table_of_every_sample_is_the_same(
     monkeypatch.setattr(shards, "_PROGRESS_PACKETS", 3)
     for table in SHARED:
         expected, report = alone(CAPTURES / name, table)
-        for jobs in (2, 3):
+        for jobs in (2, 3) if expected else (2,):
             rows, reports = apart(CAPTURES / name, table, jobs)
             assert rows == expected
             assert reports == [report] * jobs

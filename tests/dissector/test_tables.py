@@ -38,12 +38,14 @@ def shown(table: str, row: Record) -> dict[str, str]:
     return {column.name: column.cell(row) for column in TABLES[table].text}
 
 
-@pytest.mark.parametrize("table", [name for name, table in TABLES.items() if table.text])
-def test_every_row_of_the_samples_has_its_cells(table: str) -> None:
-    rows = list(records([str(CAPTURES)], [table]))
-    assert rows, "a table needs a sample capture that fills it: see samples/captures/README.md"
-    for row in rows:
-        assert shown(table, row)
+def test_every_row_of_the_samples_has_its_cells() -> None:
+    tables = {table.row: name for name, table in TABLES.items() if table.text}
+    empty = set(tables.values())
+    for row in records([str(CAPTURES)], list(tables.values())):
+        name = tables[row.__class__]
+        empty.discard(name)
+        assert shown(name, row)
+    assert not empty, "a table needs a sample that fills it: see samples/captures/README.md"
 
 
 def test_every_column_has_a_value_in_some_sample() -> None:

@@ -55,7 +55,7 @@ def called(*arguments: str) -> dict[str, float]:
     ],
 )
 def test_calls_from_a_signal_handler(server: NatsServer, outer: str, inner: str) -> None:
-    counts = called(server.url, outer, inner, "2000", "signal")
+    counts = called(server.url, outer, inner, "1000", "signal")
     assert counts["inner"] > 100
     assert counts["arrived"] == counts.get("published", 0)
     assert counts["worst"] < 5 and not counts["reconnects"]

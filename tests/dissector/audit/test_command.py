@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -28,6 +29,12 @@ def audit(*args: str) -> Result:
     return CliRunner().invoke(cli, ["audit", *args])
 
 
+@cache
+def audit_of_sample(*options: str) -> Result:
+    """Of `AUTH`, once for all tests: it takes a second or two."""
+    return audit(AUTH, *options)
+
+
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A rule that finds every CONNECT."""
@@ -38,7 +45,7 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_findings_and_their_number() -> None:
-    result = audit(AUTH)
+    result = audit_of_sample()
     assert result.exit_code == 1
     assert result.stdout.startswith("HIGH ")
     assert "password-in-clear" in result.stdout
@@ -75,7 +82,7 @@ def test_tables_give_the_findings_of_their_capture(tmp_path: Path) -> None:
         path = str(tmp_path / table / "part-0.parquet")
         made = CliRunner().invoke(cli, [table, AUTH, "--format", "parquet", "-o", path])
         assert made.exit_code == 0
-    own = audit(AUTH, "--format", "jsonl").stdout
+    own = audit_of_sample("--format", "jsonl").stdout
     of_tables = audit("--tables", str(tmp_path), "--format", "jsonl")
     assert own and set(of_tables.stdout.splitlines()) <= set(own.splitlines())
 
@@ -121,7 +128,8 @@ def test_output_to_a_file_and_a_limit(tmp_path: Path) -> None:
 
 
 def test_two_processes_find_the_same() -> None:
-    alone, together = (audit(AUTH, "--format", "jsonl", "--jobs", jobs) for jobs in ("1", "2"))
+    alone = audit_of_sample("--format", "jsonl")
+    together = audit(AUTH, "--format", "jsonl", "--jobs", "2")
     assert alone.stdout and together.stdout == alone.stdout
 
 
@@ -131,7 +139,7 @@ def test_suppressed_findings_are_shown_and_do_not_count(tmp_path: Path) -> None:
     every = sorted(
         {
             one["rule"]
-            for one in map(json.loads, audit(AUTH, "--format", "jsonl").stdout.splitlines())
+            for one in map(json.loads, audit_of_sample("--format", "jsonl").stdout.splitlines())
         }
     )
     path.write_text("".join(text % (rule, "all") for rule in every), encoding="utf-8")
@@ -185,7 +193,8 @@ def test_spark_finds_the_same(spark: object, tmp_path: Path) -> None:
 
 
 def test_rules_without_a_value_are_named_in_the_last_line_only() -> None:
-    lines = [line for line in audit(AUTH).stderr.splitlines() if "known_clusters" in line]
-    assert lines == audit(AUTH).stderr.splitlines()[-1:]
+    said = audit_of_sample().stderr.splitlines()
+    lines = [line for line in said if "known_clusters" in line]
+    assert lines == said[-1:]
     assert lines[0].endswith("; unknown-cluster needs --var known_clusters=...")
     assert "known_clusters" not in audit(AUTH, "--var", "known_clusters=east").stderr

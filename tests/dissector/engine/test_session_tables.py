@@ -31,15 +31,30 @@ def test_one_pass_gives_what_several_give() -> None:
     assert [row for row in found if isinstance(row, FlowRecord)] == list(flows(CORE))
 
 
+# Each table alone, because the tables that are asked for decide what is made; those of layers over the
+# samples that have rows of them.
+LAYERS = ("core", "cluster", "orders", "stores", "services", "streaming")
+
+
 @pytest.mark.parametrize("table", TABLES)
 def test_what_is_worked_off_together_is_the_same(
     table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one_by_one = list(released([str(CAPTURES)], [table]))
+    paths = [str(CAPTURES)]
+    if TABLES[table].layer:
+        paths = [str(CAPTURES / f"{name}-2.15.1.pcap") for name in LAYERS]
+    one_by_one = list(released(paths, [table]))
+    assert any(rows for _, rows in one_by_one)
     monkeypatch.setattr("dissect.nats.engine.session_tables._TOGETHER_BYTES", 2000)
-    assert list(released([str(CAPTURES)], [table], together=True)) == one_by_one
+    assert list(released(paths, [table], together=True)) == one_by_one
     monkeypatch.setattr("dissect.nats.engine.session_tables._TOGETHER_BYTES", 1 << 20)
-    assert list(released([str(CAPTURES)], [table], together=True)) == one_by_one
+    assert list(released(paths, [table], together=True)) == one_by_one
+
+
+def test_all_tables_worked_off_together_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    one_by_one = list(released([str(CAPTURES)], list(TABLES)))
+    monkeypatch.setattr("dissect.nats.engine.session_tables._TOGETHER_BYTES", 2000)
+    assert list(released([str(CAPTURES)], list(TABLES), together=True)) == one_by_one
 
 
 def test_flows_are_there_whether_nats_or_not() -> None:
