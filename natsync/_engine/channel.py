@@ -37,6 +37,7 @@ __all__ = ["Channel"]
 _IN_PIECES = {Chunks, RequestChunks}
 _MESSAGES = {bytes, RequestBytes} | _IN_PIECES
 _NOTHING = memoryview(b"")
+_PING = SubscriptionOps(PING)  # not for another connection either, whose PONGs it would shift
 # Bytes of one read: usually, and under load. Memory for more would come from the system each time.
 _ROOM, _MOST_ROOM = 64 << 10, 1 << 20
 _CHECKPOINT = 1000
@@ -260,13 +261,13 @@ class Channel:
                 for item in items:
                     if isinstance(item, Flush):
                         pings.append((item.token, sent))
-                        parts.append(PING)
+                        parts.append(_PING)
                     else:
                         parts.append(item)
                         sent += item.__class__ is not SubscriptionOps
             if sent - engine.confirmed >= _CHECKPOINT and not (pings or engine.pings):
                 pings.append((KEEP_ALIVE, sent))
-                parts.append(PING)
+                parts.append(_PING)
         single = len(parts) == 1 and not in_pieces  # mostly
         whole = parts[0] if single else joined(parts, in_pieces)
         unsent = memoryview(whole)  # type: ignore[arg-type]  # no Flush, and Chunks only `in_pieces`

@@ -55,8 +55,8 @@ class RequestBytes(bytes):
 
 
 class SubscriptionOps(bytes):
-    """The bytes of a SUB or UNSUB. They are dropped when the connection is lost, since all
-    subscriptions are sent to the next server anyway."""
+    """The bytes of a SUB or UNSUB, or of a PING or PONG. They are dropped when the connection is lost: all
+    subscriptions are sent to the next server anyway, and a PING is for one server."""
 
     __slots__ = ()
 

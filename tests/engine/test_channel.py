@@ -330,3 +330,15 @@ def test_an_error_of_a_signal_handler_is_none_of_the_network(
     monkeypatch.setattr(loop, "write", late)
     with pytest.raises(TimeoutError, match="task"):
         channel.turn(0.0)
+
+
+def test_a_ping_that_was_not_sent_is_no_message_for_the_next_connection() -> None:
+    channel, loop, outbound, _ = linked(10_000)
+    channel.turn(0.0)
+    loop.room = len(loop.wrote) + 3
+    outbound.put(b"abc", 3)
+    outbound.put(b"def", 3)
+    outbound.flush(Waiter[bool](idle))
+    channel.turn(0.0)
+    assert channel.is_behind and (channel.sent, channel.unconfirmed) == (1, 1)
+    assert outbound.detach(channel.unsent()) == [] and outbound.items == [b"def"]
