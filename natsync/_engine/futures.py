@@ -19,9 +19,7 @@ from .waiter import Drive, Event
 
 __all__ = ["FutureContext", "ReplyFuture"]
 
-_PARTS = frozenset(vars(Future()))
 _PENDING = object()
-_ENDED = {"CANCELLED_AND_NOTIFIED", "FINISHED"}
 _new = object.__new__
 _T = TypeVar("_T")
 _FINISHED = "FINISHED"  # of a Future whose callbacks are told, which is before `_over`
@@ -52,6 +50,8 @@ class FutureContext(Generic[_T]):
         future.subject = subject
         future._token = token
         future._context = self
+        future._outcome = _PENDING
+        future._whole = False
         return future
 
     def __init__(
@@ -87,19 +87,17 @@ class ReplyFuture(Future[_T]):
     subject: str
     _token: bytes
     _context: FutureContext[_T]
-    _outcome: object = _PENDING
-    _whole = False
+    _outcome: object
+    _whole: bool
     _flag: Event | None = None
     _over = False
     _ending = False
     kept: object = None
     """For `rescue`: what the maker of the request keeps with it."""
 
-    def __getattr__(self, name: str) -> object:
-        """Returns a part of a Future; all parts are made with the first one. No thread changes a part
-        before it has asked for it, and `setdefault` never changes one back."""
-        if name not in _PARTS:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def _make_parts(self) -> dict[str, object]:
+        """Makes the parts of a Future; returns the attributes of this one. No thread changes a part before
+        it has asked for it, and `setdefault` never changes one back."""
         whole: Future[object] = Future()
         self._whole = True
         outcome = self._outcome
@@ -110,7 +108,7 @@ class ReplyFuture(Future[_T]):
         mine = vars(self)
         for part, value in mine.setdefault("_parts", vars(whole)).items():
             mine.setdefault(part, value)
-        return mine[name]
+        return mine
 
     def result(self, timeout: float | None = None) -> _T:
         """Returns the reply. Raises the errors of `Client.request`, and TimeoutError if there is no
@@ -236,3 +234,20 @@ class ReplyFuture(Future[_T]):
                 flag.wait(until - monotonic())
         if not self.done():
             raise _LateError
+
+
+class _Part:
+    """A part of a Future: found here as long as the parts are not made. A `__getattr__` would make every look
+    at an attribute slower."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, future: ReplyFuture[object], owner: type) -> object:
+        return future._make_parts()[self._name]
+
+
+for _name in vars(Future()):
+    setattr(ReplyFuture, _name, _Part(_name))
