@@ -194,6 +194,12 @@ SORT = option(
     metavar="COLUMN[:desc]",
     help="Order the rows by this column; absent values come last.",
 )
+NO_REDACT = option(
+    "--no-redact",
+    group="Dissection",
+    is_flag=True,
+    help="Show passwords, tokens and signatures.",
+)
 _DISSECTION = (
     option(
         "--port",
@@ -203,12 +209,6 @@ _DISSECTION = (
         multiple=True,
         callback=_hints,
         help="Set the kind of the connections on a port, if it cannot be detected. Repeatable.",
-    ),
-    option(
-        "--no-redact",
-        group="Dissection",
-        is_flag=True,
-        help="Show passwords, tokens and signatures.",
     ),
     option(
         "--keylog",
@@ -280,7 +280,9 @@ _READING = (
         f"[default: {LARGEST_RATIO} times its size, at least {ALWAYS_EXPANDED >> 20} MiB]",
     ),
 )
-INPUT = (*_SELECTION, _SEPARATE, *_DISSECTION, *_READING)
+UNMASKED_INPUT = (*_SELECTION, _SEPARATE, *_DISSECTION, *_READING)
+"""Of commands that show no text in which there may be secrets, or mask none."""
+INPUT = (*UNMASKED_INPUT, NO_REDACT)
 
 
 def _meaning(name: str) -> str:
@@ -343,7 +345,7 @@ def query_options(command: Command) -> Command:
 
 def fact_options(command: Command) -> Command:
     """Captures, and the options of a command that prints facts about captures."""
-    return with_captures((format_option(("text", "jsonl")), *OUTPUT, *INPUT), command)
+    return with_captures((format_option(("text", "jsonl")), *OUTPUT, *UNMASKED_INPUT), command)
 
 
 def split_options(command: Command) -> Command:

@@ -36,7 +36,7 @@ from ..pipeline import records, timelines
 from ..records import FlowRecord, SessionRecord
 from ..tcp.flow import community_id
 from ..types import Segment
-from .arguments import INPUT, Command, Decorator, option, output_file
+from .arguments import UNMASKED_INPUT, Command, Decorator, option, output_file
 from .command_options import CommandOptions
 from .session_detail import Unclear
 
@@ -84,7 +84,7 @@ def slice_options(command: Command) -> Command:
         "arguments", nargs=-1, required=True, metavar="[ID...] CAPTURE..."
     )
     command = listed(command)
-    for each in reversed((*options, *INPUT)):
+    for each in reversed((*options, *UNMASKED_INPUT)):
         command = each(command)
     return command
 

@@ -212,3 +212,8 @@ def test_two_taps_that_overlap_are_one_capture(tmp_path: Path) -> None:
     assert f"{len(talk.records)} packets of {len(talk.records)} in" in done.stderr
     found = [packet.data for packet in read_packets([str(tmp_path / "out")], CaptureReport())]
     assert found == [record.data for record in talk.records]
+
+
+def test_there_is_no_option_to_mask_nothing_because_nothing_is_masked(tmp_path: Path) -> None:
+    done = run("-o", tmp_path / "out", "--no-redact", CORE)
+    assert done.exit_code == 2 and "No such option" in done.stderr
