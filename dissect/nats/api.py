@@ -14,8 +14,9 @@ Records are made as you iterate: memory does not grow with the capture, unless r
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from . import pipeline
@@ -61,11 +62,11 @@ class Rows(Generic[_R]):
         table: str,
         lists: Generator[Sequence[Record], None, None],
         row: type[_R],
-        batches: Iterable[pa.RecordBatch] | None = None,
+        columns: Callable[[], Iterable[pa.RecordBatch]] | None = None,
     ) -> None:
         self._table = table
         self._lists = lists
-        self._batches = batches  # all rows, if that is faster than records
+        self._columns = columns  # reads all rows as columns, if that is faster than records
         self._records: Iterator[Record] = iter(())  # of the latest list
         self._row = row
 
@@ -73,7 +74,7 @@ class Rows(Generic[_R]):
         return self
 
     def __next__(self) -> _R:
-        self._batches = None
+        self._columns = None
         while True:
             for record in self._records:
                 assert isinstance(record, self._row)
@@ -84,7 +85,7 @@ class Rows(Generic[_R]):
         """Closes the captures; there are no more records."""
         self._lists.close()
         self._records = iter(())
-        self._batches = None
+        self._columns = None
 
     def __enter__(self) -> Rows[_R]:
         return self
@@ -94,8 +95,8 @@ class Rows(Generic[_R]):
 
     def to_arrow(self) -> pa.Table:
         """The records that were not taken yet as a `pyarrow.Table`. Raises MissingLibrary."""
-        if self._batches is not None:
-            whole = list(self._batches)
+        if self._columns:
+            whole = list(self._columns())
             self.close()
             return pyarrow().Table.from_batches(whole, schema=schema(self._table))
         begun = list(self._records)
@@ -140,7 +141,7 @@ def rows_of(row: type[_R]) -> TableFunction[_R]:
         lists = pipeline.record_lists(names, [table.name], options, report, live)
         columns = None
         if row is FrameRecord and not live:
-            columns = _frame_batches(names, options, report)
+            columns = partial(_frame_batches, names, options, report)
         return Rows(table.name, lists, row, columns)
 
     rows.__name__ = rows.__qualname__ = table.name

@@ -12,7 +12,7 @@ _DIGITS = 19  # of times from the year 2001 to 2286
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _FRACTION = r"(?:\.(\d{1,9}))?"
 _TIME = re.compile(
-    rf"(\d{{4}}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?:(:\d\d){_FRACTION})?([Zz]|[+-]\d\d:\d\d)?)?",
+    rf"(\d{{4}}-\d\d-\d\d)(?:[T ](\d\d(?::\d\d)?)(?:(:\d\d){_FRACTION})?([Zz]|[+-]\d\d:\d\d)?)?",
     re.ASCII,
 )
 _SECONDS = re.compile(rf"@(\d{{1,18}}){_FRACTION}", re.ASCII)
@@ -89,7 +89,7 @@ def size_text(size: int) -> str:
 
 def time_of(text: str) -> int:
     """Nanoseconds since the epoch for a time as `time_text` writes it, or less of it (`2026-11-21`,
-    `2026-11-21 02:01`), with another offset from UTC, or as seconds (`@1795226503.3`). ValueError for all
+    `2026-11-21 02`, `2026-11-21 02:01`), with another offset from UTC, or as seconds (`@1795226503.3`). ValueError for all
     else."""
     if found := _SECONDS.fullmatch(text.strip()):
         return int(found[1]) * _SECOND + int((found[2] or "").ljust(9, "0"))
@@ -98,7 +98,8 @@ def time_of(text: str) -> int:
         raise ValueError(f"{text!r} is not a time such as 2026-11-21T02:01:43Z")
     day, clock, seconds, fraction, zone = found.groups()
     zone = "+00:00" if zone in (None, "Z", "z") else zone
-    moment = datetime.fromisoformat(f"{day}T{clock or '00:00'}{seconds or ':00'}{zone}")
+    clock = f"{clock or '00'}:00"[:5]
+    moment = datetime.fromisoformat(f"{day}T{clock}{seconds or ':00'}{zone}")
     whole = (moment - _EPOCH) // timedelta(seconds=1)
     return whole * _SECOND + int((fraction or "").ljust(9, "0"))
 

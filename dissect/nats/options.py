@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from natsync.protocol import Kind
 
-from .capture.time_range import TimeBound, time_bound
+from .capture.time_range import TimeBound, check_bounds, time_bound
 from .key_log import open_key_logs
 from .records import text_of
 from .tcp.limits import FlowLimits, Limits
@@ -83,6 +83,9 @@ class Options:
         max_expanded: int | None = None,
         key_logs: Collection[str] = (),
     ) -> None:
+        begin = time_bound(from_time) if isinstance(from_time, str) else from_time
+        end = time_bound(until_time) if isinstance(until_time, str) else until_time
+        check_bounds(begin, end)
         values = {
             "hints": {port: Kind(kind) for port, kind in (hints or {}).items()},
             "payload": Payload(payload),
@@ -90,8 +93,8 @@ class Options:
             "stream_limits": stream_limits or Limits(),
             "flow_limits": flow_limits or FlowLimits(),
             "kinds": None if kinds is None else frozenset(map(Kind, kinds)),
-            "from_time": time_bound(from_time) if isinstance(from_time, str) else from_time,
-            "until_time": time_bound(until_time) if isinstance(until_time, str) else until_time,
+            "from_time": begin,
+            "until_time": end,
             "separate": separate,
             "max_expanded": max_expanded,
             "key_logs": open_key_logs(key_logs),

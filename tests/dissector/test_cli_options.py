@@ -43,7 +43,7 @@ def test_a_condition_that_no_row_matches() -> None:
     http = str(CAPTURES / "http.pcap")
     done = run("frames", "--where", "op = '-ERR'", str(CAPTURES / "bulk-2.15.1.pcap"))
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "no row of frames matches the condition" in done.stderr and "NATS" not in done.stderr
+    assert "no row of frames matches --where in" in done.stderr and "NATS" not in done.stderr
     assert "no NATS found" in run("frames", http).stderr
 
 
@@ -146,3 +146,55 @@ def test_shells_can_complete(shell: str) -> None:
     variable = {"_NATS_DISSECT_COMPLETE": f"{shell}_source"}
     done = CliRunner().invoke(cli, [], prog_name="nats-dissect", env=variable)
     assert done.exit_code == 0 and "_NATS_DISSECT_COMPLETE" in done.stdout
+
+
+def test_filters_that_no_row_matches_are_named() -> None:
+    done = run("requests", "--kind", "route", "--from", "0", CORE)
+    assert done.exit_code == 0
+    assert done.stderr.startswith("nats-dissect: no row of requests matches --kind and --from in ")
+
+
+def test_a_condition_is_not_empty() -> None:
+    done = run("frames", "--where", " ", CORE)
+    assert done.exit_code == 2 and done.stderr.endswith("an empty text is not a condition\n")
+
+
+@pytest.mark.parametrize("command", ["frames", "info", "slice", "top", "report"])
+def test_from_is_before_until(command: str, tmp_path: Path) -> None:
+    out = ("-o", str(tmp_path / "out")) if command in ("slice", "report") else ()
+    done = run(command, "--from", "5", "--until", "2", CORE, *out)
+    assert done.exit_code == 2
+    assert done.stderr == "nats-dissect: --from is not before --until: no packet can match\n"
+
+
+def test_an_hour_is_a_time() -> None:
+    assert run("frames", "--from", "2026-11-21T02", "--until", "2026-11-21T03", CORE).stdout
+    assert not run("frames", "--until", "2026-11-21T02", CORE).stdout
+
+
+@pytest.mark.parametrize("command", [("servers", "--graph"), ("servers", "--format", "dot")])
+@pytest.mark.parametrize(
+    "option", ["--columns=server_name", "--sort=clients", "--limit=1", "--csv-safe"]
+)
+def test_options_for_rows_do_not_go_with_a_graph(command: tuple[str, ...], option: str) -> None:
+    done = run(*command, option, CORE)
+    name = option.partition("=")[0]
+    text = f"nats-dissect: {name} does not go with a graph, which has no rows\n"
+    assert (done.exit_code, done.stderr) == (2, text)
+
+
+def test_a_graph_has_no_other_format_and_says_if_it_is_empty() -> None:
+    done = run("servers", "--graph", "--format", "csv", CORE)
+    assert done.exit_code == 2 and "--format csv does not go with a graph" in done.stderr
+    done = run("servers", "--graph", "--where", "cluster = 'x'", CORE)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "no row of servers matches --where in " in done.stderr
+
+
+def test_one_session_and_one_message_are_not_filtered_or_sorted() -> None:
+    for option in (("--sort", "kind"), ("--where", "kind = 'client'")):
+        done = run("sessions", "--session", "ad29", *option, CORE)
+        assert done.exit_code == 2
+        assert f"{option[0]} does not go with --session" in done.stderr
+    done = run("paths", "--message", "ad29:3", "--format", "jsonl", CORE)
+    assert done.exit_code == 2 and "--format jsonl does not go with --message" in done.stderr

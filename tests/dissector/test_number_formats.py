@@ -95,6 +95,7 @@ def test_times_as_people_write_them(text: str) -> None:
 def test_less_of_a_time() -> None:
     day_ns = 1_699_920_000 * 10**9
     assert time_of("2023-11-14") == day_ns
+    assert time_of("2023-11-14T01") == time_of("2023-11-14 02+01:00") == day_ns + 3600 * 10**9
     assert time_of("2023-11-14T00:01Z") == day_ns + 60 * 10**9
     assert time_text(time_of("2023-11-14 00:00:00.5")) == "2023-11-14T00:00:00.500000000Z"
 

@@ -30,7 +30,20 @@ def time_bound(text: str) -> TimeBound:
     Raises ValueError."""
     if found := _SECONDS.fullmatch(text.strip()):
         return TimeBound(int(found[1]) * 10**9 + int((found[2] or "").ljust(9, "0")), True)
-    return TimeBound(time_of(text))
+    try:
+        return TimeBound(time_of(text))
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a time such as 2026-11-21T02:01:43Z, @1795226503 (seconds since 1970) or 1.5"
+            " (seconds after the first packet)"
+        ) from None
+
+
+def check_bounds(from_time: TimeBound | None, until_time: TimeBound | None) -> None:
+    """Raises ValueError where no packet can be between two times, whatever the captures are."""
+    if from_time and until_time and from_time.elapsed is until_time.elapsed:
+        if from_time.ns >= until_time.ns:
+            raise ValueError("the time from which packets are read is not before the time until which")
 
 
 def packets_between(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, fields
 
 from natsync.protocol import Kind
 
 from ..capture.sources import STDIN
-from ..capture.time_range import TimeBound
+from ..capture.time_range import TimeBound, check_bounds
 from ..options import Options
+from ..output.sink import Fault
 from ..tcp.limits import FlowLimits, Limits
 
 _FLOWS = FlowLimits()
@@ -55,9 +57,24 @@ class CommandOptions:
         return None if self.output == "-" else self.output
 
     @property
-    def is_filtered(self) -> bool:
-        """Whether options may leave out rows."""
-        return any((self.where is not None, self.kinds, self.from_time, self.until_time))
+    def filters(self) -> tuple[str, ...]:
+        """The names of the options that may leave out rows."""
+        values = {
+            "--where": self.where is not None,
+            "--kind": self.kinds,
+            "--from": self.from_time,
+            "--until": self.until_time,
+        }
+        return tuple(name for name, value in values.items() if value)
+
+    def refuse(self, names: Collection[str], output: str) -> None:
+        """Raises Fault where one of these fields has another value than by default: the option would do
+        nothing, because of what the command prints instead of rows."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name in names and value != each.default:
+                shown = f"--{each.name} {value}" if each.name == "format" else f"--{each.name}"
+                raise Fault(f"{shown.replace('_', '-')} does not go with {output}")
 
     @property
     def dissection(self) -> Options:
@@ -85,5 +102,10 @@ class CommandOptions:
 
 
 def command_options(values: dict[str, object]) -> CommandOptions:
-    """The command line, parsed by click, as one value."""
-    return CommandOptions(**values)  # type: ignore[arg-type]  # the options above declare the same types
+    """The command line, parsed by click, as one value. Raises Fault."""
+    options = CommandOptions(**values)  # type: ignore[arg-type]  # the options above declare the same types
+    try:
+        check_bounds(options.from_time, options.until_time)
+    except ValueError:
+        raise Fault("--from is not before --until: no packet can match") from None
+    return options

@@ -37,6 +37,11 @@ class NoMessage(DissectError):
 def print_ladder(run: Command, message: str) -> None:
     """Prints the way of the publication that `message` names. Raises NoMessage."""
 
+    run.options.refuse(
+        ("format", "columns", "where", "sort", "limit", "csv_safe"),
+        "--message, which shows all hops of one message as text",
+    )
+
     def chunks() -> Iterator[Chunk]:
         yield Chunk([*ladder(rows_of(run.table, run.options, run.report), message)])
 

@@ -177,14 +177,14 @@ def print_chunks(
     _say_what_is_wrong(run.report, interrupted.yes)
     stopped = limit is not None and count >= limit
     if not silent and not stopped and (run.options.format == "text" or not count):
-        text = totals(run.table, count, messages, run.report, run.options.is_filtered)
+        text = totals(run.table, count, messages, run.report, run.options.filters)
         say(text if count or interrupted.yes else text + _other_protocols(run))
     _exit(run.report, interrupted.yes)
 
 
 def _other_protocols(run: Command) -> str:
     """The protocols of the TCP connections, if no NATS was found."""
-    if run.options.is_filtered or run.table not in ("sessions", "frames"):
+    if run.options.filters or run.table not in ("sessions", "frames"):
         return ""
     protocols = run.report.protocols
     if not protocols:
@@ -219,6 +219,7 @@ def _exit(report: CaptureReport, interrupted: bool) -> None:
 def print_session(run: Command, start: str) -> None:
     """Prints the session whose id begins with `start`: its row, or, as text, all of it with a timeline."""
     options, form = run.options, run.format
+    options.refuse(("where", "sort"), "--session, which names the one row")
     if options.format == "text" and options.columns is None:
         print_chunks(run, OutputFormat(form.render, LineWriter), _story(run, start), silent=True)
         return

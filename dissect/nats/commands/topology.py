@@ -15,6 +15,8 @@ from itertools import groupby
 
 from ..application.servers import ServerRecord
 from ..number_formats import count_text
+from ..output.sink import say
+from ..output.text_lines import totals
 from ..output.writer import LineWriter, OutputFormat
 from ..records import Record, printable
 from .rows import rows_of
@@ -26,8 +28,14 @@ _COLOURS = {"route": "black", "gateway": "blue", "leafnode": "darkgreen"}
 def print_topology(run: Command, dot: bool) -> None:
     """Prints the servers that the captures show and their links."""
 
+    run.options.refuse(
+        ("format", "columns", "sort", "limit", "csv_safe"), "a graph, which has no rows"
+    )
+
     def chunks() -> Iterator[Chunk]:
         servers = [*rows_of(run.table, run.options, run.report)]
+        if not servers:
+            say(totals(run.table, 0, 0, run.report, run.options.filters))
         yield Chunk([*(dot_text(servers) if dot else graph_text(servers))])
 
     print_chunks(run, OutputFormat(str, LineWriter), chunks(), silent=True)

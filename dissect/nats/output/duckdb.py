@@ -96,6 +96,8 @@ class Where:
 
     def _check(self) -> None:
         connection, condition = self._connection, _text(self._condition)
+        if not condition.strip():
+            raise QueryError(condition, "an empty text is not a condition")
         one = f"SELECT {condition}"  # what leaves its brackets is not a condition
         if len(connection.extract_statements(one)) != 1:
             raise QueryError(condition, "this is not one condition")

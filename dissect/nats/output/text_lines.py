@@ -132,18 +132,18 @@ def _timeline_line(moment: FrameRecord | AnomalyRecord) -> str:
 
 
 def totals(
-    table: str, rows: int, messages: int, report: CaptureReport, filtered: bool = False
+    table: str, rows: int, messages: int, report: CaptureReport, filters: Sequence[str] = ()
 ) -> str:
-    """The captures that were read and the rows they gave, on one line. `filtered`: other rows may have been
-    left out by a condition."""
+    """The captures that were read and the rows they gave, on one line. `filters` names the options that may
+    have left out others."""
     packets = sum(file.packets for file in report.files)
     where = f"{count_text(packets, 'packet')} of {count_text(len(report.files), 'file')}"
     if others := len(report.passed_over):
         verb = "is not a capture" if others == 1 else "are not captures"
         where += f"; {count_text(others, 'other file')} {verb}"
     if not rows:
-        if filtered:
-            return f"no row of {table} matches the condition in {where}"
+        if filters:
+            return f"no row of {table} matches {' and '.join(filters)} in {where}"
         return f"no {_NONE.get(table, table)} in {where}"
     parts = [count_text(rows, TABLES[table].singular)]
     if table == "sessions":

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.capture.time_range import TimeRange, time_bound
+from dissect.nats.capture.time_range import TimeRange, check_bounds, time_bound
+from dissect.nats.options import Options
 from dissect.nats.types import Packets
 
 TIMES = st.lists(st.integers(0, 20), min_size=1, max_size=30)
@@ -51,5 +52,17 @@ def test_times_as_users_write_them() -> None:
     assert time_bound("@1.5") == (1_500_000_000, False)
     assert time_bound("1970-01-01T00:00:02Z") == (2 * 10**9, False)
     for text in ("", "-1", "soon", "1.5s"):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="seconds after the first packet"):
             time_bound(text)
+
+
+def test_a_range_in_which_nothing_can_be_is_refused() -> None:
+    one, two, then = time_bound("1"), time_bound("2"), time_bound("2026-11-21")
+    for bounds in ((one, two), (one, None), (None, one), (two, then), (then, one), (None, None)):
+        check_bounds(*bounds)
+        assert Options(from_time=bounds[0], until_time=bounds[1]).from_time == bounds[0]
+    for begin, end in ((two, one), (one, one), (then, then)):
+        with pytest.raises(ValueError, match="is not before"):
+            check_bounds(begin, end)
+        with pytest.raises(ValueError, match="is not before"):
+            Options(from_time=begin, until_time=end)

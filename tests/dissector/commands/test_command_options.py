@@ -30,9 +30,9 @@ def test_options_of_the_dissection() -> None:
         until_time=TimeBound(5, True),
         separate=True,
     )
-    assert made.dissection == expected and made.live and made.is_filtered
+    assert made.dissection == expected and made.live and made.filters
 
 
 def test_standard_output_has_no_path() -> None:
     assert CommandOptions(captures=("a",), output="-").path is None
-    assert not CommandOptions(captures=("a",), output="b").is_filtered
+    assert not CommandOptions(captures=("a",), output="b").filters
