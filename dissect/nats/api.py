@@ -124,7 +124,8 @@ class TableFunction(Protocol[_R]):
         live: bool = False,
     ) -> Rows[_R]:
         """The records, in order of time; with `live`, as soon as each is complete. `report` is updated
-        while captures are read. Raises CaptureError if an input is not a capture."""
+        while captures are read. Raises CaptureError if an input is not a capture, and ValueError if `paths` is
+        empty."""
 
 
 def rows_of(row: type[_R]) -> TableFunction[_R]:
@@ -173,7 +174,10 @@ def records(
 
 def _names(paths: Paths) -> list[str]:
     names = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    return [os.fspath(name) for name in names]
+    found = [os.fspath(name) for name in names]
+    if not found:  # as of a pattern that the caller expanded
+        raise ValueError("no capture is named")
+    return found
 
 
 frames = rows_of(FrameRecord)

@@ -25,7 +25,8 @@ class CaptureError(DissectError):
         super().__init__(path, reason, remedy)
 
     def __str__(self) -> str:
-        text = f"{self.path}: {self.reason}" + (f"; {self.remedy}" if self.remedy else "")
+        path = self.path or "''"  # an empty text is no file either
+        text = f"{path}: {self.reason}" + (f"; {self.remedy}" if self.remedy else "")
         return " ".join(text.split())
 
 

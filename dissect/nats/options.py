@@ -52,7 +52,7 @@ class Options:
     each compressed capture, in bytes, where the default (see `capture.decompress`) does not fit. `key_logs`
     are paths of files in NSS key log format, with the secrets of TLS connections.
 
-    Payloads, kinds and times may be texts, as on the command line: `payload="text"`, `kinds=["route"]`,
+    Payloads, kinds and times may be texts, as on the command line: `payload="text"`, `kinds="route"`,
     `from_time="2026-11-21T02:01"` or, in seconds after the first packet, `"1.5"`. Raises ValueError for
     a text without such a meaning.
     """
@@ -76,28 +76,30 @@ class Options:
         redact: bool = True,
         stream_limits: Limits | None = None,
         flow_limits: FlowLimits | None = None,
-        kinds: Collection[Kind | str] | None = None,
+        kinds: Collection[Kind | str] | Kind | str | None = None,
         from_time: TimeBound | str | None = None,
         until_time: TimeBound | str | None = None,
         separate: bool = False,
         max_expanded: int | None = None,
-        key_logs: Collection[str] = (),
+        key_logs: Collection[str] | str = (),
     ) -> None:
         begin = time_bound(from_time) if isinstance(from_time, str) else from_time
         end = time_bound(until_time) if isinstance(until_time, str) else until_time
         check_bounds(begin, end)
+        if isinstance(kinds, (str, Kind)):
+            kinds = [kinds]
         values = {
-            "hints": {port: Kind(kind) for port, kind in (hints or {}).items()},
+            "hints": {port: _kind(kind) for port, kind in (hints or {}).items()},
             "payload": Payload(payload),
             "redact": redact,
             "stream_limits": stream_limits or Limits(),
             "flow_limits": flow_limits or FlowLimits(),
-            "kinds": None if kinds is None else frozenset(map(Kind, kinds)),
+            "kinds": None if kinds is None else frozenset(map(_kind, kinds)),
             "from_time": begin,
             "until_time": end,
             "separate": separate,
             "max_expanded": max_expanded,
-            "key_logs": open_key_logs(key_logs),
+            "key_logs": open_key_logs([key_logs] if isinstance(key_logs, str) else key_logs),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -111,3 +113,11 @@ class Options:
             held_bytes=whole.held_bytes // processes,
         )
         return replace(self, flow_limits=limits)
+
+
+def _kind(kind: Kind | str) -> Kind:
+    try:
+        return Kind(kind)
+    except ValueError:
+        names = ", ".join(each.value for each in Kind)
+        raise ValueError(f"a kind is one of {names}, not {kind!r}") from None

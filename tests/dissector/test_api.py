@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,14 @@ def test_captures_that_are_timelines_of_their_own(tmp_path: Path) -> None:
     both = sessions(tmp_path, Options(separate=True))
     assert [row.messages_originator for row in both] == alone * 2
     assert [row.messages_originator for row in sessions(tmp_path)] != alone * 2
+
+
+@pytest.mark.parametrize("paths", [[], (), iter(())])
+def test_no_capture_at_all_is_an_error_of_its_own(paths: Iterable[str]) -> None:
+    with pytest.raises(ValueError, match="^no capture is named$"):
+        frames(paths)
+
+
+def test_an_empty_text_is_no_file() -> None:
+    with pytest.raises(CaptureError, match="^'': no such file$"):
+        next(frames(""))

@@ -6,6 +6,7 @@ import pytest
 
 from dissect.nats import Options, Payload
 from dissect.nats.tcp.limits import FlowLimits, Limits
+from natsync.protocol import Kind
 
 
 def test_by_default_secrets_are_masked_and_payloads_left_out() -> None:
@@ -26,3 +27,11 @@ def test_processes_share_what_limits_a_capture_as_a_whole() -> None:
 def test_an_unknown_way_to_show_payloads_names_those_that_there_are() -> None:
     with pytest.raises(ValueError, match="^payload must be none, sha256, text, base64, not 'hex'$"):
         Options(payload="hex")
+
+
+def test_one_kind_may_be_a_text_and_an_unknown_one_names_those_that_there_are() -> None:
+    assert Options(kinds="route").kinds == frozenset([Kind.ROUTE])
+    assert Options(kinds=Kind.ROUTE) == Options(kinds=["route"])
+    for wrong in ({"kinds": ["x"]}, {"kinds": "x"}, {"hints": {4222: "x"}}):
+        with pytest.raises(ValueError, match="one of client, route, gateway, leafnode, not 'x'$"):
+            Options(**wrong)
