@@ -43,7 +43,9 @@ def check_bounds(from_time: TimeBound | None, until_time: TimeBound | None) -> N
     """Raises ValueError where no packet can be between two times, whatever the captures are."""
     if from_time and until_time and from_time.elapsed is until_time.elapsed:
         if from_time.ns >= until_time.ns:
-            raise ValueError("the time from which packets are read is not before the time until which")
+            raise ValueError(
+                "the time from which packets are read is not before the time until which"
+            )
 
 
 def packets_between(
