@@ -124,8 +124,8 @@ class TableFunction(Protocol[_R]):
         live: bool = False,
     ) -> Rows[_R]:
         """The records, in order of time; with `live`, as soon as each is complete. `report` is updated
-        while captures are read. Raises CaptureError if an input is not a capture, and ValueError if `paths` is
-        empty."""
+        while captures are read. Raises CaptureError if an input is not a capture, and ValueError if there
+        are no `paths`."""
 
 
 def rows_of(row: type[_R]) -> TableFunction[_R]:

@@ -89,8 +89,8 @@ def size_text(size: int) -> str:
 
 def time_of(text: str) -> int:
     """Nanoseconds since the epoch for a time as `time_text` writes it, or less of it (`2026-11-21`,
-    `2026-11-21 02`, `2026-11-21 02:01`), with another offset from UTC, or as seconds (`@1795226503.3`). ValueError for all
-    else."""
+    `2026-11-21 02`, `2026-11-21 02:01`), with another offset from UTC, or as seconds (`@1795226503.3`).
+    ValueError for all else."""
     if found := _SECONDS.fullmatch(text.strip()):
         return int(found[1]) * _SECOND + int((found[2] or "").ljust(9, "0"))
     found = _TIME.fullmatch(text.strip())
