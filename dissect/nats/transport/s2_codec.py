@@ -2,7 +2,8 @@
 
 S2 is an extension of Snappy (github.com/klauspost/compress/s2; google/snappy: framing_format.txt). Where the
 packages of the extra `s2` are installed, `cramjam` decompresses and `google-crc32c` computes the checksums;
-`pyarrow` can take the place of the former. Python alone spends four fifths of its time on decompression.
+`pyarrow` can take the place of the former. Python alone spends 250 ns on an element, a third of them to copy
+its bytes, and a fifth of all time on checksums.
 """
 
 from __future__ import annotations
