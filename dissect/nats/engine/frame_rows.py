@@ -49,12 +49,16 @@ class FrameRows:
     def __init__(self, connection: Connection, options: Options) -> None:
         self._session, self._payload = connection.flow.id, options.payload
         self._maker = RunMaker(self._session, options.payload, options.redact)
+        self._kind: Kind | None = None
+        self._kind_name = kind_name(None)  # found once: the value of an Enum takes a call in Python
 
     def runs(
         self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
     ) -> list[FrameRun]:
         """The frames in order of time. `notes` are the anomalies that the session found in them."""
-        name, make = kind_name(kind), self._maker.runs
+        if kind is not self._kind:
+            self._kind, self._kind_name = kind, kind_name(kind)
+        name, make = self._kind_name, self._maker.runs
         runs: list[FrameRun] = []
         for event in events:
             if event.__class__ is Batch:

@@ -43,7 +43,7 @@ def sorted_arrays(
     releases = iter(source)
     count = size = held = 0
     while some := list(islice(releases, _TOGETHER)):
-        lists = [cast("list[FrameRun]", release.records) for release in some]
+        lists = cast("list[list[FrameRun]]", [records for _, records in some])
         runs = list(chain.from_iterable(lists))
         rows = sum(map(len, map(_frames_of, runs)))
         if count + rows < reach and not _is_shown(runs[0]):

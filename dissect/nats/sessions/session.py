@@ -1,8 +1,9 @@
 """One session: counts the frames of both sides, and keeps the facts from which its row is made.
 
 `add` is called for every batch of frames, so it costs a look-up and a count per frame; `_ACTIONS` has
-everything else that an operation means. Subscriptions and requests are always followed, because the row of
-the session counts them; rows of them are made only for requested tables.
+everything else that an operation means. Subscriptions are always followed, because a frame may have a sid
+that is in use. Requests are followed if a table needs them: the row of the session counts them. Rows of both
+are made only for requested tables.
 
 To count something new per message, change three places: an action here, `SessionDelta` (the sum of many
 messages, which Spark's stages pass on instead of messages), and `Session.add_delta`, which applies the sum.
@@ -59,6 +60,7 @@ from .subscriptions import Subscription, subscription_row
 
 _ERRORS = 64
 _NO_LIMIT = 1 << 62
+_WITH_REQUESTS = frozenset({"sessions", "requests"})  # tables that show or count them
 _ORIGINATOR = Direction.ORIGINATOR
 _OPERATIONS = (Connect, Pub, HPub, Sub, Unsub)  # what a verbose client gets a +OK for
 
@@ -87,6 +89,7 @@ class Session:
         self.originator = self._endpoint(Direction.ORIGINATOR, budget)
         self.responder = self._endpoint(Direction.RESPONDER, budget)
         self.originator.other, self.responder.other = self.responder, self.originator
+        self._pairs_requests = not _WITH_REQUESTS.isdisjoint(tables)
         wanted = "requests" in tables
         self.requests = Requests(budget, RequestRows(session, self._emit) if wanted else None)
         self.identity = Identity()
@@ -260,7 +263,7 @@ class Session:
             size += frame.header_bytes
             self._check_headers(frame)
         side.bytes += size
-        if frame.reply:
+        if frame.reply and self._pairs_requests:
             self.requests.send(frame, ts_ns, size)
         if size > self._max_payload:
             text = f"{size} bytes, where the server takes {self._max_payload}"

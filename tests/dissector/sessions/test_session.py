@@ -49,7 +49,7 @@ def add_frames(session: Session, *sent: SentFrame) -> None:
 def row_after(
     *sent: SentFrame, kind: Kind = Kind.CLIENT, end: str = "fin", handshake: bool = True
 ) -> SessionRecord:
-    session = Session()
+    session = Session(tables={"sessions"})
     add_frames(session, *sent)
     session.finish(None if end == "open" else 99_000, handshake)
     record = session_record()
