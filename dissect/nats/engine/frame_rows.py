@@ -52,6 +52,10 @@ class FrameRows:
         self._kind: Kind | None = None
         self._kind_name = kind_name(None)  # found once: the value of an Enum takes a call in Python
 
+    def __getstate__(self) -> dict[str, object]:
+        """Leaves out the kind, which comes with the next frames."""
+        return {**self.__dict__, "_kind": None, "_kind_name": kind_name(None)}
+
     def runs(
         self, events: Iterable[Event], kind: Kind | None, account: str, notes: Sequence[Note]
     ) -> list[FrameRun]:
