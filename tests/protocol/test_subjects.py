@@ -37,7 +37,7 @@ def obviously_matches(pattern: list[bytes], subject: list[bytes]) -> bool:
     return pattern[0] in (b"*", subject[0]) and obviously_matches(pattern[1:], subject[1:])
 
 
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=500)
 @given(subjects, subjects)
 def test_matches_is_the_obvious_definition(pattern: bytes, subject: bytes) -> None:
     assert matches(pattern, subject) == obviously_matches(pattern.split(b"."), subject.split(b"."))
@@ -109,7 +109,7 @@ def test_a_full_wildcard_is_the_last_token(text: bytes) -> None:
         check_subscribe(text)
 
 
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=500)
 @given(subjects | st.binary())
 def test_what_may_be_published_to_is_the_obvious(subject: bytes) -> None:
     good = is_literal(subject) and not any(byte in subject for byte in b" \t\r\n")
@@ -121,7 +121,7 @@ def test_what_may_be_published_to_is_the_obvious(subject: bytes) -> None:
         assert good
 
 
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=500)
 @given(
     st.text(st.sampled_from("ab.*> \t\r\n\0\x7fä\u00a0\u2028\udcff"), max_size=8)
     | st.text(st.characters(exclude_categories=()))
