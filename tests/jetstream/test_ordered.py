@@ -215,7 +215,9 @@ def test_a_dropped_reader_leaves_nothing(js: JetStream, stream_name: str) -> Non
     for _ in js.ordered_consumer(stream_name).messages():
         break
     del _
-    eventually(lambda: not list(stream.consumer_names()))  # nobody waits for the answer of the server
+    eventually(
+        lambda: not list(stream.consumer_names())
+    )  # nobody waits for the answer of the server
 
 
 def test_a_gap_while_it_is_drained_ends_it(js: JetStream, stream_name: str) -> None:
