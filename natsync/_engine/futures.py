@@ -44,16 +44,6 @@ class FutureContext(Generic[_T]):
 
     __slots__ = ("read", "drive", "post", "give_up", "left", "rescue", "wake")
 
-    def make(self, subject: str, token: bytes) -> ReplyFuture[_T]:
-        """Returns the future of a request; calling the class takes twice as long (CPython 3.11)."""
-        future: ReplyFuture[_T] = _new(ReplyFuture)
-        future.subject = subject
-        future._token = token
-        future._context = self
-        future._outcome = _PENDING
-        future._whole = False
-        return future
-
     def __init__(
         self,
         read: Callable[[str, Delivered], _T],
@@ -71,6 +61,16 @@ class FutureContext(Generic[_T]):
         self.left = left
         self.rescue = rescue
         self.wake = wake
+
+    def make(self, subject: str, token: bytes) -> ReplyFuture[_T]:
+        """Returns the future of a request; calling the class takes twice as long (CPython 3.11)."""
+        future: ReplyFuture[_T] = _new(ReplyFuture)
+        future.subject = subject
+        future._token = token
+        future._context = self
+        future._outcome = _PENDING
+        future._whole = False
+        return future
 
 
 class ReplyFuture(Future[_T]):

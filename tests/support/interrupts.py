@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 
@@ -24,6 +25,7 @@ def interrupted_at(step: int, call: Callable[[], object]) -> bool:
     """Whether there is such a place in `call`."""
     before = sys.getprofile()
     interrupt = Interrupted(step + 1)  # after the call of `setprofile` itself
+    gc.disable()  # an interrupt of what a collection calls would be none of `call`
     sys.setprofile(interrupt)
     try:
         call()
@@ -31,4 +33,5 @@ def interrupted_at(step: int, call: Callable[[], object]) -> bool:
         pass
     finally:
         sys.setprofile(before)
+        gc.enable()
     return interrupt.left <= 0
