@@ -63,7 +63,7 @@ class FutureContext(Generic[_T]):
         self.wake = wake
 
     def make(self, subject: str, token: bytes) -> ReplyFuture[_T]:
-        """Returns the future of a request; calling the class takes twice as long (CPython 3.11)."""
+        """Returns the future of a request; calling the class takes 1.4 times as long (CPython 3.11)."""
         future: ReplyFuture[_T] = _new(ReplyFuture)
         future.subject = subject
         future._token = token
