@@ -97,6 +97,13 @@ def test_what_java_says(args: list[str], said: str, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(240)
+def test_one_worker_has_the_session(request: pytest.FixtureRequest, spark: SparkSession) -> None:
+    grouped = getattr(request.config.option, "loadgroup", False)
+    assert request.node.nodeid.endswith("@spark") or not grouped
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
 def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
     with session("spark://127.0.0.1:1") as again:
         assert again.sparkContext is spark.sparkContext

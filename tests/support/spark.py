@@ -52,8 +52,10 @@ def submit_arguments() -> str:
     return f"{conf} pyspark-shell"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Several workers: one runs all tests with a session, for another would start a second Java."""
+    """Several workers: one runs all tests with a session, for another would start a second Java. First,
+    because pytest-xdist looks for groups in the same hook."""
     if config.pluginmanager.hasplugin("xdist"):
         for item in items:
             if "spark" in getattr(item, "fixturenames", ()):
