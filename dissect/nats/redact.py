@@ -2,8 +2,9 @@
 
 Masked are the values of CONNECT's secret keys, in any case and of any type; the secret part of
 `user:secret@host` and `token@host`, with or without a scheme; nkey seeds (`S`, the letter of a role, base32);
-and the secrets of a session wherever it repeats them. User names, public nkeys and nonces are shown: they
-prove nothing. JSON that cannot be read is masked whole.
+and the secrets of a session where its INFO, CONNECT or -ERR repeats them. Subjects are not masked: they cross
+connections that do not know the secret, and rows of several connections are joined by them. User names,
+public nkeys and nonces are shown: they prove nothing. JSON that cannot be read is masked whole.
 """
 
 from __future__ import annotations

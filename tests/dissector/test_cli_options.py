@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from dissect.nats import pipeline
 from dissect.nats.capture import read_runs
 from dissect.nats.cli import cli
 
+from tests.support.conversations import INFO
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import Talk, pcap_file
 
@@ -53,6 +55,20 @@ def test_formulas_in_csv_are_texts_when_that_is_asked_for() -> None:
     query = ("sql", "SELECT '=1' AS x, -5 AS y", CORE, "--format", "csv")
     assert run(*query).stdout == "x,y\n=1,-5\n"
     assert run(*query, "--csv-safe").stdout == "x,y\n'=1,-5\n"
+
+
+def test_a_subject_is_shown_even_if_it_equals_the_password(tmp_path: Path) -> None:
+    """Other connections have it, too, and do not know that it is a secret; errors mask it."""
+    talk = Talk().handshake().from_server(INFO)
+    talk.from_client(b'CONNECT {"user":"u","pass":"swordfish"}\r\nSUB swordfish 1\r\n')
+    talk.from_server(b"-ERR 'Permissions Violation for Subscription to \"swordfish\"'\r\n")
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(pcap_file(talk.records))
+    done = run("frames", "--format", "jsonl", str(path))
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["op"] for row in rows] == ["INFO", "CONNECT", "SUB", "-ERR"]
+    assert rows[2]["subject"] == "swordfish"
+    assert "swordfish" not in rows[1]["json"] + rows[3]["error"]
 
 
 def column(name: str, *args: str) -> list[str]:
