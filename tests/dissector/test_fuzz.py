@@ -26,7 +26,7 @@ GOOD = Case(NAME, (CAPTURES / NAME).read_bytes(), len(sample(NAME).records), ("n
 def test_two_seconds_break_no_law() -> None:
     runs, failure = fuzz.run(2, random.randrange(2**32))
     assert failure is None, str(failure)
-    assert runs > 3
+    assert runs  # a busy machine does few
 
 
 def test_the_same_numbers_make_the_same_case(monkeypatch: pytest.MonkeyPatch) -> None:

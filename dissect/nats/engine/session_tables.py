@@ -138,7 +138,7 @@ class TableBuilder:
 
 
 def _discarded(groups: Iterable[tuple[SortKey, list[_Part]]]) -> list[Rows]:
-    """As `_worked_off`, where nobody wants the records."""
+    """As `_records_of`, where nobody wants the records."""
     for _, parts in groups:
         for session_tables, events, _, _, over in parts:
             if events:

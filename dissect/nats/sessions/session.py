@@ -60,7 +60,8 @@ from .subscriptions import Subscription, subscription_row
 
 _ERRORS = 64
 _NO_LIMIT = 1 << 62
-_WITH_REQUESTS = frozenset({"sessions", "requests"})  # tables that show or count them
+# Tables that show or count requests, or the anomaly of those that were dropped for their number.
+_WITH_REQUESTS = frozenset({"sessions", "requests", "anomalies"})
 _ORIGINATOR = Direction.ORIGINATOR
 _OPERATIONS = (Connect, Pub, HPub, Sub, Unsub)  # what a verbose client gets a +OK for
 
