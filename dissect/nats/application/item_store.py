@@ -23,9 +23,8 @@ from ..records import Record
 
 # Items of all stages in memory, 300 to 500 bytes each. On disk an item takes 3 us more (CPython 3.11).
 _HELD = 1 << 16
-_BLOCK = (
-    512  # items that are written and read at once: each run that is merged has as many in memory
-)
+# Items that are written and read at once: each run that is merged has as many in memory.
+_BLOCK = 512
 _MERGED = 16  # runs of about the same size that become one, so that few are open
 _LENGTH_BYTES = 4
 
