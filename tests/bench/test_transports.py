@@ -191,7 +191,7 @@ def test_s2_of_routes(route: list[bytes], monkeypatch: pytest.MonkeyPatch, libra
         rate, size = zip(*(speed(each, wire) for each, wire in zip(made, route)))
         rates.append(sum(size) / sum(done / each for done, each in zip(size, rate) if each))
     print(f"S2, routes with {libraries}: {max(rates):.0f} MB/s of plaintext (wanted: 60)")
-    assert sum(size) > 5_000_000
+    assert sum(size) > 4_500_000
 
 
 def test_tls_frames_beside_tshark(tmp_path: Path) -> None:
