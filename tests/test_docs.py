@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from dissect.nats.cli import cli
 
 from tests.support.paths import ROOT
-from tests.support.pictures import PACKAGE, PICTURES, parts_of, structure
+from tests.support.pictures import PACKAGE, PICTURES, parts_of, structure, topology
 from tests.support.requirements import missing
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -44,6 +44,18 @@ def test_the_picture_of_the_dissector_shows_its_imports() -> None:
     svg = drawn.with_suffix(".svg").read_text(encoding="utf-8")
     shown = set(re.findall(r">(\w+)</text>", svg))
     assert parts_of(PACKAGE) <= shown
+
+
+def test_the_picture_of_a_topology_shows_what_the_command_prints(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    drawn = PICTURES / "topology.dot"
+    assert drawn.read_text(encoding="utf-8") == topology(), "python -m tests.support.pictures"
+    svg = drawn.with_suffix(".svg").read_text(encoding="utf-8")
+    assert {"shop&#45;1", "gateway", "leafnode", "route"} <= set(
+        re.findall(r">([^<]+)</text>", svg)
+    )
 
 
 def test_no_picture_needs_the_network() -> None:

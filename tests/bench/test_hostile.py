@@ -30,9 +30,7 @@ WORST_WITH_PATHS = 0.5e6  # of TINY
 TIMES = 8  # as long, for four times as much
 HELD = 1000  # items of `paths` in memory: with so few, both sizes use the disk
 BRIEF = 0.02  # seconds: shorter ones say nothing about how time grows
-AGAIN = (
-    6  # rounds for a case that seems too slow: one on a shared machine may take half as long again
-)
+AGAIN = 6  # rounds for a case that seems too slow; one may take half as long again as another
 
 
 def seconds(path: Path, tables: Collection[str], rounds: int = 2) -> float:

@@ -1,7 +1,7 @@
 """Draws the pictures of the pages again: `python -m tests.support.pictures` (needs Graphviz's `dot`).
 
 The picture of the dissector comes from the imports of its code, so it cannot show another structure than the
-code has: a test compares them. The terminal comes from a real command over a real capture.
+code has: a test compares them. The terminal and the topology come from real commands over real captures.
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ SHOWN = {
     "api": "Python functions",
 }
 TERMINAL = ["sessions", "samples/captures/core-2.15.1.pcap"]
+TOPOLOGY = ["servers", "--format", "dot"] + [
+    f"samples/captures/{name}-2.15.1.pcap" for name in ("cluster", "gateway", "leafcluster")
+]
 WIDTH = 146
 
 
@@ -122,6 +125,13 @@ def terminal() -> str:
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # fonts from the network
 
 
+def topology() -> str:
+    """The servers in some captures and their links, in Graphviz's language, as the command prints them."""
+    from dissect.nats.cli import cli
+
+    return CliRunner().invoke(cli, TOPOLOGY).stdout
+
+
 def main() -> int:
     if shutil.which("dot") is None:
         print("Graphviz is missing: apt-get install graphviz", file=sys.stderr)
@@ -129,6 +139,7 @@ def main() -> int:
     PICTURES.mkdir(exist_ok=True)
     (PICTURES / "dissector.dot").write_text(structure())
     (PICTURES / "sessions.svg").write_text(terminal())
+    (PICTURES / "topology.dot").write_text(topology())
     for source in PICTURES.glob("*.dot"):
         svg = subprocess.run(["dot", "-Tsvg", source], check=True, capture_output=True, text=True)
         source.with_suffix(".svg").write_text(svg.stdout)
