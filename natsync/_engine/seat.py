@@ -183,9 +183,8 @@ class Seat:
         """Ends the turn of `guest`. May be called twice; after an interrupt, `unmute` must follow."""
         if self._seat.get("holder") is guest:
             self._seat.pop("holder", None)
-            if (
-                not self.loop.aloof
-            ):  # looked at only now: the I/O thread does it the other way round
+            # Looked at only now: the I/O thread does it the other way round.
+            if not self.loop.aloof:
                 self._show_socket()
         if guest.evicted or self.loop.evicted:
             self.loop.leave(guest)

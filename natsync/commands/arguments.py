@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from importlib import import_module
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ __all__ = [
     "Parser",
     "add_data",
     "add_form",
+    "add_headers",
     "add_json",
     "connection_options",
     "count",
@@ -29,9 +31,6 @@ __all__ = [
 
 Command = Callable[[Client, argparse.Namespace, Reporter], int]
 _N = TypeVar("_N", int, float)
-_CONNECTION = frozenset(
-    "server http_proxy user password token creds nkey tls tls_first tls_ca tls_cert tls_key".split()
-)
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
@@ -45,7 +44,7 @@ class Help(argparse.RawDescriptionHelpFormatter):
         prefix: str | None = None,
     ) -> None:
         listed = list(actions)
-        shown = [each for each in listed if each.dest not in _CONNECTION]
+        shown = [each for each in listed if not (each.option_strings and each.dest in _dests())]
         if len(shown) < len(listed):
             at = next((n for n, each in enumerate(shown) if not each.option_strings), len(shown))
             shown.insert(at, argparse.Action([], "connection", nargs="?", metavar="CONNECTION"))
@@ -146,9 +145,20 @@ def connection_options(default: str | None) -> Parser:
     return shared
 
 
+@cache
+def _dests() -> frozenset[str]:
+    """The names under which the parser keeps connection options."""
+    return frozenset(each.dest for each in connection_options(None)._actions)
+
+
 def add_data(added: argparse.ArgumentParser, default: str | None, text: str) -> None:
     """Adds a payload and headers."""
     added.add_argument("data", nargs="?", default=default, help=text)
+    add_headers(added)
+
+
+def add_headers(added: argparse.ArgumentParser) -> None:
+    """Adds `--header`."""
     added.add_argument(
         "-H",
         "--header",

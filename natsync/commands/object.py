@@ -20,7 +20,7 @@ from ..object_store import (
     ObjectStoreStatus,
 )
 from ..object_store.naming import check_object_name, check_store_name
-from .arguments import Commands, add_json, count, header, with_count
+from .arguments import Commands, add_headers, add_json, count, with_count
 from .bucket_options import add_bucket_options, checked, read_bucket_options
 from .jetstream_options import DONE, add_force, add_jetstream, jetstream, need_force
 from .jetstream_output import print_fields, print_table
@@ -99,14 +99,7 @@ def _add_put(added: argparse.ArgumentParser) -> None:
         "--name", type=_NAME, help="the name of the object; by default, the name of the file"
     )
     added.add_argument("--description", default="", metavar="TEXT", help="information for people")
-    added.add_argument(
-        "-H",
-        "--header",
-        type=header,
-        action="append",
-        metavar="NAME:VALUE",
-        help="a header; repeat it for more",
-    )
+    add_headers(added)
     added.add_argument(
         "--chunk-size", type=count, metavar="BYTES", help="the size of a chunk (131072)"
     )
