@@ -11,14 +11,14 @@ from ._engine.connection import Connection
 from ._engine.outbound_buffer import LARGE, RequestBytes, RequestChunks
 from ._engine.reply_stream import ReplyStream, StreamHost
 from ._engine.request_window import Ask, RequestWindow
-from .errors import NoRespondersError, OptionError, RequestTimeoutError
+from .errors import NoRespondersError, OptionError, ReentrantCallError, RequestTimeoutError
 from .headers import HeadersLike
 from .message import Data, Delivered, Msg, ReceivedMsg, is_no_responders
 from .options import DEFAULT, Default, check_max_msgs, wait_time
 from .subscription import Replies
 
 if TYPE_CHECKING:
-    from ._engine.futures import ReplyFuture
+    from ._engine.futures import RequestContext, RequestFuture, WindowFuture
     from ._engine.reply_mux import ReplyMux
     from ._engine.router import Router
     from ._engine.sink import SubscriptionHost
@@ -36,6 +36,7 @@ class Requests:
     _put: Callable[..., None]
     _host: SubscriptionHost
     _mux: ReplyMux | None = None
+    _futures: RequestContext | None = None
 
     def request(
         self,
@@ -61,10 +62,8 @@ class Requests:
             self._router.check_room()
         token, waiter = mux.open(subject)
         try:
-            ask = RequestBytes(
-                self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
-            )
-            self._put(ask, len(ask), False)
+            wire = self._router.encoder.request(subject, data, mux.wire_prefix, token, headers)
+            self._put(RequestBytes(wire), len(wire), False)
             frame = waiter.wait(seconds)
             if frame is None:
                 self._router.check_room()
@@ -81,7 +80,7 @@ class Requests:
         *,
         timeout: float | None | Default = DEFAULT,
         headers: HeadersLike | None = None,
-    ) -> ReplyFuture[Msg]:
+    ) -> RequestFuture:
         """Sends a request and returns at once: a `concurrent.futures.Future` with the reply. Any number of
         requests may be in flight.
 
@@ -92,17 +91,12 @@ class Requests:
             timeout if timeout.__class__ is float and timeout > 0.0 else self._seconds(timeout)
         )
         mux = self._mux or self._open_mux()
-        future_of = mux.future
-        if future_of is None:
-            post = self._connection.dispatcher.post
-            future_of = mux.future_of(self._read_reply, post)
-            mux.future = future_of
-        token, future = mux.open_later(subject, seconds, future_of)
+        future = (self._futures or self._begin_futures(mux)).open(subject, seconds)
         try:
-            ask = RequestBytes(
-                self._router.encoder.request(subject, data, mux.wire_prefix + token, headers)
+            wire = self._router.encoder.request(
+                subject, data, mux.wire_prefix, future.token, headers
             )
-            self._put(ask, len(ask))
+            self._put(RequestBytes(wire), len(wire))
         except BaseException:
             future.cancel()
             raise
@@ -111,16 +105,17 @@ class Requests:
     def open_window(
         self,
         most: int,
-        read: Callable[[str, Msg], _T],
-        rescue: Callable[[ReplyFuture[_T], Exception], bool] | None = None,
+        read: Callable[[str, bytes | None], _T],
+        rescue: Callable[[WindowFuture[_T], Exception], bool] | None = None,
     ) -> RequestWindow[_T]:
         """Returns a window of at most `most` requests in flight, whose futures have
-        `read(subject, reply)` as result, with the subject of the request.
+        `read(subject, payload)` as result, with the subject of the request and the payload of the reply: None
+        if the server says that nobody listens.
 
         The thread that reads the reply from the network calls `read`, which must not wait; an exception
-        that it raises becomes that of the future. It also gets the status 503 without a payload that a
-        server sends if nobody listens. Before a future fails, that thread asks `rescue(future, error)`;
-        where it returns true, the request leaves the window, and its `finish` ends the future later.
+        that it raises becomes that of the future. Before a future fails, that thread asks
+        `rescue(future, error)`; where it returns true, the request leaves the window, and its `finish` ends
+        the future later.
         """
         check_count(most=most)
         check_call(read=read)
@@ -129,30 +124,27 @@ class Requests:
         connection = self._connection
         mux = connection.reply_mux()
         window: RequestWindow[_T] = RequestWindow(most, connection.drive, connection.wake)
-        future_of = mux.future_of(
-            lambda subject, frame: read(subject, ReceivedMsg(frame, self._host.respond)),
-            connection.dispatcher.post,
-            window.left,
-            rescue,
-        )
+        try:  # only now: concurrent.futures doubles what `import natsync` takes
+            from ._engine.futures import WindowContext
+        except ImportError:  # a signal handler has interrupted this import
+            raise ReentrantCallError from None
+        context = WindowContext(mux, connection.dispatcher.post, window, read, rescue)
+        mux.add_window(window)
+        opened, prefix = context.open, mux.wire_prefix
 
         def ask(
-            subject: str,
-            data: Data,
-            *,
-            headers: HeadersLike | None,
-            timeout: float | None | Default,
-        ) -> ReplyFuture[_T]:
-            seconds = timeout if timeout.__class__ is float else self._seconds(timeout)
-            token, future = mux.open_later(subject, seconds, future_of)
-            window.tokens[token] = None
+            subject: str, data: Data, headers: HeadersLike | None, timeout: float | None | Default
+        ) -> WindowFuture[_T]:
+            future = opened(
+                subject, timeout if timeout.__class__ is float else self._seconds(timeout)
+            )
             try:
-                reply = mux.wire_prefix + token
+                encoder = self._router.encoder
                 if data.__class__ is bytes and len(data) >= LARGE and not headers:
-                    pieces = self._router.encoder.large_request(subject, data, reply)
+                    pieces = encoder.large_request(subject, data, prefix, future.token)
                     self._put(RequestChunks(pieces), sum(map(len, pieces)))
                 else:
-                    wire = self._router.encoder.request(subject, data, reply, headers)
+                    wire = encoder.request(subject, data, prefix, future.token, headers)
                     self._put(RequestBytes(wire), len(wire))
             except BaseException:
                 future.cancel()
@@ -174,9 +166,8 @@ class Requests:
         mux = connection.reply_mux()
 
         def send(subject: str, data: Data, token: bytes, headers: HeadersLike | None) -> None:
-            reply = mux.wire_prefix + token
-            wire = RequestBytes(self._router.encoder.request(subject, data, reply, headers))
-            self._put(wire, len(wire))
+            wire = self._router.encoder.request(subject, data, mux.wire_prefix, token, headers)
+            self._put(RequestBytes(wire), len(wire))
 
         host = StreamHost(
             send,
@@ -229,6 +220,15 @@ class Requests:
     def _open_mux(self) -> ReplyMux:
         mux = self._mux = self._connection.reply_mux()
         return mux
+
+    def _begin_futures(self, mux: ReplyMux) -> RequestContext:
+        try:  # as above
+            from ._engine.futures import RequestContext
+        except ImportError:
+            raise ReentrantCallError from None
+        post = self._connection.dispatcher.post
+        self._futures = futures = RequestContext(mux, post, self._read_reply)
+        return futures
 
     def _seconds(self, timeout: float | None | Default) -> float:
         if timeout is DEFAULT:

@@ -61,7 +61,7 @@ class Client(Requests):
 
     def _adopt(self, connection: Connection) -> Connection:
         self._connection = connection
-        self._mux = None
+        self._mux = self._futures = None
         self._router = connection.router
         self._put = connection.outbound.put
         self._host = SubscriptionHost(
@@ -83,7 +83,7 @@ class Client(Requests):
         """Called after a fork in the child: the next call makes a connection of its own."""
         inherited = Inherited(self._connection, lambda parents: self._adopt(self._renew(parents)))
         self._connection = cast(Connection, inherited)
-        self._mux = None
+        self._mux = self._futures = None
         self._put = lambda *args: inherited.own().outbound.put(*args)
 
     def publish(

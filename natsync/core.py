@@ -19,7 +19,7 @@ from .subscription import Replies, Subscription
 if TYPE_CHECKING:
     from threading import Thread
 
-    from ._engine.futures import ReplyFuture
+    from ._engine.futures import WindowFuture
     from ._engine.reply_stream import ReplyStream
     from ._engine.request_window import RequestWindow
     from ._engine.supervisor import Status
@@ -93,8 +93,8 @@ class Core(Protocol):
     def open_window(
         self,
         most: int,
-        read: Callable[[str, Msg], _T],
-        rescue: Callable[[ReplyFuture[_T], Exception], bool] | None = ...,
+        read: Callable[[str, bytes | None], _T],
+        rescue: Callable[[WindowFuture[_T], Exception], bool] | None = ...,
     ) -> RequestWindow[_T]: ...
 
     def start_thread(

@@ -126,7 +126,13 @@ class ServerError(Facts):
 
 
 class AuthorizationError(ServerError):
-    """The server refused the credentials, or they have expired or were revoked."""
+    """The `server` (host:port) refused the credentials, or they have expired or were revoked."""
+
+    server: str = ""
+
+    def __str__(self) -> str:
+        who = f"the server {self.server}" if self.server else "the server"
+        return f"{who} reported: {self.text}"
 
 
 class PermissionsViolationError(ServerError):

@@ -85,7 +85,7 @@ def instrument(client: Client, hook: Instrumentation) -> None:
 
     calls["subscribe"] = subscribe_observed
     client.rebind()  # so that `Msg.respond` calls what was wrapped
-    calls["_observe"] = lambda ask: instrumented(client, hook, "window", ask)
+    calls["_observe"] = lambda ask: _observed_ask(client, hook, ask)
 
 
 def instrumented(
@@ -121,6 +121,20 @@ def instrumented(
         return result
 
     return call
+
+
+def _observed_ask(
+    client: Client, hook: Instrumentation, ask: Callable[..., object]
+) -> Callable[..., object]:
+    """Returns `ask`, which sends a request of a window, of which `hook` is told."""
+
+    def send(subject: str, data: Data, *, headers: HeadersLike | None, **options: object) -> object:
+        return ask(subject, data, headers, options["timeout"])
+
+    call = instrumented(client, hook, "window", send)
+    return lambda subject, data, headers, timeout: call(
+        subject, data, headers=headers, timeout=timeout
+    )
 
 
 def _observed(

@@ -29,6 +29,7 @@ __all__ = [
     "Respond",
     "is_no_responders",
     "message_parts",
+    "says_no_responders",
     "to_text",
     "to_wire",
 ]
@@ -178,8 +179,15 @@ _NO_HEADERS = Headers()
 def is_no_responders(msg: Msg) -> bool:
     """Returns whether the message is the status by which a server says that nobody listens. A status
     503 with a payload comes from a responder."""
+    return says_no_responders(msg._frame)
+
+
+def says_no_responders(frame: Delivered) -> bool:
+    """As `is_no_responders`, of a frame."""
+    if frame.payload or not isinstance(frame, HMsg):
+        return False
     try:
-        return not msg.data and msg.status == 503
+        return parse_headers(frame.headers).status == 503
     except ProtocolError:  # the caller meets it again when asking for the headers
         return False
 

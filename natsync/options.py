@@ -213,11 +213,11 @@ class Options:
     after `reconnect_wait`, twice as long each time, up to `reconnect_max_wait`, and up to a quarter
     longer by chance. A server is given up after `max_reconnects` failures in a row (None: never).
     Meanwhile `reconnect_buffer` bytes of messages are kept. `tls` demands TLS; it is used anyway if a
-    server demands it.
+    server demands it. Without a `name`, that of the program is sent.
     """
 
     servers: tuple[Server, ...]
-    name: str = ""
+    name: str | None = None
     login: Login = field(default_factory=Login)
     tls: TLS | None = None
     version: str = ""
@@ -250,7 +250,7 @@ class Options:
     callbacks: Callbacks = field(default_factory=Callbacks)
 
     def __post_init__(self) -> None:
-        check_text(name=self.name, inbox_prefix=self.inbox_prefix)
+        check_text(name=self.name or "", inbox_prefix=self.inbox_prefix)
         check_call(handler_context=self.handler_context, select_server=self.select_server)
         check_call(open_socket=self.open_socket)
         if self.http_proxy and self.open_socket:

@@ -8,6 +8,7 @@ may block; `connect_options` calls at most `sign`.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -61,6 +62,16 @@ def resolve(login: Login, server: Server) -> Resolved:
         raise CredentialsError(error.option, error.reason) from error
 
 
+def _program_name() -> str:
+    """Returns the name of the program that runs, which an operator knows from the list of processes; empty if
+    it is no file."""
+    path = getattr(sys, "argv", None) or [""]  # an embedded interpreter may have none
+    folder, name = os.path.split(path[0])
+    if name == "__main__.py":  # of `python -m package`
+        name = os.path.basename(folder)
+    return "" if name in ("-c", "-m", "-") else name
+
+
 def connect_options(options: Options, resolved: Resolved, info: ServerInfo) -> ConnectOptions:
     """Returns the CONNECT with `resolved` for the server that sent `info`. Raises CredentialsError."""
     if resolved.nkey and not info.nonce:
@@ -76,7 +87,7 @@ def connect_options(options: Options, resolved: Resolved, info: ServerInfo) -> C
         nkey=resolved.nkey,
         # A bearer's JWT needs no signature, and so is shown where there is no nonce.
         sig=_signature(resolved.sign, info.nonce) if resolved.sign and info.nonce else "",
-        name=options.name,
+        name=_program_name() if options.name is None else options.name,
         lang="python",
         version=options.version,
         protocol=1,

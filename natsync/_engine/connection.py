@@ -254,7 +254,7 @@ class Connection:
     def ask(self, sub: SubscriptionSink, subject: str, data: bytes) -> None:
         """Publishes a request on `subject` whose replies come to `sub`; nothing without a connection. Where
         that is lost before the request is sent, it is dropped."""
-        wire = self.router.encoder.request(subject, data, sub.wire_subject, None)
+        wire = self.router.encoder.request_to(subject, data, sub.wire_subject)
         self.outbound.put_control(RequestBytes(wire))
 
     def resume(self) -> None:

@@ -8,6 +8,7 @@ events; `on_close` is the last.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
@@ -46,7 +47,7 @@ class Dispatcher:
         self._threads: set[threading.Thread] = set()
         self._drained: set[threading.Thread] = set()  # those that a drain waits for
         self._running: dict[int, None] = {}  # threads of executors, by atomic operations
-        self._callback_thread = _Serial("callbacks", self._start, lock)
+        self._callback_thread = _Serial("callbacks", self._start, lock, keeps=True)
         self._feeder = _Serial("executors", self._start, lock)
 
     def handle(
@@ -157,8 +158,10 @@ class Dispatcher:
     def join(self, until: float) -> bool:
         """Waits for all threads but the calling one, once `end` was called and every subscription ended.
 
-        Returns whether they all did by the time `until`.
+        First makes the callbacks that no thread could make. Returns whether all threads ended by the time
+        `until`.
         """
+        self._callback_thread.make_kept()
         while others := self._others():  # one that ends may have started another
             for thread in others:
                 thread.join(max(0.0, until - monotonic()))
@@ -225,19 +228,28 @@ def _log(level: str, text: str, args: tuple[object, ...], cause: BaseException |
 
 
 class _Serial:
-    """A thread that makes calls one after the other; it starts with the first one."""
+    """A thread that makes calls one after the other; it starts with the first one. Where it cannot start, one
+    that `keeps` makes the calls so far when it can, or leaves them to `make_kept`."""
 
     def __init__(
-        self, name: str, start: Callable[[str, Callable[[], None]], object], lock: threading.RLock
+        self,
+        name: str,
+        start: Callable[[str, Callable[[], None]], object],
+        lock: threading.RLock,
+        *,
+        keeps: bool = False,
     ) -> None:
         self._name = name
         self._start = start
         self._lock = lock
         self._calls: SimpleQueue[Callback | None] | None = None
+        self._keeps = keeps
+        self._kept: deque[Callback] = deque()
         self._ended = False
 
     def post(self, call: Callback) -> bool:
-        """Makes `call` after those before it; returns False if the thread has ended."""
+        """Makes `call` after those before it; returns False if it will not, since the thread has ended or
+        cannot start."""
         with self._lock:
             if self._ended:
                 return False
@@ -251,12 +263,19 @@ class _Serial:
         if first:
             try:
                 self._start(self._name, self._run)
-            except (
-                RuntimeError
-            ) as error:  # the interpreter exits, or the system has no more threads
-                logger().warning("%s cannot run: %s", self._name, error)
-                return False
+            except RuntimeError as error:
+                return self._keep(error)
         return True
+
+    def _keep(self, error: RuntimeError) -> bool:
+        """Notes that the thread cannot start; returns whether the calls are kept."""
+        with self._lock:
+            calls, self._calls = self._calls, None  # so that the next call tries again
+            while self._keeps and calls and not calls.empty():
+                self._kept += filter(None, [calls.get()])
+        if "interpreter shutdown" not in str(error):  # since Python 3.12; `join` comes next
+            logger().warning("%s cannot run: %s", self._name, error)
+        return self._keeps
 
     def end(self) -> None:
         """Ends the thread after all calls so far."""
@@ -265,10 +284,19 @@ class _Serial:
             if self._calls:
                 self._calls.put(None)
 
+    def make_kept(self) -> None:
+        """Makes the calls that were kept."""
+        while self._kept:
+            self._make(self._kept.popleft())
+
     def _run(self) -> None:
         assert self._calls
+        self.make_kept()
         while call := self._calls.get():
-            try:
-                call()
-            except Exception:  # the rim, as above; reporting it to a callback could go on for ever
-                logger().exception("a callback failed")
+            self._make(call)
+
+    def _make(self, call: Callback) -> None:
+        try:
+            call()
+        except Exception:  # the rim, as above; reporting it to a callback could go on for ever
+            logger().exception("a callback failed")

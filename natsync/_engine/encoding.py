@@ -24,6 +24,11 @@ _LONGEST = 256
 """Longer subjects are not kept."""
 _LINE = MAX_CONTROL_LINE - 19
 """The bytes of subject and reply: less the op, blanks, and two sizes of eight digits."""
+_PUB = b"PUB "
+_TOKEN = 16
+"""The longest token of a request: so many requests no client makes."""
+_START = _LINE - _TOKEN
+"""No request that begins with so many bytes is too long."""
 _EMPTY = b"0\r\n\r\n"
 """The end of a message without payload."""
 SMALL = 512
@@ -35,13 +40,14 @@ class MessageEncoder:
     """Encodes messages for a server with this `info`. `subjects` has the wire form of some subjects that
     were published to."""
 
-    __slots__ = ("subjects", "max_payload", "_headers", "_others")
+    __slots__ = ("subjects", "max_payload", "_headers", "_others", "_starts")
 
     def __init__(self, info: ServerInfo) -> None:
         self.max_payload = info.max_payload
         self.subjects: dict[str, bytes] = {}
         self._headers = info.headers
         self._others = 0  # messages to subjects that are not kept, about
+        self._starts: dict[str, bytes] = {}  # requests up to the token, for some of `subjects`
 
     def message(
         self, subject: str, data: Data, reply: str | None, headers: HeadersLike | None
@@ -52,26 +58,42 @@ class MessageEncoder:
         to = self.subjects.get(subject) or self.wire_subject(subject)
         return self._encode(self.add_reply(to, reply) if reply else to, data, headers)
 
-    def request(self, subject: str, data: Data, reply: bytes, headers: HeadersLike | None) -> bytes:
-        """Returns a complete message with a reply subject that needs no check."""
+    def request(
+        self, subject: str, data: Data, inbox: bytes, token: bytes, headers: HeadersLike | None
+    ) -> bytes:
+        """Returns a complete message whose reply subject is `inbox`, the same in all calls, and `token`,
+        which need no check."""
         if subject.__class__ is not str:
             check_text(subject=subject)
-        to = self.subjects.get(subject) or self.wire_subject(subject)
-        if len(to) + len(reply) > _LINE:
-            raise MaxControlLineError(len(to) + len(reply), MAX_CONTROL_LINE)
+        start = self._starts.get(subject)
+        if start is None:
+            to = self.subjects.get(subject) or self.wire_subject(subject)
+            start = b"".join((_PUB, to, b" ", inbox))
+            if len(start) > _START:
+                _check_line(len(to) + len(inbox) + _TOKEN)
+            if subject in self.subjects:
+                self._starts[subject] = start
         if headers or data.__class__ is not bytes or len(data) > self.max_payload:
-            return self._encode(b" ".join((to, reply)), data, headers)
+            return self._encode(start[len(_PUB) :] + token, data, headers)
         size = len(data)
         line_end = SIZE_LINES[size] if size < SMALL else b" %d\r\n" % size
-        return b"".join((b"PUB ", to, b" ", reply, line_end, data, b"\r\n"))
+        return b"".join((start, token, line_end, data, b"\r\n"))
 
-    def large_request(self, subject: str, data: bytes, reply: bytes) -> tuple[bytes, bytes, bytes]:
+    def large_request(
+        self, subject: str, data: bytes, inbox: bytes, token: bytes
+    ) -> tuple[bytes, bytes, bytes]:
         """As `request`, in three pieces, so that `data` is not copied."""
         size = len(data)
         if size > self.max_payload:
             raise MaxPayloadError(size, self.max_payload)
-        wire = self.request(subject, b"", reply, None)
+        wire = self.request(subject, b"", inbox, token, None)
         return b"%b%d\r\n" % (wire[: -len(_EMPTY)], size), data, b"\r\n"
+
+    def request_to(self, subject: str, data: Data, reply: bytes) -> bytes:
+        """Returns a complete message with a reply subject that needs no check."""
+        to = self.subjects.get(subject) or self.wire_subject(subject)
+        _check_line(len(to) + len(reply))
+        return self._encode(b"%b %b" % (to, reply), data, None)
 
     def response(self, subject: bytes, data: Data, headers: HeadersLike | None) -> bytes:
         """Returns a complete message on a subject that a server sent, which needs no check."""
@@ -112,6 +134,7 @@ class MessageEncoder:
                 if self._others > _RENEWAL:
                     self._others = 0
                     self.subjects.clear()
+                    self._starts.clear()
         return wire
 
     def add_reply(self, to: bytes, reply: str) -> bytes:
@@ -120,9 +143,13 @@ class MessageEncoder:
         if reply.__class__ is not str:
             check_text(reply=reply)
         wire = reply.encode() if is_plain(reply) else _checked(reply, "reply")
-        if len(to) + len(wire) > _LINE:
-            raise MaxControlLineError(len(to) + len(wire), MAX_CONTROL_LINE)
+        _check_line(len(to) + len(wire))
         return b" ".join((to, wire))
+
+
+def _check_line(size: int) -> None:
+    if size > _LINE:
+        raise MaxControlLineError(size, MAX_CONTROL_LINE)
 
 
 def _checked(subject: str, what: str) -> bytes:

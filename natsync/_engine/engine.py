@@ -289,11 +289,11 @@ class Engine:
             case _, Ok():
                 pass
             case Phase.OPEN, Err(text):
-                error, closes = read_error(text)
+                error, closes = read_error(text, self._server)
                 self.reason = error if closes else self.reason
                 events.append(Reported(error))
             case _, Err(text):
-                self._lose(read_error(text)[0], events)
+                self._lose(read_error(text, self._server)[0], events)
             case Phase.GREETING, Info(json):
                 self._greet(ServerInfo.parse(json), events)
             case Phase.JOINING, Info(json):
@@ -361,12 +361,12 @@ _AUTHORIZATION = {
 }
 
 
-def read_error(text: bytes) -> tuple[Error, bool]:
-    """Returns the error of an -ERR, and whether the server closes the connection after it."""
+def read_error(text: bytes, server: str) -> tuple[Error, bool]:
+    """Returns the error of an -ERR of `server`, and whether the server closes the connection after it."""
     told = text.decode("utf-8", "replace")
     lower = told.lower()
     if lower in _AUTHORIZATION:
-        return AuthorizationError(told), closes(text)
+        return AuthorizationError(told, server), closes(text)
     if lower == "stale connection":
         return StaleConnectionError(told), closes(text)
     violation = read_violation(text)

@@ -10,14 +10,18 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from time import monotonic
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..errors import Error, fresh
-from ..message import Delivered
+from ..message import Delivered, Msg, says_no_responders
 from ..options import MAX_WAIT
-from .waiter import Drive, Event
+from .waiter import Event
 
-__all__ = ["FutureContext", "ReplyFuture"]
+if TYPE_CHECKING:
+    from .reply_mux import ReplyMux
+    from .request_window import RequestWindow
+
+__all__ = ["ReplyFuture", "RequestContext", "RequestFuture", "WindowContext", "WindowFuture"]
 
 _PENDING = object()
 _new = object.__new__
@@ -33,44 +37,17 @@ else:
         """There are two of that name before Python 3.11, and callers may catch either."""
 
 
-class FutureContext(Generic[_T]):
-    """What the futures of one kind of request have in common.
+class FutureContext:
+    """What futures of one kind have in common.
 
-    `read` makes the result of a reply, or raises the error to end with. `post` runs a call on the callback
-    thread, `give_up` cancels a request. `left` is called with the token by the thread that ends a request.
-    `rescue` is asked before a future fails with an error; where it returns true, the future stays open, and
-    `RequestWindow.finish` ends it later. `wake` makes the driver look whether its own future was cancelled.
+    `post` runs a call on the callback thread.
     """
 
-    __slots__ = ("read", "drive", "post", "give_up", "left", "rescue", "wake")
+    __slots__ = ("mux", "post")
 
-    def __init__(
-        self,
-        read: Callable[[str, Delivered], _T],
-        drive: Drive,
-        post: Callable[[Callable[[], object]], bool],
-        give_up: Callable[[bytes], bool],
-        left: Callable[[bytes], object] | None = None,
-        rescue: Callable[[ReplyFuture[_T], Exception], bool] | None = None,
-        wake: Callable[[], None] | None = None,
-    ) -> None:
-        self.read = read
-        self.drive = drive
+    def __init__(self, mux: ReplyMux, post: Callable[[Callable[[], object]], bool]) -> None:
+        self.mux = mux
         self.post = post
-        self.give_up = give_up
-        self.left = left
-        self.rescue = rescue
-        self.wake = wake
-
-    def make(self, subject: str, token: bytes) -> ReplyFuture[_T]:
-        """Returns the future of a request; calling the class takes 1.4 times as long (CPython 3.11)."""
-        future: ReplyFuture[_T] = _new(ReplyFuture)
-        future.subject = subject
-        future._token = token
-        future._context = self
-        future._outcome = _PENDING
-        future._whole = False
-        return future
 
 
 class ReplyFuture(Future[_T]):
@@ -85,15 +62,14 @@ class ReplyFuture(Future[_T]):
     """
 
     subject: str
-    _token: bytes
-    _context: FutureContext[_T]
+    token: bytes
+    """The last token of its reply subject."""
+    _context: FutureContext
     _outcome: object
     _whole: bool
-    _flag: Event | None = None
-    _over = False
+    _flag: Event | None
+    _over: bool
     _ending = False
-    kept: object = None
-    """For `rescue`: what the maker of the request keeps with it."""
 
     def _make_parts(self) -> dict[str, object]:
         """Makes the parts of a Future; returns the attributes of this one. No thread changes a part before
@@ -135,17 +111,15 @@ class ReplyFuture(Future[_T]):
         """Gives up the request if there is no reply yet; returns whether it did."""
         cancelled = super().cancel()
         if cancelled:
-            if self._context.give_up(
-                self._token
+            if self._context.mux.close(
+                self.token
             ):  # else somebody is about to end it, and does that
                 self.set_running_or_notify_cancel()
             self._over = True
             if self._flag:
                 self._flag.set()
-            if self._context.left:
-                self._context.left(self._token)
-            if self._context.wake:  # only now: the driver looks at what is set above
-                self._context.wake()
+            self._leave()
+            self._context.mux.wake()  # only now: the driver looks at what is set above
         return cancelled
 
     def add_done_callback(self, fn: Callable[[Future[_T]], object]) -> None:
@@ -158,39 +132,15 @@ class ReplyFuture(Future[_T]):
 
         super().add_done_callback(call)
 
-    def settle(self, frame: Delivered) -> None:
-        """Sets the result from the reply. For the driver."""
-        context = self._context
-        try:
-            outcome = context.read(self.subject, frame)
-        except (
-            Exception
-        ) as error:  # the rim: what a reply holds ends its request, not the connection
-            self._end(error)
-            return
-        # The hot path, as `finish`, without a call.
-        if self._outcome is _PENDING:
-            if self._whole:
-                self._set(outcome)
-            else:
-                self._outcome = outcome
-        self._over = True
-        if context.left:
-            context.left(self._token)
-        if self._flag:
-            self._flag.set()
-
     def fail(self, error: Error) -> None:
         """Sets the error."""
         self._end(fresh(error))
 
     def _end(self, error: Exception) -> None:
-        rescue = self._context.rescue
-        if rescue and rescue(self, error):
-            if self._context.left:
-                self._context.left(self._token)
-            return
         self.finish(error)
+
+    def _leave(self) -> None:
+        """Called when the request is over."""
 
     def finish(self, outcome: _T | Exception) -> None:
         """Ends the future, unless it has ended. For who drives, and after a rescue for one thread."""
@@ -200,8 +150,7 @@ class ReplyFuture(Future[_T]):
             else:
                 self._outcome = outcome
         self._over = True
-        if self._context.left:
-            self._context.left(self._token)
+        self._leave()
         if self._flag:  # looked at behind that; `_wait` does it the other way round
             self._flag.set()
 
@@ -227,13 +176,161 @@ class ReplyFuture(Future[_T]):
     def _wait(self, timeout: float | None) -> None:
         """Drives until the future is done or the time is over."""
         until = monotonic() + (MAX_WAIT if timeout is None else min(timeout, MAX_WAIT))
-        self._context.drive(self.done, until)
+        self._context.mux.drive(self.done, until)
         if not self._over:
-            flag: Event = vars(self).setdefault("_flag", Event())
+            flag: Event = vars(self).setdefault("_event", Event())  # the same for all threads
+            self._flag = flag
             if not self._over:
                 flag.wait(until - monotonic())
         if not self.done():
             raise _LateError
+
+
+class RequestContext(FutureContext):
+    """What the futures of `Client.request_async` have in common: `read` makes the message of a reply, or
+    raises the error to end with."""
+
+    __slots__ = ("read",)
+
+    def __init__(
+        self,
+        mux: ReplyMux,
+        post: Callable[[Callable[[], object]], bool],
+        read: Callable[[str, Delivered], Msg],
+    ) -> None:
+        super().__init__(mux, post)
+        self.read = read
+
+    def open(self, subject: str, seconds: float) -> RequestFuture:
+        """Returns the future of a request on `subject`, which fails if there is no reply within `seconds`.
+        Raises the error that the server refused the inbox with.
+
+        Calling the class takes 1.4 times as long (CPython 3.11).
+        """
+        mux = self.mux
+        future: RequestFuture = _new(RequestFuture)
+        future.subject = subject
+        future.token = token = b"%x" % next(mux.numbers)
+        future._context = self
+        future._outcome = _PENDING
+        future._whole = future._over = False
+        future._flag = None
+        mux.open_later(token, future, seconds)
+        return future
+
+
+class RequestFuture(ReplyFuture[Msg]):
+    """The reply to one request."""
+
+    _context: RequestContext
+
+    def settle(self, frame: Delivered) -> None:
+        """Sets the result from the reply. For the driver."""
+        try:
+            outcome = self._context.read(self.subject, frame)
+        except Exception as error:
+            # The rim: what a reply holds ends its request, not the connection.
+            self.finish(error)
+        else:
+            self.finish(outcome)
+
+
+class WindowContext(FutureContext, Generic[_T]):
+    """What the futures of one `RequestWindow` have in common.
+
+    `read` makes the result of a payload, or raises the error to end with; the payload is None if the server
+    says that nobody listens. `rescue` is asked before a future fails with an error; where it returns true,
+    the future stays open, and `RequestWindow.finish` ends it later.
+    """
+
+    __slots__ = ("read", "window", "rescue")
+
+    def __init__(
+        self,
+        mux: ReplyMux,
+        post: Callable[[Callable[[], object]], bool],
+        window: RequestWindow[_T],
+        read: Callable[[str, bytes | None], _T],
+        rescue: Callable[[WindowFuture[_T], Exception], bool] | None,
+    ) -> None:
+        super().__init__(mux, post)
+        self.read = read
+        self.window = window
+        self.rescue = rescue
+
+    def open(self, subject: str, seconds: float) -> WindowFuture[_T]:
+        """Returns the future of a request on `subject`, which has a place in the window from now on; it fails
+        if there is no reply within `seconds`. Raises the error that the server refused the inbox with.
+        """
+        mux, window = self.mux, self.window
+        future: WindowFuture[_T] = _new(WindowFuture)
+        future.subject = subject
+        future.token = token = b"%x" % next(mux.numbers)
+        future.seconds = seconds
+        future._context = self
+        future._outcome = _PENDING
+        future._whole = future._over = False
+        future._flag = None
+        if mux.refused:
+            raise fresh(mux.refused)
+        due = monotonic() + seconds
+        if due < window.last_due:  # not in order, with another timeout than the others
+            mux.deadlines.add(token, seconds, due - seconds)
+            due = window.last_due
+        window.last_due = future.due = due
+        window.futures[token] = future
+        mux.waiting[token] = future
+        return future
+
+
+class WindowFuture(ReplyFuture[_T]):
+    """The reply to one request of a window. The thread that ends it also frees its place."""
+
+    _context: WindowContext[_T]
+    seconds: float
+    due: float
+    """The time after which it fails, unless another deadline of its token is earlier."""
+    kept: object = None
+    """For `rescue`: what the maker of the request keeps with it."""
+
+    def settle(self, frame: Delivered) -> None:
+        """Sets the result from the reply. For the driver."""
+        context = self._context
+        payload: bytes | None = frame.payload
+        try:
+            if not payload and says_no_responders(frame):
+                payload = None
+            outcome = context.read(self.subject, payload)
+        except Exception as error:  # as in any other
+            self._end(error)
+            return
+        # The hot path, as `finish`, without a call.
+        if self._outcome is _PENDING:
+            if self._whole:
+                self._set(outcome)
+            else:
+                self._outcome = outcome
+        self._over = True
+        # As `RequestWindow.leave`, without a call.
+        window = context.window
+        futures = window.futures
+        futures.pop(self.token, None)
+        if window.room.waiting and len(futures) <= window.half:
+            window.room.wake()
+        if not futures and window.empty.waiting:
+            window.empty.wake()
+        if self._flag:
+            self._flag.set()
+
+    def _end(self, error: Exception) -> None:
+        rescue = self._context.rescue
+        if rescue and rescue(self, error):
+            self._leave()
+        else:
+            self.finish(error)
+
+    def _leave(self) -> None:
+        self._context.window.leave(self.token)
 
 
 class _Part:

@@ -56,6 +56,8 @@ class Loop:
         self._nudged = 0.0
         self.transport: Transport | None = None
         self.mask = 0  # what the poller watches the transport for
+        # Its descriptor there: after a failure to begin TLS, the transport may have none any more.
+        self._watched = -1
 
     def gate(self) -> tuple[Poller | None, int]:
         """Returns an epoll that is ready when there is something to wait for, and the descriptor in it that
@@ -132,10 +134,11 @@ class Loop:
     def drop(self) -> None:
         """Closes the transport, if there is one."""
         if self.transport:
-            self._forget(self.transport.fileno())
+            if self._watched >= 0:
+                self._forget(self._watched)
             self.transport.close()
             self.transport = None
-            self.mask = 0
+            self.mask, self._watched = 0, -1
 
     def pause(self, until: float, check: Callable[[], float | None]) -> None:
         """Waits for the time `until`; calls `check` at each wake-up and at the times that it returns.
@@ -207,7 +210,7 @@ class Loop:
             mask |= WRITABLE
         if mask == self.mask:
             return
-        fd = transport.fileno()
+        fd = self._watched = transport.fileno()
         # Unknown until that is done, since an interrupt may come in between.
         before, self.mask = self.mask, _UNKNOWN
         if before == _UNKNOWN:

@@ -7,21 +7,21 @@ one, or one to a request that was given up, is dropped, as with every NATS clien
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count, groupby
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
+from weakref import ref
 
 from ..errors import (
     ConnectionReconnectingError,
     Error,
     PermissionsViolationError,
-    ReentrantCallError,
     RequestTimeoutError,
     fresh,
 )
 from ..headers import to_text, to_wire
-from ..message import Delivered, Msg
+from ..message import Delivered
 from .deadlines import Deadlines
 from .nuid import nuid
 from .reply_stream import ReplyStream, StreamHost
@@ -29,11 +29,10 @@ from .seat import Waiter
 from .waiter import Drive, StateLock
 
 if TYPE_CHECKING:
-    from .futures import ReplyFuture
+    from .request_window import Late
 
 __all__ = ["ReplyMux"]
 
-_T = TypeVar("_T")
 _NOTHING = (None,)
 
 
@@ -44,6 +43,14 @@ class Answer(Protocol):
 
     def settle(self, value: Delivered, /) -> None: ...
     def fail(self, error: Error) -> None: ...
+
+
+class Window(Protocol):
+    """Requests that have their deadlines elsewhere; see `RequestWindow`."""
+
+    def first_due(self) -> float: ...
+    def late(self, now: float) -> Late | None: ...
+    def leave(self, token: bytes) -> None: ...
 
 
 class ReplyMux:
@@ -60,22 +67,24 @@ class ReplyMux:
         prefix: str,
         drive: Drive,
         waiter: Callable[[str], Waiter[Delivered]],
-        wake: Callable[[], None] | None = None,
+        wake: Callable[[], object],
     ) -> None:
-        self._wake = wake
-        self._drive = drive
+        self.wake = wake
+        self.drive = drive
         self._waiter = waiter
         self.subject = f"{prefix}.{nuid()}.*"
         self.queue = ""
         self.sid = b""
         self.wire_subject = to_wire(self.subject)
         self.wire_queue = b""
-        self._numbers = count(1)
+        self.numbers = count(1)
+        """The tokens."""
         self.wire_prefix = self.wire_subject[:-1]
         """The reply subject of a request is this and its token."""
         self._start = len(self.wire_prefix)
         # No tuples: the garbage collector would look at each again and again.
-        self._waiting: dict[bytes, Answer] = {}
+        self.waiting: dict[bytes, Answer] = {}
+        """The requests by their tokens."""
         self._streams: dict[bytes, ReplyStream] = {}
         self._at_hand: Answer | None = None  # while its reply is being settled
         # Of the last reply whose request was looked up, in the stream of this connection.
@@ -85,15 +94,16 @@ class ReplyMux:
         self.is_repeatable = True
         """Whether messages whose delivery was interrupted may be delivered again."""
 
-        self._deadlines = Deadlines()
-        self.future: Callable[[str, bytes], ReplyFuture[Msg]] | None = None
-        """Makes the futures of `Client.request_async`, once `future_of` was asked for it."""
+        self.deadlines = Deadlines()
+        self._windows: dict[ref[Window], None] = {}
+        """Windows have the deadlines of most of their requests themselves."""
 
         self.is_timed = False
         """Whether there may be a `deadline`."""
 
         self._end: Error | None = None
-        self._refused: Error | None = None
+        self.refused: Error | None = None
+        """The error that the server refused the inbox with."""
 
     def open(self, subject: str) -> tuple[bytes, Waiter[Delivered]]:
         """Returns the token of a request on `subject`, and the waiter for its reply.
@@ -102,52 +112,45 @@ class ReplyMux:
         follow, unless there is a reply.
         """
         waiter = self._waiter(subject)
-        token = b"%x" % next(self._numbers)
-        if self._refused:
-            raise fresh(self._refused)
-        self._waiting[token] = waiter
+        token = b"%x" % next(self.numbers)
+        if self.refused:
+            raise fresh(self.refused)
+        self.waiting[token] = waiter
         return token, waiter
 
-    def future_of(
-        self,
-        read: Callable[[str, Delivered], _T],
-        post: Callable[[Callable[[], object]], bool],
-        left: Callable[[bytes], object] | None = None,
-        rescue: Callable[[ReplyFuture[_T], Exception], bool] | None = None,
-    ) -> Callable[[str, bytes], ReplyFuture[_T]]:
-        """Returns a function that makes futures; see `FutureContext` for the arguments."""
-        if rescue:
-            self.is_repeatable = False  # it would be asked twice
-        # Only now: concurrent.futures doubles what `import natsync` takes.
-        try:
-            from .futures import FutureContext
-        except ImportError:  # a signal handler has interrupted this import
-            raise ReentrantCallError from None
-        return FutureContext(read, self._drive, post, self.close, left, rescue, self._wake).make
+    def open_later(self, token: bytes, answer: Answer, timeout: float) -> None:
+        """Registers a request that fails if there is no reply within `timeout` seconds.
 
-    def open_later(
-        self, subject: str, timeout: float, future_of: Callable[[str, bytes], ReplyFuture[_T]]
-    ) -> tuple[bytes, ReplyFuture[_T]]:
-        """Returns the token of a request on `subject`, and a future that `future_of` makes for it: it fails
-        if there is no reply within `timeout` seconds."""
+        Raises the error that the server refused the inbox with.
+        """
         self.is_timed = True
-        token = b"%x" % next(self._numbers)
-        future = future_of(subject, token)
-        if self._refused:
-            raise fresh(self._refused)
-        self._waiting[token] = future
-        self._deadlines.add(token, timeout, monotonic())
-        return token, future
+        if self.refused:
+            raise fresh(self.refused)
+        self.waiting[token] = answer
+        self.deadlines.add(token, timeout, monotonic())
+
+    def add_window(self, window: Window) -> None:
+        """Registers a window whose requests fail at their deadlines, for as long as it exists."""
+        self.is_timed = True
+        self._windows[ref(window, self._forget_window)] = None
+
+    def _forget_window(self, gone: ref[Window]) -> None:
+        self._windows.pop(gone, None)
+
+    def _open_windows(self) -> Iterator[Window]:
+        for each in self._windows.copy():
+            if window := each():
+                yield window
 
     def open_stream(self, subject: str, host: StreamHost) -> ReplyStream:
         """Returns a stream for the replies to requests on `subject`; `host.forget` must be `close_stream`.
 
         Raises the error that the server refused the inbox with.
         """
-        token = b"%x" % next(self._numbers)
+        token = b"%x" % next(self.numbers)
         stream = ReplyStream(subject, to_text(self.wire_prefix + token), token, host)
-        if self._refused:
-            raise fresh(self._refused)
+        if self.refused:
+            raise fresh(self.refused)
         self.is_repeatable = False  # a stream would get a message twice
         self._streams[token] = stream
         return stream
@@ -158,24 +161,33 @@ class ReplyMux:
 
     def close(self, token: bytes) -> bool:
         """Gives up the request with this token; returns whether it was still waiting."""
-        return self._waiting.pop(token, None) is not None
+        return self.waiting.pop(token, None) is not None
 
     @property
     def deadline(self) -> float:
         """The time at which `expire` has something to do."""
         if self._failing:
             return 0.0
-        return self._deadlines.next(self._waiting.__contains__)
+        due = self.deadlines.next(self.waiting.__contains__)
+        for window in self._open_windows():
+            due = min(due, window.first_due())
+        return due
 
     def expire(self, now: float, outage: str = "") -> None:
         """Fails the requests that are too late; `outage` says why there is no connection. For the
         driver."""
         self._fail_interrupted()
-        while late := self._deadlines.late(now, self._waiting.__contains__):
+        while late := self.deadlines.late(now, self.waiting.__contains__):
             token, timeout = late
-            found = self._waiting.get(token)
+            found = self.waiting.get(token)
             if found:
                 self._fail(token, RequestTimeoutError(found.subject, timeout, outage))
+        for window in self._open_windows():
+            while future := window.late(now):
+                self._fail(
+                    future.token, RequestTimeoutError(future.subject, future.seconds, outage)
+                )
+                window.leave(future.token)  # also one that is just being cancelled
 
     def is_taken_here(self) -> bool:
         """Never: its replies are taken as they come."""
@@ -187,14 +199,19 @@ class ReplyMux:
             frames = self._left_over(frames)
         if self._streams:
             frames = self._deliver_streams(frames)
-        waiting, start, pop = self._waiting, self._start, self._waiting.pop
+        waiting, start = self.waiting, self._start
         for frame in frames:
-            token = frame.subject[start:]
-            if token not in waiting:
-                token = self._strange(frame.subject)
-            # No call of Python's own between these three steps, so that no interrupt comes in between.
-            for self._at_hand in map(pop, (token,), _NOTHING):
+            try:
+                token = frame.subject[start:]
+                # No call between these three steps, so that no interrupt comes in between.
+                self._at_hand = waiting[token]
                 self._offset = frame.offset
+                del waiting[token]
+            except KeyError:
+                token = self._strange(frame.subject)
+                # As above: `map` is no call of Python's own.
+                for self._at_hand in map(waiting.pop, (token,), _NOTHING):
+                    self._offset = frame.offset
             if self._at_hand:
                 self._at_hand.settle(frame)
         self._at_hand = None
@@ -226,13 +243,13 @@ class ReplyMux:
         for token, stream in [*self._streams.copy().items()]:
             if stream.subject == error.subject:
                 self._end_stream(token, error)
-        for token, answer in self._waiting.copy().items():
+        for token, answer in self.waiting.copy().items():
             if answer.subject == error.subject:
                 self._fail(token, error)
 
     def refuse(self, error: Error) -> None:
         """Fails every request, now and later, since the server refused the inbox."""
-        self._refused = error
+        self.refused = error
         self._fail_all(error)
 
     def disconnected(self, error: ConnectionReconnectingError) -> None:
@@ -245,7 +262,7 @@ class ReplyMux:
 
     def resubscribed(self) -> None:
         """Forgets the refusal: another server may accept the inbox."""
-        self._refused = None
+        self.refused = None
 
     def end(self, error: Error, *, discard: bool = False, quiet: bool = True) -> None:
         """Fails every request; the connection accepts no more of them."""
@@ -254,14 +271,14 @@ class ReplyMux:
     def _strange(self, subject: bytes) -> bytes:
         """Returns the token of the request that a message on a foreign subject is the reply to, if any."""
         # An import may rewrite the subject; with one request there is no doubt (nats.go: respToken).
-        if len(self._waiting) == 1 and not subject.startswith(self.wire_prefix):
-            return next(iter(self._waiting.copy()), b"")
+        if len(self.waiting) == 1 and not subject.startswith(self.wire_prefix):
+            return next(iter(self.waiting.copy()), b"")
         return b""
 
     def _fail(self, token: bytes, error: Error) -> None:
         self._reason = error
         # No call of Python's own between these steps, so that no interrupt comes in between.
-        for self._failing in map(self._waiting.pop, (token,), _NOTHING):
+        for self._failing in map(self.waiting.pop, (token,), _NOTHING):
             pass
         self._fail_interrupted()
 
@@ -273,7 +290,7 @@ class ReplyMux:
 
     def _fail_all(self, error: Error) -> None:
         self._fail_interrupted()
-        for token in self._waiting.copy():
+        for token in self.waiting.copy():
             self._fail(token, error)
         for token in self._streams.copy():
             self._end_stream(token, error)

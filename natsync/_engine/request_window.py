@@ -17,11 +17,27 @@ from .waiter import Drive, Turns, deadline_after
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from .futures import ReplyFuture
-
-__all__ = ["Ask", "RequestWindow"]
+__all__ = ["Ask", "InFlight", "Late", "RequestWindow"]
 
 _T = TypeVar("_T")
+_Result = TypeVar("_Result", contravariant=True)
+_NEVER = float("inf")
+
+
+class Late(Protocol):
+    """A request that is too late: its subject and timeout, and the last token of its reply subject."""
+
+    subject: str
+    seconds: float
+    token: bytes
+
+
+class InFlight(Late, Protocol[_Result]):
+    """A request that is too late after `due`."""
+
+    due: float
+
+    def finish(self, outcome: _Result | Exception, /) -> None: ...
 
 
 class Ask(Protocol[_T]):
@@ -31,9 +47,9 @@ class Ask(Protocol[_T]):
         self,
         subject: str,
         data: Data,
-        *,
         headers: HeadersLike | None,
         timeout: float | None | Default,
+        /,
     ) -> Future[_T]: ...
 
 
@@ -47,9 +63,17 @@ class RequestWindow(Generic[_T]):
         self.most = most
         self._drive = drive
         self._wake = wake
-        self.tokens: dict[bytes, None] = {}
-        """Those of requests in flight, in single operations, which are atomic."""
-        self._turns = Turns()
+        self.futures: dict[bytes, InFlight[_T]] = {}
+        """The requests in flight by their tokens, in the order of `InFlight.due`; in single operations,
+        which are atomic."""
+        self.last_due = 0.0
+        """The last `due`."""
+        # Half: one caller that is woken for each reply would be woken as often as there are replies.
+        self.half = most // 2
+        self.room = Turns()
+        """Threads that wait until no more than `half` of the requests are in flight."""
+        self.empty = Turns()
+        """Threads that wait until none is."""
 
     def begin(self, ask: Ask[_T]) -> None:
         """Sets the function that sends a request."""
@@ -59,7 +83,7 @@ class RequestWindow(Generic[_T]):
     @property
     def in_flight(self) -> int:
         """The number of requests that have neither a reply nor an error."""
-        return len(self.tokens)
+        return len(self.futures)
 
     def request(
         self,
@@ -74,38 +98,57 @@ class RequestWindow(Generic[_T]):
         While the window is full it waits, until half of the requests in it have ended; each of them ends at
         its own `timeout` at the latest.
         """
-        if len(self.tokens) >= self.most:
+        if len(self.futures) >= self.most:
             self.wait_for_room(MAX_WAIT)
-        return self.ask(subject, data, headers=headers, timeout=timeout)
+        return self.ask(subject, data, headers, timeout)
 
     def wait_for_room(self, timeout: float) -> bool:
         """Waits while the window is full, until half of the requests in it have ended; returns whether it has
         room within `timeout` seconds."""
-        return len(self.tokens) < self.most or self._wait(self._has_room, timeout)
+        if len(self.futures) < self.most:
+            return True
+        return self._wait(self.room, lambda: len(self.futures) <= self.half, timeout)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until no request is in flight; returns whether that is so within `timeout` seconds."""
-        return self._wait(self._is_empty, wait_time(timeout))
+        return self._wait(self.empty, lambda: not self.futures, wait_time(timeout))
 
-    def finish(self, future: ReplyFuture[_T], outcome: _T | Exception) -> None:
+    def finish(self, future: InFlight[_T], outcome: _T | Exception) -> None:
         """Ends a future that was rescued, on any thread; wakes the one that may drive, waiting for it."""
         future.finish(outcome)
         self._wake()
 
-    def left(self, token: bytes) -> None:
-        """A request has ended. For the thread that ends it."""
-        self.tokens.pop(token, None)
-        if self._turns.waiting and self._has_room():  # after the change; who waits does it before
-            self._turns.wake()
+    # For the thread that ends a request.
 
-    def _has_room(self) -> bool:
-        # Half: one caller that is woken for each reply would be woken as often as there are replies.
-        return len(self.tokens) <= self.most // 2
+    def leave(self, token: bytes) -> None:
+        """Frees the place of a request that has ended."""
+        self.futures.pop(token, None)
+        # After the change; who waits does it before.
+        if self.room.waiting and len(self.futures) <= self.half:
+            self.room.wake()
+        if self.empty.waiting and not self.futures:
+            self.empty.wake()
 
-    def _is_empty(self) -> bool:
-        return not self.tokens
+    def first_due(self) -> float:
+        """Returns the time at which `late` returns a request."""
+        first = self._first()
+        return first.due if first else _NEVER
 
-    def _wait(self, done: Callable[[], bool], timeout: float) -> bool:
+    def late(self, now: float) -> InFlight[_T] | None:
+        """Returns the first request that is too late."""
+        first = self._first()
+        return first if first and first.due <= now else None
+
+    def _first(self) -> InFlight[_T] | None:
+        while True:
+            try:
+                for future in self.futures.values():
+                    return future
+                return None
+            except RuntimeError:  # without a GIL: another thread has added one meanwhile
+                pass
+
+    def _wait(self, turns: Turns, done: Callable[[], bool], timeout: float) -> bool:
         until = deadline_after(timeout)
         self._drive(done, until)
-        return self._turns.wait(done, until)
+        return turns.wait(done, until)

@@ -112,7 +112,7 @@ class Transport:
             raise
 
     def finish(self) -> None:
-        """Raises the OSError with which connecting has failed, if it has."""
+        """Raises the OSError with which connecting has failed, or with which the connection was reset."""
         self._check(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
 
     def secure(self, tls: TLS, host: str) -> None:
@@ -128,6 +128,9 @@ class Transport:
         self._name = tls.name_of(host)
         self._process = os.getpid()
         context = tls.make_context()
+        # After a reset `wrap_socket` fails, too, but CPython before 3.12 leaves the descriptor to a socket
+        # that nobody has (ssl.py: SSLSocket._create).
+        self.finish()
         self._blocked += (ssl.SSLWantReadError, ssl.SSLWantWriteError)
         self._blocked_writing = (ssl.SSLWantWriteError,)
         self._failed = (ssl.SSLError,)

@@ -102,9 +102,10 @@ class Turns:
         """The threads that wait, in single operations, which are atomic."""
 
     def wake(self) -> None:
-        """Makes all waiting threads check their conditions."""
+        """Makes all waiting threads check their conditions, once."""
         for turn in self.waiting.copy():
             release(turn)
+            self.waiting.pop(turn, None)  # only now: an interrupt may come in between
 
     def wait(self, done: Callable[[], bool], until: float) -> bool:
         """Waits until `done()`, or the time `until`; returns whether it is done."""

@@ -152,12 +152,10 @@ class AtomicBatch:
             raise BatchClosedError(self._closed)
 
 
-def _read_step(subject: str, reply: Msg) -> PubAck | None:
-    if reply.data:
-        return read_ack(reply.data, subject)
-    if is_no_responders(reply):
+def _read_step(subject: str, payload: bytes | None) -> PubAck | None:
+    if payload is None:
         raise NoStreamResponseError(subject)
-    return None
+    return read_ack(payload, subject) if payload else None
 
 
 class FastBatch:

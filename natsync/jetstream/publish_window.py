@@ -26,7 +26,7 @@ from ..errors import (
     OptionError,
     RequestTimeoutError,
 )
-from ..message import Data, HeadersLike, Msg, is_no_responders
+from ..message import Data, HeadersLike, Msg
 from .api import API, TIMEOUT, Timeout, wait_time
 from .errors import NoStreamResponseError, TooManyStalledMsgsError
 from .publishing import (
@@ -43,7 +43,7 @@ from .publishing import (
 )
 
 if TYPE_CHECKING:
-    from .._engine.futures import ReplyFuture
+    from .._engine.futures import WindowFuture
     from .._engine.request_window import RequestWindow
 
 __all__ = ["PublishWindow"]
@@ -104,20 +104,25 @@ class PublishWindow:
             self._begin()
         api = self._api
         seconds = api.timeout if timeout is TIMEOUT else api.seconds(timeout)
-        if "msg_id" not in options:
-            sent = message_headers(api, headers, options) if options else headers
-            window = self._plain or self._open_plain()
-            if len(window.tokens) >= self._most:
-                self._wait_for_room(window)
-            return window.ask(subject, data, timeout=seconds, headers=sent)
-        sent = message_headers(api, headers, options)
+        if options:
+            headers = message_headers(api, headers, options)
+            if "msg_id" in options:
+                return self._publish_identified(subject, data, headers, seconds)
+        window = self._plain or self._open_plain()
+        if len(window.futures) >= self._most:
+            self._wait_for_room(window)
+        return window.ask(subject, data, headers, seconds)
+
+    def _publish_identified(
+        self, subject: str, data: Data, headers: HeadersLike | None, seconds: float
+    ) -> Future[PubAck]:
         window = self._identified or self._open_identified()
-        if len(window.tokens) >= self._most:
+        if len(window.futures) >= self._most:
             self._wait_for_room(window)
         data = data if data.__class__ is bytes else bytes(data)
-        message = _Identified(subject, data, sent, seconds)
-        future = window.ask(subject, data, timeout=min(ATTEMPT, seconds), headers=sent)
-        future.kept = message  # type: ignore[attr-defined]  # it is a ReplyFuture
+        message = _Identified(subject, data, headers, seconds)
+        future = window.ask(subject, data, headers, min(ATTEMPT, seconds))
+        future.kept = message  # type: ignore[attr-defined]  # it is a WindowFuture
         # Only after that line: `_rescue` does it the other way round.
         error = self._early.pop(future, None)
         if error:
@@ -150,7 +155,7 @@ class PublishWindow:
                 return False
         return not wait(self._rescued.copy(), max(0.0, until - monotonic())).not_done
 
-    def _rescue(self, future: ReplyFuture[PubAck], error: Exception) -> bool:
+    def _rescue(self, future: WindowFuture[PubAck], error: Exception) -> bool:
         """For the thread that reads: whether a message with an id that has failed is to be published
         again."""
         self._early[future] = error
@@ -160,7 +165,7 @@ class PublishWindow:
         assert isinstance(message, _Identified)
         return self._keep(future, message, error)
 
-    def _keep(self, future: ReplyFuture[PubAck], message: _Identified, error: Exception) -> bool:
+    def _keep(self, future: WindowFuture[PubAck], message: _Identified, error: Exception) -> bool:
         """Sees to it that the message is published again, unless that is in vain."""
         if not isinstance(error, _RETRIED) or monotonic() + RETRY_WAIT >= message.until:
             is_late = isinstance(error, RequestTimeoutError)
@@ -184,24 +189,24 @@ class PublishWindow:
         return True
 
     def _keep_or_fail(
-        self, future: ReplyFuture[PubAck], message: _Identified, error: Exception
+        self, future: WindowFuture[PubAck], message: _Identified, error: Exception
     ) -> None:
         if not self._keep(future, message, error):
             self._finish(future, error)
 
-    def _finish(self, future: ReplyFuture[PubAck], outcome: PubAck | Exception) -> None:
+    def _finish(self, future: WindowFuture[PubAck], outcome: PubAck | Exception) -> None:
         assert self._identified
         self._identified.finish(future, outcome)
         self._rescued.pop(future, None)
 
-    def _try_again(self, future: ReplyFuture[PubAck], message: _Identified) -> None:
+    def _try_again(self, future: WindowFuture[PubAck], message: _Identified) -> None:
         unheard = message.unheard > RETRIES and not message.unsure
         if unheard and len(self._asking) < _QUESTIONS:
             self._ask_for_stream(future, message)
         else:
             self._send_again(future, message)
 
-    def _ask_for_stream(self, future: ReplyFuture[PubAck], message: _Identified) -> None:
+    def _ask_for_stream(self, future: WindowFuture[PubAck], message: _Identified) -> None:
         """Publishes the message again, unless the server says that no stream has its subject."""
 
         def answered(answer: Future[Msg]) -> None:
@@ -221,7 +226,7 @@ class PublishWindow:
         else:
             answer.add_done_callback(answered)
 
-    def _send_again(self, future: ReplyFuture[PubAck], message: _Identified) -> None:
+    def _send_again(self, future: WindowFuture[PubAck], message: _Identified) -> None:
         def ended(attempt: Future[PubAck]) -> None:
             error = attempt.exception()
             if error is None:
@@ -242,11 +247,10 @@ class PublishWindow:
             attempt.add_done_callback(ended)
 
 
-def _read(subject: str, reply: Msg) -> PubAck:
-    data = reply.data
-    if not data and is_no_responders(reply):
+def _read(subject: str, payload: bytes | None) -> PubAck:
+    if payload is None:
         raise NoStreamResponseError(subject)
-    return read_ack(data, subject)
+    return read_ack(payload, subject)
 
 
 class _Identified:

@@ -41,7 +41,12 @@ class ServiceClient:
     """
 
     def __init__(
-        self, nc: Core, *, timeout: float = TIMEOUT, stall: float = STALL, prefix: str = PREFIX
+        self,
+        nc: Core,
+        *,
+        timeout: float | None = TIMEOUT,
+        stall: float = STALL,
+        prefix: str = PREFIX,
     ) -> None:
         check_text(prefix=prefix)
         self._nc = nc

@@ -20,7 +20,7 @@ from .._checks import check_call, check_seconds, check_text
 from ..core import Core
 from ..errors import DrainTimeoutError, Error, PermissionsViolationError
 from ..message import Msg
-from ..options import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT
+from ..options import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT, wait_time
 from ..subscription import Subscription
 from .endpoint import Endpoint, RequestHandler
 from .errors import ServiceStoppedError
@@ -218,7 +218,7 @@ class Service(Group):
         for endpoint in self._endpoints.copy():
             endpoint.reset()
 
-    def stop(self, error: Error | None = None, *, timeout: float = DRAIN_TIMEOUT) -> None:
+    def stop(self, error: Error | None = None, *, timeout: float | None = DRAIN_TIMEOUT) -> None:
         """Ends all its subscriptions, waits until the requests that came are handled, and calls `on_stop`
         with `error`. The connection goes on.
 
@@ -226,10 +226,10 @@ class Service(Group):
         `timeout` seconds. Called by a handler, it does not wait for that one. Once it is stopping, another
         call returns at once; `wait` waits.
         """
-        check_seconds(timeout=timeout)
+        seconds = wait_time(timeout)
         if not self._begin_to_stop():
             return
-        until = monotonic() + timeout
+        until = monotonic() + seconds
         left: dict[str, int] = {}
         endpoints = [endpoint.subscription for endpoint in self._endpoints]
         for sub in filter(None, [*endpoints, *self._control]):
@@ -241,7 +241,7 @@ class Service(Group):
                 error = error or ended
         self._end(error)
         if left:
-            raise DrainTimeoutError(timeout, left)
+            raise DrainTimeoutError(seconds, left)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it has stopped, at most `timeout` seconds; returns whether it has. For a main thread

@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 from ..errors import NoRespondersError
 from ..jetstream.api import API
 from ..jetstream.publishing import PubAck, read_ack
-from ..message import Data, Msg, is_no_responders
+from ..message import Data
 
 __all__ = ["Content", "Source", "chunks_of", "upload"]
 
@@ -68,10 +68,10 @@ def upload(api: API, subject: str, source: Source, chunk_size: int) -> Content:
     return content
 
 
-def _read(subject: str, msg: Msg) -> PubAck:
-    if is_no_responders(msg):
+def _read(subject: str, payload: bytes | None) -> PubAck:
+    if payload is None:
         raise NoRespondersError(subject)
-    return read_ack(msg.data, subject)
+    return read_ack(payload, subject)
 
 
 def chunks_of(source: Source, size: int) -> Iterator[bytes]:

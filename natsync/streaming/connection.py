@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .._checks import check_call, check_count, check_seconds, check_text
 from .._connect import connect as connect_core
 from ..errors import ConnectionClosedError, Error, OptionError
-from ..options import CLOSE_TIMEOUT, DEFAULT_URL
+from ..options import CLOSE_TIMEOUT, DEFAULT_URL, wait_time
 from ..protocol.streaming import (
     DISCOVER,
     CloseRequest,
@@ -144,7 +144,7 @@ class StreamingConnection:
             self._session.check()
         return sub
 
-    def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
+    def close(self, timeout: float | None = CLOSE_TIMEOUT) -> None:
         """Ends it: the server forgets this client, but not its durables. Closing again does nothing.
 
         Acknowledgements of `publish_async` are waited for, `timeout` seconds at most; later calls raise
@@ -153,12 +153,12 @@ class StreamingConnection:
         Raises RefusedError, ResponseError, NoRespondersError, RequestTimeoutError where the server does not
         say that it has dealt with it; then it keeps the client until that misses heartbeats.
         """
-        check_seconds(timeout=timeout)
+        seconds = wait_time(timeout)
         if not self._end(ConnectionClosedError()):
             self._liveness.close()
             return
         try:
-            self._publisher.wait(timeout)
+            self._publisher.wait(seconds)
             self._session.ask(
                 f"closing client {self.client_id!r}",
                 self._session.subjects.close_requests,
@@ -215,8 +215,8 @@ def connect(
     *,
     nc: Core | None = None,
     servers: str | Iterable[str] | None = None,
-    connect_timeout: float = CONNECT_TIMEOUT,
-    pub_ack_wait: float = ACK_WAIT,
+    connect_timeout: float | None = CONNECT_TIMEOUT,
+    pub_ack_wait: float | None = ACK_WAIT,
     max_pub_acks_inflight: int = MAX_PUB_ACKS_INFLIGHT,
     ping_interval: int = PING_INTERVAL,
     ping_max_out: int = PING_MAX_OUT,
@@ -236,7 +236,8 @@ def connect(
     `natsync.connect` does.
     """
     check_text(cluster_id=cluster_id, client_id=client_id, discover_prefix=discover_prefix)
-    check_seconds(connect_timeout=connect_timeout, pub_ack_wait=pub_ack_wait)
+    times = {"connect_timeout": connect_timeout, "pub_ack_wait": pub_ack_wait}
+    check_seconds(**{option: seconds for option, seconds in times.items() if seconds is not None})
     check_call(on_connection_lost=on_connection_lost)
     _check_counts(max_pub_acks_inflight, ping_interval, ping_max_out)
     if nc is not None and servers is not None:
@@ -255,14 +256,14 @@ def connect(
             liveness.heartbeat_inbox,
             prefix=discover_prefix,
             pings=(ping_interval, ping_max_out),
-            timeout=connect_timeout,
+            timeout=wait_time(connect_timeout),
         )
     except BaseException:
         liveness.close()
         if owned:
             owned.close()
         raise
-    publisher = Publisher(session, pub_ack_wait, max_pub_acks_inflight)
+    publisher = Publisher(session, wait_time(pub_ack_wait), max_pub_acks_inflight)
     return StreamingConnection(session, liveness, publisher, owned, on_connection_lost)
 
 

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 
 from .._checks import check_data
 from ..errors import Error, NoRespondersError, RequestTimeoutError
-from ..message import is_no_responders
 from ..protocol.streaming import PubAck, PubMsg
 from .errors import PubAckTimeoutError, ResponseError, read, refused
 from .session import Session, check_channel
 
 if TYPE_CHECKING:
-    from ..message import Data, Msg
+    from ..message import Data
 
 __all__ = ["PubAckFuture", "Publisher"]
 
@@ -122,11 +121,11 @@ class Publisher:
         msg = PubMsg(session.client_id, guid, channel, "", data, session.conn_id)
         return guid, f"{session.subjects.pub_prefix}.{channel}", msg.to_bytes()
 
-    def _read(self, subject: str, reply: Msg) -> PubAck:
+    def _read(self, subject: str, payload: bytes | None) -> PubAck:
         """For the thread that reads the connection."""
-        if is_no_responders(reply):
+        if payload is None:
             raise NoRespondersError(f"{self._session.subjects.pub_prefix}.>")
-        ack = read(PubAck, reply.subject, reply.data)
+        ack = read(PubAck, subject, payload)
         self._sent.pop(ack.guid, None)
         return ack
 

@@ -30,6 +30,7 @@ MIB = 1 << 20
 OBJECT = 256 * MIB
 THEIR_OBJECT = 16 * MIB  # `get` of nats-py joins chunks in quadratic time
 FLAT = 64 * MIB
+BLOCK = os.urandom(MIB)
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +39,13 @@ def server() -> Iterator[NatsServer]:
     with NatsServer(JETSTREAM) as running, natsync.connect(running.url) as nc:
         js = nc.jetstream()
         js.create_key_value(KeyValueConfig("b", storage="memory"))
-        window = nc.open_window(1000, lambda subject, msg: msg)
+        window = nc.open_window(1000, lambda subject, payload: payload)
         for number in range(KEYS):
             window.request(f"$KV.b.k{number}", b"x" * 100)
         assert window.wait(60)
-        js.create_object_store(ObjectStoreConfig("o", storage="memory"))
-        js.create_object_store(ObjectStoreConfig("theirs", storage="memory"))
+        for name, size in (("o", OBJECT), ("theirs", THEIR_OBJECT)):
+            store = js.create_object_store(ObjectStoreConfig(name, storage="memory"))
+            store.put("big", (BLOCK for _ in range(size // MIB)))
         print(f"\n\nStores, nats-server {running.version}, {machine()}")
         yield running
 
@@ -82,9 +84,6 @@ def keys(js: JetStream) -> int:
 
 async def py_keys(js: Any) -> int:
     return len(await (await js.key_value("b")).keys())
-
-
-BLOCK = os.urandom(MIB)
 
 
 def put_object(js: JetStream) -> int:

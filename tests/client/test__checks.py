@@ -120,7 +120,7 @@ def test_a_call_with_the_wrong_type_changes_nothing(call: str) -> None:
         {"reconnect_buffer": None},
         {"on_error": 5},
         {"handler_context": 5},
-        {"name": None},
+        {"name": 5},
         {"tls": "x"},
         {"servers": None},
     ],

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
 import natsync
 from natsync import errors
-from natsync.protocol import Pub
+from natsync.protocol import Msg, Pub
 
 from tests.support.fake_server import FakeServer
 from tests.support.paths import ROOT
@@ -107,3 +108,14 @@ def test_the_first_connect_imports_little() -> None:
         [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
     )
     assert done.stdout == "refused\n\n"
+
+
+def test_none_waits_for_ever() -> None:
+    with FakeServer() as server:
+        connect = partial(
+            natsync.connect, connect_timeout=None, request_timeout=None, write_timeout=None
+        )
+        with server.client(connect) as (nc, peer):
+            future = nc.request_async("x")
+            peer.send(Msg(peer.until(Pub).reply, b"1", b"", b"here"))
+            assert future.result(None).data == b"here"

@@ -69,7 +69,7 @@ def test_every_way_to_send_is_told_with_its_end() -> None:
             replies = nc.request_many("d", timeout=TIMEOUT, max_msgs=1)
             peer.send(Msg(peer.until(HPub).reply, b"1", b"", b"x"))
             assert len(list(replies)) == 1
-            window = nc.open_window(5, lambda subject, msg: msg.data)
+            window = nc.open_window(5, lambda subject, payload: payload)
             later = window.request("e", timeout=TIMEOUT)
             peer.send(Msg(peer.until(HPub).reply, b"1", b"", b"x"))
             assert later.result(TIMEOUT) == b"x"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import socket
+import sys
 from base64 import urlsafe_b64decode
 from dataclasses import replace
 from pathlib import Path
@@ -254,3 +255,30 @@ def test_a_real_server_believes_users_and_tokens(start_server: StartServer) -> N
     assert isinstance(verdict(by_user, Login(user="u", password="q")), Err)
     by_token = start_server('authorization { token: "t" }\n')
     assert isinstance(verdict(by_token, Login(token=lambda: "t")), Pong)
+
+
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [
+        (["/srv/app/worker.py", "--fast"], "worker.py"),
+        (["/usr/bin/gunicorn"], "gunicorn"),
+        (["/srv/shop/__main__.py"], "shop"),
+        (["-c"], ""),
+        ([""], ""),
+        ([], ""),
+        (None, ""),
+    ],
+)
+def test_a_client_without_a_name_has_that_of_the_program(
+    monkeypatch: pytest.MonkeyPatch, argv: list[str] | None, name: str
+) -> None:
+    if argv is None:
+        monkeypatch.delattr(sys, "argv")
+    else:
+        monkeypatch.setattr(sys, "argv", argv)
+    servers = (Server("a", 4222),)
+    sent = [
+        connect_options(Options(servers=servers, name=given), Resolved(), ServerInfo()).name
+        for given in (None, "", "mine")
+    ]
+    assert sent == [name, "", "mine"]

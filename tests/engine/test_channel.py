@@ -22,7 +22,7 @@ from natsync._engine.waiter import Guest
 from natsync.errors import ConnectionClosedError
 from natsync.protocol import ConnectOptions, HMsg, Msg
 
-from tests.support.driving import idle
+from tests.support.driving import idle, nothing
 from tests.support.fake_server import Background
 from tests.support.interrupts import interrupted_at
 
@@ -242,7 +242,7 @@ class Replying(Schedule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.reply_mux = self.mux = ReplyMux("_INBOX", idle, partial(Waiter, idle))
+        self.reply_mux = self.mux = ReplyMux("_INBOX", idle, partial(Waiter, idle), nothing)
         self.mux.sid = b"1"
 
     def deliver(self, sid: bytes, frames: list[Msg | HMsg]) -> None:
@@ -287,7 +287,7 @@ def test_a_request_that_is_interrupted_anywhere_leaves_the_connection_whole() ->
             for each, data in ((waiter, b"1"), (other_waiter, b"2")):
                 frame = each.wait(0.0)
                 assert frame and frame.payload == data
-            assert not router.mux._waiting and router.in_msgs == 2
+            assert not router.mux.waiting and router.in_msgs == 2
             assert channel.in_bytes - in_before == len(replies)
             assert (channel.out_bytes - out_before, channel.sent) == (22, 2)
     assert step > 50

@@ -97,6 +97,8 @@ def test_refused_by_the_server(text: bytes, kind: type) -> None:
     error = connect_to(play)
     assert type(error) is kind
     assert getattr(error, "text").encode() == text
+    if isinstance(error, errors.AuthorizationError):
+        assert error.server.startswith("127.0.0.1:") and error.server in str(error)
 
 
 def test_refused_right_behind_info_and_reset() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from natsync.protocol import Pub
 
 from tests.engine.test_loop import TIMEOUT, nothing, run
 from tests.support.fake_server import Background, FakeServer
+from tests.support.faults import abort_on_close
 
 
 def test_a_connection() -> None:
@@ -214,3 +216,27 @@ def test_a_refusal_of_the_function_is_a_connect_error_and_a_late_socket_is_close
         late.set()
         ours.settimeout(10)
         assert ours.recv(1) == b""
+
+
+@pytest.mark.parametrize("scheme", ["tls", "wss"])
+def test_after_a_reset_before_tls_begins_the_next_server_is_tried(scheme: str) -> None:
+    def reset(host: str, port: int) -> socket.socket:
+        tries.append(port)
+        if len(tries) == 3:
+            raise ConnectionRefusedError(111, "enough")
+        with socket.create_server(("127.0.0.1", 0)) as sink:
+            near = socket.create_connection(sink.getsockname())
+            far, _ = sink.accept()
+            abort_on_close(far)
+            far.close()
+            gone = select.poll()
+            gone.register(near, select.POLLIN)
+            assert gone.poll(TIMEOUT * 1000)
+        return near
+
+    tries: list[int] = []
+    tls = natsync.TLS(handshake_first=True)
+    servers = [f"{scheme}://127.0.0.1:{port}" for port in (1, 2, 3)]
+    with pytest.raises(errors.NoServersError, match="the TLS handshake: Connection reset by peer"):
+        natsync.connect(servers, tls=tls, open_socket=reset)
+    assert sorted(tries) == [1, 2, 3]

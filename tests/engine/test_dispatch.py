@@ -10,7 +10,14 @@ import pytest
 
 from natsync._engine.dispatch import Dispatcher
 from natsync._engine.sink import SubscriptionSink
-from natsync.errors import ConnectionClosedError, Error, HandlerError, MaxMessagesError, ServerError
+from natsync.errors import (
+    ConnectionClosedError,
+    Error,
+    HandlerError,
+    MaxMessagesError,
+    NoRespondersError,
+    ServerError,
+)
 from natsync.message import Msg
 from natsync.options import Callbacks
 
@@ -128,6 +135,48 @@ def test_without_callbacks_there_is_no_thread_until_there_is_something_to_log(
         assert dispatcher.join(until())
     assert [record.threadName for record in caplog.records] == ["test-callbacks"]
     assert "only logged" in caplog.text
+
+
+def test_callbacks_that_no_thread_can_make_are_made_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From Python 3.12 on no thread starts once the interpreter exits."""
+    got: list[str] = []
+    callbacks = Callbacks(
+        on_error=lambda error: got.append(str(error)), on_close=lambda error: got.append("closed")
+    )
+    dispatcher = Dispatcher("test", callbacks, threading.RLock())
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    for number in range(3):
+        dispatcher.report(NoRespondersError(str(number)))
+    dispatcher.end(None)
+    assert got == [] and caplog.text == ""
+    assert dispatcher.join(until())
+    assert got == [f"no responders on {number}" for number in range(3)] + ["closed"]
+
+
+def test_callbacks_wait_while_the_system_has_no_thread_for_them(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    got: list[str] = []
+    callbacks = Callbacks(on_error=lambda error: got.append(str(error)))
+    dispatcher = Dispatcher("test", callbacks, threading.RLock())
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        dispatcher.report(NoRespondersError("first"))
+    assert "callbacks cannot run: can't start new thread" in caplog.text and got == []
+    dispatcher.report(NoRespondersError("second"))
+    dispatcher.end(None)
+    assert dispatcher.join(until())
+    assert got == ["no responders on first", "no responders on second"]
 
 
 def test_joining_gives_up_at_its_deadline_and_spares_the_caller() -> None:

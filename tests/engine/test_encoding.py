@@ -29,7 +29,10 @@ def test_a_message_is_what_the_codec_writes(
         headed = HPub(b"a.b", to, encode_headers(HEADERS), bytes(data))
         assert encoder.message("a.b", data, reply, HEADERS) == encode(headed)
         if to:
-            assert encoder.request("a.b", data, to, None) == encode(plain)
+            assert encoder.request_to("a.b", data, to) == encode(plain)
+            inbox, token = to[:1], to[1:]
+            assert encoder.request("a.b", data, inbox, token, None) == encode(plain)
+            assert encoder.request("a.b", data, inbox, token, HEADERS) == encode(headed)
 
 
 def test_what_the_caller_puts_together_is_a_message() -> None:
@@ -66,11 +69,11 @@ def test_others_get_the_room_when_they_are_published_to_more_often(
 
 def test_a_large_request_is_the_same_in_pieces() -> None:
     encoder = MessageEncoder(ServerInfo(max_payload=5000))
-    whole = encoder.request("a.b", bytes(5000), b"r", None)
-    pieces = encoder.large_request("a.b", data := bytes(5000), b"r")
+    whole = encoder.request("a.b", bytes(5000), b"r", b"1", None)
+    pieces = encoder.large_request("a.b", data := bytes(5000), b"r", b"1")
     assert b"".join(pieces) == whole and pieces[1] is data
     with pytest.raises(errors.MaxPayloadError):
-        encoder.large_request("a.b", bytes(5001), b"r")
+        encoder.large_request("a.b", bytes(5001), b"r", b"1")
 
 
 def test_reply_subjects_are_not_kept() -> None:
@@ -166,7 +169,7 @@ def test_what_cannot_be_sent() -> None:
         encoder.message("a", b"", None, {"name": "value"})
     for wrong in (1, b"a", ["a"], None):
         with pytest.raises(TypeError, match="subject must be str"):
-            encoder.request(wrong, b"", b"r", None)  # type: ignore[arg-type]  # as a caller may
+            encoder.request(wrong, b"", b"r", b"1", None)  # type: ignore[arg-type]  # as a caller may
     with pytest.raises(TypeError, match="reply must be str"):
         encoder.message("a", b"", b"r", None)  # type: ignore[arg-type]  # as a caller may
     with pytest.raises(TypeError, match="data must be bytes"):

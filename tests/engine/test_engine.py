@@ -299,7 +299,7 @@ def test_abandoned_pings_are_named_but_not_keep_alives() -> None:
 def test_violations_name_what_they_concern(
     text: bytes, operation: str, subject: str, queue: str
 ) -> None:
-    error, closes = read_error(text)
+    error, closes = read_error(text, "a:4222")
     assert isinstance(error, PermissionsViolationError)
     assert (error.operation, error.subject, error.queue) == (operation, subject, queue)
     assert not closes
@@ -320,7 +320,7 @@ def test_violations_name_what_they_concern(
     ],
 )
 def test_what_an_error_means(text: bytes, kind: type, closes: bool) -> None:
-    error, closing = read_error(text)
+    error, closing = read_error(text, "a:4222")
     assert (type(error), closing) == (kind, closes)
 
 
@@ -334,7 +334,7 @@ def test_any_bytes_give_events_and_nothing_else(chunks: list[bytes], greeted: bo
 @given(st.binary(max_size=60))
 def test_any_error_text_is_understood(text: bytes) -> None:
     for whole in (text, b'Permissions Violation for Publish to "%b"' % text):
-        error, _ = read_error(whole)
+        error, _ = read_error(whole, "a:4222")
         assert isinstance(str(error), str)
 
 

@@ -11,12 +11,14 @@ import pytest
 
 import natsync
 from natsync import errors
-from natsync._engine.futures import FutureContext, ReplyFuture
+from natsync._engine.futures import RequestContext, RequestFuture
+from natsync._engine.reply_mux import ReplyMux
+from natsync._engine.seat import Waiter
 from natsync._engine.waiter import Guest
 from natsync.message import Delivered, ReceivedMsg
 from natsync.protocol import Err, HMsg, Msg, Ping, Pong, Pub
 
-from tests.support.driving import idle, respond
+from tests.support.driving import idle, nothing, respond
 from tests.support.fake_server import Background, FakeServer
 from tests.support.waiting import eventually
 
@@ -24,20 +26,18 @@ TIMEOUT = 10.0
 REPLY = Msg(b"a", b"1", b"", b"here")
 
 
-def lone_future(waiting: int = 1) -> ReplyFuture[natsync.Msg]:
+def lone_future(waiting: bool = True) -> RequestFuture:
     """One of which the inbox knows, or not any more."""
-    left = [True] * waiting
+    mux = ReplyMux("_INBOX", idle, partial(Waiter, idle), nothing)
 
     def read(subject: str, frame: Delivered) -> natsync.Msg:
         return ReceivedMsg(frame, respond)
 
-    context = FutureContext(
-        read,
-        idle,
-        lambda call: call() is not NotImplemented,
-        lambda token: bool(left and left.pop()),
-    )
-    return context.make("x", b"1")
+    context = RequestContext(mux, lambda call: call() is not NotImplemented, read)
+    future = context.open("x", 60.0)
+    if not waiting:
+        mux.close(future.token)
+    return future
 
 
 def test_many_at_a_time_each_gets_its_own() -> None:
@@ -142,7 +142,7 @@ def test_what_cannot_be_sent_fails_at_the_caller() -> None:
     with FakeServer() as server, server.client() as (nc, _):
         with pytest.raises(errors.ProtocolError):
             nc.request_async("no good")
-        assert not nc._connection.reply_mux()._waiting
+        assert not nc._connection.reply_mux().waiting
 
 
 def test_a_confirmed_publish_and_a_refused_one() -> None:
@@ -198,7 +198,7 @@ def test_those_who_wait_hear_of_every_end() -> None:
 
 
 def test_given_up_while_its_reply_was_at_hand() -> None:
-    future = lone_future(waiting=0)
+    future = lone_future(waiting=False)
     assert future.cancel()
     assert not wait([future], timeout=0).done
     future.settle(REPLY)

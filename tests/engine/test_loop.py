@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 from natsync._engine.dialer import Dialer
 from natsync._engine.loop import Loop
 from natsync._engine.poller import Poller
-from natsync._engine.transport import WakePair, resolve
+from natsync._engine.transport import Transport, WakePair, resolve
 
 from tests.support.faults import abort_on_close
 
@@ -157,3 +158,19 @@ def test_nothing_is_waited_for_behind_an_interrupt() -> None:
             assert loop.wait(monotonic() + TIMEOUT)
 
         run(body)
+
+
+def test_a_transport_that_has_lost_its_descriptor_can_be_dropped() -> None:
+    """As where TLS could not begin."""
+
+    def body(loop: Loop) -> None:
+        near, far = socket.socketpair()
+        with far:
+            loop.transport = Transport(near)
+            loop.wait(monotonic())
+            descriptor = near.detach()
+            loop.drop()
+            os.close(descriptor)
+        assert loop.transport is None
+
+    run(body)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 from time import monotonic
 
 import pytest
 
+import natsync
+from natsync._engine.futures import RequestContext, WindowContext
 from natsync._engine.reply_mux import ReplyMux
+from natsync._engine.request_window import RequestWindow
 from natsync._engine.seat import Waiter
 from natsync.errors import (
     ConnectionClosedError,
@@ -18,7 +22,7 @@ from natsync.errors import (
 )
 from natsync.protocol import Msg as MsgFrame
 
-from tests.support.driving import idle
+from tests.support.driving import idle, nothing
 from tests.support.fake_server import Background
 from tests.support.interrupts import interrupted_at
 
@@ -43,31 +47,29 @@ def test_a_waiter_is_settled_failed_or_late() -> None:
 
 
 def test_subjects() -> None:
-    inbox, other = ReplyMux("_INBOX", idle, partial(Waiter, idle)), ReplyMux(
-        "_INBOX", idle, partial(Waiter, idle)
-    )
+    inbox, other = (ReplyMux("_INBOX", idle, partial(Waiter, idle), nothing) for _ in range(2))
     assert re.fullmatch(r"_INBOX\.[0-9A-Za-z]{22}\.\*", inbox.wire_subject.decode())
     assert inbox.wire_prefix != other.wire_prefix
     assert inbox.wire_subject == inbox.wire_prefix + b"*"
     tokens = {inbox.open("a")[0] for _ in range(100)}
     assert len(tokens) == 100
     assert all(re.fullmatch(b"[0-9a-z]+", token) for token in tokens)
-    assert ReplyMux("my.own", idle, partial(Waiter, idle)).subject.startswith("my.own.")
+    assert ReplyMux("my.own", idle, partial(Waiter, idle), nothing).subject.startswith("my.own.")
 
 
 def test_each_reply_finds_its_request() -> None:
-    inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle))
+    inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle), nothing)
     asked = [inbox.open("a") for _ in range(20)]
     inbox.deliver([reply(inbox, token, b"re " + token) for token, _ in reversed(asked)])
     for token, waiter in asked:
         frame = waiter.wait(0)
         assert frame and frame.payload == b"re " + token
         assert not inbox.close(token)
-    assert not inbox._waiting
+    assert not inbox.waiting
 
 
 def test_second_late_and_foreign_replies_are_dropped() -> None:
-    inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle))
+    inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle), nothing)
     token, waiter = inbox.open("a")
     other, _ = inbox.open("a")
     inbox.deliver([reply(inbox, token, b"1"), reply(inbox, token, b"2"), reply(inbox, b"zzz")])
@@ -78,7 +80,7 @@ def test_second_late_and_foreign_replies_are_dropped() -> None:
 
 
 def test_a_rewritten_subject_goes_to_the_only_request() -> None:
-    inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle))
+    inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle), nothing)
     _, waiter = inbox.open("a")
     inbox.deliver([reply(inbox, b"zzz")])  # ours, but of a request that is over
     inbox.deliver([MsgFrame(b"imported.subject", b"1", b"", b"yes")])
@@ -91,7 +93,7 @@ def test_a_rewritten_subject_goes_to_the_only_request() -> None:
 
 
 def test_a_denied_subject_fails_its_requests_only() -> None:
-    inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle))
+    inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle), nothing)
     denied, allowed = inbox.open("secret"), inbox.open("open")
     inbox.deny(PermissionsViolationError("...", "publish", "secret"))
     with pytest.raises(PermissionsViolationError):
@@ -100,7 +102,7 @@ def test_a_denied_subject_fails_its_requests_only() -> None:
 
 
 def test_a_refused_inbox_fails_requests_now_and_later() -> None:
-    inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle))
+    inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle), nothing)
     _, waiter = inbox.open("a")
     inbox.refuse(PermissionsViolationError("...", "subscription", inbox.subject))
     with pytest.raises(PermissionsViolationError):
@@ -110,7 +112,7 @@ def test_a_refused_inbox_fails_requests_now_and_later() -> None:
 
 
 def test_the_end_fails_all() -> None:
-    inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle))
+    inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle), nothing)
     waiters = [inbox.open("a")[1] for _ in range(3)]
     inbox.end(ConnectionClosedError("gone"))
     for waiter in waiters:
@@ -119,15 +121,15 @@ def test_the_end_fails_all() -> None:
 
 
 def test_a_reply_that_was_at_hand_when_an_interrupt_came_is_not_forgotten() -> None:
-    inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle))
+    inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle), nothing)
     token, _ = inbox.open("x")
 
     class Stubborn(Waiter[object]):
         def settle(self, value: object) -> None:
             raise KeyboardInterrupt
 
-    inbox._waiting[token] = Stubborn(idle)
-    stubborn = inbox._waiting[token]
+    inbox.waiting[token] = Stubborn(idle)
+    stubborn = inbox.waiting[token]
     with pytest.raises(KeyboardInterrupt):
         inbox.deliver([reply(inbox, token)])
     inbox.disconnected(ConnectionReconnectingError("interrupted"))
@@ -136,13 +138,28 @@ def test_a_reply_that_was_at_hand_when_an_interrupt_came_is_not_forgotten() -> N
         stubborn.wait(0)
 
 
-def test_an_interrupt_while_late_requests_fail_loses_none() -> None:
+def single(inbox: ReplyMux) -> RequestContext:
+    return RequestContext(inbox, lambda call: True, lambda subject, frame: natsync.Msg(subject))
+
+
+def windowed(inbox: ReplyMux) -> WindowContext[object]:
+    window: RequestWindow[object] = RequestWindow(10, idle, nothing)
+    inbox.add_window(window)
+    return WindowContext(
+        inbox, lambda call: True, window, lambda subject, payload: payload, rescue=None
+    )
+
+
+@pytest.mark.parametrize("made_by", [single, windowed])
+def test_an_interrupt_while_late_requests_fail_loses_none(
+    made_by: Callable[[ReplyMux], RequestContext | WindowContext[object]],
+) -> None:
     step, interrupted = 0, True
     while interrupted:
         step += 1
-        inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle))
-        future_of = inbox.future_of(lambda subject, frame: frame, lambda call: True)
-        made = [inbox.open_later("a", timeout, future_of)[1] for timeout in (0.0, 0.0, 9.0, 0.0)]
+        inbox = ReplyMux("_INBOX", idle, partial(Waiter, idle), nothing)
+        futures = made_by(inbox)
+        made = [futures.open("a", timeout) for timeout in (0.0, 0.0, 9.0, 0.0)]
         interrupted = interrupted_at(step, lambda: inbox.expire(monotonic()))
         while inbox.deadline <= monotonic():
             inbox.expire(monotonic())

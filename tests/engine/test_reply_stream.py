@@ -103,7 +103,7 @@ def test_close_and_refusals_end_a_stream() -> None:
 
 
 def test_an_inbox_that_was_refused_has_no_streams() -> None:
-    mux = ReplyMux("_INBOX", idle, partial(Waiter, idle))
+    mux = ReplyMux("_INBOX", idle, partial(Waiter, idle), nothing)
     stream = open_stream(mux)
     mux.refuse(errors.PermissionsViolationError("no", "subscription", mux.subject))
     with pytest.raises(errors.PermissionsViolationError):
@@ -113,7 +113,7 @@ def test_an_inbox_that_was_refused_has_no_streams() -> None:
 
 
 def test_replies_over_the_limit_are_counted_and_reported() -> None:
-    mux = ReplyMux("_INBOX", idle, partial(Waiter, idle))
+    mux = ReplyMux("_INBOX", idle, partial(Waiter, idle), nothing)
     reported: list[errors.Error] = []
     stream = open_stream(mux, reported)
     stream._pending.most = 2
@@ -125,7 +125,7 @@ def test_replies_over_the_limit_are_counted_and_reported() -> None:
 
 
 def test_a_forked_childs_copy_has_ended() -> None:
-    mux = ReplyMux("_INBOX", idle, partial(Waiter, idle))
+    mux = ReplyMux("_INBOX", idle, partial(Waiter, idle), nothing)
     stream = open_stream(mux)
     mux.abandon(threading.RLock())
     with pytest.raises(errors.ForkedError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from natsync import errors
 from natsync.protocol import HMsg, Msg, Pub
 
 from tests.support.fake_server import Background, FakeServer, Peer
+from tests.support.waiting import eventually
 
 TIMEOUT = 10.0
 
@@ -22,8 +24,10 @@ def served() -> Iterator[tuple[natsync.Client, Peer]]:
         yield both
 
 
-def number_of(subject: str, msg: natsync.Msg) -> int:
-    return int(msg.data)
+def number_of(subject: str, payload: bytes | None) -> int:
+    if payload is None:
+        raise errors.NoRespondersError(subject)
+    return int(payload)
 
 
 def test_results_are_read_where_replies_are_and_no_thread_is_started(
@@ -43,10 +47,16 @@ def test_results_are_read_where_replies_are_and_no_thread_is_started(
 def test_what_reading_raises_is_the_futures_exception(served: tuple[natsync.Client, Peer]) -> None:
     nc, peer = served
     window = nc.open_window(10, number_of)
-    future = window.request("x", timeout=TIMEOUT)
-    peer.send(HMsg(peer.until(Pub).reply, b"1", b"", b"NATS/1.0 503\r\n\r\n"))
-    with pytest.raises(ValueError, match="invalid literal"):
-        future.result(TIMEOUT)
+    asked = [window.request("x", timeout=TIMEOUT) for _ in range(4)]
+    replies = [
+        (b"NATS/1.0 503\r\n\r\n", b"", errors.NoRespondersError),
+        (b"NATS/1.0 503\r\n\r\n", b"of a responder", ValueError),
+        (b"NATS/1.0\r\nA: 1\r\n\r\n", b"", ValueError),
+        (b"no headers", b"", ValueError),
+    ]
+    for future, (block, payload, kind) in zip(asked, replies):
+        peer.send(HMsg(peer.until(Pub).reply, b"1", b"", block, payload))
+        assert type(future.exception(TIMEOUT)) is kind
     assert window.wait(0) and nc.status is natsync.Status.CONNECTED
 
 
@@ -115,6 +125,28 @@ def test_a_full_window_waits_until_half_has_ended(served: tuple[natsync.Client, 
     assert call.result().done() is False and not empty.done
     peer.send(*[Msg(each.reply, b"1", b"", b"1") for each in (*asked[2:], fifth)])
     assert empty.result()
+
+
+def test_each_request_ends_at_its_own_timeout(served: tuple[natsync.Client, Peer]) -> None:
+    nc, _ = served
+    window = nc.open_window(10, number_of)
+    asked = [window.request("x", timeout=timeout) for timeout in (60.0, 0.2, 60.0, 0.1, 0)]
+    late = [asked[4], asked[3], asked[1]]
+    for future in late:
+        with pytest.raises(errors.RequestTimeoutError, match="within 0"):
+            future.result(TIMEOUT)
+    assert window.in_flight == 2 and not asked[0].done() and not asked[2].done()
+
+
+def test_a_window_that_nobody_holds_is_forgotten(served: tuple[natsync.Client, Peer]) -> None:
+    nc, _ = served
+    future = nc.open_window(10, number_of).request("x", timeout=0.01)
+    with pytest.raises(errors.RequestTimeoutError):
+        future.result(TIMEOUT)
+    mux = nc._connection.reply_mux()
+    assert len(mux._windows) == 1
+    del future
+    eventually(lambda: gc.collect() >= 0 and not mux._windows)
 
 
 def test_arguments(served: tuple[natsync.Client, Peer]) -> None:

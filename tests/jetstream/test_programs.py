@@ -29,9 +29,14 @@ consumer = js.consumer(sys.argv[2], "c")
 
 def program(server: NatsServer, stream: str, code: str, said: str = "") -> list[str]:
     """The lines that a program prints, which must end well and say nothing else than `said`."""
+    quiet = [
+        "-W",
+        "ignore::ResourceWarning",
+        "-W",
+        "ignore::DeprecationWarning",
+    ]  # of fork, from 3.12
     done = subprocess.run(
-        [sys.executable, "-W", "ignore::ResourceWarning", "-c", BEGIN + dedent(code)]
-        + [server.url, stream],
+        [sys.executable, *quiet, "-c", BEGIN + dedent(code), server.url, stream],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,

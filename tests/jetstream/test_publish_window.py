@@ -184,8 +184,8 @@ def test_a_failure_before_the_call_returns_is_seen_to(
         if rescue:
             ask = window.ask
 
-            def ask_that_fails(subject: str, data: bytes, **options: Any) -> Any:
-                future = ask("silent." + subject, data, **options)
+            def ask_that_fails(subject: str, *arguments: Any) -> Any:
+                future = ask("silent." + subject, *arguments)
                 assert rescue(future, error)
                 return future
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from natsync import errors
 from tests.support.fake_server import Background
 from tests.support.interrupted import SoftTimeLimit
 from tests.support.servers import NatsServer
+from tests.support.websocket_server import WEBSOCKETS, Form, running
 
 pytestmark = pytest.mark.server
 
@@ -61,6 +63,26 @@ def test_calls_that_are_interrupted(
     server: NatsServer, call: str, raises: str, shared: tuple[str, ...]
 ) -> None:
     counts = interrupted(server.url, call, raises, SECONDS, *shared)
+    assert counts["raised"] > 20
+    assert counts["worst"] < LATE
+
+
+@pytest.mark.parametrize("form", WEBSOCKETS)
+@pytest.mark.parametrize(
+    ("call", "raises"),
+    [
+        ("request", "interrupt"),
+        ("flush", "exception"),
+        ("publish", "timeout"),
+        ("close", "interrupt"),
+        ("first request", "interrupt"),
+    ],
+)
+def test_calls_over_websocket_that_are_interrupted(
+    form: Form, call: str, raises: str, tmp_path: Path
+) -> None:
+    with running(form, tmp_path) as server:
+        counts = interrupted(server.url, call, raises, SECONDS, "shared")
     assert counts["raised"] > 20
     assert counts["worst"] < LATE
 

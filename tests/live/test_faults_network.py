@@ -1,4 +1,5 @@
-"""A client behind a bad network: what each fault costs, and that it says so. A proxy does the harm."""
+"""A client behind a bad network, over TCP, WebSocket and TLS: what each fault costs, and that it says so. A
+proxy does the harm."""
 
 from __future__ import annotations
 
@@ -13,21 +14,29 @@ import pytest
 import natsync
 from natsync import errors
 
-from tests.support.certificates import Authority, Paths
 from tests.support.fake_server import Background
 from tests.support.faults import Link
 from tests.support.proxy import Admission, Proxy
-from tests.support.servers import NatsServer, StartServer, Which
+from tests.support.servers import NatsServer, StartServer
 from tests.support.waiting import eventually
+from tests.support.websocket_server import EVERY_FORM, Form, proxy_to, running
 
 pytestmark = pytest.mark.server
 
 TIMEOUT = 10.0
 
 
+@pytest.fixture(scope="module", params=EVERY_FORM)
+def nats_servers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[NatsServer]:
+    with running(request.param, tmp_path_factory.mktemp("certificates")) as server:
+        yield server
+
+
 @pytest.fixture
 def proxy(nats_servers: NatsServer) -> Iterator[Proxy]:
-    with Proxy(nats_servers.host, nats_servers.port) as between:
+    with proxy_to(nats_servers) as between:
         yield between
 
 
@@ -98,19 +107,22 @@ def test_publishing_right_after_a_reconnect(proxy: Proxy, witness: natsync.Clien
         for _ in range(5):
             back.clear()
             proxy.cut()
-            proxy.wait_for(lambda: bool(back))
+            eventually(lambda: bool(back))
             back[0].result()
             assert [int(sub.next_msg(TIMEOUT).data) for _ in range(100)] == list(range(100))
 
 
 @pytest.mark.parametrize("bite", [1, 3, 50])
 def test_a_trickle_garbles_nothing(nats_servers: NatsServer, bite: int) -> None:
+    if nats_servers.url.startswith("wss:"):
+        bite *= 20  # a TLS handshake has some thousands of bytes
+
     def slow(link: Link) -> None:
         link.to_server.trickle(bite, 0.0002)
         link.to_client.trickle(bite, 0.0002)
 
     payload = b"PING\r\nMSG a 1 3\r\n\r\n-ERR 'no'\r\n"
-    with Proxy(nats_servers.host, nats_servers.port, slow) as proxy:
+    with proxy_to(nats_servers, slow) as proxy:
         with natsync.connect(proxy.url, connect_timeout=TIMEOUT) as nc:
             sub = nc.subscribe("trickle")
             for _ in range(5):
@@ -181,7 +193,7 @@ def test_flushing_without_a_connection_raises(proxy: Proxy) -> None:
         proxy.cut()
         with pytest.raises(errors.ConnectionReconnectingError):
             call.result()
-        proxy.wait_for(lambda: nc.status is natsync.Status.RECONNECTING)
+        eventually(lambda: nc.status is natsync.Status.RECONNECTING)
         with pytest.raises(errors.ConnectionReconnectingError):
             nc.flush(TIMEOUT)
         with pytest.raises(errors.ConnectionReconnectingError):
@@ -230,7 +242,7 @@ def test_a_server_that_takes_nobody_is_not_hurried(proxy: Proxy, admission: Admi
         before = proxy.accepted
         proxy.admit(admission)
         proxy.cut()
-        proxy.wait_for(lambda: nc.status is natsync.Status.RECONNECTING)
+        eventually(lambda: nc.status is natsync.Status.RECONNECTING)
         spent = process_time()
         assert not nc.wait_connected(1.0)
         assert process_time() - spent < 0.5
@@ -241,7 +253,7 @@ def test_a_server_that_takes_nobody_is_not_hurried(proxy: Proxy, admission: Admi
 
 def test_a_server_that_drops_us_at_once_is_not_hurried(nats_servers: NatsServer) -> None:
     """It takes us, answers, and hangs up: a subscription it cannot read, say, which it is told again."""
-    with Proxy(nats_servers.host, nats_servers.port) as proxy:
+    with proxy_to(nats_servers) as proxy:
         with natsync.connect(proxy.url, reconnect_wait=0.1, reconnect_max_wait=5.0) as nc:
             nc.subscribe("a")._sink.wire_subject = (
                 b"no line of SUB"  # as the client never lets through
@@ -253,49 +265,13 @@ def test_a_server_that_drops_us_at_once_is_not_hurried(nats_servers: NatsServer)
             assert len(proxy.links) <= 8
 
 
-def test_a_certificate_that_is_not_trusted_any_more(
-    start_server: StartServer, tmp_path: Path
-) -> None:
-    authority = Authority(tmp_path)
-    good = authority.issue("server", "localhost", "127.0.0.1")
-    bad = Authority(tmp_path, "other").issue("server2", "localhost", "127.0.0.1")
-    now = Paths(tmp_path / "now.pem", tmp_path / "now.key")
-
-    def use(paths: Paths) -> None:
-        now.cert.write_bytes(paths.cert.read_bytes())
-        now.key.write_bytes(paths.key.read_bytes())
-
-    use(good)
-    server = start_server(f"tls {{ {now.config} }}")
-    events = Events()
-    tls = natsync.TLS(ca_file=authority.cert)
-    url = f"tls://127.0.0.1:{server.port}"
-    with events.connect(url, tls=tls, reconnect_wait=0.05) as nc:
-        use(bad)
-        server.terminate()
-        events.wait_for("lost")
-        server.start()
-        spent = process_time()
-        assert not nc.wait_connected(2.0)
-        assert process_time() - spent < 1.0
-        # 0.05, 0.1, 0.2 ... of a second between tries.
-        assert len([line for line in server.log().splitlines() if "handshake" in line]) <= 12
-        use(good)
-        server.terminate()
-        server.start()
-        assert nc.wait_connected(TIMEOUT)
-        events.wait_for("lost", "back")
-
-
-@pytest.mark.parametrize("which", ["current", "old"])
-def test_a_server_killed_under_load_is_accounted_for(
-    start_server: StartServer, which: Which
-) -> None:
+@pytest.mark.parametrize("form", EVERY_FORM)
+def test_a_server_killed_under_load_is_accounted_for(form: Form, tmp_path: Path) -> None:
     """What the server has confirmed may die with it, before a listener has it. Nothing else is unknown."""
-    server = start_server(which=which)
     events = Events()
     with (
-        Proxy(server.host, server.port) as proxy,
+        running(form, tmp_path) as server,
+        proxy_to(server) as proxy,
         events.connect(proxy.url, reconnect_wait=0.02) as nc,
     ):
         sub = nc.subscribe("load", pending_msgs_limit=-1, pending_bytes_limit=-1)
@@ -357,7 +333,7 @@ def test_closing_while_away_counts_what_was_never_sent(proxy: Proxy) -> None:
     with natsync.connect(proxy.url) as nc:
         proxy.admit(Admission.REFUSE)
         proxy.cut()
-        proxy.wait_for(lambda: nc.status is natsync.Status.RECONNECTING)
+        eventually(lambda: nc.status is natsync.Status.RECONNECTING)
         for _ in range(7):
             nc.publish("never")
         nc.close()

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -19,8 +20,8 @@ import natsync
 from natsync import errors
 
 from tests.support.fake_server import Background
-from tests.support.proxy import Proxy
 from tests.support.servers import NatsServer
+from tests.support.websocket_server import WEBSOCKETS, Form, proxy_to, running
 
 pytestmark = pytest.mark.server
 
@@ -96,13 +97,17 @@ class Crowd:
             assert self._breaks  # it was lost on its way here
 
 
-@pytest.mark.parametrize("threads", [1, 8, 64])
+@pytest.mark.parametrize(
+    ("form", "threads"),
+    [("current", 1), ("current", 8), ("current", 64), ("websocket", 8), ("secure websocket", 8)],
+)
 @pytest.mark.parametrize("breaks", [False, True], ids=["steady", "breaking"])
 @pytest.mark.usefixtures("impatient")
-def test_a_crowd_on_one_connection(server: NatsServer, threads: int, breaks: bool) -> None:
+def test_a_crowd_on_one_connection(form: Form, threads: int, breaks: bool, tmp_path: Path) -> None:
     stop = threading.Event()
     with (
-        Proxy(server.host, server.port) as proxy,
+        running(form, tmp_path) as server,
+        proxy_to(server) as proxy,
         natsync.connect(server.url) as other,
         natsync.connect(
             proxy.url, reconnect_wait=0.01, reconnect_max_wait=0.05, connect_timeout=TIMEOUT
@@ -125,39 +130,45 @@ def test_a_crowd_on_one_connection(server: NatsServer, threads: int, breaks: boo
         assert nc.stats.reconnects > 0 or not breaks
 
 
+@pytest.mark.parametrize("form", ["current", *WEBSOCKETS])
 @pytest.mark.parametrize("end", ["close", "drain"])
 @pytest.mark.usefixtures("impatient")
-def test_ending_frees_everybody(server: NatsServer, end: str) -> None:
-    for _ in range(5):
-        nc = natsync.connect(server.url)
-        waiting = threading.Barrier(13)
-        sub = nc.subscribe("quiet")
-        nc.flush()
+def test_ending_frees_everybody(form: Form, end: str, tmp_path: Path) -> None:
+    with running(form, tmp_path) as server:
+        for _ in range(5):
+            _end_while_others_wait(server.url, end)
 
-        def wait(call: int, nc: natsync.Client = nc, sub: natsync.Subscription = sub) -> None:
-            waiting.wait(TIMEOUT)
-            with pytest.raises(errors.Error):
-                while True:
-                    if call % 3 == 0:
-                        sub.next_msg(TIMEOUT)
-                    elif call % 3 == 1:
-                        nc.flush(TIMEOUT)
-                    else:
-                        nc.request("quiet", timeout=TIMEOUT)
 
-        calls = [Background(partial(wait, call)) for call in range(12)]
+def _end_while_others_wait(url: str, end: str) -> None:
+    nc = natsync.connect(url)
+    waiting = threading.Barrier(13)
+    sub = nc.subscribe("quiet")
+    nc.flush()
+
+    def wait(call: int) -> None:
         waiting.wait(TIMEOUT)
-        begun = monotonic()
-        if end == "close":
-            nc.close()
-        else:
-            try:
-                nc.drain(0.5)
-            except errors.DrainTimeoutError:
-                pass  # requests to ourselves that nobody takes
-        for call in calls:
-            call.result(LATE)
-        assert monotonic() - begun < LATE
+        with pytest.raises(errors.Error):
+            while True:
+                if call % 3 == 0:
+                    sub.next_msg(TIMEOUT)
+                elif call % 3 == 1:
+                    nc.flush(TIMEOUT)
+                else:
+                    nc.request("quiet", timeout=TIMEOUT)
+
+    calls = [Background(partial(wait, call)) for call in range(12)]
+    waiting.wait(TIMEOUT)
+    begun = monotonic()
+    if end == "close":
+        nc.close()
+    else:
+        try:
+            nc.drain(0.5)
+        except errors.DrainTimeoutError:
+            pass  # requests to ourselves that nobody takes
+    for call in calls:
+        call.result(LATE)
+    assert monotonic() - begun < LATE
 
 
 def test_a_late_request_is_told_though_nobody_waits_for_it(server: NatsServer) -> None:

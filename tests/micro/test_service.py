@@ -190,7 +190,7 @@ def test_stop_drains_what_has_come(nc: natsync.Client) -> None:
     assert entered.wait(5)
     nc.flush()
     with ThreadPoolExecutor() as pool:
-        stopping = pool.submit(service.stop)
+        stopping = pool.submit(service.stop, timeout=None)
         with pytest.raises(ServiceStoppedError, match="service slow has stopped"):
             while True:  # until the other thread has begun
                 service.add_endpoint("late", slow)

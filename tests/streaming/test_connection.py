@@ -44,8 +44,11 @@ def test_a_connection_of_its_own_is_closed_with_it(streaming_server: StreamingSe
 
 def test_a_borrowed_connection_stays_open(streaming_server: StreamingServer) -> None:
     with natsync.connect(streaming_server.url) as nc:
-        with streaming.connect(CLUSTER, "borrow", nc=nc) as sc:
+        with streaming.connect(
+            CLUSTER, "borrow", nc=nc, connect_timeout=None, pub_ack_wait=None
+        ) as sc:
             sc.publish("borrow", b"1")
+            sc.close(timeout=None)
         nc.flush()
         with streaming.connect(CLUSTER, "borrow", nc=nc):
             pass
