@@ -15,7 +15,8 @@ PROOFS = $(filter-out $(EXHAUSTIVE:%=tests/protocol/%) %/test_reassembly_samples
 VENV = .venv-$@
 RUN = @PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 # A worker more than there are processors, because many tests wait for a server, and not for a processor.
-PYTEST = python -m pytest --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 --dist loadgroup
+PYTEST = python -m pytest --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 --dist loadgroup \
+	--no-loadscope-reorder
 
 # Tests start Python some hundred times; without compiled files each start takes twice as long.
 export PYTHONDONTWRITEBYTECODE =

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.workers import LONGEST
 
 pytestmark = pytest.mark.xdist_group("layout")  # every file is parsed once
 
@@ -267,3 +268,8 @@ def test_no_file_is_big_or_names_a_folder_of_this_machine() -> None:
         content = path.read_bytes()
         assert len(content) <= FILE_BYTES, path
         assert MACHINE_PATH.findall(content) == [], path
+
+
+def test_the_files_that_begin_first_are_there() -> None:
+    """A name that no file has any more would end the order without a word."""
+    assert [name for name in LONGEST if "/" in name and not (ROOT / name).is_file()] == []

@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 from dissect.nats.cli import cli
-from dissect.nats.output.arrow import batch
-from dissect.nats.records import (
+from dissect.nats.output.arrow.records import batch
+from dissect.nats.schema.records import (
     FrameRecord,
     Record,
     RequestRecord,

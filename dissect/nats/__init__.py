@@ -5,7 +5,7 @@ from .application.servers import ServerRecord
 from .capture import CaptureReport
 from .errors import CaptureError
 from .options import Options, Payload
-from .records import (
+from .schema.records import (
     AnomalyRecord,
     FlowRecord,
     FrameRecord,

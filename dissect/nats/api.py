@@ -24,9 +24,9 @@ from .application.servers import ServerRecord
 from .capture import CaptureReport
 from .errors import MissingLibrary
 from .options import Options
-from .output.arrow import batch, batches, frame_batches, schema
-from .output.arrow_types import pyarrow
-from .records import (
+from .output.arrow.records import batch, batches, frame_batches, schema
+from .output.arrow.types import pyarrow
+from .schema.records import (
     AnomalyRecord,
     FlowRecord,
     FrameRecord,

@@ -25,20 +25,20 @@ from .commands.arguments import (
     server_options,
     split_options,
 )
+from .commands.captures.slice import ids_and_captures, slice_captures, slice_options
+from .commands.captures.split import split
 from .commands.command_options import command_options
 from .commands.ladder import print_ladder
 from .commands.run import Command, print_conversation, print_info, print_rows, print_session
-from .commands.slice import ids_and_captures, slice_captures, slice_options
-from .commands.split import split
 from .commands.sql import print_answer
-from .commands.top_options import top_options
+from .commands.top.options import top_options
 from .commands.topology import print_topology
-from .declaration import Table
 from .errors import DissectError, MissingLibrary
 from .output.sink import INTERRUPTED, Fault, StandardOutput, unwritable
-from .parallel import tune_garbage_collector
+from .parallel.worker import tune_garbage_collector
 from .report.arguments import report_options
-from .spark.arguments import job_arguments, job_options
+from .schema.declaration import Table
+from .spark.options.arguments import job_arguments, job_options
 from .tables import TABLES
 from .version import version
 
@@ -179,7 +179,7 @@ def _top(
     A file is followed while it grows. Keys: c s r p or Tab choose the table, < and > the column that sorts, i
     inverts, / filters, space pauses, q leaves.
     """
-    from .commands.top import show_top
+    from .commands.top.command import show_top
 
     show_top(command_options(values), once, view, wanted, interval, interface)
 

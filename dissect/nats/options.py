@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
-from hashlib import sha256
 
 from natsync.protocol import Kind
 
 from .capture.time_range import TimeBound, check_bounds, time_bound
-from .key_log import open_key_logs
-from .records import text_of
+from .schema.payload import Payload
+from .secrets.key_log import open_key_logs
 from .tcp.limits import FlowLimits, Limits
 
-
-class Payload(Enum):
-    """How a row shows the payload of its message."""
-
-    NONE = "none"
-    SHA256 = "sha256"
-    TEXT = "text"
-    BASE64 = "base64"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Payload:
-        raise ValueError(f"payload must be {', '.join(each.value for each in cls)}, not {value!r}")
-
-    def columns(self, data: bytes, is_whole: bool) -> tuple[str | None, str | None]:
-        """The values of the columns `payload` and `payload_sha256`. Of a payload that is not whole, which a
-        snap length has cut or which has gaps, the captured bytes are shown and there is no digest.
-        """
-        if self is Payload.TEXT:
-            return text_of(data), None
-        if self is Payload.BASE64:
-            return b64encode(data).decode(), None
-        shows_digest = self is Payload.SHA256 and is_whole
-        return None, sha256(data).hexdigest() if shows_digest else None
+__all__ = ["Options", "Payload"]
 
 
 @dataclass(frozen=True, slots=True, init=False)

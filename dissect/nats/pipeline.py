@@ -20,10 +20,10 @@ from .capture.time_range import packets_between
 from .engine.connections import packet_events
 from .engine.session_tables import Rows, build_tables
 from .engine.time_order import TimeOrder, payload_bytes, placed
-from .key_log import KeyLogs
 from .options import Options
 from .packet import PacketParser
-from .records import Record
+from .schema.records import Record
+from .secrets.key_log import KeyLogs
 from .tables import TABLES, needs_payloads
 from .types import Packets, Segment, Tick
 

@@ -17,17 +17,18 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-from .output.arrow_types import pyarrow
-from .records import Record
-from .report import figures, ladder_figure
-from .report.connections import Connections
-from .report.jetstream import JetStream
-from .report.ladder_figure import Steps
+from .output.arrow.types import pyarrow
+from .report.aggregates.connections import Connections
+from .report.aggregates.jetstream import JetStream
+from .report.aggregates.requests import Requests
+from .report.aggregates.subjects import Subjects
+from .report.aggregates.topology import Topology
+from .report.aggregates.traffic import BYTES, MESSAGES, Traffic
+from .report.figures import charts as figures
+from .report.figures import ladder as ladder_figure
+from .report.figures.ladder import Steps
 from .report.parquet_rows import records_from, records_of
-from .report.requests import Requests
-from .report.subjects import Subjects
-from .report.topology import Topology
-from .report.traffic import BYTES, MESSAGES, Traffic
+from .schema.records import Record
 
 if TYPE_CHECKING:
     import pandas

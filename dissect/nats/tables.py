@@ -12,9 +12,9 @@ from operator import attrgetter
 from pkgutil import walk_packages
 
 from . import application
-from .declaration import ARROWS, ApplicationLayer, Table, TextColumn, Unchanged
 from .number_formats import duration_text, moment_text, size_text
-from .records import (
+from .schema.declaration import ARROWS, ApplicationLayer, Table, TextColumn, Unchanged
+from .schema.records import (
     AnomalyRecord,
     FlowRecord,
     FrameRecord,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from .anomalies import Anomaly
+from .schema.anomalies import Anomaly
 
 NEVER_NS = 1 << 128  # later than any packet: pcapng has 64 bits for seconds
 TICK_NS = 1_000_000_000  # the resolution of time-outs; see `Tick`

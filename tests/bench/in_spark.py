@@ -25,9 +25,9 @@ from dissect.nats.capture import CaptureReport
 from dissect.nats.packet import PacketParser
 from dissect.nats.partition.partitions import Partition, read_partition
 from dissect.nats.spark.api import dissect
-from dissect.nats.spark.job_options import JobOptions
+from dissect.nats.spark.options.job_options import JobOptions
 from dissect.nats.spark.submit import session
-from dissect.nats.spark.task_runner import TaskRunner
+from dissect.nats.spark.tasks.task_runner import TaskRunner
 
 from tests.support.partitioned import planned
 from tests.support.paths import CAPTURES, ROOT

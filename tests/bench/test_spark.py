@@ -25,7 +25,7 @@ from statistics import median
 
 import pytest
 
-from dissect.nats.spark.job_options import CHUNK_BYTES
+from dissect.nats.spark.options.job_options import CHUNK_BYTES
 
 from tests.bench.children import alternating
 from tests.bench.generate import Plan, Written, write_file
@@ -148,7 +148,9 @@ def test_the_job_beside_the_command_line(bench: Bench, plan: Plan) -> None:
     path, job = bench.capture(plan)[0], bench.one(bench.in_chunks("local[2]", plan), plan, "job")
     written = ["--format", "parquet", "--output", str(bench.folder / "table")]
     frames, sessions = alternating(
-        [[*DISSECT, table, *written, path] for table in ("frames", "sessions")], ROOT, ROUNDS
+        [[*DISSECT, table, "--jobs", "1", *written, path] for table in ("frames", "sessions")],
+        ROOT,
+        ROUNDS,
     )
     title(
         f"{kind(plan)} traffic, local[2], after the start of Spark: {job.seconds / frames.wall:.2f} times the"

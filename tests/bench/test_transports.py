@@ -22,12 +22,13 @@ import pytest
 import natsync
 from dissect.nats.options import Options
 from dissect.nats.pipeline import records
-from dissect.nats.transport import s2_codec, s2_snappy
 from dissect.nats.transport.layer import LayerOptions, Transform
-from dissect.nats.transport.s2 import IDENTIFIER
-from dissect.nats.transport.s2 import LAYER as S2
-from dissect.nats.transport.s2_codec import masked_checksum
-from dissect.nats.transport.websocket import LAYER as WEBSOCKET
+from dissect.nats.transport.s2 import codec as s2_codec
+from dissect.nats.transport.s2 import snappy as s2_snappy
+from dissect.nats.transport.s2.codec import masked_checksum
+from dissect.nats.transport.s2.layer import IDENTIFIER
+from dissect.nats.transport.s2.layer import LAYER as S2
+from dissect.nats.transport.websocket.layer import LAYER as WEBSOCKET
 from dissect.nats.types import Chunk, Direction
 from natsync import errors
 from natsync.protocol.websocket import Opcode, build_frame, deflate

@@ -18,7 +18,7 @@ from dissect.nats.partition.chunk_summary import (
 )
 from dissect.nats.partition.survey import Survey
 from dissect.nats.pipeline import segments
-from dissect.nats.records import Record
+from dissect.nats.schema.records import Record
 from dissect.nats.tcp.flow import undirected
 from dissect.nats.types import Segment
 from natsync.protocol import Context, Decoder

@@ -32,7 +32,7 @@ from dissect.nats.cli import cli
 from dissect.nats.engine.connections import packet_events
 from dissect.nats.options import Payload
 from dissect.nats.pipeline import records, segments
-from dissect.nats.records import FrameRecord, Record, SessionRecord
+from dissect.nats.schema.records import FrameRecord, Record, SessionRecord
 from dissect.nats.tcp.limits import FlowLimits, Limits
 from dissect.nats.types import Direction
 

@@ -20,20 +20,28 @@ from collections.abc import Callable
 from functools import cache
 from unittest.mock import patch
 
-from dissect.nats.key_log import KeyLogs
 from dissect.nats.pipeline import segments
+from dissect.nats.secrets.key_log import KeyLogs
 from dissect.nats.tcp.flow import undirected
-from dissect.nats.transport import http_refusal, s2, tls, tls_keys, websocket
-from dissect.nats.transport.client_hello import read_client_hello
-from dissect.nats.transport.http_upgrade import refusal_text, request_facts, response_facts
 from dissect.nats.transport.layer import Compresses, Layer, LayerOptions, Learns
-from dissect.nats.transport.s2_codec import (
+from dissect.nats.transport.s2 import layer as s2
+from dissect.nats.transport.s2.codec import (
     MOST_PLAIN_BYTES,
     BlockError,
     decode_block,
     decode_in_python,
 )
-from dissect.nats.transport.tls_certificate import first_certificate, read_certificate
+from dissect.nats.transport.tls import keys as tls_keys
+from dissect.nats.transport.tls import layer as tls
+from dissect.nats.transport.tls.certificate import first_certificate, read_certificate
+from dissect.nats.transport.tls.client_hello import read_client_hello
+from dissect.nats.transport.websocket import http_refusal
+from dissect.nats.transport.websocket import layer as websocket
+from dissect.nats.transport.websocket.http_upgrade import (
+    refusal_text,
+    request_facts,
+    response_facts,
+)
 from dissect.nats.types import Chunk, Direction, Gap, Item, Segment
 
 from tests.support.paths import CAPTURES

@@ -12,8 +12,8 @@ from dissect.nats.application.item_store import ItemStore
 from dissect.nats.application.paths.hops import Hop
 from dissect.nats.application.paths.rows import PathRecord
 from dissect.nats.application.paths.table import PATHS, stages
-from dissect.nats.declaration import Group, Item, LayerFrame
-from dissect.nats.records import Record
+from dissect.nats.schema.declaration import Group, Item, LayerFrame
+from dissect.nats.schema.records import Record
 
 ORDER = attrgetter("key", "ts_ns", "session", "number")
 

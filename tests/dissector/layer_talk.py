@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from dissect.nats.declaration import ApplicationState, LayerFrame
 from dissect.nats.options import Payload
-from dissect.nats.records import Record
+from dissect.nats.schema.declaration import ApplicationState, LayerFrame
+from dissect.nats.schema.records import Record
 
 MS = 1_000_000
 
@@ -47,13 +47,13 @@ class Talk:
         **headers: str,
     ) -> LayerFrame:
         """The server sends a message to the client."""
-        frame = self._frame("responder", "MSG", subject, content, reply, headers)
+        frame = self.frame("responder", "MSG", subject, content, reply, headers)
         frame.sid, frame.status, frame.status_text = sid, status, text
         return self.say(frame)
 
     def stored(self, subject: str, facts: Mapping[str, str]) -> LayerFrame:
         """The server sends a stored message, as the answer of a direct get."""
-        frame = self._frame("responder", "MSG", subject, b"a secret", None, facts)
+        frame = self.frame("responder", "MSG", subject, b"a secret", None, facts)
         return self.say(frame)
 
     def link(
@@ -66,19 +66,19 @@ class Talk:
         **headers: str,
     ) -> LayerFrame:
         """A server sends a message to another one."""
-        frame = self._frame(sender, "RMSG", subject, content, reply, headers)
+        frame = self.frame(sender, "RMSG", subject, content, reply, headers)
         frame.account, frame.status = "A", status
         return self.say(frame)
 
     def sub(self, subject: str, sid: str = "1", queue: str | None = None) -> LayerFrame:
         """The client subscribes."""
-        frame = self._frame("originator", "SUB", subject, b"", None, {})
+        frame = self.frame("originator", "SUB", subject, b"", None, {})
         frame.sid, frame.queue = sid, queue
         return self.say(frame)
 
     def unsub(self, sid: str = "1", max_msgs: int | None = None) -> LayerFrame:
         """The client ends a subscription."""
-        frame = self._frame("originator", "UNSUB", "", b"", None, {})
+        frame = self.frame("originator", "UNSUB", "", b"", None, {})
         frame.sid, frame.max_msgs = sid, max_msgs
         return self.say(frame)
 
@@ -105,9 +105,9 @@ class Talk:
         reply: str | None,
         headers: Mapping[str, str],
     ) -> LayerFrame:
-        return self.say(self._frame(sender, op, subject, content, reply, headers))
+        return self.say(self.frame(sender, op, subject, content, reply, headers))
 
-    def _frame(
+    def frame(
         self,
         sender: str,
         op: str,
@@ -116,6 +116,7 @@ class Talk:
         reply: str | None,
         headers: Mapping[str, str],
     ) -> LayerFrame:
+        """The next frame, which the layer does not get yet."""
         self.number += 1
         self._sent[sender] += 1
         body = content if isinstance(content, bytes) else json.dumps(content).encode()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dissect.nats import AnomalyRecord, FrameRecord, SessionRecord
 from dissect.nats.pipeline import records
-from dissect.nats.records import Record as Row
+from dissect.nats.schema.records import Record as Row
 
 from tests.support.damage import Pcap, Record, pcap_bytes, read_pcap
 from tests.support.paths import CAPTURES

@@ -15,7 +15,7 @@ import pytest
 from dissect.nats import Options, Payload, frames
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.number_formats import time_text
-from dissect.nats.output.arrow_types import pyarrow
+from dissect.nats.output.arrow.types import pyarrow
 from dissect.nats.output.duckdb import Where
 
 from tests.support.grown import ROOT, with_toys

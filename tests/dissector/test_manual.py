@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.cli import cli
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.tables import TABLES
 
 from tests.support.paths import ROOT
@@ -45,7 +45,7 @@ def tables() -> str:
 
 def anomalies() -> str:
     """The closed list, with what stands under each of its members."""
-    source = (ROOT / "dissect" / "nats" / "anomalies.py").read_text(encoding="utf-8")
+    source = (ROOT / "dissect" / "nats" / "schema" / "anomalies.py").read_text(encoding="utf-8")
     said = dict(
         re.findall(r'^    [A-Z_]+ = "(\w+)"\n    """(.*?)"""', source, re.DOTALL | re.MULTILINE)
     )

@@ -13,7 +13,7 @@ from dissect.nats.engine.connections import SortKey, packet_events
 from dissect.nats.engine.session_tables import Rows
 from dissect.nats.framing.events import Batch
 from dissect.nats.pipeline import narrowed, released, segments
-from dissect.nats.records import AnomalyRecord, Record
+from dissect.nats.schema.records import AnomalyRecord, Record
 from dissect.nats.types import Direction
 from natsync.protocol import Kind
 

@@ -15,7 +15,7 @@ import pytest
 from pyarrow import parquet
 
 from dissect.nats import plots
-from dissect.nats.output.arrow import batch
+from dissect.nats.output.arrow.records import batch
 
 from tests.dissector.samples import rows
 from tests.support.paths import CAPTURES, ROOT
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
     from pyspark.sql import SparkSession
 
-    from dissect.nats.records import Record
+    from dissect.nats.schema.records import Record
 
 SESSION, NUMBER = "60985db70b0da478", 6  # in the first of these captures
 NAMES = ("gateway-2.15.1.pcap", "orders-2.15.1.pcap", "slow-2.15.1.pcap")

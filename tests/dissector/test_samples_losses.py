@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import FrameRecord
-from dissect.nats.records import Record as Row
+from dissect.nats.schema.records import Record as Row
 
 from tests.dissector.samples import PCAPS, anomalies, frames, known, rewritten, rows, sample
 from tests.support.damage import drop

@@ -8,7 +8,7 @@ from typing import Annotated
 import pytest
 
 from dissect.nats import records, tables
-from dissect.nats.records import FlowRecord, Record, RequestRecord, SubscriptionRecord
+from dissect.nats.schema.records import FlowRecord, Record, RequestRecord, SubscriptionRecord
 from dissect.nats.tables import TABLES
 
 from tests.support.paths import CAPTURES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissect.nats.anomalies import Anomaly
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.types import Chunk, Direction, Gap, Oddity
 
 

@@ -12,8 +12,8 @@ from hashlib import sha256
 from operator import attrgetter
 from typing import Annotated
 
-from ..declaration import ApplicationLayer, LayerFrame, Table, TextColumn
-from ..records import Record
+from ..schema.declaration import ApplicationLayer, LayerFrame, Table, TextColumn
+from ..schema.records import Record
 
 
 @dataclass(slots=True, kw_only=True)

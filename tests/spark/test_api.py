@@ -16,10 +16,10 @@ import pytest
 from dissect.nats.capture.time_range import TimeBound, TimeRange
 from dissect.nats.errors import CaptureError, DissectError, SparkError
 from dissect.nats.options import Options, Payload
-from dissect.nats.records import Record, SessionRecord
+from dissect.nats.schema.records import Record, SessionRecord
 from dissect.nats.spark import api
 from dissect.nats.spark.api import Summary, dissect, plan, read
-from dissect.nats.spark.job_options import JobOptions
+from dissect.nats.spark.options.job_options import JobOptions
 
 from tests.support.arrow_rows import records_of
 from tests.support.damage import pcap_bytes, read_pcap

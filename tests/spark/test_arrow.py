@@ -10,9 +10,9 @@ import pytest
 from dissect.nats import Options, Payload
 from dissect.nats.engine.session_tables import Rows
 from dissect.nats.errors import MissingLibrary
-from dissect.nats.output import arrow as output
-from dissect.nats.output.arrow import batch
-from dissect.nats.output.arrow_types import pyarrow
+from dissect.nats.output.arrow import records as output
+from dissect.nats.output.arrow.records import batch
+from dissect.nats.output.arrow.types import pyarrow
 from dissect.nats.pipeline import records, released
 from dissect.nats.spark import arrow
 from dissect.nats.spark.arrow import add_batches, batches

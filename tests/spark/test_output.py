@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dissect.nats.errors import DissectError, SparkError
-from dissect.nats.output.arrow import batch
-from dissect.nats.records import AnomalyRecord, Record, SubscriptionRecord
+from dissect.nats.output.arrow.records import batch
+from dissect.nats.schema.records import AnomalyRecord, Record, SubscriptionRecord
 from dissect.nats.spark.output import Folder, Writer
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dissect.nats.options import Options
-from dissect.nats.spark import arrow_tasks as tasks
 from dissect.nats.spark.plan import Job
-from dissect.nats.spark.stages import JobSpec
-from dissect.nats.spark.task_runner import TaskRunner
+from dissect.nats.spark.tasks import arrow_tasks as tasks
+from dissect.nats.spark.tasks.stages import JobSpec
+from dissect.nats.spark.tasks.task_runner import TaskRunner
 from dissect.nats.spark.types import spark_schema
 
-from tests.spark.test_stages import fragmented
+from tests.spark.tasks.test_stages import fragmented
 from tests.support.partitioned import in_one, planned
 from tests.support.paths import CAPTURES
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dissect.nats.records import Record
+from dissect.nats.schema.records import Record
 from dissect.nats.spark.api import dissect
-from dissect.nats.spark.job_options import JobOptions
+from dissect.nats.spark.options.job_options import JobOptions
 from dissect.nats.spark.sink import NewWriter, Written
 
 from tests.support.partitioned import in_one

@@ -12,7 +12,7 @@ import pytest
 
 from dissect.nats.spark.submit import session
 
-from tests.spark.test_java import fake
+from tests.spark.launch.test_java import fake
 from tests.support.paths import CAPTURES, ROOT
 from tests.support.requirements import missing
 from tests.support.spark import lack

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.declaration import Type
-from dissect.nats.output.arrow import schema
+from dissect.nats.output.arrow.records import schema
+from dissect.nats.schema.declaration import Type
 from dissect.nats.tables import TABLES
 
 types = pytest.importorskip("dissect.nats.spark.types", exc_type=ImportError)

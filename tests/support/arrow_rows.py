@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
-from dissect.nats.declaration import Type
-from dissect.nats.records import Record, Value
+from dissect.nats.schema.declaration import Type
+from dissect.nats.schema.records import Record, Value
 from dissect.nats.tables import TABLES
 
 if TYPE_CHECKING:

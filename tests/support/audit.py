@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 
-from dissect.nats.audit.duckdb_engine import DuckDb
-from dissect.nats.audit.filters import applied
-from dissect.nats.audit.findings import Finding
-from dissect.nats.audit.rules import Correlation, Detection, parsed
+from dissect.nats.audit.engines.duckdb import DuckDb
+from dissect.nats.audit.findings.finding import Finding
+from dissect.nats.audit.findings.store import Store
 from dissect.nats.audit.run import queries_of, run, tables_of
-from dissect.nats.audit.sql_text import Dialect
-from dissect.nats.audit.store import Store
-from dissect.nats.audit.yaml_lines import documents
+from dissect.nats.audit.sigma.filters import applied
+from dissect.nats.audit.sigma.rules import Correlation, Detection, parsed
+from dissect.nats.audit.sigma.yaml_lines import documents
+from dissect.nats.audit.sql.dialect import Dialect
 from dissect.nats.output.duckdb import connect, create_tables, library, load
-from dissect.nats.records import FrameRecord, Record, SessionRecord
+from dissect.nats.schema.records import FrameRecord, Record, SessionRecord
 
 SESSION = "00000000000000aa"
 _HEAD = """title: A title

@@ -13,7 +13,7 @@ from typing import cast
 
 import yaml
 
-from dissect.nats.records import FrameRecord
+from dissect.nats.schema.records import FrameRecord
 
 from tests.support.audit import frame
 

@@ -11,7 +11,7 @@ from itertools import groupby
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from dissect.nats.records import FrameRecord
+from dissect.nats.schema.records import FrameRecord
 
 from tests.support.audit import detection_text, frame, rule_text
 

@@ -33,9 +33,9 @@ def _no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest.fail("left behind by this test: " + "; ".join(names), pytrace=False)
 
 
-def _left_behind(before: set[tuple[object, str]]) -> list[str]:
+def _left_behind(before: set[object]) -> list[str]:
     deadline = time.monotonic() + PATIENCE
-    while left := [name for key, name in _held() - before if not _leads_to_java(name)]:
+    while left := [name for name in map(_name, _held() - before) if not _leads_to_java(name)]:
         if time.monotonic() > deadline:
             break
         gc.collect()
@@ -43,24 +43,31 @@ def _left_behind(before: set[tuple[object, str]]) -> list[str]:
     return left
 
 
-def _held() -> set[tuple[object, str]]:
-    threads = {(thread, f"thread {thread.name}") for thread in threading.enumerate()}
-    return threads | _descriptors()
-
-
-def _descriptors() -> set[tuple[object, str]]:
-    """Open descriptors by number and target; none where the system has no /proc."""
+def _held() -> set[object]:
+    """The threads that run, and the open descriptors: number, device and inode. This is read twice a test, so
+    names, which take ten times as long, are found for those that are left."""
+    held: set[object] = set(threading.enumerate())
     try:
         numbers = os.listdir("/proc/self/fd")
     except FileNotFoundError:
-        return set()
-    found: set[tuple[object, str]] = set()
-    for number in numbers:
+        return held  # a system without /proc
+    for number in map(int, numbers):
         try:
-            found.add((number, f"descriptor {number} ({os.readlink(f'/proc/self/fd/{number}')})"))
-        except FileNotFoundError:
-            pass  # the one that listed the folder
-    return found
+            status = os.fstat(number)
+        except OSError:
+            continue  # the one that listed the folder
+        held.add((number, status.st_dev, status.st_ino))
+    return held
+
+
+def _name(held: object) -> str:
+    if isinstance(held, threading.Thread):
+        return f"thread {held.name}"
+    assert isinstance(held, tuple)
+    try:
+        return f"descriptor {held[0]} ({os.readlink(f'/proc/self/fd/{held[0]}')})"
+    except FileNotFoundError:
+        return f"descriptor {held[0]} (closed since)"
 
 
 def _leads_to_java(name: str) -> bool:

@@ -19,8 +19,8 @@ from dissect.nats.partition.partitions import (
 )
 from dissect.nats.partition.record_index import RecordIndex, walk_chain
 from dissect.nats.pipeline import records
-from dissect.nats.records import Record
-from dissect.nats.spark.stages import (
+from dissect.nats.schema.records import Record
+from dissect.nats.spark.tasks.stages import (
     ChunkContext,
     FlowChunk,
     FlowSurvey,
@@ -32,8 +32,8 @@ from dissect.nats.spark.stages import (
     flow_chunks,
     needs_resurvey,
 )
-from dissect.nats.spark.stages import place_of as place_among
-from dissect.nats.spark.stages import stitch, survey
+from dissect.nats.spark.tasks.stages import place_of as place_among
+from dissect.nats.spark.tasks.stages import stitch, survey
 
 TABLES = tuple(tables.FROM_ENGINE)
 SHARES = 3

@@ -24,8 +24,8 @@ PICTURES = ROOT / "docs" / "pictures"
 PACKAGE = ROOT / "dissect" / "nats"
 # What every part may use: values and declarations, drawn by nobody who wants to see the way of the bytes.
 GROUND = {
-    *("anomalies", "declaration", "errors", "key_log", "number_formats", "options", "records"),
-    *("redact", "tables", "types", "version", "__init__", "__main__"),
+    *("errors", "number_formats", "options", "schema", "secrets", "tables", "types", "version"),
+    *("__init__", "__main__"),
 }
 SHOWN = {
     "capture": "files -> packets",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissect.nats.records import FrameRecord, SessionRecord
+from dissect.nats.schema.records import FrameRecord, SessionRecord
 
 
 def frame_record() -> FrameRecord:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.packet import PacketParser
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.tcp.limits import Limits
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Gap, Item, Oddity, Packet, Segment

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dissect.nats.errors import DissectError
-from dissect.nats.spark.java import check_java
+from dissect.nats.spark.launch.java import check_java
 
 from tests.support.requirements import in_ci, missing
 
@@ -50,16 +50,6 @@ def submit_arguments() -> str:
     settings = {"spark.master": "local[2]", **SMALL}
     conf = " ".join(f"--conf '{key}={value}'" for key, value in settings.items())
     return f"{conf} pyspark-shell"
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Several workers: one runs all tests with a session, for another would start a second Java. First,
-    because pytest-xdist looks for groups in the same hook."""
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            if "spark" in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ from signal import SIGCONT, SIGINT, SIGSTOP
 
 from tests.support.damage import read_pcap
 from tests.support.servers import NatsServer, ServerError, Which
+from tests.support.tls_relay import TlsRelay
 from tests.support.wire import Counts, Stream, Wire
 
 SETTLE_TIMEOUT = 20.0
@@ -51,6 +52,9 @@ class Stage:
         self.truth: dict[str, Truth] = {}
         self.servers: list[NatsServer] = []
         self.clients: list[Wire] = []
+        self.relays: set[str] = set()
+        """Where relays between servers listen."""
+
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Stage:
@@ -101,6 +105,12 @@ class Stage:
             client.connect(**options)
         return client
 
+    def relay(self, relay: TlsRelay) -> str:
+        """Starts a relay, which goes after the servers that start later; returns where it listens."""
+        place = endpoint("127.0.0.1", self._stack.enter_context(relay).port)
+        self.relays.add(place)
+        return place
+
     def temporary(self) -> Path:
         """A folder that goes with the stage."""
         return Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="record-")))
@@ -124,7 +134,7 @@ class Stage:
             for server in self.servers:
                 server.signal(SIGSTOP)  # else a timer of theirs falls between capture and log
         traces = [server.log()[logged.get(server.name, 0) :] for server in self.servers]
-        connections, totals = traced(traces, listeners(self.servers))
+        connections, totals = traced(traces, listeners(self.servers) | self.relays)
         for client in self.clients:
             since = client.counts.since(before.get(id(client), Counts()))
             if since.received:

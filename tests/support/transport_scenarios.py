@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import random
 import ssl
+import struct
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from tests.support.certificates import Authority
+from tests.support.damage import read_pcap
 from tests.support.link_scenarios import ACCOUNTS, SHOP, across_leaf, heard
 from tests.support.odd_scenarios import echo
+from tests.support.packets import place_of
+from tests.support.pcapwriter import Interface, Record, pcapng_file, with_secrets
 from tests.support.servers import NatsServer
 from tests.support.stage import Stage
+from tests.support.tls_relay import TlsRelay
 from tests.support.wire import DeflatedWebSocket, WebSocket, Wire
 
 WORDS = "order shipped cancelled paid invoice tea coffee crate pallet north south pending".split()
@@ -177,4 +182,117 @@ def _talk(client: Wire, is_first: bool) -> None:
     client.flush()
 
 
-ALL = [s2, websocket_deflate, leafnode_websocket, tls_keys]
+def tls_links(stage: Stage) -> None:
+    """A route, gateways and a leafnode in TLS. Servers write no key log, but a relay between two of them
+    does; the capture has its connections to the accepting servers."""
+    authority = Authority(stage.temporary())
+    paths = authority.issue("server", "127.0.0.1")
+    keys = stage.folder / "tls-links.keylog"
+    tls = f'tls {{ {paths.config}, ca_file: "{authority.cert}", timeout: 10 }}'
+
+    def relay(port: int, greets: bool = False, version: str = "TLSv1_3") -> str:
+        return stage.relay(
+            TlsRelay(
+                port, paths, authority.cert, keys, greets=greets, version=ssl.TLSVersion[version]
+            )
+        )
+
+    with stage.capturing("tls-links.pcapng"):
+        for first, second, letter in (
+            _route(stage, tls, relay),
+            _gateways(stage, tls, relay),
+            _leafnode(stage, tls, relay),
+        ):
+            _cross(stage, first, second, letter)
+    _keep_links(stage, stage.folder / "tls-links.pcapng", keys)
+
+
+LINK_PORTS = {6221, 7221, 7222, 7422}
+Pair = tuple[NatsServer, NatsServer, str]
+Relay = Callable[..., str]
+
+
+def _route(stage: Stage, tls: str, relay: Relay) -> Pair:
+    section = f"name: shops, {tls}, pool_size: -1, compression: s2_better"
+    alone = f"cluster {{ {section}, listen: 127.0.0.1:6221, no_advertise: true }}\n"
+    first = stage.server(alone + ACCOUNTS, name="shop-1", port=4221)
+    routes = f'listen: 127.0.0.1:6222, routes: ["nats://{relay(6221)}"]'
+    second = stage.server(
+        f"cluster {{ {section}, {routes} }}\n" + ACCOUNTS, name="shop-2", port=4222
+    )
+    second.wait_log(r"rid:\d+ [^\n]*->> \[PING\]")
+    return first, second, "r"
+
+
+def _gateways(stage: Stage, tls: str, relay: Relay) -> Pair:
+    east, west = (relay(port, version="TLSv1_2") for port in (7221, 7222))
+    servers = []
+    for number, (name, own) in enumerate((("east", east), ("west", west)), 1):
+        remotes = (
+            f'{{ name: east, urls: ["nats://{east}"] }}, {{ name: west, urls: ["nats://{west}"] }}'
+        )
+        section = f'name: {name}, listen: 127.0.0.1:722{number}, advertise: "{own}", {tls}'
+        config = (
+            f"gateway {{ {section}, gateways: [ {remotes} ] }}\nsystem_account: SYS\n{ACCOUNTS}"
+        )
+        servers.append(stage.server(config, name=f"{name}-1", port=4222 + number))
+    for server in servers:
+        server.wait_log(r"Inbound gateway connection [^\n]*registered")
+        server.wait_log(r"Outbound gateway connection [^\n]*registered")
+        server.wait_log(r"(?s)(?:gid:\d+ [^\n]*->> \[PING\].*?){2}")
+    return servers[0], servers[1], "g"
+
+
+def _leafnode(stage: Stage, tls: str, relay: Relay) -> Pair:
+    listen = f"leafnodes {{ listen: 127.0.0.1:7422, {tls}, compression: off }}\n"
+    hub = stage.server(listen + ACCOUNTS, name="hub", port=4225)
+    remote = f'url: "tls://shop:s3cret@{relay(7422, greets=True)}", {tls}, compression: off'
+    spoke = stage.server(f"leafnodes {{ remotes: [ {{ {remote} }} ] }}\n", name="spoke", port=4226)
+    spoke.wait_log(r"lid:\d+ [^\n]*Leafnode connection created")
+    return hub, spoke, "l"
+
+
+def _cross(stage: Stage, first: NatsServer, second: NatsServer, letter: str) -> None:
+    """Messages from the first server to the second, and a request."""
+    one = stage.client(first, first.name, login=SHOP)
+    two = stage.client(second, second.name, login=None if letter == "l" else SHOP)
+    two.sub("news.*")
+    two.flush()
+    heard(first, letter, r"[RL]S\+ (?:SHOP )?news\.\*")
+    one.pub("news.text", prose(1, 700), headers=[("Number", "1")])
+    one.pub("news.noise", random.Random(7).randbytes(3_000))
+    two.expect("MSG", "news.noise")
+    one.sub("_INBOX.one")
+    one.flush()
+    if letter != "g":  # a gateway maps the reply instead
+        heard(second, letter, r"[RL]S\+ (?:SHOP )?_INBOX\.one")
+    one.pub("news.who", b"?", reply="_INBOX.one")
+    two.respond(b"two", "news.who")
+    one.expect("MSG", "_INBOX.one")
+    for client in (two, one):
+        client.flush()
+        client.close()
+    heard(first, letter, r"[RL]S- (?:SHOP )?news\.\*")
+
+
+def _keep_links(stage: Stage, path: Path, keys: Path) -> None:
+    """Leaves out the connections of clients and to relays, and puts the secrets into the capture."""
+    whole = read_pcap(path.read_bytes())
+    kept = [
+        Record(each.ts_ns, each.data, each.length)
+        for each in whole.records
+        if (place := place_of(each, whole.linktype))
+        and not LINK_PORTS.isdisjoint(struct.unpack("!HH", place.key[-4:]))
+    ]
+    plain = pcapng_file(kept, [Interface(whole.linktype, tsresol=9)])
+    path.write_bytes(with_secrets(plain, keys.read_bytes()))
+    truth = stage.truth[path.name]
+    connections = truth["connections"]
+    assert isinstance(connections, dict)
+    truth["packets"] = len(kept)
+    truth["connections"] = {
+        place: each for place, each in connections.items() if each["kind"] != "client"
+    }
+
+
+ALL = [s2, websocket_deflate, leafnode_websocket, tls_keys, tls_links]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import attrgetter
 
-from ..records import Record
+from ..schema.records import Record
 
 
 def cell(name: str, render: Callable[..., str] = str) -> Callable[..., str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..records import FrameRecord
+from ..schema.records import FrameRecord
 from .jetstream.deliveries import ack_of
 from .jetstream.subjects import ACK, NEXT, ack_subject, api_subject, purpose
 from .messages import MESSAGES

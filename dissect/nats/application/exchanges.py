@@ -12,9 +12,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Protocol
 
-from ..anomalies import Anomaly
-from ..declaration import LayerFrame
-from ..records import Record
+from ..schema.anomalies import Anomaly
+from ..schema.declaration import LayerFrame
+from ..schema.records import Record
 from .held_payloads import HeldPayloads
 
 # nats.go lets 4000 publications wait for their acks (jetstream/publish.go); a program may have several such

@@ -17,9 +17,9 @@ from operator import attrgetter, itemgetter
 from tempfile import TemporaryFile
 from typing import cast
 
-from ..declaration import Group, Item, LastStage
 from ..errors import DissectError
-from ..records import Record
+from ..schema.declaration import Group, Item, LastStage
+from ..schema.records import Record
 
 # Items of all stages in memory, 300 to 500 bytes each. On disk an item takes 3 us more (CPython 3.11).
 _HELD = 1 << 16

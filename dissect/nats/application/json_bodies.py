@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
-from ..anomalies import Anomaly
-from ..declaration import LayerFrame
-from ..redact import MASK, masked_text, masked_values
+from ..schema.anomalies import Anomaly
+from ..schema.declaration import LayerFrame
+from ..secrets.redact import MASK, masked_text, masked_values
 
 Object = dict[str, object]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..records import FrameRecord
+from ..schema.records import FrameRecord
 
 OTHER = {"originator": "responder", "responder": "originator"}
 """The sender on the other side."""

@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from ..declaration import ApplicationLayer, LayerFrame, Table, TextColumn
 from ..number_formats import moment_text
-from ..records import Record
+from ..schema.declaration import ApplicationLayer, LayerFrame, Table, TextColumn
+from ..schema.records import Record
 from .messages import GREETINGS, LINKS
 
 _GOSSIP = "nats-route://"

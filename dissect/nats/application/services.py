@@ -17,11 +17,11 @@ from typing import Annotated
 
 from natsync.protocol import matches
 
-from ..anomalies import Anomaly
-from ..declaration import ApplicationLayer, LayerFrame, Table, TextColumn
 from ..number_formats import duration_text, moment_text, size_text
-from ..records import Record
-from ..redact import masked_text
+from ..schema.anomalies import Anomaly
+from ..schema.declaration import ApplicationLayer, LayerFrame, Table, TextColumn
+from ..schema.records import Record
+from ..secrets.redact import masked_text
 from .cells import cell
 from .durations import Durations
 from .json_bodies import Object, header, read_object, text

@@ -17,8 +17,8 @@ A rule file (`rules/GROUP/NAME.yml` for those of the package) is YAML with one r
     subject: user                                 the field that is the finding's subject; a field of ours
 
 A correlation has `correlation` instead of `logsource` and `detection`, and a filter has `filter` instead of
-`detection`. Fields are explained in `fields`, values in `matching`, correlations in `correlations`, filters
-in `filters`. What of Sigma is not supported is refused, by name and line.
+`detection`. `sql.fields` explains fields, `sql.matching` values, `sql.correlations` correlations, and
+`sigma.filters` filters. A feature of Sigma that is not supported is refused, by name and line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..capture import CaptureReport
     from ..options import Options
     from .api import Path
-    from .findings import Finding
+    from .findings.finding import Finding
 
 __all__ = ["audit"]
 

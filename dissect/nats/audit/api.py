@@ -14,15 +14,15 @@ from functools import partial
 
 from ..capture import CaptureReport
 from ..options import Options
-from ..records import Record
-from .compiler import Variables
-from .duckdb_engine import over_records
-from .findings import Finding
+from ..schema.records import Record
+from .engines.duckdb import over_records
+from .findings.finding import Finding
+from .findings.store import store
 from .loading import loaded_records
-from .rule_files import load_rules
 from .run import queries_of, run, tables_of
-from .sql_text import Dialect
-from .store import store
+from .sigma.rule_files import load_rules
+from .sql.compiler import Variables
+from .sql.dialect import Dialect
 
 Path = str | os.PathLike[str]
 

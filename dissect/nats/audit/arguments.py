@@ -18,9 +18,9 @@ from ..commands.arguments import (
     option,
 )
 from ..commands.command_options import CommandOptions
-from ..spark.arguments import CONF
-from .levels import Level
-from .outputs import OUTPUTS
+from ..spark.options.arguments import CONF
+from .output.formats import OUTPUTS
+from .sigma.levels import Level
 
 NEVER = "never"
 

@@ -14,28 +14,28 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import islice
 
+from ..commands.processes import processes
 from ..commands.run import Command
 from ..number_formats import count_text
 from ..output.sink import Fault, say, sink_of, writing
 from ..output.terminal import PLAIN, terminal_of
 from ..output.writer import Layout
-from ..parallel import cores
-from ..records import Record, printable
+from ..schema.records import Record, printable
 from .arguments import NEVER, AuditOptions
-from .compiler import compiled
-from .duckdb_engine import over_folder, over_records
-from .levels import Level
+from .engines.duckdb import over_folder, over_records
+from .engines.spark import on_spark
+from .findings.store import Store, store
+from .findings.suppressions import Suppressions, load_suppressions, names_of
 from .loading import loaded_records
-from .outputs import OUTPUTS, column_names
-from .query import Query
-from .report import Report
-from .rule_files import load_rules
-from .rules import Correlation, Detection
+from .output.formats import OUTPUTS, column_names
+from .output.report import Report
 from .run import Engine, Outcome, queries_of, run, tables_of
-from .spark_engine import on_spark
-from .sql_text import Dialect
-from .store import Store, store
-from .suppressions import Suppressions, load_suppressions, names_of
+from .sigma.levels import Level
+from .sigma.rule_files import load_rules
+from .sigma.rules import Correlation, Detection
+from .sql.compiler import compiled
+from .sql.dialect import Dialect
+from .sql.query import Query
 
 _FOUND, _DAMAGED = 1, 3
 
@@ -100,7 +100,7 @@ def _suppressions(
 def _check_variables(
     rules: Mapping[str, Detection | Correlation], variables: Collection[str]
 ) -> None:
-    """Refuses a value that no rule asks for, such as that of a misspelt name."""
+    """Refuses a variable that no rule uses, such as a misspelt one."""
     known = {name for query in queries_of(rules, Dialect.DUCKDB) for name in query.unset}
     for name in variables:
         if name not in known:
@@ -135,10 +135,7 @@ def _engine(options: AuditOptions, reading: Command, queries: Sequence[Query]) -
         with over_folder(tables, options.tables) as engine:
             yield engine
         return
-    jobs = options.jobs or cores()
-    if jobs > 1 and options.live:
-        say("packets from standard input are read by one process: --jobs does nothing")
-        jobs = 1
+    jobs = processes(options)
 
     def source(names: Collection[str]) -> Generator[Record, None, None]:
         return loaded_records(options.captures, names, options.dissection, reading.report, jobs)

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from ..capture import CaptureReport
 from ..options import Options
-from ..parallel import shared_records
+from ..parallel.pool import shared_records
 from ..pipeline import records, timelines
-from ..records import Record
+from ..schema.records import Record
 from ..tables import TABLES
 
 

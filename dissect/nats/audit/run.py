@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from .compiler import Variables, compiled, reporting
-from .findings import Finding, found
-from .query import Query
-from .rules import Correlation, Detection
-from .sql_text import Dialect
-from .store import Store
+from .findings.finding import Finding, found
+from .findings.store import Store
+from .sigma.rules import Correlation, Detection
+from .sql.compiler import Variables, compiled, reporting
+from .sql.dialect import Dialect
+from .sql.query import Query
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class Engine(Protocol):
-    """What runs SQL over tables."""
+    """An engine that runs SQL over tables."""
 
     dialect: Dialect
     tables: frozenset[str]
@@ -30,8 +30,8 @@ class Engine(Protocol):
 
 @dataclass(slots=True)
 class Outcome:
-    """What an audit did: how many rules ran, and which did not, each with the tables that it lacked, or with
-    its placeholders that have no values."""
+    """The result of an audit: how many rules ran, and which did not, each with the missing tables or with the
+    placeholders without values."""
 
     ran: int = 0
     not_run: dict[str, list[str]] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """Compressed files -> their contents, piece by piece: gzip, zstd, xz, bzip2.
 
-Follows RFC 1952 and RFC 8878. Every format may have several members, frames or streams in one file. However
-well the data is compressed, no piece is larger than a block, and windows larger than the formats' own tools
-accept are refused. PackedError where the data is damaged or ends early; what came before it was handed on.
+Follows RFC 1952 and RFC 8878. A file of any format may have several members, frames or streams. No piece of
+contents is larger than a block, however well it is compressed, and windows larger than the formats' own
+tools accept are refused. Raises PackedError at damage or an early end, after all contents before it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .reader import BLOCK, Blocks, PackedError
 Unpack = Callable[[Iterator[bytes]], Iterator[bytes]]
 
 _GZIP = 31  # zlib's name for "with a gzip header"
-# What `zstd -d` accepts without being told to take more; `xz -9` needs half of it.
+# The window that `zstd -d` accepts by default; `xz -9` needs half of it.
 _LARGEST_WINDOW = 1 << 27
 
-# Captures of real servers shrink to a half or a tenth; of messages that are all zeros, gzip makes a 125th and
-# xz a 380th. A file that expands further is made to keep us busy.
+# Captures of real servers shrink to a half or a tenth; gzip shrinks messages of zeros to a 125th, and xz to a
+# 380th. A file that expands further is made to waste time and memory.
 LARGEST_RATIO = 500
 ALWAYS_EXPANDED = 16 << 20
 
@@ -58,8 +58,8 @@ def gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def bounded(
     pieces: Iterator[bytes], taken: Callable[[], int], most: int | None = None
 ) -> Iterator[bytes]:
-    """Contents up to `most` bytes; without it, up to `LARGEST_RATIO` times the bytes that were `taken` of the
-    compressed file so far, or `ALWAYS_EXPANDED`. PackedError where they are more."""
+    """The contents, up to a limit: `most` bytes, or else the larger of `ALWAYS_EXPANDED` and `LARGEST_RATIO`
+    times the compressed bytes that were `taken` so far. Raises PackedError beyond it."""
     size = 0
     for piece in pieces:
         size += len(piece)
@@ -70,7 +70,7 @@ def bounded(
 
 
 class _Unpacker(Protocol):
-    """What the unpackers of xz and bzip2 have in common."""
+    """The methods that the unpackers of xz and bzip2 share."""
 
     def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
     @property
@@ -116,8 +116,8 @@ def _streams(pieces: Iterator[bytes], name: str, fresh: Callable[[], _Unpacker])
 def unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """The contents of a zstd file of one or more frames. ImportError without the library.
 
-    The library alone can neither tell a frame that ends early, nor bound what a call returns: it is fed
-    with one block at a time, which never holds more than 128 KiB.
+    The library alone neither reports a frame that ends early nor bounds the output of a call. So it is fed
+    one block at a time, which expands to 128 KiB at most.
     """
     import zstandard
 
@@ -172,7 +172,7 @@ def _take(source: Blocks, count: int) -> bytes:
 
 
 def _skip(source: Blocks, count: int) -> None:
-    """Past a frame that carries no data, of any size."""
+    """Skips a frame without data, of any size."""
     while count:
         source.fill(1)
         step = min(count, BLOCK)
@@ -180,7 +180,7 @@ def _skip(source: Blocks, count: int) -> None:
         count -= step
 
 
-# First bytes -> the name of the format, and the way to its contents.
+# First bytes -> the name of the format, and the function that unpacks it.
 FORMATS: dict[bytes, tuple[str, Unpack]] = {
     b"\x1f\x8b": ("gzip", gunzip),
     _ZSTD_FRAME: ("zstd", unzstd),

@@ -1,16 +1,16 @@
 """The TLS secrets in pcapng files (Decryption Secrets Blocks), read before the packets that need them.
 
-The draft of the format wants secrets before their packets, and Wireshark uses them only so. Yet programs that
-take secrets from running processes write them when they find them, which is often later. So secrets count for
-the whole of the captures that are read together. A stream can be read only once: its secrets count from where
-they stand.
+The draft of the format requires secrets before their packets, and Wireshark uses only those. But programs
+that extract secrets from running processes write them when they find them, which is often later. So secrets
+apply to all captures that are read together. A stream can be read only once: its secrets apply to the packets
+after them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..key_log import KeyLog
+from ..secrets.key_log import KeyLog
 from .pcapng_section import TLS_KEY_LOG
 from .reader import NOWHERE
 from .report import CaptureReport, FileReport

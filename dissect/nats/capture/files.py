@@ -1,6 +1,6 @@
-"""Where captures are: files of this machine, and files that a URI names (object storage, HDFS).
+"""Access to capture files: those of this machine, and those that a URI names (object storage, HDFS).
 
-A URI's file system comes from pyarrow (extra `spark`), which is imported when one is met.
+The file system of a URI comes from pyarrow (extra `spark`), which is imported for the first URI.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 OVERLAP = "put some of them together with mergecap first"
 
 _URI = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
-# What Hadoop calls it -> what pyarrow does.
+# Hadoop's name of a scheme -> pyarrow's.
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "wasb": "abfs", "wasbs": "abfss"}
-# A request to an object storage costs as much as reading this.
+# A request to an object storage takes as long as reading this many bytes.
 _READ_AHEAD = 1 << 22
 
 
 def is_uri(path: str) -> bool:
-    """Whether a path names a file elsewhere (`s3a://bucket/file`) and not one of this machine."""
+    """Whether a path is a URI (`s3a://bucket/file`), and not a file of this machine."""
     return _URI.match(path) is not None
 
 
@@ -44,13 +44,13 @@ def capture_name(path: str) -> str:
 
 
 def identity(path: str) -> str:
-    """The same for all names of one file."""
+    """A text that is the same for all names of one file."""
     return path if is_uri(path) else os.path.realpath(path)
 
 
 def size_and_mtime(path: str) -> tuple[int, int]:
-    """The size of a file in bytes and when it changed (ns). CaptureError if there is none, or if it is
-    anything else than a file."""
+    """The size of a file in bytes, and the time of its last change (ns). Raises CaptureError if it does not
+    exist or is not a regular file."""
     if is_uri(path):
         return _stat_elsewhere(path)
     try:
@@ -65,7 +65,7 @@ def size_and_mtime(path: str) -> tuple[int, int]:
 
 
 def opened(path: str, start: int = 0) -> AbstractContextManager[Pieces]:
-    """A file, to be read from byte `start` on. CaptureError if that cannot be."""
+    """Opens a file for reading from byte `start` on. Raises CaptureError if that fails."""
     try:
         if is_uri(path):
             return _opened_elsewhere(path, start)
@@ -81,7 +81,7 @@ def opened(path: str, start: int = 0) -> AbstractContextManager[Pieces]:
 
 
 def contents(folder: str) -> list[str] | None:
-    """The files that are in a folder, in order of their names; None if it is not a folder."""
+    """The files in a folder, in order of their names; None if it is not a folder."""
     if is_uri(folder):
         return _contents_elsewhere(folder)
     if not os.path.isdir(folder):
@@ -94,7 +94,7 @@ def contents(folder: str) -> list[str] | None:
 
 
 def matches(pattern: str) -> list[str] | None:
-    """The names that match a pattern, in order; None if it is not a pattern. A URI may have wildcards in
+    """The names that match a pattern, in order; None if it is not a pattern. A URI may have wildcards only in
     its last part."""
     if not glob.has_magic(pattern):
         return None
@@ -111,7 +111,7 @@ def _reason(error: Exception) -> str:
 
 @lru_cache(maxsize=64)  # a file is opened many times, and a connection takes long to make
 def elsewhere(path: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a URI, and what the file is called there."""
+    """The file system of a URI, and the name of the file there."""
     try:
         from pyarrow import fs
     except ImportError as error:

@@ -1,10 +1,10 @@
 """Several captures -> one timeline.
 
-Captures that follow each other are read one after the other, those that overlap (two taps, a ring of files
-whose ends mix) by the times of their packets. The packets of one file keep their order, whatever their
-times; of packets with the same time the one of the file that began first comes first. A file is opened
-when the timeline reaches its first packet and closed after its last one, so only those are open that do
-overlap.
+Captures that follow each other are read one after the other. Captures that overlap (two taps, a ring of files
+whose ends mix) are merged by the times of their packets. The packets of one file keep their order, whatever
+their times. Of packets with the same time, the one from the file that began first comes first. A file is
+opened when the timeline reaches its first packet and closed after its last one, so only files that overlap
+are open together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from math import inf
 
 from ..types import Packets
 
-# So many blocks are in memory. Well below the 1024 files that a process usually may open.
+# Each open file has a block in memory. Well below the 1024 files that a process may usually open.
 MOST_OPEN = 200
 
 Reader = Generator[Packets, None, None]
@@ -25,10 +25,10 @@ Reader = Generator[Packets, None, None]
 def merge(
     sources: Sequence[tuple[float, Callable[[], Reader]]], too_many: Exception
 ) -> Generator[Packets, None, None]:
-    """The packets of all sources: each is the time of its first packet and what opens it, in order of these
-    times. `too_many` is raised where more than `MOST_OPEN` overlap."""
-    # The time of a source's next packet, its place among the sources, its packets there, and how many of
-    # them were handed on. Places differ, so nothing after them is ever compared.
+    """The packets of all sources. A source is the time of its first packet and a function that opens it;
+    sources are in order of these times. Raises `too_many` if more than `MOST_OPEN` overlap."""
+    # The time of a source's next packet, the source's index, its packets, and how many of them were yielded.
+    # Indexes differ, so the items after them are never compared.
     heads: list[tuple[int, int, Packets, int]] = []
     readers: dict[int, Reader] = {}
     opened = 0
@@ -61,7 +61,7 @@ def merge(
 def _push(
     heads: list[tuple[int, int, Packets, int]], readers: dict[int, Reader], place: int
 ) -> None:
-    """The next packets of a source become a head; one that has no more is closed."""
+    """Adds the next packets of a source to the heap; a source without more packets is closed."""
     run = next(readers[place], None)
     if run is None:
         del readers[place]
@@ -70,8 +70,8 @@ def _push(
 
 
 def _stop(run: Packets, taken: int, until: float, ties: bool) -> int:
-    """Up to where packets come before `until`; with `ties` those at that time as well. It is at least
-    one. A file may go back in time: what comes after is as if it had waited for its turn."""
+    """The end of the packets before `until`, or up to and including it with `ties`; at least one packet.
+    Where times in a file decrease, the later packets count as if they had the larger time."""
     places = run.places
     stop = taken + 1
     size = len(places)

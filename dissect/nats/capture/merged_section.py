@@ -1,8 +1,8 @@
 """Captures that overlap in time -> one pcapng section, with their packets in order of time.
 
-Each interface keeps its link type, time resolution and other options under a number that is new. All other
-blocks are copied, those that are no packets before the packet that follows them. The head of the section has
-the options of the first one, and the comments of all.
+Each interface keeps its link type, time resolution and other options, under a new number. All other blocks
+are copied; a block that is not a packet stays before the packet that follows it. The section header has the
+options of the first section, and the comments of all.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .pcapng_section import ENHANCED, INTERFACE, OBSOLETE, SECTION, STATISTICS, 
 from .report import FileReport
 
 PACKETS = (OBSOLETE, ENHANCED)
-_HEAD = 24  # of a section, before its options
+_HEAD = 24  # bytes of a section header before its options
 _ONCE = (2, 3, 4)  # hardware, operating system and program, of which a section names one
 _MOST_OBSOLETE = 0xFFFF
 
 
 class Block(NamedTuple):
-    """A whole block of a pcapng file, whose numbers are in this byte order."""
+    """A whole block of a pcapng file, with the byte order of its numbers."""
 
     order: str
     kind: int
@@ -34,15 +34,15 @@ class Block(NamedTuple):
 
 
 class BlockSource(NamedTuple):
-    """A capture, and its blocks: a section comes first."""
+    """A capture and its blocks, the first of which is a section header."""
 
     path: str
     blocks: Callable[[], Iterator[Block]]
 
 
 def write_merged(sources: Sequence[BlockSource], output: BinaryIO) -> None:
-    """Writes the blocks of all sources. Where packets have the same time, those of the first source come
-    first. Raises CaptureError where the sources have different byte orders."""
+    """Writes the blocks of all sources. Of packets with the same time, those of the first source come first.
+    Raises CaptureError if the sources have different byte orders."""
     heads = [
         (source.path, block)
         for source in sources
@@ -79,7 +79,7 @@ class _SourceSection:
         return next((run.places[0][0] for run in section.taken()), None)
 
     def renumbered(self, block: Block, numbers: Iterator[int]) -> bytes:
-        """A block with the new number of its interface. Nothing is left of one that no block describes."""
+        """A block with the new number of its interface; empty if no block describes its interface."""
         if block.kind == INTERFACE:
             self._numbers.append(next(numbers))
         if block.kind not in (OBSOLETE, STATISTICS, ENHANCED):
@@ -111,7 +111,7 @@ def _timed(source: BlockSource) -> Iterator[tuple[float, list[tuple[_SourceSecti
 
 
 def _joined(order: str, heads: Sequence[bytes]) -> bytes:
-    """The head of a section with the options of all heads."""
+    """A section header with the options of all `heads`."""
     options: dict[tuple[int, bytes], None] = {}
     for head in heads:
         section = Section(order, FileReport("", ""))

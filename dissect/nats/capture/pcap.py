@@ -1,8 +1,8 @@
 """Classic pcap files -> packets: both byte orders, micro- and nanoseconds, Kuznetzov's longer records.
 
-Follows draft-ietf-opsawg-pcap. A record that claims more bytes than any packet can have ends the
-reading, since there is no telling where the next one begins; so does the end of the file inside a
-record. Either is noted in the report with the place, and everything before it has been read.
+Follows draft-ietf-opsawg-pcap. Reading ends at a record that claims more bytes than any packet can have,
+because the start of the next record is unknown then, or at the end of the file inside a record. The report
+notes either, with the position; all records before it are read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..types import Packets
 from .reader import NOWHERE, Blocks, Ended, Reading
 from .report import FileReport
 
-# First four bytes -> byte order, nanoseconds of the fraction's unit, size of a record's header.
+# First four bytes -> byte order, nanoseconds per unit of a time's fraction, size of a record header.
 MAGICS = {
     b"\xd4\xc3\xb2\xa1": ("<", 1000, 16),
     b"\xa1\xb2\xc3\xd4": (">", 1000, 16),
@@ -24,8 +24,8 @@ MAGICS = {
 }
 HEADER = 24
 
-# libpcap's MAXIMUM_SNAPLEN: a packet may be that large whatever the file header says. One that says
-# more is believed up to what libpcap and Wireshark allow the links with the largest packets.
+# libpcap's MAXIMUM_SNAPLEN: a packet may be that large whatever the file header says. A larger snap length in
+# the header counts up to the limit that libpcap and Wireshark have for the links with the largest packets.
 USUAL_SNAPLEN = 262144
 LARGEST_SNAPLEN = 128 << 20
 
@@ -37,18 +37,19 @@ def format_name(magic: bytes) -> str:
 
 
 def largest_packet(snaplen: int) -> int:
-    """The bytes that a packet may have in a file that says this snap length."""
+    """The most bytes that a packet may have in a file with this snap length."""
     return max(USUAL_SNAPLEN, min(snaplen, LARGEST_SNAPLEN))
 
 
 def read_pcap(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Reading:
-    """The packets of a file whose header is there as a whole, those of a block at a time; none that begins
-    at byte `stop` of the file or after it. `report` knows of them when they are handed on."""
+    """The packets of a file whose header is complete, a block of the file at a time, without those that begin
+    at byte `stop` of the file or later. `report` counts packets before they are yielded."""
     head = blocks.data[blocks.at : blocks.at + HEADER]
     order, unit_ns, header = MAGICS[head[:4]]
     snaplen, linktype = struct.unpack_from(order + "II", head, 16)
     largest = largest_packet(snaplen)
-    linktype &= 0xFFFF  # above: how long a check sequence trails each packet; IP lengths cut that
+    # The upper bits are the length of the frame check sequence, which IP lengths exclude.
+    linktype &= 0xFFFF
     unpack = struct.Struct(order + "4I").unpack_from
     second = second_ns = 0
     need = header
@@ -100,7 +101,7 @@ def read_pcap(blocks: Blocks, report: FileReport, stop: int = NOWHERE) -> Readin
 
 
 def _note_damage(blocks: Blocks, report: FileReport, kept: int, largest: int) -> None:
-    """Say what stands after the last whole record, unless it is the end of the file."""
+    """Notes damage or a cut record after the last whole record, if there is any."""
     rest = len(blocks.data) - blocks.at
     if kept > largest:
         report.break_off(f"a record of {kept} bytes is claimed", blocks.position)

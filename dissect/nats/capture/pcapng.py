@@ -1,18 +1,17 @@
 """pcapng files -> packets: sections of either byte order, several interfaces, any time resolution.
 
-Follows draft-ietf-opsawg-pcapng. Packets are the enhanced, simple and (obsolete) packet blocks; all
-other blocks are passed over by their length, and counted by what they are. Simple packets carry no time:
-they get that of the packet before them. A block whose length cannot be right ends the reading, as does the
-end of the file inside one; that is noted in the report with the place, and everything before it has been
-read. A packet that names an interface nobody described, or claims more bytes than its block has, is counted
-as skipped.
+Follows draft-ietf-opsawg-pcapng. Packets are in enhanced, simple and (obsolete) packet blocks. Other blocks
+are skipped by their length and counted by kind. A simple packet has no time of its own: it gets the time of
+the packet before it. Reading ends at a block with an impossible length, or at the end of the file inside a
+block. The report notes either, with the position; all blocks before it are read. A packet whose interface is
+not described, or that claims more bytes than its block has, is counted as skipped.
 """
 
 from __future__ import annotations
 
 import struct
 
-from ..key_log import KeyLog
+from ..secrets.key_log import KeyLog
 from .pcapng_section import ORDERS, SECTION, Interface, Section
 from .reader import NOWHERE, Blocks, Ended, Reading
 from .report import FileReport
@@ -29,16 +28,16 @@ _SHORTEST_SECTION = 28
 
 
 def is_section(head: bytes) -> bool:
-    """Whether the first `HEADER` bytes of an input are those of a pcapng section."""
+    """Whether an input with these first `HEADER` bytes is pcapng: it begins with a section header."""
     return head[:4] == MAGIC and head[8:12] in ORDERS
 
 
 def read_pcapng(
     blocks: Blocks, report: FileReport, stop: int = NOWHERE, embedded: KeyLog | None = None
 ) -> Reading:
-    """The packets of a file that begins with a section, those of a block of the file at a time; none that
-    begins at byte `stop` of the file or after it. `report` knows of them when they are handed on. TLS secrets
-    are added to `embedded`.
+    """The packets of a file that begins with a section header, a block of the file at a time, without those
+    that begin at byte `stop` of the file or later. `report` counts packets before they are yielded. TLS
+    secrets are added to `embedded`.
     """
     section = Section("<", report, embedded)
     earlier = Ended(0, b"")
@@ -78,8 +77,8 @@ def read_pcapng(
 
 
 def _common_packets(section: Section, data: bytes, at: int, last: int) -> int:
-    """Takes the enhanced packet blocks from `at` to `last` that hold a packet and nothing else; gives the
-    place of the first block that is different in any way."""
+    """Reads the enhanced packet blocks from `at` to `last` that have a packet and no options. Returns the
+    position of the first other block."""
     unpack = struct.Struct(section.order + "7I").unpack_from
     closing = struct.Struct(section.order + "I").unpack_from
     size = len(data)
@@ -116,7 +115,8 @@ def _common_packets(section: Section, data: bytes, at: int, last: int) -> int:
 
 
 def type_and_size(order: str, data: bytes, at: int) -> tuple[int, int]:
-    """Of the block at `at`, of which `HEADER` bytes need not be there. A section says its own byte order."""
+    """The type and size of the block at `at`, of which only the first `HEADER` bytes are needed. A section
+    header has its own byte order."""
     if at + HEADER > len(data):
         return 0, HEADER
     if data[at : at + 4] == MAGIC:

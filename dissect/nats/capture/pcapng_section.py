@@ -7,12 +7,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..key_log import KeyLog
+from ..secrets.key_log import KeyLog
 from ..types import Packets
 from .reader import Ended
 from .report import FileReport, InterfaceReport
 
-# Every section says its byte order with this number after its type and length.
+# A section header shows its byte order by this number, after type and length.
 ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 
 SECTION = 0x0A0D0D0A
@@ -39,25 +39,25 @@ _NAME, _TSRESOL, _TSOFFSET = 2, 9, 14
 _INTERFACE_DROPS, _SYSTEM_DROPS = 5, 7
 _PACKET_DROPS = 4
 
-# Each costs memory and a capture has a few; the obsolete packet block could not name more than 65536.
+# Each interface takes memory, and captures have a few; the obsolete packet block can name 65536 at most.
 MOST_INTERFACES = 4096
 
-# Times are int64 in every table; a lying timestamp must not break one.
+# Times are int64 in every table; a wrong timestamp must not overflow that.
 _FIRST_TIME, _LAST_TIME = -(1 << 63), (1 << 63) - 1
 _UNKNOWN_DROPS = 0xFFFF
 
 
-# No option that matters is longer, and what describes an interface is kept as long as its section.
+# No option that is used is longer, and the description of an interface is stored as long as its section.
 _LONGEST_KEPT = 1024
 
 
 def _section(order: str) -> bytes:
-    """A section of this byte order that says nothing else."""
+    """The header of a section of this byte order, without options."""
     return struct.pack(order + "IIIHHqI", SECTION, 28, 0x1A2B3C4D, 1, 0, -1, 28)
 
 
 def interfaces_in(context: bytes) -> int:
-    """How many interfaces a section describes, of which only what matters was kept (`Ended.context`)."""
+    """How many interfaces a section describes, by the blocks of it that were stored (`Ended.context`)."""
     if context[8:12] not in ORDERS:
         return 0
     unpack = struct.Struct(ORDERS[context[8:12]] + "II").unpack_from
@@ -209,10 +209,10 @@ class Section:
         """A packet that counts as one, but is not handed on."""
         self._report.packets += 1
         self._report.skipped[reason] += 1
-        self._run = None  # whose packets have numbers in a row
+        self._run = None  # the packets of a run have consecutive numbers
 
     def _describe(self, start: int, end: int) -> None:
-        """An interface block. One too short to say a link type makes an interface of an unknown one."""
+        """Reads an interface block. If it is too short for a link type, the interface has an unknown one."""
         if len(self.interfaces) == MOST_INTERFACES:
             self._report.skipped[f"interface beyond the first {MOST_INTERFACES}"] += 1
             return
@@ -238,7 +238,7 @@ class Section:
             self._report.interfaces.append(described)
 
     def _block(self, start: int, end: int) -> bytes:
-        """An interface block once more, without comments: they are counted where they were met."""
+        """A copy of an interface block without comments, which are counted only once."""
         parts = [self._data[start : min(start + 8, end)]]
         for code, value in self.options(start + 8, end):
             if code != _COMMENT and len(value) <= _LONGEST_KEPT:
@@ -249,7 +249,7 @@ class Section:
         return struct.pack(self.order + "I", INTERFACE) + size + body + size
 
     def _statistics(self, start: int, end: int) -> None:
-        """The statistics of an interface that the capture program wrote: numbers since it began."""
+        """Reads the statistics of an interface: totals since the capture began."""
         if end - start < 12:
             return
         (index,) = struct.unpack_from(self.order + "I", self._data, start)
@@ -265,7 +265,7 @@ class Section:
                     described.system_drops = drops
 
     def _add_secrets(self, start: int, end: int) -> None:
-        """TLS secrets, which belong to this capture's connections. Other kinds of secrets are of no use."""
+        """Reads TLS secrets of this capture's connections. Other kinds of secrets are not used."""
         if self._embedded is None or end - start < 8:
             return
         kind, size = struct.unpack_from(self.order + "2I", self._data, start)
@@ -278,7 +278,7 @@ class Section:
             self._report.comments += code == _COMMENT
 
     def options(self, at: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """The options between two places of a block; those before one that does not fit."""
+        """The options between two positions of a block, up to the first that exceeds it."""
         while at + 4 <= end:
             code, size = struct.unpack_from(self.order + "HH", self._data, at)
             at += 4

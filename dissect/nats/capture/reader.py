@@ -1,7 +1,7 @@
-"""The bytes of an input, in large blocks: what pcap.py and pcapng.py read records from.
+"""The bytes of an input, in large blocks from which `pcap` and `pcapng` read records.
 
-Reading many records out of one block is what makes reading cheap; a file object is never asked for
-single records. An input that is still being written (a pipe) hands over what it has.
+Reading is fast because a file object is read by blocks of many records, never by records. An input that is
+still being written (a pipe) returns the bytes that it has.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from .report import FileReport
 BLOCK = 1 << 17
 
 
-# Behind the end of any file.
+# A position after the end of any file.
 NOWHERE = 1 << 63
 
 
 class Pieces(Protocol):
-    """A file, from some place on."""
+    """A file that is open at some position."""
 
     def read1(self, size: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Where reading ended: `landed` is where the next record begins, or would. `context` are bytes that make
-    a capture of what follows, if they are put before it. Of pcapng: how many `sections` began, how many
-    interfaces were `described`, and whether the time of any packet `leans` on those before it."""
+    """The state at the end of reading. `landed` is the position at which the next record begins, or would.
+    `context` are bytes that turn the rest of the file into a capture if they are put before it. Of pcapng:
+    how many `sections` began, how many interfaces were `described`, and `leans` if the time of a packet is
+    that of one before it."""
 
     landed: int
     context: bytes
@@ -50,10 +51,10 @@ class PackedError(Exception):
 
 
 class Blocks:
-    """`data[at:]` are the bytes that were not taken yet; `fill` gets more of them.
+    """A buffer over an input: `data[at:]` are the bytes that were not read yet, and `fill` adds more.
 
-    `fault` says why the input could not be read to its end, if so. `place` is where in the whole input the
-    pieces begin.
+    `fault` is the reason why the input could not be read to its end, if there is one. `place` is the position
+    in the whole input at which the pieces begin.
     """
 
     def __init__(self, pieces: Iterator[bytes], place: int = 0) -> None:
@@ -65,14 +66,14 @@ class Blocks:
 
     @property
     def position(self) -> int:
-        """Where `at` is in the whole input."""
+        """The position of `at` in the whole input."""
         return self._dropped + self.at
 
     def fill(self, need: int) -> bool:
-        """Whether there are `need` bytes from `at` on, after reading what it takes.
+        """Reads until there are `need` bytes from `at` on; returns whether there are.
 
-        What lies before `at` is dropped then. Never reads more than it must: a pipe may have no more
-        to give for a long time.
+        Drops the bytes before `at`. Reads no more than it must, because a pipe may have no more bytes for a
+        long time.
         """
         have = len(self.data) - self.at
         if have >= need:
@@ -90,7 +91,7 @@ class Blocks:
         return have >= need
 
     def put_before(self, context: bytes) -> None:
-        """Bytes that are read next, though they are not there in the input."""
+        """Inserts bytes that are read next but are not part of the input."""
         place = self.position - len(context)
         self.data = context + self.data[self.at :]
         self.at = 0
@@ -109,8 +110,8 @@ class Blocks:
 def pieces_of(
     opened: AbstractContextManager[Pieces], report: FileReport
 ) -> Generator[bytes, None, None]:
-    """What a file has, as it comes: `read1` gives what is there, up to a block. The file is closed
-    at its end, or with this iterator. `report` gets the position."""
+    """The bytes of a file as they arrive, up to a block at a time. The file is closed at its end, or with
+    this iterator. `report` gets the position."""
     with opened as file:
         while piece := file.read1(BLOCK):
             report.position += len(piece)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 class InterfaceReport:
     """An interface that a pcapng file describes. `snaplen` 0 is no limit.
 
-    The drops are packets that this file should have and the capture program knew it missed: as its
-    last statistics say in `interface_drops` (by the network card) and `system_drops` (by the kernel),
-    and as the packets themselves say in `packet_drops`. None: unknown.
+    Drops are packets that the capture program knows it missed: `interface_drops` (by the network card) and
+    `system_drops` (by the kernel) from its last statistics, `packet_drops` from the packets themselves. None:
+    unknown.
     """
 
     linktype: int
@@ -31,18 +31,19 @@ class InterfaceReport:
 
 @dataclass(slots=True)
 class FileReport:
-    """One capture file. `path` is how it was reached, `capture` the file name that rows carry.
+    """One capture file. `path` is the name under which it was opened, `capture` the file name in rows.
 
-    `format` is what it is: "pcap, microseconds", "gzip pcapng". `size` are its bytes on disk, None where
-    it is not a file; `position` is how many of them were taken so far. `finished`: nothing here will change.
-    `first_ns` is the time of the first packet, `last_ns` the latest of all; None without packets.
-    `linktypes` and `snaplens` count packets by what the file says of their interface. `cut_packets` are
-    those of which less was captured than was on the wire. `skipped` counts, by reason, records that are
-    no usable packet; `blocks` those that are no packets at all, by what they are; `comments` are those
-    of files, interfaces and packets. `broken` is one sentence that says why reading ended early and where,
-    if it did: everything before that place was read, nothing after it; `fault` is the reason and the
-    place alone. `before` are the packets of the file that come before those counted here, where
-    reading began in its middle.
+    - `format`: such as "pcap, microseconds" or "gzip pcapng".
+    - `size`: its bytes on disk, None if it is not a file; `position`: how many of them were read so far.
+    - `finished`: the report will not change any more.
+    - `first_ns`: time of the first packet; `last_ns`: the latest time of all; None without packets.
+    - `linktypes`, `snaplens`: packets by link type and by snap length of their interface.
+    - `cut_packets`: packets that were longer on the wire than in the file.
+    - `skipped`: unusable packet records, by reason; `blocks`: records that are not packets, by kind.
+    - `comments`: number of comments on files, interfaces and packets.
+    - `broken`: why and where reading ended early, as one sentence; nothing after that position was read.
+      `fault` is reason and position alone.
+    - `before`: the packets of the file before those that are counted here, if reading began in its middle.
     """
 
     path: str
@@ -68,8 +69,8 @@ class FileReport:
     before: int = 0
 
     def break_off(self, reason: str, position: int) -> None:
-        """Note that reading ended at a byte of the file (the unpacked one, if it is compressed), in
-        the packet after the last one that was counted."""
+        """Notes that reading ended at a byte of the file (of its contents, if it is compressed), in the
+        packet after the last one that was counted."""
         self.fault = reason, position
         where = f"in packet {self.before + self.packets + 1}, at byte {position}"
         self.broken = f"{reason} {where}; everything before it was read"
@@ -84,7 +85,7 @@ class FileReport:
         return "; ".join(faults) or None
 
     def saw(self, first_ns: int, latest_ns: int) -> None:
-        """Note packets between whose times all of them are; `first_ns` is the first one's."""
+        """Notes packets: the time of the first one, and the latest time of all."""
         if self.first_ns is None:
             self.first_ns = first_ns
         if self.last_ns is None or latest_ns > self.last_ns:
@@ -92,7 +93,7 @@ class FileReport:
 
     @property
     def dropped(self) -> int:
-        """The packets that the capture program itself says it missed."""
+        """The packets that the capture program missed, by its own count."""
         return sum(
             max((each.interface_drops or 0) + (each.system_drops or 0), each.packet_drops or 0)
             for each in self.interfaces
@@ -101,10 +102,10 @@ class FileReport:
 
 @dataclass(slots=True)
 class CaptureReport:
-    """All inputs that were begun, in the order of their first packets. `size` are the bytes of all inputs on
-    disk, also of those that were not begun; None where not all of them are files. `passed_over` are
-    the files of folders that are not captures, `unreadable` those that nobody could look into; each with
-    the reason. `protocols` counts the TCP connections that are over, by what they carry."""
+    """All inputs that were begun, in the order of their first packets. `size` is the number of bytes of all
+    inputs on disk, also of those that were not begun; None if not all of them are files. `passed_over` are
+    files in folders that are not captures, `unreadable` those that could not be opened, each with the reason.
+    `protocols` counts the TCP connections that are over, by protocol."""
 
     files: list[FileReport] = field(default_factory=list)
     size: int | None = None
@@ -114,7 +115,7 @@ class CaptureReport:
 
     @property
     def position(self) -> int:
-        """How many bytes of all inputs were taken so far."""
+        """How many bytes of all inputs were read so far."""
         return sum(file.position for file in self.files)
 
     @property

@@ -1,10 +1,10 @@
 """The records of chosen packets -> a capture of their own.
 
-Where all of them are from pcap files with one link type and one kind of header, that is a pcap file with
-the same records, byte for byte, in the order of the timeline. Otherwise it is a pcapng file: the sections
-of each pcapng input with all their blocks except the other packets, so that comments, name resolution and
-secrets stay; packets of pcap files become enhanced packet blocks with the same times. Captures that overlap
-in time become one section, see `merged_section`.
+If all of them are from pcap files with the same link type and kind of header, the result is a pcap file with
+the same records, byte for byte, in the order of the timeline. Otherwise it is a pcapng file. It has the
+sections of each pcapng input with all their blocks except the other packets, so that comments, name
+resolution and secrets stay; packets of pcap files become enhanced packet blocks with the same times. Captures
+that overlap in time become one section, see `merged_section`.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def write_slice(
     output: BinaryIO,
     max_expanded: int | None = None,
 ) -> None:
-    """Writes the chosen packets of these captures. Raises CaptureError where that would lose the times of
-    packets; `output` is worthless then."""
+    """Writes the chosen packets of these captures. Raises CaptureError if the times of packets would be lost;
+    the contents of `output` are invalid then."""
     heads = [_pcap_header(each.path, max_expanded) for each in chosen]
     if all(heads) and len({(head[:4], head[20:]) for head in heads}) == 1:
         _write_pcap(timelines, {each.path: each for each in chosen}, heads, output, max_expanded)
@@ -74,7 +74,7 @@ def write_slice(
 
 
 def _overlapping(in_order: Sequence[ChosenPackets]) -> Iterator[list[ChosenPackets]]:
-    """Captures in groups: those of a group overlap in time."""
+    """Groups of captures that overlap in time."""
     group: list[ChosenPackets] = []
     last_ns = 0
     for each in in_order:
@@ -154,7 +154,7 @@ def _copied_blocks(chosen: ChosenPackets, max_expanded: int | None) -> Iterator[
     with unpacked(path, FileReport(path, ""), max_expanded) as blocks:
         while blocks.fill(pcapng.HEADER):
             kind, size = pcapng.type_and_size(order, blocks.data, blocks.at)
-            # First by what is there: a length that is a lie must not be waited for.
+            # Checked before reading more: an impossible length must not be waited for.
             if pcapng.block_fault(blocks.data, blocks.at, kind, size) or not blocks.fill(size):
                 return
             if pcapng.block_fault(blocks.data, blocks.at, kind, size):
@@ -163,7 +163,7 @@ def _copied_blocks(chosen: ChosenPackets, max_expanded: int | None) -> Iterator[
             blocks.at += size
             if kind == SECTION:
                 order = ORDERS[block[8:12]]
-                # It says how long the section is, which is shorter now.
+                # The length of the section is another one now.
                 block = block[:_LENGTH_AT] + _UNKNOWN_LENGTH + block[_LENGTH_AT + 8 :]
             elif kind in (*PACKETS, SIMPLE):
                 number += 1

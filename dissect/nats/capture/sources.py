@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from itertools import chain, islice
@@ -16,7 +16,7 @@ from math import inf
 from typing import cast
 
 from ..errors import CaptureError, MissingLibrary
-from ..key_log import KeyLog
+from ..secrets.key_log import KeyLog
 from ..types import Packet, Packets
 from . import decompress as unpack
 from . import pcap, pcapng
@@ -37,7 +37,7 @@ from .time_range import TimeBound, TimeRange
 
 STDIN = "-"
 
-# What people do have: first bytes -> what it is, and the way to a file that can be read.
+# Formats that people do have: first bytes -> the format, and how to convert it.
 _OTHERS = {
     b"\x04\x22\x4d\x18": ("compressed with lz4", "unpack it with lz4 -d"),
     b"PK\3\4": ("a zip archive", "unpack it first"),
@@ -54,19 +54,19 @@ def read_runs(
     name: Callable[[str], str] = capture_name,
     embedded: KeyLog | None = None,
 ) -> Generator[Packets, None, None]:
-    """The packets of all inputs, one timeline (see merge.py), many at a time. Of a compressed file no more
-    than `max_expanded` bytes of contents are read; see `decompress.bounded`. Packets carry the `name` of the
-    path of their file. TLS secrets in the files are added to `embedded`.
+    """The packets of all inputs in one timeline (see `merge`), many at a time. At most `max_expanded` bytes
+    of a compressed file's contents are read; see `decompress.bounded`. `name` makes the capture name in
+    packets from the path of their file. TLS secrets in the files are added to `embedded`.
 
-    A path is a file, a folder (its files that are captures; not its folders), a pattern, or `-` for
-    standard input, whose packets come out as they arrive. A file that is named twice is read once.
-    `report` fills up meanwhile. Raises CaptureError, before the first packet, where an input is
-    missing, empty or no capture; and later, where too many captures overlap.
+    A path is a file, a folder (the captures in it, but not in its folders), a pattern, or `-` for standard
+    input, whose packets are yielded as they arrive. A file that is named twice is read once. `report` is
+    updated meanwhile. Raises CaptureError before the first packet if an input is missing, empty or not a
+    capture, and later if too many captures overlap.
     """
     sources = [_Source(path, max_expanded, name, embedded) for path in files_of(paths, report)]
     sizes = [source.report.size for source in sources]
     size = None if None in sizes else sum(filter(None, sizes))
-    # What was read before belongs to other timelines of the same report.
+    # The bytes that were read before belong to other timelines of the same report.
     report.size = None if size is None else report.position + size
     if len(sources) == 1:
         yield from sources[0].packets(report)
@@ -80,7 +80,7 @@ def read_runs(
 
 
 def read_packets(paths: Sequence[str], report: CaptureReport) -> Iterator[Packet]:
-    """`read_runs`, one by one."""
+    """The packets of `read_runs`, one by one."""
     return chain.from_iterable(read_runs(paths, report))
 
 
@@ -101,7 +101,7 @@ def is_input(output: str | int, paths: Sequence[str]) -> bool:
 
 
 def _stdin() -> int | None:
-    """The descriptor of standard input, where it has one."""
+    """The descriptor of standard input, if it has one."""
     try:
         return sys.stdin.fileno() if sys.stdin else None
     except (OSError, ValueError):
@@ -109,19 +109,28 @@ def _stdin() -> int | None:
 
 
 def too_many(path: str) -> CaptureError:
-    """That so many captures overlap that they cannot be open together."""
+    """The error that more captures overlap than can be open together."""
     return CaptureError(path, f"more than {MOST_OPEN} captures overlap in time", OVERLAP)
 
 
 def files_of(paths: Sequence[str], report: CaptureReport) -> list[str]:
-    """The files that the inputs stand for, each once. `report` has those of folders that are none."""
-    return list({identity(path): path for path in _files(paths, report)}.values())
+    """The capture files that the inputs name, each once. `report` gets the other files of folders."""
+    return _each_once(_files(paths, partial(_captures_in, report)))
+
+
+def names_of(paths: Sequence[str]) -> list[str]:
+    """The files that the inputs name, each once, with all files of folders: none is opened."""
+    return _each_once(_files(paths, lambda _, inside: inside))
+
+
+def _each_once(paths: Iterable[str]) -> list[str]:
+    return list({identity(path): path for path in paths}.values())
 
 
 def time_range(
     paths: Sequence[str], from_time: TimeBound | None, until_time: TimeBound | None
 ) -> TimeRange:
-    """The range between two times, for which the first packet of each file is read if it must be."""
+    """The range between two times. If one of them is relative, the first packet of each file is read."""
     bounds = from_time, until_time
     first_ns = 0
     if any(bound is not None and bound.elapsed for bound in bounds):
@@ -148,8 +157,8 @@ class _Source:
         self._first: list[Packets] = []
 
     def first_ns(self) -> float:
-        """The time of its first packet, or infinity: found out by reading a little. A file is opened
-        again later, since there may be more of them than a process can hold open."""
+        """The time of its first packet, or infinity. To find it, the beginning is read; the file is opened
+        again later, because there may be more files than a process can have open."""
         again = self.report.size is not None
         report = FileReport(self.path, "") if again else self.report
         reader = self._read(report)
@@ -161,7 +170,7 @@ class _Source:
         return first[0].places[0][0] if first else inf
 
     def packets(self, report: CaptureReport) -> Generator[Packets, None, None]:
-        """All of them. `report` has the file from now on."""
+        """All of its packets. `report` has the file from now on."""
         report.files.append(self.report)
         yield from self._first
         self._first = []
@@ -174,7 +183,7 @@ class _Source:
 
 
 def file_size(path: str) -> int | None:
-    """The bytes of a regular file; None for all else."""
+    """The size of a regular file in bytes; None for anything else."""
     if path == STDIN:
         return None
     try:
@@ -183,22 +192,24 @@ def file_size(path: str) -> int | None:
         return None
 
 
-def _files(paths: Sequence[str], report: CaptureReport) -> Iterator[str]:
-    """The files that the inputs stand for."""
+def _files(
+    paths: Sequence[str], of_folder: Callable[[str, list[str]], Iterable[str]]
+) -> Iterator[str]:
+    """The files that the inputs name. `of_folder` selects those of a folder."""
     for path in paths:
         if path == STDIN:
             yield path
         elif (inside := contents(path)) is not None:
-            yield from _captures_in(path, inside, report)
+            yield from of_folder(path, inside)
         elif (found := matches(path)) is not None:
             if not found:
                 raise CaptureError(path, "no file has such a name")
-            yield from _files(found, report)
+            yield from _files(found, of_folder)
         else:
             yield path
 
 
-def _captures_in(folder: str, paths: list[str], report: CaptureReport) -> Iterator[str]:
+def _captures_in(report: CaptureReport, folder: str, paths: list[str]) -> Iterator[str]:
     found = False
     for path in paths:
         try:
@@ -221,8 +232,8 @@ def read_file(
     max_expanded: int | None = None,
     embedded: KeyLog | None = None,
 ) -> Reading:
-    """The packets of a file, whatever its format; none that begins at byte `stop` (of the unpacked contents)
-    or after it. The file is closed after the last one, and with the generator. TLS secrets in the file are
+    """The packets of a file of any format, without those that begin at byte `stop` (of the unpacked contents)
+    or later. The file is closed after the last packet, or with the generator. TLS secrets in the file are
     added to `embedded`."""
     with unpacked(path, report, max_expanded) as blocks:
         return (yield from read_records(report.format, blocks, report, stop, embedded))
@@ -236,8 +247,9 @@ def read_part(
     stop: int = NOWHERE,
     embedded: KeyLog | None = None,
 ) -> Reading:
-    """The packets of records that begin in a part of a file, of which the first one begins at `start`.
-    `context` is what makes it a capture of its own. TLS secrets in the part are added to `embedded`.
+    """The packets of the records that begin in a part of a file; the first of them begins at `start`.
+    `context` are the bytes that make the part a capture of its own. TLS secrets in the part are added to
+    `embedded`.
     """
     with closing(pieces_of(opened(path, start), report)) as pieces:
         blocks = Blocks(chain((context,), pieces), start - len(context))
@@ -276,14 +288,14 @@ def read_records(
     stop: int = NOWHERE,
     embedded: KeyLog | None = None,
 ) -> Reading:
-    """The packets of contents in a format of this name. TLS secrets in them are added to `embedded`."""
+    """The packets of a capture in the format of this name. TLS secrets in it are added to `embedded`."""
     if kind.endswith("pcapng"):
         return pcapng.read_pcapng(blocks, report, stop, embedded)
     return pcap.read_pcap(blocks, report, stop)
 
 
 def _needing(path: str, contents: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """The contents, if the library for them is there."""
+    """The contents. Raises CaptureError if the library that unpacks them is missing."""
     try:
         yield from contents
     except ImportError as error:
@@ -306,7 +318,7 @@ def is_packed(head: bytes) -> bool:
 
 
 def _format(path: str, blocks: Blocks) -> str:
-    """The format that an input is in, by its first bytes; CaptureError if none that we read."""
+    """The format of an input, by its first bytes. Raises CaptureError if it is not supported."""
     head = blocks.data
     if head[:4] in pcap.MAGICS and len(head) >= pcap.HEADER:
         return pcap.format_name(head[:4])

@@ -1,4 +1,4 @@
-"""Packets of a span of time out of a capture, as `editcap -A -B` would cut it."""
+"""The packets of a range of time, as `editcap -A -B` selects them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TimeBound(NamedTuple):
     elapsed: bool = False
 
     def after(self, first_ns: int) -> int:
-        """The time since the epoch, where the first packet is at `first_ns`."""
+        """The time since the epoch, if the first packet is at `first_ns`."""
         return first_ns + self.ns if self.elapsed else self.ns
 
 
@@ -40,7 +40,7 @@ def time_bound(text: str) -> TimeBound:
 
 
 def check_bounds(from_time: TimeBound | None, until_time: TimeBound | None) -> None:
-    """Raises ValueError where no packet can be between two times, whatever the captures are."""
+    """Raises ValueError if no packet of any capture can be between the two times."""
     if from_time and until_time and from_time.elapsed is until_time.elapsed:
         if from_time.ns >= until_time.ns:
             raise ValueError(
@@ -51,8 +51,8 @@ def check_bounds(from_time: TimeBound | None, until_time: TimeBound | None) -> N
 def packets_between(
     runs: Iterable[Packets], from_time: TimeBound | None, until_time: TimeBound | None
 ) -> Iterator[Packets]:
-    """The packets from one time on and before the other; None is no bound. The time of the very first packet
-    is where the captures begin."""
+    """The packets from one time on and before the other; None is no bound. Relative times count from the very
+    first packet."""
     source = iter(runs)
     first = next(source, None)
     if first is None:
@@ -64,30 +64,30 @@ def packets_between(
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """From `from_ns` on, and before `until_ns`; None is no bound."""
+    """A range of time from `from_ns` on and before `until_ns`; None is no bound."""
 
     from_ns: int | None = None
     until_ns: int | None = None
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing lies outside."""
+        """Whether all times are in the range."""
         return self.from_ns is None and self.until_ns is None
 
     def holds(self, ts_ns: int) -> bool:
-        """Whether a time lies inside."""
+        """Whether a time is in the range."""
         return (self.from_ns is None or ts_ns >= self.from_ns) and (
             self.until_ns is None or ts_ns < self.until_ns
         )
 
     def meets(self, first_ns: int, last_ns: int) -> bool:
-        """Whether anything from `first_ns` to `last_ns` may lie inside."""
+        """Whether a time from `first_ns` to `last_ns` may be in the range."""
         return (self.from_ns is None or last_ns >= self.from_ns) and (
             self.until_ns is None or first_ns < self.until_ns
         )
 
     def of(self, runs: Iterable[Packets]) -> Iterator[Packets]:
-        """The packets inside. Those that follow each other in the file stay together."""
+        """The packets in the range. Packets that follow each other in a file stay in one run."""
         for run in runs:
             if self.is_all:
                 yield run

@@ -145,15 +145,21 @@ _WHERE = option(
     metavar="EXPR",
     help="Only rows that match this SQL condition on the table's columns.",
 )
-JOBS = option(
-    "--jobs",
-    group="Output",
-    type=click.IntRange(min=0),
-    metavar="N",
-    default=1,
-    show_default=True,
-    help="Share the work among N processes, 0 for all cores; the rows are the same.",
-)
+
+
+def _jobs(default: str) -> Decorator:
+    return option(
+        "--jobs",
+        group="Output",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Share the work among N processes, 0 for all cores; the rows are the same."
+        f"  [default: {default}]",
+    )
+
+
+JOBS = _jobs("1")
+_JOBS_OF_ROWS = _jobs("1; up to 4 for captures of 256 MiB or more")
 _SELECTION = (
     option(
         "--from",
@@ -319,7 +325,16 @@ def row_options(command: Command) -> Command:
 
 
 def _row_options(formats: Sequence[str], command: Command) -> Command:
-    options = (format_option(formats), COLUMNS, _WHERE, SORT, LIMIT, CSV_SAFE, *OUTPUT, JOBS)
+    options = (
+        format_option(formats),
+        COLUMNS,
+        _WHERE,
+        SORT,
+        LIMIT,
+        CSV_SAFE,
+        *OUTPUT,
+        _JOBS_OF_ROWS,
+    )
     return with_captures((*options, *INPUT), command)
 
 

@@ -26,7 +26,7 @@ class CommandOptions:
     output: str | None = None
     columns: str | None = None
     where: str | None = None
-    jobs: int = 1
+    jobs: int | None = None
     limit: int | None = None
     csv_safe: bool = False
     progress: bool | None = None

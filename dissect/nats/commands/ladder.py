@@ -13,7 +13,7 @@ from ..application.paths.rows import PathRecord
 from ..errors import DissectError
 from ..number_formats import duration_text, time_text
 from ..output.writer import LineWriter, OutputFormat
-from ..records import Record, printable
+from ..schema.records import Record, printable
 from .rows import rows_of
 from .run import Chunk, Command, print_chunks
 

@@ -6,16 +6,21 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from ..capture import CaptureReport
 from ..output.duckdb import Where
 from ..output.formats import FORMATS
-from ..output.writer import Layout, OutputFormat, Rendered
-from ..parallel import TableJob, sharded
+from ..output.writer import Layout, OutputFormat, Rendered, column_names
+from ..parallel.pool import sharded, sharded_frames
+from ..parallel.worker import TableJob
 from ..pipeline import record_lists, released, timelines
-from ..records import Record, SessionRecord
+from ..schema.records import Record, SessionRecord
 from .command_options import CommandOptions
 from .sorting import RenderedRow, SortOrder
+
+_Made = TypeVar("_Made")
+_Row = TypeVar("_Row")
 
 
 def rows_of(
@@ -72,13 +77,40 @@ def shared_rows(
         renderer=partial(renderer, table, options.format, layout, order),
         where=options.where,
     )
+    yield from _of_timelines(job, options, report, lambda part, own: sharded(part, jobs, own))
+
+
+def shared_batches(
+    options: CommandOptions, layout: Layout, jobs: int, report: CaptureReport
+) -> Generator[Rendered, None, None]:
+    """The frames as batches of a format that stores columns, made by `jobs` processes."""
+    job: TableJob[Rendered] = TableJob(
+        paths=options.captures,
+        table="frames",
+        options=options.dissection,
+        packed=column_names("frames", layout),
+    )
+    yield from _of_timelines(
+        job, options, report, lambda part, own: sharded_frames(part, jobs, own)
+    )
+
+
+def _of_timelines(
+    job: TableJob[_Made],
+    options: CommandOptions,
+    report: CaptureReport,
+    make: Callable[[TableJob[_Made], CaptureReport], Generator[_Row, None, None]],
+) -> Generator[_Row, None, None]:
+    """Makes the rows of all captures together or, with `--separate`, of one timeline after the other."""
     if not options.separate:
-        yield from sharded(job, jobs, report)
+        with closing(make(job, report)) as rows:
+            yield from rows
         return
     for timeline in timelines(options.captures, options.dissection, report):
         alone = CaptureReport()
         dissection = replace(job.options, separate=False)
-        yield from sharded(replace(job, paths=tuple(timeline), options=dissection), jobs, alone)
+        with closing(make(replace(job, paths=tuple(timeline), options=dissection), alone)) as rows:
+            yield from rows
         report.files += alone.files
         report.protocols += alone.protocols
 

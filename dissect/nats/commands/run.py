@@ -23,7 +23,7 @@ from ..errors import DissectError
 from ..output.formats import FORMATS
 from ..output.sink import INTERRUPTED, Fault, say, sink_of, writing
 from ..output.terminal import PLAIN, terminal_of
-from ..output.text_lines import story_text, totals
+from ..output.text.lines import story_text, totals
 from ..output.writer import (
     Layout,
     LineWriter,
@@ -34,14 +34,14 @@ from ..output.writer import (
     first_rendered,
     rendered_count,
 )
-from ..parallel import cores
-from ..records import FrameRecord, Record, SessionRecord
+from ..schema.records import FrameRecord, Record, SessionRecord
 from ..tables import TABLES
+from .captures.info import Traffic, info_text, json_text, traffic
 from .command_options import CommandOptions
-from .follow import Conversation
-from .info import Traffic, info_text, json_text, traffic
-from .rows import batches_of, messages_of, renderer, rows_of, shared_rows
-from .session_detail import is_whole, only, session_story, timeline_entries
+from .processes import packs, processes_for_rows
+from .rows import batches_of, messages_of, renderer, rows_of, shared_batches, shared_rows
+from .session.detail import is_whole, only, session_story, timeline_entries
+from .session.follow import Conversation
 from .signals import ends_input
 from .sorting import RenderedRow, SortOrder, sort_order, sorted_rows
 
@@ -113,10 +113,11 @@ def progress_bar(
 def print_rows(run: Command) -> None:
     """Prints the rows of the command's table."""
     options, form, order = run.options, run.format, run.order
-    jobs = options.jobs or cores()
-    if jobs > 1 and options.live:
-        say("packets from standard input are read by one process: --jobs does nothing")
-        jobs = 1
+    jobs = processes_for_rows(run.table, form, options)
+    if jobs > 1 and packs(form, options):
+        with closing(shared_batches(options, run.layout, jobs, run.report)) as batches:
+            print_chunks(run, form, (Chunk([batch]) for batch in batches))
+        return
     if jobs > 1:
         with closing(
             shared_rows(run.table, options, run.layout, jobs, run.report, order)

@@ -15,9 +15,9 @@ from operator import attrgetter, itemgetter
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 
-from ..declaration import Type
 from ..output.writer import Rendered
-from ..records import Record
+from ..schema.declaration import Type
+from ..schema.records import Record
 from ..tables import TABLES
 
 _RUN_ROWS = 100_000

@@ -16,9 +16,9 @@ from itertools import groupby
 from ..application.servers import ServerRecord
 from ..number_formats import count_text
 from ..output.sink import say
-from ..output.text_lines import totals
+from ..output.text.lines import totals
 from ..output.writer import LineWriter, OutputFormat
-from ..records import Record, printable
+from ..schema.records import Record, printable
 from .rows import rows_of
 from .run import Chunk, Command, print_chunks
 

@@ -11,10 +11,10 @@ from itertools import islice
 from natsync.protocol import Kind
 
 from ..application.item_store import ItemStore
-from ..declaration import ApplicationLayer, ApplicationState, Item, LayerFrame
 from ..framing.events import Batch, Event
 from ..options import Options
-from ..records import Record
+from ..schema.declaration import ApplicationLayer, ApplicationState, Item, LayerFrame
+from ..schema.records import Record
 from ..tables import TABLES, layers_of
 from .connections import Connection
 from .frame_rows import FrameRows, kind_name

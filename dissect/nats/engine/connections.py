@@ -23,8 +23,8 @@ from natsync.protocol import Kind
 
 from ..framing import ConnectionFraming, FinishedFraming, Quota, finished, without_bytes
 from ..framing.events import Event, RolesSwapped
-from ..key_log import KeyLogs
 from ..options import Options, Payload
+from ..secrets.key_log import KeyLogs
 from ..tcp.flow import Delivery, Flow
 from ..tcp.flow_table import FlowTable
 from ..tcp.reassembly import Stream

@@ -15,7 +15,7 @@ from sys import intern
 from typing import NamedTuple, TypeVar
 
 from ..framing.events import Note
-from ..records import Record, SessionRecord, SubscriptionRecord
+from ..schema.records import Record, SessionRecord, SubscriptionRecord
 from ..tcp.flow import Flow
 from .session_row import set_late_columns
 

@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from natsync.protocol import Frame, Kind, Message, ProtocolError, parse_headers
 
-from ..anomalies import Anomaly
-from ..declaration import LayerFrame
 from ..framing.events import Batch, Event, Note
 from ..options import Options, Payload
-from ..records import FrameRecord, Headers, Value, text_of
+from ..schema.anomalies import Anomaly
+from ..schema.declaration import LayerFrame
+from ..schema.records import FrameRecord, Headers, Value, text_of
 from ..types import Direction
 from .connections import Connection
 from .frame_runs import FrameFacts, FrameRun, RunMaker, marked

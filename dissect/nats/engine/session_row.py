@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from natsync.protocol import ConnectOptions, Kind, closes
 
-from ..records import Record, SessionRecord, Value
-from ..redact import Secrets
+from ..schema.records import Record, SessionRecord, Value
+from ..secrets.redact import Secrets
 from ..sessions import Session
 from ..sessions.identity import Identity, UserToken, auth_of
 from ..tcp.flow import End, Flow

@@ -14,7 +14,7 @@ from natsync.protocol import Kind
 from ..framing import FinishedFraming
 from ..framing.events import Batch, Event, Note
 from ..options import Options
-from ..records import AnomalyRecord, FlowRecord, Record, SubscriptionRecord
+from ..schema.records import AnomalyRecord, FlowRecord, Record, SubscriptionRecord
 from ..sessions import EntryQuota, Session, SessionDelta
 from ..tables import FROM_ENGINE, TABLES
 from ..types import NEVER_NS, Direction

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Generic, TypeVar
 
-from ..declaration import SortPosition
-from ..records import Record
+from ..schema.declaration import SortPosition
+from ..schema.records import Record
 from ..tables import TABLE_OF
 
 _Row = TypeVar("_Row")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from natsync.protocol import Frame
 
-from ..anomalies import Anomaly
+from ..schema.anomalies import Anomaly
 from ..types import Chunk, Direction, Gap, Item, Oddity
 
 

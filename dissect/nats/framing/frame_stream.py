@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from natsync.protocol import Connect, Context, Decoder, Frame, Info, Kind, ProtocolError, Role
 
-from ..anomalies import Anomaly
+from ..schema.anomalies import Anomaly
 from ..transport.detect import FIRST_BYTES, greets
 from ..transport.layer import Layer, rest_of
 from ..transport.registry import next_layer
@@ -183,9 +183,8 @@ class FrameStream:
             if self._first is item:
                 self._recent = []
             self._recent.append(item)
-        decoder.feed(data)
         try:
-            frames = decoder.read()
+            frames = decoder.receive(data)
             while frames:
                 found = self._hand_on(frames, item, out)
                 if decoder.offset == end:
@@ -195,7 +194,7 @@ class FrameStream:
                     self._open(decoder.offset)
                     self._pending.append(rest_of(item, decoder.offset))
                     return found
-                frames = decoder.read()
+                frames = decoder.read() if decoder.has_more else []
         except ProtocolError as error:
             self._fail(error, item, decoder, out)
             return _MORE

@@ -13,12 +13,12 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
-from ..declaration import Type
 from ..number_formats import iso_time
-from ..records import UNPRINTABLE, Record, Value
+from ..schema.declaration import Type
+from ..schema.records import UNPRINTABLE, Record, Value
 from ..tables import TABLES
+from .arrow.values import query_rows
 from .json_lines import json_text
-from .query_values import query_rows
 from .writer import Layout, LineWriter, OutputFormat, QueryFormat, column_names
 
 if TYPE_CHECKING:

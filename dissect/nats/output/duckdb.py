@@ -28,10 +28,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import MissingLibrary, QueryError
-from ..records import Record
+from ..schema.records import Record
 from ..tables import TABLE_OF, TABLES
-from .arrow import BATCH_ROWS, batch, schema
-from .arrow_types import pyarrow
+from .arrow.records import BATCH_ROWS, batch, schema
+from .arrow.types import pyarrow
 from .query_signals import interruptible
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .csv_lines import Csv
 from .json_lines import JsonLines
 from .parquet import Parquet
-from .text import Text
+from .text.format import Text
 from .writer import Format
 
 FORMATS: dict[str, Format] = {

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
-from ..declaration import Type
 from ..number_formats import iso_time
-from ..records import UNPRINTABLE, Record
+from ..schema.declaration import Type
+from ..schema.records import UNPRINTABLE, Record
 from ..tables import TABLES
-from .query_values import query_rows
+from .arrow.values import query_rows
 from .writer import Layout, LineWriter, OutputFormat, QueryFormat, column_names
 
 if TYPE_CHECKING:

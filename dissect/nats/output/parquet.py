@@ -15,10 +15,10 @@ from threading import Thread
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from ..errors import FormatError
-from ..records import Value
-from .arrow import BATCH_ROWS, batch_of_values, batches, frame_batches, schema, values
-from .arrow_types import pyarrow
-from .frame_columns import GROUP_ROWS
+from ..schema.records import Value
+from .arrow.frame_columns import GROUP_ROWS
+from .arrow.records import BATCH_ROWS, batch_of_values, batches, frame_batches, schema, values
+from .arrow.types import pyarrow
 from .writer import Layout, OutputFormat, QueryFormat, Rendered, column_names
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import click
 
 from ..capture import is_input
 from ..errors import DissectError
-from ..records import printable
+from ..schema.records import printable
 
 INTERRUPTED = 130
 

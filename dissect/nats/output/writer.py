@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO, TypeAlias
 
 from ..engine.session_tables import Rows
-from ..records import Record, Value
+from ..schema.records import Record, Value
 from ..tables import TABLES
 from .terminal import PLAIN, Terminal
 

@@ -1,7 +1,7 @@
-"""Link headers that captures of servers hardly ever have, taken apart by dpkt: PPP, PPPoE, MPLS, LLC.
+"""Link headers that are rare in captures of servers, parsed by dpkt: PPP, PPPoE, MPLS, LLC.
 
-dpkt is about 20 times slower than our own code for the common links, and loads everything it knows:
-it is imported when the first such packet comes.
+dpkt is about 20 times slower than our own code for the common links, and importing it loads all its
+protocols. So it is imported for the first such packet.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ETHERNET, PPP, PPP_SERIAL, PPP_ETHER = 1, 9, 50, 51
 
 NOT_IP = "not ip"
 
-# What dpkt 1.9.8 raises on hostile bytes besides its own errors, as fuzzing showed.
+# The exceptions of dpkt 1.9.8 on hostile bytes besides its own errors, as fuzzing showed.
 _SLIPS = (AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
 
 
@@ -31,7 +31,7 @@ def find_ip_with_dpkt(linktype: int, data: bytes) -> int | str:
         return NOT_IP
     while isinstance(layer, dpkt.Packet):
         if isinstance(layer, (dpkt.ip.IP, dpkt.ip6.IP6)):
-            # The fixed header stands in the packet as dpkt read it, and nowhere before.
+            # The fixed header is in the packet as dpkt read it, and not at any earlier offset.
             return data.find(layer.pack_hdr())
         layer = layer.data
     return NOT_IP

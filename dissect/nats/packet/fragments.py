@@ -1,9 +1,8 @@
 """IP fragments -> whole datagrams.
 
-Follows RFC 791 and RFC 8200 as a receiver does, but for two things: of bytes that come twice the first copy
-wins, and a datagram of which the capture holds only the beginnings of packets (snap length) is complete as
-well, when the lengths say so. What waits is bounded: in number, bytes, and 30 s of capture time, as
-long as Linux waits.
+Follows RFC 791 and RFC 8200 as a receiver does, with two exceptions: of bytes that come twice, the first copy
+counts; and a datagram whose fragments a snap length has cut is complete when the lengths on the wire show it.
+Waiting fragments are limited in number, in bytes, and to 30 s of capture time, as in Linux.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ PATIENCE_NS = 30 * 10**9
 
 @dataclass(slots=True)
 class _Datagram:
-    """Parts are offset, end on the wire, captured bytes; in order, none overlaps another."""
+    """The parts of a datagram so far: offset, end on the wire, captured bytes; in order, without overlaps."""
 
     first_ns: int
     proto: int | None = None
@@ -35,8 +34,8 @@ class _Datagram:
 
 
 class Fragments:
-    """Datagrams that are not complete yet. `lost` is called with the number of packets of each that
-    is given up. `met`: there were fragments."""
+    """Datagrams that are not complete yet. `lost` is called for each one that is given up, with its number of
+    packets. `met`: there were fragments."""
 
     def __init__(self, lost: Callable[[int], None]) -> None:
         self.met = False
@@ -47,9 +46,9 @@ class Fragments:
     def put(
         self, ts_ns: int, fragment: Fragment, proto: int, data: bytes, size: int
     ) -> tuple[int, bytes, int, int] | None:
-        """Takes a fragment with `size` bytes, of which `data` were captured. If it makes a datagram complete:
-        its protocol, contents as far as captured from the beginning on, size, and how many packets came
-        before this one. None otherwise."""
+        """Adds a fragment of `size` bytes, of which `data` were captured. If it completes a datagram, returns
+        the protocol, the captured contents from the beginning on, the size, and the number of packets before
+        this one; otherwise None."""
         self.met = True
         self._expire(ts_ns)
         offset, end = fragment.offset, fragment.offset + size
@@ -75,7 +74,7 @@ class Fragments:
         return None
 
     def finish(self) -> None:
-        """Gives up what still waits."""
+        """Gives up the datagrams that still wait."""
         while self._waiting:
             self._give_up(next(iter(self._waiting)))
 
@@ -84,7 +83,7 @@ class Fragments:
         return pickle.dumps(self._waiting) if self._waiting else b""
 
     def load(self, state: bytes) -> None:
-        """Goes on where another one was."""
+        """Restores fragments that `save` returned."""
         if state:
             self._waiting = pickle.loads(state)
             self._bytes = sum(datagram.held for datagram in self._waiting.values())
@@ -125,7 +124,7 @@ class Fragments:
 
 
 def _insert(parts: list[tuple[int, int, bytes]], offset: int, end: int, data: bytes) -> int:
-    """Puts in what no part covers; gives the captured bytes of that."""
+    """Inserts the bytes that no part covers; returns how many of them were captured."""
     held = 0
     at = bisect_left(parts, (offset, 0, b""))
     if at and parts[at - 1][1] > offset:

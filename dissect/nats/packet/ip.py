@@ -1,9 +1,8 @@
-"""IP headers: who talks to whom, and what is inside.
+"""IP headers: addresses, the protocol inside, and where it begins and ends.
 
-IPv4 with options (RFC 791), IPv6 with its extension headers (RFC 8200). The end is what the IP header
-says, so that padding and trailers of the link are left out and cut packets show their true size. A
-length of 0 stands in packets that a network card was to split (and in IPv6 ones above 64 KiB): the end
-is then that of the packet.
+IPv4 with options (RFC 791), IPv6 with its extension headers (RFC 8200). The IP header gives the end, so that
+padding and trailers of the link are excluded, and cut packets have their true size. A length of 0 is in
+packets that a network card was to split (and in IPv6 packets above 64 KiB): they end where the packet ends.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _MORE = 0x2000
 
 
 class Fragment(NamedTuple):
-    """Which part of which datagram this is: `offset` in bytes, whether `more` follow."""
+    """The part of a datagram that a fragment has: `offset` in bytes, and whether `more` parts follow."""
 
     datagram: bytes
     offset: int
@@ -43,8 +42,8 @@ class Fragment(NamedTuple):
 
 
 class Datagram(NamedTuple):
-    """The contents of an IP packet: `proto` from `start` to `end` on the wire; `addresses` are source,
-    target."""
+    """The contents of an IP packet: `proto` from `start` to `end` on the wire; `addresses` are source and
+    destination."""
 
     addresses: bytes
     proto: int
@@ -59,9 +58,9 @@ def proto_name(proto: int) -> str:
 
 
 def find_datagram(data: bytes, at: int, packet_end: int) -> Datagram | str:
-    """What the IP packet whose header is at `at` holds; or the reason why there is no telling.
+    """The contents of the IP packet whose header is at `at`, or the reason why they are unknown.
 
-    `packet_end` is where the packet ended on the wire, however little of it is in `data`.
+    `packet_end` is where the packet ended on the wire, even if `data` has less of it.
     """
     version = data[at] >> 4 if at < len(data) else 0
     if version == 4:
@@ -72,8 +71,8 @@ def find_datagram(data: bytes, at: int, packet_end: int) -> Datagram | str:
 
 
 def past_extensions(data: bytes, inside: Datagram) -> Datagram | str:
-    """The protocol after the IPv6 extension headers. Stops at a fragment header of a datagram that has
-    other fragments."""
+    """The protocol after the IPv6 extension headers, or the fragment header of a datagram that has other
+    fragments."""
     addresses, proto, start, end, _ = inside
     while proto in EXTENSIONS:
         if start + 8 > len(data):

@@ -1,7 +1,8 @@
 """Link headers: their names, and where in a packet its IP header begins.
 
-Own code for what captures of servers have: Ethernet with 802.1Q and QinQ tags, Linux cooked v1 and v2,
-raw IP, BSD loopback, Cisco HDLC (https://www.tcpdump.org/linktypes.html). What else is known goes to dpkt.
+Our own code parses the link types that captures of servers have: Ethernet with 802.1Q and QinQ tags, Linux
+cooked v1 and v2, raw IP, BSD loopback, Cisco HDLC (https://www.tcpdump.org/linktypes.html). dpkt parses some
+others.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _RARE = (0x8864, 0x8847, 0x8848)
 _FIRST_ETHERTYPE = 0x600
 _NAMES = {0x0806: "arp", 0x88CC: "lldp", 0x888E: "eapol"}
 
-# IPv4 as all systems number the family; IPv6 of NetBSD and OpenBSD, FreeBSD, macOS, Linux.
+# Address families: IPv4 has the same number on all systems; IPv6 of NetBSD and OpenBSD, FreeBSD, macOS,
+# Linux.
 _FAMILIES = (2, 24, 28, 30, 10)
 
 
@@ -69,7 +71,7 @@ def _loopback(data: bytes) -> int | str:
 
 
 def _typed(data: bytes, type_at: int, ip_at: int, linktype: int | None = None) -> int | str:
-    """Behind an ethertype at `type_at` and the tags it announces."""
+    """The offset of the IP header after an ethertype at `type_at` and its tags."""
     ethertype = data[type_at : type_at + 2]
     while int.from_bytes(ethertype, "big") in _TAGS:
         ethertype = data[ip_at + 2 : ip_at + 4]

@@ -1,6 +1,7 @@
 """TCP headers: packets -> segments, or the reason why there is none.
 
-Follows RFC 9293. Of the options only the window scale of a SYN is read; checksums are not looked at.
+Follows RFC 9293. Of the options only the window scale of a SYN is read; checksums are not verified, because
+packets that a network card was to complete have wrong ones.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from .ip import CUT_OFF, EXTENSIONS, TCP, Datagram, find_datagram, past_extensio
 from .link import ETHERNET, find_ip
 from .tunnels import CARRIERS, look_inside
 
-# The common packet in one go, by link: what announces IPv4; first byte, length, fragment, protocol of IPv4;
-# addresses and ports (which are neighbours then), sequence, acknowledgement, offset, flags, window of TCP.
+# The common packet in one call, by link: the mark of IPv4; first byte, length, fragment, protocol of IPv4;
+# addresses and ports (adjacent without IP options), sequence, acknowledgement, offset, flags, window of TCP.
 _COMMON = "BxH2xHxB2x12sIIBBH"
 _SHAPES = {
     1: (struct.Struct("!12x2s" + _COMMON), b"\x08\x00", 14),
@@ -31,21 +32,21 @@ _UNUSUAL = _SHAPES[1]
 _FIVE_WORDS = 0x45  # IPv4 without options
 _HEADER = struct.Struct("!4sIIBB")
 _WINDOW = struct.Struct("!H")
-# The size of both headers, by the byte of TCP's that has its own; IPv4's has 20.
+# The size of both headers, by the byte of the TCP header that has its length; the IPv4 header has 20 bytes.
 _HEADERS = tuple((offset >> 2 & 60) + 20 for offset in range(256))
 _FIXED = 20  # bytes of a TCP header before its options
 _SYN = 2
 _END, _PADDING, _WINDOW_SCALE = 0, 1, 3
-# The largest window scale: what is beyond counts as this (RFC 7323, 2.3).
+# The largest window scale: a larger one counts as this (RFC 7323, 2.3).
 _LARGEST_SCALE = 14
 
-# Far above what Linux sends as one packet (512 KiB with "BIG TCP"), far below half the sequence space.
+# Far above the largest packet of Linux (512 KiB with "BIG TCP"), far below half the sequence space.
 _LARGEST = 1 << 24
 
-# Tunnels in tunnels, fragments in each: five are more than anybody builds.
+# Tunnels in tunnels, with fragments in each: five are more than networks have.
 _DEEPEST = 10
 
-# Keys whose owner is known, of flows that are probably alive.
+# How many keys have a stored verdict: enough for the flows that are probably alive.
 _MOST_KEYS = 1 << 16
 
 _WORTH_WAITING = (TCP, *CARRIERS, *EXTENSIONS)
@@ -55,24 +56,24 @@ _FRAGMENT, _JOINED = "ip fragment", "ip fragment, joined with others"
 
 
 def flow_hash(key: bytes) -> int:
-    """32 bits that are the same for both directions of a flow, in every process and on every machine.
-    `key` is that of a `Segment`."""
+    """A hash of 32 bits that is the same for both directions of a flow, in every process and on every
+    machine. `key` is the key of a `Segment`."""
     size = (len(key) - 4) // 2
     source, target = key[:size] + key[-4:-2], key[size:-4] + key[-2:]
     return crc32(source + target if source < target else target + source)
 
 
 class PacketParser:
-    """Takes packets apart. `passed_over` counts those that gave no segment, by reason: "udp", "arp", "ip
-    fragment" (of a datagram that never was complete), "header cut off", "link type 147" ...
+    """Parses packets. `passed_over` counts packets without a segment, by reason: "udp", "arp", "ip fragment"
+    (of a datagram that never was complete), "header cut off", "link type 147" ...
 
-    With `wanted` only some flows give segments: it is asked with a flow's `flow_hash`, and must always give
-    the same answer. So `PacketParser(lambda value: value % n == k)` is share k of n: every segment of a
-    capture is in exactly one share, both directions of a flow are in the same one, and a flow in a tunnel
-    or in fragments goes by its own addresses, not the tunnel's. The segments of other flows are counted in
-    `other_shard`; they cost a look-up, and the first of each second gives a `Tick`. `passed_over` is the
-    same in all shares. `datagrams` has the fragmented datagrams that the packet of the last `segment_of`
-    was a part of, the outermost first: a tunnel may be fragmented as well as what is in it.
+    `wanted` selects flows by their `flow_hash`; it must always return the same for the same hash. So
+    `PacketParser(lambda value: value % n == k)` is shard k of n: every segment of a capture is in exactly one
+    shard, and both directions of a flow are in the same one. The addresses of the flow itself decide, not
+    those of a tunnel around it. Segments of other flows are counted in `other_shard`; they cost a look-up,
+    and the first of each second gives a `Tick`. `passed_over` is the same in all shards. `datagrams` has the
+    fragmented datagrams to which the packet of the last `segment_of` belonged, the outermost first: both a
+    tunnel and the packet inside may be fragmented.
     """
 
     def __init__(self, wanted: Callable[[int], bool] | None = None) -> None:
@@ -81,25 +82,25 @@ class PacketParser:
         self.datagrams: list[bytes] = []
         self._wanted = wanted
         self._verdicts: dict[bytes, bool] = {}
-        self._packets = 0  # that were read
-        self._second_ns = -1, -1  # from when until when: that of the latest TCP packet
+        self._packets = 0
+        self._second_ns = -1, -1  # begin and end of the second of the latest TCP packet
         self._fragments = Fragments(self._lost)
 
     def segments(self, runs: Iterable[Packets]) -> Iterator[Segment | Tick]:
-        """The segments in the packets, in their order; and the ticks of other shards.
+        """The segments in the packets, in their order, and the ticks of other shards.
 
-        A run is taken apart as a whole before its first segment is handed on: what each stage does is then
-        still in the processor's caches for the next packet, which makes all of it a tenth faster.
+        A run is parsed as a whole before its first segment is yielded: the code and data of each stage are
+        then still in the processor's caches for the next packet, which makes the whole a tenth faster.
         """
         return chain(self.feed(runs), self._finishing())
 
     def feed(self, runs: Iterable[Packets]) -> Iterator[Segment | Tick]:
-        """As `segments`, where more packets follow: fragments go on waiting for others."""
-        # Generators around generators would cost 0.15 us for each segment, which this does not.
+        """As `segments`, but more packets follow: fragments keep waiting for others."""
+        # A generator around a generator would cost 0.15 us per segment.
         return chain.from_iterable(map(self._segments_in, runs))
 
     def _finishing(self) -> Iterator[Segment]:
-        """Calls `finish` when it is asked for the next segment, and has none."""
+        """An iterator without segments that calls `finish`."""
         self.finish()
         yield from ()
 
@@ -167,12 +168,12 @@ class PacketParser:
         return found
 
     def finish(self) -> None:
-        """Counts the fragments that still wait for others: there are no more packets."""
+        """Counts the fragments that still wait for others, because no more packets follow."""
         self._fragments.finish()
 
     @property
     def met_fragments(self) -> bool:
-        """Whether there were any that may have been part of a datagram from before."""
+        """Whether there were fragments, which may belong to a datagram that began before these packets."""
         return self._fragments.met
 
     def save(self) -> bytes:
@@ -180,11 +181,11 @@ class PacketParser:
         return self._fragments.save()
 
     def load(self, fragments: bytes) -> None:
-        """Goes on where another one was."""
+        """Restores fragments that `save` returned."""
         self._fragments.load(fragments)
 
     def _is_wanted(self, key: bytes) -> bool:
-        """Whether a flow's segments are to be handed on."""
+        """Whether the segments of a flow are wanted."""
         if self._wanted is None:
             return True
         verdict = self._verdicts.get(key)
@@ -195,8 +196,8 @@ class PacketParser:
         return verdict
 
     def segment_of(self, packet: Packet) -> Segment | None:
-        """The segment after whatever headers a packet has, of any shard. Where there is none, that is
-        counted; for a fragment later, when it is known what became of its datagram."""
+        """The segment of a packet with any headers, in any shard. A packet without one is counted; a fragment
+        is counted later, when its datagram is complete or given up."""
         segment = self._decoded(packet)
         if isinstance(segment, str):
             self.passed_over[segment] += 1
@@ -271,8 +272,8 @@ def _segment(packet: Packet, data: bytes, datagram: Datagram) -> Segment | str:
 
 
 def window_scale(captured: bytes, size: int) -> int | None:
-    """The window scale among the options of a SYN, which are `size` bytes; NO_SCALE where it is not among
-    them, and None where that was not captured."""
+    """The window scale among the options of a SYN, which have `size` bytes; NO_SCALE if they have none, and
+    None if too few of them were captured."""
     options = captured[:size]
     at = 0
     while at + 2 < len(options) and options[at] != _END:

@@ -1,9 +1,9 @@
-"""Tunnels: what a datagram that carries another packet holds.
+"""Tunnels: datagrams that carry another packet.
 
 GRE (RFC 2784, 2890) with checksum, key and sequence number, around IP or Ethernet; VXLAN (RFC 7348) on its
-port and on the one that Linux had before; Geneve (RFC 8926); IP in IP. Own code, since dpkt reads the
-packet inside a GRE header of any version and flags, knows no Ethernet in it, and takes everything
-inside apart at once, however deep it is.
+port and on the one that Linux had before; Geneve (RFC 8926); IP in IP. This is our own code, because dpkt
+reads the packet inside a GRE header of any version and flags, does not know Ethernet there, and parses all
+inner layers at once, however deep they are.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ CARRIERS = (IPIP, UDP, IPV6, GRE)
 
 
 class Inside(NamedTuple):
-    """Where the packet inside begins, and whether that is an Ethernet header, or else an IP header."""
+    """Where the inner packet begins, and whether with an Ethernet header or with an IP header."""
 
     start: int
     ethernet: bool
 
 
 def look_inside(proto: int, data: bytes, start: int, end: int) -> Inside | str:
-    """What a datagram of a protocol holds, whose header is at `start`; or what to call it."""
+    """The inner packet of a datagram whose header is at `start`; or the name of its protocol, if it carries
+    none."""
     if proto in (IPIP, IPV6):
         return Inside(start, False)
     if proto == GRE:
@@ -50,7 +51,7 @@ def _gre(data: bytes, start: int) -> Inside | str:
 
 
 def _udp(data: bytes, start: int, end: int) -> Inside | str:
-    """A port alone says little: the header must be one as well."""
+    """A port alone proves little: the tunnel's header must be valid, too."""
     body = start + 8
     if body + 8 > min(len(data), end):
         return proto_name(UDP)

@@ -16,7 +16,7 @@ from ..capture.reader import NOWHERE, Ended, Pieces, Reading
 from ..capture.report import CaptureReport, FileReport
 from ..capture.sources import STDIN, files_of, is_packed, read_file, read_part
 from ..errors import CaptureError
-from ..key_log import KeyLog
+from ..secrets.key_log import KeyLog
 from ..types import Packets
 
 # The number of guesses in a file is limited by this size of a byte range: smaller ones cost more than they

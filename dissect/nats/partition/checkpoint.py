@@ -26,8 +26,8 @@ from io import BytesIO
 
 from ..engine.connections import Connection, ConnectionTable
 from ..engine.session_tables import Rows, SessionTables, TableBuilder
-from ..key_log import KeyLogs
 from ..options import Options
+from ..secrets.key_log import KeyLogs
 from ..tables import needs_payloads
 from ..tcp.flow import Flow, undirected
 from ..types import Segment, Tick

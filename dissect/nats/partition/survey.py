@@ -21,8 +21,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 from ..engine.connections import PacketEvents
 from ..engine.session_tables import Rows
-from ..key_log import KeyLogs
 from ..options import Options
+from ..secrets.key_log import KeyLogs
 from ..tables import needs_payloads
 from ..tcp.flow import reversed_key, undirected
 from ..types import Segment, Tick

@@ -1,6 +1,6 @@
 """Captures, or Parquet tables -> a report as one HTML file: what `nats-dissect report` does.
 
-Exit status: 0 done, also where there is no NATS (the page says what there is instead); 2 where an input is
+Exit status: 0 done, also if there is no NATS (the page names the other protocols); 2 if an input is
 no capture, the folder has no tables or the output cannot be written; 3 done, but a capture was cut short or
 damaged, which the page says, too.
 """
@@ -14,14 +14,14 @@ from ..audit.loading import loaded_records
 from ..capture import CaptureReport
 from ..capture.sources import STDIN
 from ..commands.command_options import CommandOptions
+from ..commands.processes import processes
 from ..commands.run import leave, progress_bar
 from ..commands.signals import ends_input
 from ..number_formats import count_text
 from ..output.sink import Fault, Sink, say, sink_of, writing
-from ..parallel import cores
-from .aggregate import TABLES, Aggregate
-from .findings import Findings, audited, audited_folder, rules, wanted_tables
-from .page import page
+from .aggregates.aggregate import TABLES, Aggregate
+from .aggregates.findings import Findings, audited, audited_folder, rules, wanted_tables
+from .page.page import page
 from .parquet_rows import rows_in, tables_in
 
 
@@ -45,7 +45,7 @@ def _from_captures(sink: Sink, options: CommandOptions) -> None:
         with progress_bar(options, report):
             wanted = wanted_tables(queries)
             rows = loaded_records(
-                options.captures, wanted, options.dissection, report, _processes(options)
+                options.captures, wanted, options.dissection, report, processes(options)
             )
             findings = audited(queries, found, rows)
         found.finish()
@@ -54,14 +54,6 @@ def _from_captures(sink: Sink, options: CommandOptions) -> None:
         sink.writer(lambda stream: stream).write(text)
     _say_what_there_is(found, findings, sink)
     leave(report, interrupted.yes)
-
-
-def _processes(options: CommandOptions) -> int:
-    jobs = options.jobs or cores()
-    if jobs > 1 and options.live:
-        say("packets from standard input are read by one process: --jobs does nothing")
-        return 1
-    return jobs
 
 
 def _from_tables(sink: Sink, folder: str) -> None:

@@ -13,11 +13,11 @@ from dataclasses import MISSING, fields
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..declaration import Type
 from ..errors import DissectError
-from ..output.arrow import BATCH_ROWS
-from ..output.arrow_types import pyarrow
-from ..records import Record
+from ..output.arrow.records import BATCH_ROWS
+from ..output.arrow.types import pyarrow
+from ..schema.declaration import Type
+from ..schema.records import Record
 from ..tables import TABLES
 
 if TYPE_CHECKING:

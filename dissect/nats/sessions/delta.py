@@ -49,12 +49,13 @@ class SessionDelta:
 
     def add(self, batch: Batch, reply_subjects: Container[bytes]) -> bool:
         """Adds a batch and returns True if all of its frames are plain; otherwise adds nothing."""
-        for frame in batch.frames:
-            test = _TESTS.get(frame.__class__)
+        frames, test_of = batch.frames, _TESTS.get
+        for frame in frames:
+            test = test_of(frame.__class__)
             if test is None or not test(frame, reply_subjects):
                 return False
         counts = self.counts
-        for frame in batch.frames:
+        for frame in frames:
             kind = frame.__class__
             counts[kind] = counts.get(kind, 0) + 1
             if kind is Ok:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from natsync.protocol import Err, Frame, Message
 
-from ..records import Counts
+from ..schema.records import Counts
 from ..types import Direction
 from .interest import Interest
 from .ping_ack import Pings

@@ -26,7 +26,7 @@ from natsync.protocol import (
     read_violation,
 )
 
-from ..records import RequestRecord, text_of
+from ..schema.records import RequestRecord, text_of
 from .headers import status_of
 from .quota import EntryQuota
 from .subscriptions import Subscription

@@ -43,10 +43,10 @@ from natsync.protocol import (
     check_subscribe,
 )
 
-from ..anomalies import Anomaly
 from ..framing.events import Batch, FramePosition, Note, place_of
-from ..records import Record, RequestRecord, text_of
-from ..redact import Secrets
+from ..schema.anomalies import Anomaly
+from ..schema.records import Record, RequestRecord, text_of
+from ..secrets.redact import Secrets
 from ..types import Direction
 from .advisories import ADVISORY, trouble
 from .delta import SessionDelta, is_sound

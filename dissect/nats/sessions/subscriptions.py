@@ -14,7 +14,7 @@ from itertools import islice
 
 from natsync.protocol import ProtocolError, Sub, Unsub, check_subscribe, read_violation
 
-from ..records import SubscriptionRecord, text_of
+from ..schema.records import SubscriptionRecord, text_of
 from ..types import Direction
 from .quota import EntryQuota
 

@@ -47,14 +47,14 @@ def read(
 def register(spark: SparkSession) -> None:
     """Registers the data source "nats-capture" for `spark.read.format`; see `source`. Raises SparkError
     if the Python of the workers lacks this package."""
-    from .source import CaptureSource
-    from .worker_python import set_worker_python
+    from .launch.worker_python import set_worker_python
+    from .structured_streaming.source import CaptureSource
 
     set_worker_python(spark)
     spark.dataSource.register(CaptureSource)
 
 
 def _absolute(paths: str | Sequence[str]) -> list[str]:
-    from .settings import absolute
+    from .options.settings import absolute
 
     return [absolute(path) for path in ([paths] if isinstance(paths, str) else paths)]

@@ -18,24 +18,24 @@ from ..capture import CaptureReport
 from ..capture.files import size_and_mtime
 from ..capture.sources import time_range
 from ..capture.time_range import TimeRange
-from ..declaration import ApplicationLayer
 from ..errors import SparkError
 from ..partition.byte_ranges import captures
 from ..partition.partitions import Partition, index_captures, partitions_of, ranges_with_secrets
 from ..partition.record_index import Chain, RecordIndex, joined, walk_chain
 from ..pipeline import timelines
+from ..schema.declaration import ApplicationLayer
 from ..tables import FROM_ENGINE, TABLES, frames_for
-from . import application
-from . import arrow_tasks as tasks
-from .job_options import JobOptions, read_options
+from .launch.worker_python import set_worker_python
+from .options.job_options import JobOptions, read_options
 from .output import Folder
 from .plan import Job
 from .progress import Stages, wants_progress
 from .sink import NewWriter, TableSink, TableWriter
 from .spark_errors import fault_of
-from .stages import ChunkContext, JobSpec
-from .task_runner import RESULTS, TaskRunner
-from .worker_python import set_worker_python
+from .tasks import application
+from .tasks import arrow_tasks as tasks
+from .tasks.stages import ChunkContext, JobSpec
+from .tasks.task_runner import RESULTS, TaskRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from ..engine.frame_runs import FrameRun
 from ..engine.session_tables import Rows
 from ..engine.time_order import TimeOrder, payload_bytes, placed
-from ..output.arrow import BATCH_ROWS, batch
-from ..output.arrow import batches as batches_of_lists
-from ..output.arrow import frame_batches
-from ..records import Record
+from ..output.arrow.records import BATCH_ROWS, batch
+from ..output.arrow.records import batches as batches_of_lists
+from ..output.arrow.records import frame_batches
+from ..schema.records import Record
 from ..tables import TABLES
 
 if TYPE_CHECKING:

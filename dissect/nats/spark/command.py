@@ -17,11 +17,11 @@ from ..output.sink import say, sink_of, writing
 from ..partition.byte_ranges import captures
 from ..tables import TABLES
 from .api import Summary, dissect
-from .arguments import JobArguments
-from .job_options import JobOptions
+from .options.arguments import JobArguments
+from .options.job_options import JobOptions
+from .options.settings import absolute
 from .output import Folder
 from .progress import wants_progress
-from .settings import absolute
 from .submit import check_libraries, session
 
 _DAMAGED = 3

@@ -21,8 +21,8 @@ from uuid import uuid4
 
 from ..capture.files import elsewhere, is_uri
 from ..errors import SparkError
-from ..output.arrow import schema
-from ..output.arrow_types import pyarrow
+from ..output.arrow.records import schema
+from ..output.arrow.types import pyarrow
 from ..output.parquet import ParquetFile
 from ..tables import TABLES
 from .sink import NewWriter, Written

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..partition.partitions import Partition
-from . import arrow_tasks as tasks
 from .progress import Stages
-from .stages import ChunkContext, JobSpec, SurveyResult, chunk_contexts, needs_resurvey
-from .task_runner import RESULTS, TaskRunner, gathered
+from .tasks import arrow_tasks as tasks
+from .tasks.stages import ChunkContext, JobSpec, SurveyResult, chunk_contexts, needs_resurvey
+from .tasks.task_runner import RESULTS, TaskRunner, gathered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

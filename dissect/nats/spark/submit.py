@@ -24,8 +24,8 @@ from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import IO, TYPE_CHECKING
 
 from ..errors import MissingLibrary, SparkError
-from .java import check_java
-from .master import check_master, check_workers, is_local, is_loopback
+from .launch.java import check_java
+from .launch.master import check_master, check_workers, is_local, is_loopback
 from .spark_errors import fault_of
 
 if TYPE_CHECKING:

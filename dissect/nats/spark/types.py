@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..declaration import Type
+from ..schema.declaration import Type
 from ..tables import TABLES
 
 _TEXTS = ArrayType(StringType(), containsNull=False)

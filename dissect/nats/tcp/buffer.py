@@ -6,7 +6,7 @@ from bisect import bisect_right
 from operator import attrgetter
 from typing import NamedTuple
 
-from ..anomalies import Anomaly
+from ..schema.anomalies import Anomaly
 from ..types import Item, Oddity, Segment
 
 end_of = attrgetter("end")

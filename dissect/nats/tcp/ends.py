@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..anomalies import Anomaly
+from ..schema.anomalies import Anomaly
 from ..types import Direction, Oddity, Segment
 from .flow import Delivery, End, Flow
 from .strays import left_out
@@ -12,13 +12,13 @@ from .window import end_windows
 
 
 def beginning(flow: Flow) -> tuple[int, str]:
-    """By which flows are sorted."""
+    """The sort key of flows: their beginning."""
     return flow.first_ns, flow.id
 
 
 def ends(flows: Iterable[Flow], witness: Segment | None = None) -> list[Delivery]:
     """The last deliveries of flows that are over, in the order of their beginnings. `witness` is the segment
-    for which some were evicted."""
+    that caused an eviction, if there was one."""
     deliveries = []
     for flow in sorted(flows, key=beginning):
         flow.over = True

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from heapq import nsmallest
 
-from ..anomalies import Anomaly
+from ..schema.anomalies import Anomaly
 from ..types import TICK_NS, Direction, Item, Segment
 from .deadlines import Deadlines
 from .ends import beginning, ends, oddity

@@ -25,7 +25,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import replace
 
-from ..anomalies import Anomaly
+from ..schema.anomalies import Anomaly
 from ..types import Chunk, Gap, Item, Segment
 from .buffer import Piece, Run, compare_bytes, end_of, report
 from .flow import StreamState

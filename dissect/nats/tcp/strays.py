@@ -1,13 +1,13 @@
 """Segments whose numbers fit no window of their flow: packets of another connection between the same ports.
 
 Two captures of different networks, or of different days, can have connections with the same addresses and
-ports. Within one connection a sequence number may jump, where much was not captured; but then its sender
-acknowledges about what it acknowledged before. A segment is a stray where both numbers are further from the
-sender's last ones than any window in use (RFC 9293, 3.4: each connection begins at a number of its own).
+ports. Within one connection a sequence number may jump if much was not captured, but then its acknowledgement
+number is close to the one before. A segment is a stray if both numbers are further from the sender's last
+ones than any window in use (RFC 9293, 3.4: each connection begins at a number of its own).
 
 A single stray proves nothing: it may be forged, or belong to a second capture of the same time. So a stray
-waits; where the next segment of either side fits to it, another connection has begun with it. Otherwise it
-is left out. Either is reported as `Anomaly.SEQUENCE_JUMP`.
+waits. If the next segment of either side fits it, another connection has begun with it; otherwise it is left
+out. Both are reported as `Anomaly.SEQUENCE_JUMP`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..anomalies import Anomaly
+from ..schema.anomalies import Anomaly
 from ..types import Oddity, Segment
 from .flow import Route, Side
 from .reassembly import NEAR
@@ -42,7 +42,7 @@ def fitting(route: Route, segment: Segment) -> list[Segment]:
     found = []
     for sender, seq, ack in ((side, segment.seq, segment.ack), (peer, segment.ack, segment.seq)):
         stray = sender.stray
-        # Where its sender went on in the flow, it was a packet among others.
+        # If its sender continued in the flow, the stray was a single packet.
         if stray is not None and stray.packets == sender.packets:
             if is_near(seq, stray.segment.seq) and is_near(ack, stray.segment.ack):
                 found.append(replace(stray.segment, payload=stray.payload))
@@ -51,7 +51,7 @@ def fitting(route: Route, segment: Segment) -> list[Segment]:
 
 
 def left_out(side: Side) -> Iterator[Oddity]:
-    """The stray of a side, as the anomaly that it turned out to be, if there is one."""
+    """The anomaly of a side's stray, if there is one."""
     stray, side.stray = side.stray, None
     if stray is not None:
         segment = stray.segment

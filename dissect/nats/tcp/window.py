@@ -15,21 +15,22 @@ _FIN, _SYN, _RST = 1, 2, 4
 _MASK = 0xFFFFFFFF
 _UNITS = frozenset(1 << scale for scale in range(15))
 
-# A sender that is stopped for less does not even notice: the smallest time after which Linux asks again.
+# A shorter stop has no effect on the sender: Linux waits at least this long before it probes the window.
 _STOPPED_NS = 200_000_000
-# What waited at a stopped sender goes before its FIN, once the window opens. nats-server's default deadline.
+# A stopped sender sends its waiting bytes before its FIN, once the window opens. nats-server's default
+# deadline.
 _DRAINED_NS = 10_000_000_000
 
 
 def learn_scale(side: Side, peer: Side, segment: Segment) -> None:
-    """Take a SYN. Its own window is not scaled."""
+    """Learns the scale of a side from its SYN, whose own window is not scaled."""
     side.window_scale = segment.window_scale
     peer.window_unit = UNKNOWN if segment.window_scale is None else 1
     side.window_watched = True
 
 
 def note_window(side: Side, peer: Side, segment: Segment) -> None:
-    """Take a segment whose window is 0, or of a side that is watched."""
+    """Notes the window of a segment: one that is 0, or any of a side that is watched."""
     if segment.flags & (_SYN | _RST):
         return
     peer.window_unit = _unit(side, peer)
@@ -56,8 +57,8 @@ def fills_window(side: Side, segment: Segment) -> bool:
 
 
 def may_fill_window(side: Side, seq: int, size: int) -> bool:
-    """Whether a segment among the next `size` bytes of a side may fill the window, if the other side says
-    nothing meanwhile. They begin at `seq`."""
+    """Whether a segment among the next `size` bytes of a side, from `seq` on, may fill the window, if the
+    other side sends nothing meanwhile."""
     latest = side.stream.ack
     if latest is None or not size or side.window_unit == UNKNOWN:
         return False
@@ -67,13 +68,13 @@ def may_fill_window(side: Side, seq: int, size: int) -> bool:
 
 def unit_that_fits(end_seq: int, latest: Segment) -> int:
     """The unit in which a segment that ends before `end_seq` fills the window of the other side's `latest`;
-    0 if there is none. It is all that can be said while the SYNs are not known."""
+    0 if there is none. More is not known without the SYNs."""
     unit, rest = divmod((end_seq - latest.ack) & _MASK, latest.window)
     return 0 if rest or unit not in _UNITS else unit
 
 
 def end_windows(flow: Flow) -> None:
-    """The flow is over: what is closed was closed to its end."""
+    """Ends the times of closed windows when the flow is over."""
     for side in flow.sides:
         if side.closed_ns is not None:
             _add_closed(side, flow.last_ns if flow.ended_ns is None else flow.ended_ns)
@@ -81,8 +82,8 @@ def end_windows(flow: Flow) -> None:
 
 
 def gave_up_on(flow: Flow) -> Direction | None:
-    """The side that had stopped the other one for long when that ended the connection: its window was closed
-    then, or had just been opened."""
+    """The side that had stopped the other one for long when the other one ended the connection: its window
+    was closed then, or had just been opened."""
     if flow.ended_ns is None or flow.ended_by is None or flow.end not in (End.FIN, End.RST):
         return None
     side = flow.side(flow.ended_by.other)
@@ -100,7 +101,7 @@ def _add_closed(side: Side, until_ns: int) -> None:
 
 
 def _unit(side: Side, peer: Side) -> int:
-    """Bytes that one of the windows of a side counts for."""
+    """The number of bytes per unit in the windows of a side."""
     if side.window_scale is None:
         return UNKNOWN
     return 1 if NO_SCALE in (side.window_scale, peer.window_scale) else 1 << side.window_scale

@@ -11,9 +11,9 @@ import re
 from enum import Enum, auto
 
 from ..types import Chunk, Direction, Gap, Item
-from .http_upgrade import HEAD_BYTES, UPGRADE
 from .layer import Found, Heads, Layer, Undecided
 from .registry import first_layer, layer_of
+from .websocket.http_upgrade import HEAD_BYTES, UPGRADE
 
 START = re.compile(
     rb"(?:H?PUB|H?MSG|SUB|UNSUB|RS\+|RS-|RMSG|LS\+|LS-|LMSG|A\+|A-|INFO|CONNECT|-ERR) "

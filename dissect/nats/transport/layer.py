@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from natsync.protocol import Kind
 
-from ..key_log import KeyLogs
-from ..records import Value
+from ..schema.records import Value
+from ..secrets.key_log import KeyLogs
 from ..types import Chunk, Direction, Item
 
 

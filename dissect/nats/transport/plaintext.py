@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..anomalies import Anomaly
+from ..schema.anomalies import Anomaly
 from ..types import Chunk, Gap, Item, Oddity
 from .layer import LayerBytes
 

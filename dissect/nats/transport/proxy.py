@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
-from ..records import Value
+from ..schema.records import Value
 from ..types import Chunk, Direction, Item
 from .layer import Column, Found, Heads, Layer, LayerBytes, LayerOptions, Transform, rest_of
 

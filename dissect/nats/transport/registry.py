@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from . import http_refusal, proxy, s2, tls, websocket
+from . import proxy
 from .layer import Found, Heads, Layer, Undecided
+from .s2 import layer as s2
+from .tls import layer as tls
+from .websocket import http_refusal
+from .websocket import layer as websocket
 
 LAYERS: list[Layer] = [proxy.LAYER, http_refusal.LAYER, websocket.LAYER, s2.LAYER, tls.LAYER]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..records import Value
+from ..schema.records import Value
 from ..types import Direction, Item
 from .layer import Column, Compresses, Layer, LayerBytes, LayerOptions, Learns, Transform
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dissect.nats.application.decoded_line import decoded
-from dissect.nats.records import FrameRecord
+from dissect.nats.schema.records import FrameRecord
 
 from tests.dissector.layer_talk import Nothing, Talk
 

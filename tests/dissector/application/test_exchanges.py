@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.application import exchanges, held_payloads
 from dissect.nats.application.exchanges import Exchanges
 from dissect.nats.application.jetstream.publishes import Publication, PublishRecord
 from dissect.nats.options import Payload
-from dissect.nats.records import Record
+from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.schema.records import Record
 
 from tests.dissector.layer_talk import Nothing, Talk, values
 

@@ -15,7 +15,7 @@ import pytest
 
 from dissect.nats.application import item_store
 from dissect.nats.application.item_store import ItemStore, StoreError
-from dissect.nats.declaration import Group, Item
+from dissect.nats.schema.declaration import Group, Item
 
 
 def item(

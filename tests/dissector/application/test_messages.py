@@ -10,7 +10,7 @@ from dissect.nats.application.messages import (
     is_message,
 )
 from dissect.nats.pipeline import records
-from dissect.nats.records import FrameRecord
+from dissect.nats.schema.records import FrameRecord
 from natsync import protocol
 from natsync.protocol import Frame
 

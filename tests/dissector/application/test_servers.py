@@ -9,8 +9,8 @@ import pytest
 
 from dissect.nats import records
 from dissect.nats.application.servers import SERVERS, ServerRecord, Servers
-from dissect.nats.declaration import LayerFrame
 from dissect.nats.pipeline import released
+from dissect.nats.schema.declaration import LayerFrame
 from dissect.nats.tables import frames_for
 
 from tests.support.paths import CAPTURES

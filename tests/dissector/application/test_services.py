@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.application import services
 from dissect.nats.application.messages import MESSAGES_AND_INTEREST
 from dissect.nats.application.services import ServiceRecord, Services
 from dissect.nats.pipeline import records
-from dissect.nats.records import Record
+from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.schema.records import Record
 
 from tests.dissector.layer_talk import MS, Talk, values
 from tests.support.paths import CAPTURES
@@ -116,7 +116,7 @@ def test_services_that_disagree_and_errors_without_a_description() -> None:
     talk.msg("_INBOX.1", status=503)
     talk.pub("other", b"", "_INBOX.2")
     error = {"Nats_Service_Error": "no", "Nats_Service_Error_Code": "500"}
-    answer = talk._frame("responder", "MSG", "_INBOX.2", b"", None, error)
+    answer = talk.frame("responder", "MSG", "_INBOX.2", b"", None, error)
     talk.say(answer)
     names = ("subject", "service", "errors", "replies", "last_error", "last_error_code")
     assert values(told(talk), *names) == [

@@ -5,7 +5,7 @@ A case is a sample capture by its name, made-up connections, or rows. What is no
 
 from __future__ import annotations
 
-from dissect.nats.records import AnomalyRecord, FlowRecord, Record
+from dissect.nats.schema.records import AnomalyRecord, FlowRecord, Record
 
 from tests.support.audit import SESSION
 from tests.support.audit import session as row

@@ -10,7 +10,7 @@ from dissect.nats.application.jetstream.deliveries import DeliveryRecord
 from dissect.nats.application.jetstream.objects import ObjectRecord
 from dissect.nats.application.servers import ServerRecord
 from dissect.nats.application.streaming.records import StreamingRecord
-from dissect.nats.records import Record
+from dissect.nats.schema.records import Record
 
 from tests.dissector.audit.cases import Case, unserved
 from tests.support.audit import SESSION

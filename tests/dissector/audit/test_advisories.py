@@ -10,8 +10,8 @@ import csv
 import re
 from pathlib import Path
 
-from dissect.nats.audit.rule_files import load_rules
-from dissect.nats.audit.rules import Detection
+from dissect.nats.audit.sigma.rule_files import load_rules
+from dissect.nats.audit.sigma.rules import Detection
 
 ADVISORIES = Path(__file__).with_name("nats_advisories.csv")
 Version = tuple[int, ...]

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import records
-from dissect.nats.audit.compiler import compiled, reporting
-from dissect.nats.audit.duckdb_engine import over_records
-from dissect.nats.audit.rule_files import load_rules
+from dissect.nats.audit.engines.duckdb import over_records
 from dissect.nats.audit.run import tables_of
-from dissect.nats.audit.sql_text import Dialect
-from dissect.nats.records import Record
+from dissect.nats.audit.sigma.rule_files import load_rules
+from dissect.nats.audit.sql.compiler import compiled, reporting
+from dissect.nats.audit.sql.dialect import Dialect
+from dissect.nats.schema.records import Record
 from dissect.nats.tables import TABLES
 
 from tests.dissector.audit import cases, cases_data

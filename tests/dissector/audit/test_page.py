@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from dissect.nats.audit.compiler import reporting
-from dissect.nats.audit.rule_files import load_rules
-from dissect.nats.audit.rules import Correlation, Detection, Rule
+from dissect.nats.audit.sigma.rule_files import load_rules
+from dissect.nats.audit.sigma.rules import Correlation, Detection, Rule
+from dissect.nats.audit.sql.compiler import reporting
 
 from tests.dissector.audit.test_advisories import ADVISORIES
 from tests.support.paths import ROOT

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dissect.nats.audit.compiler import compiled
-from dissect.nats.audit.duckdb_engine import DuckDb
-from dissect.nats.audit.sql_text import Dialect
+from dissect.nats.audit.engines.duckdb import DuckDb
+from dissect.nats.audit.sql.compiler import compiled
+from dissect.nats.audit.sql.dialect import Dialect
 
 from tests.support import audit_windows
 from tests.support.audit import detection_text, in_memory, rules

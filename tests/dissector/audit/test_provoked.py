@@ -13,10 +13,10 @@ from typing import get_args
 import pytest
 
 from dissect.nats import records
-from dissect.nats.audit.compiler import compiled
-from dissect.nats.audit.rule_files import load_rules
 from dissect.nats.audit.run import tables_of
-from dissect.nats.audit.sql_text import Dialect
+from dissect.nats.audit.sigma.rule_files import load_rules
+from dissect.nats.audit.sql.compiler import compiled
+from dissect.nats.audit.sql.dialect import Dialect
 
 from tests.support.audit import in_memory
 from tests.support.logins import (

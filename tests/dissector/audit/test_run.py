@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dissect.nats.audit.duckdb_engine import over_records
+from dissect.nats.audit.engines.duckdb import over_records
+from dissect.nats.audit.findings.store import store
 from dissect.nats.audit.run import queries_of, run, tables_of
-from dissect.nats.audit.sql_text import Dialect
-from dissect.nats.audit.store import store
+from dissect.nats.audit.sql.dialect import Dialect
 
 from tests.support.audit import detection_text, frame, rules
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Generator
 import pytest
 
 from dissect.nats import Options, records
-from dissect.nats.audit.duckdb_engine import over_records
-from dissect.nats.audit.rule_files import load_rules
+from dissect.nats.audit.engines.duckdb import over_records
+from dissect.nats.audit.findings.store import store
 from dissect.nats.audit.run import queries_of, run, tables_of
-from dissect.nats.audit.sql_text import Dialect
-from dissect.nats.audit.store import store
-from dissect.nats.records import Record
+from dissect.nats.audit.sigma.rule_files import load_rules
+from dissect.nats.audit.sql.dialect import Dialect
+from dissect.nats.schema.records import Record
 
 from tests.support.paths import CAPTURES
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from dissect.nats import FrameRecord, Options
 from dissect.nats.capture.embedded_secrets import read_secrets
 from dissect.nats.cli import cli
-from dissect.nats.key_log import KeyLog, KeyLogs
 from dissect.nats.pipeline import records, segments
-from dissect.nats.records import Record
+from dissect.nats.schema.records import Record
+from dissect.nats.secrets.key_log import KeyLog, KeyLogs
 
 from tests.dissector.samples import CAPTURES, sample
 from tests.support.pcapwriter import Interface

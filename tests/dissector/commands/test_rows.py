@@ -18,7 +18,7 @@ from dissect.nats.cli import cli
 from dissect.nats.commands.command_options import CommandOptions
 from dissect.nats.commands.rows import messages_of, rows_of, shared_rows
 from dissect.nats.output.writer import Layout
-from dissect.nats.records import FrameRecord
+from dissect.nats.schema.records import FrameRecord
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.paths import CAPTURES, ROOT

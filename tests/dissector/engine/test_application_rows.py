@@ -8,10 +8,10 @@ import pytest
 
 from dissect.nats import FrameRecord, Options, Payload, frames, records
 from dissect.nats.application.servers import ServerRecord
-from dissect.nats.declaration import LayerFrame
 from dissect.nats.engine.application_rows import ApplicationStates
 from dissect.nats.pipeline import released
-from dissect.nats.records import Record
+from dissect.nats.schema.declaration import LayerFrame
+from dissect.nats.schema.records import Record
 from dissect.nats.tables import FROM_ENGINE, TABLES, frames_for
 
 from tests.support.paths import CAPTURES

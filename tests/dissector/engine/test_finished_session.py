@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import Options, pipeline
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.engine.finished_session import FinishedSession, LastRows
 from dissect.nats.framing.events import Note
-from dissect.nats.records import Record, SessionRecord
+from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.schema.records import Record, SessionRecord
 from dissect.nats.tables import TABLES
 from dissect.nats.tcp import flow_table
 from dissect.nats.tcp.reassembly import Stream

@@ -7,7 +7,7 @@ import pytest
 from dissect.nats.engine.frame_rows import rows_of
 from dissect.nats.engine.frame_runs import RunMaker
 from dissect.nats.options import Payload
-from dissect.nats.records import FrameRecord, text_of
+from dissect.nats.schema.records import FrameRecord, text_of
 from dissect.nats.types import Direction
 
 from tests.support.conversations import ORIGINATOR, RESPONDER, Said

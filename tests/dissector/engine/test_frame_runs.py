@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.engine.frame_rows import rows_of
 from dissect.nats.engine.frame_runs import FrameRun, RunMaker, marked
 from dissect.nats.framing.events import Note
 from dissect.nats.options import Payload
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.types import Direction
 
 from tests.support.conversations import ORIGINATOR, RESPONDER, Said

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from dissect.nats import sessions
-from dissect.nats.records import SessionRecord
+from dissect.nats.schema.records import SessionRecord
 
 from tests.support.paths import CAPTURES
 

@@ -9,7 +9,7 @@ import pytest
 
 from dissect.nats import anomalies, flows, frames, records, requests, sessions, subscriptions
 from dissect.nats.pipeline import released
-from dissect.nats.records import (
+from dissect.nats.schema.records import (
     AnomalyRecord,
     FlowRecord,
     FrameRecord,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissect.nats.engine.time_order import TimeOrder, payload_bytes, place_of, placed
-from dissect.nats.records import AnomalyRecord, FrameRecord, Record
+from dissect.nats.schema.records import AnomalyRecord, FrameRecord, Record
 
 
 def row(ts_ns: int) -> AnomalyRecord:

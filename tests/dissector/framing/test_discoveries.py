@@ -7,7 +7,7 @@ from dissect.nats.framing.events import Batch, Event
 from dissect.nats.framing.frame_stream import FrameStream
 from dissect.nats.framing.resync import Quota
 from dissect.nats.framing.state import StreamState
-from dissect.nats.transport import tls
+from dissect.nats.transport.tls import layer as tls
 from dissect.nats.types import Chunk, Direction
 from natsync.protocol import Kind
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.framing import ConnectionFraming, Quota, finished, without_bytes
 from dissect.nats.framing.events import Note
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.transport.detect import Verdict
 from dissect.nats.types import Oddity
 from natsync.protocol import Kind

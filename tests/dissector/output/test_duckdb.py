@@ -16,7 +16,7 @@ from dissect.nats.errors import CaptureError, DissectError, QueryError
 from dissect.nats.output import duckdb as sql
 from dissect.nats.output.duckdb import Where, answer
 from dissect.nats.pipeline import records
-from dissect.nats.records import FrameRecord, Record
+from dissect.nats.schema.records import FrameRecord, Record
 from dissect.nats.tables import TABLES
 
 from tests.support.paths import CAPTURES

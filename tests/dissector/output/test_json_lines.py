@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissect.nats import Options, Payload, records
-from dissect.nats.declaration import Type
 from dissect.nats.number_formats import time_text
 from dissect.nats.output.csv_lines import column_cells
 from dissect.nats.output.json_lines import json_line
 from dissect.nats.output.writer import Layout, column_names
-from dissect.nats.records import FrameRecord, Record, SubscriptionRecord
+from dissect.nats.schema.declaration import Type
+from dissect.nats.schema.records import FrameRecord, Record, SubscriptionRecord
 from dissect.nats.tables import TABLE_OF, TABLES
 
 from tests.support.paths import CAPTURES

@@ -13,11 +13,11 @@ import pytest
 
 from dissect.nats.errors import FormatError, MissingLibrary
 from dissect.nats.output import parquet
-from dissect.nats.output.arrow import batch_of_values, schema, values
-from dissect.nats.output.arrow_types import pyarrow
+from dissect.nats.output.arrow.records import batch_of_values, schema, values
+from dissect.nats.output.arrow.types import pyarrow
 from dissect.nats.output.parquet import BatchWriter, ParquetWriter
 from dissect.nats.pipeline import records
-from dissect.nats.records import Record, Value
+from dissect.nats.schema.records import Record, Value
 from dissect.nats.tables import TABLES
 
 from tests.support.arrow_rows import records_of

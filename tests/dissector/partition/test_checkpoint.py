@@ -15,7 +15,7 @@ from dissect.nats.engine.session_tables import Rows
 from dissect.nats.engine.time_order import place_of
 from dissect.nats.partition.checkpoint import Dissector
 from dissect.nats.pipeline import records, segments
-from dissect.nats.records import Record
+from dissect.nats.schema.records import Record
 from dissect.nats.sessions import EntryQuota
 from dissect.nats.tables import FROM_ENGINE
 from dissect.nats.tcp.flow import undirected

@@ -10,7 +10,7 @@ from dissect.nats.partition import summary as building
 from dissect.nats.partition.chunk_summary import Bytes, Deltas, FrameBatch, FrameRun
 
 from tests.dissector.advancing import PUB, packets, steps_of, summary_of
-from tests.dissector.transport.test_s2 import stored
+from tests.dissector.transport.s2.test_layer import stored
 
 
 def test_the_head_is_fed_the_middle_skipped_the_end_fed() -> None:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dissect.nats.cli import cli
-from dissect.nats.output.arrow import batch
+from dissect.nats.output.arrow.records import batch
 from dissect.nats.tables import TABLE_OF, TABLES
 
 from tests.dissector.samples import rows
@@ -114,5 +114,5 @@ def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "dissect.nats.report.command", None)
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.delitem(sys.modules, "dissect.nats.report.command")
-    monkeypatch.delitem(sys.modules, "dissect.nats.report.page")
+    monkeypatch.delitem(sys.modules, "dissect.nats.report.page.page")
     refused(run(CORE, "-o", tmp_path / "a.html"), "pip install 'natsync[report]'")

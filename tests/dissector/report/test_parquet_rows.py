@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dissect.nats.output.arrow import batch
-from dissect.nats.records import Record
-from dissect.nats.report.aggregate import TABLES
+from dissect.nats.output.arrow.records import batch
+from dissect.nats.report.aggregates.aggregate import TABLES
 from dissect.nats.report.parquet_rows import TablesError, records_of, rows_in, tables_in
+from dissect.nats.schema.records import Record
 from dissect.nats.tables import TABLE_OF
 
 from tests.dissector.samples import rows

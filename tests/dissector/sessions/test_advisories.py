@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dissect.nats import anomalies
-from dissect.nats.anomalies import Anomaly
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.sessions.advisories import trouble
 
 from tests.support.paths import CAPTURES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissect.nats.records import RequestRecord
+from dissect.nats.schema.records import RequestRecord
 from dissect.nats.sessions.quota import EntryQuota
 from dissect.nats.sessions.requests import RequestRows, Requests
 from dissect.nats.sessions.subscriptions import Subscription

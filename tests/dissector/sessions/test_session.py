@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from time import process_time
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.engine.session_row import add_session
 from dissect.nats.framing.events import Batch, Note
-from dissect.nats.records import RequestRecord, SessionRecord, SubscriptionRecord
+from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.schema.records import RequestRecord, SessionRecord, SubscriptionRecord
 from dissect.nats.sessions import EntryQuota, Session
 from dissect.nats.types import Chunk, Direction
 from natsync.protocol import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissect.nats.anomalies import Anomaly
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.tcp.buffer import Piece, Run, compare_bytes
 from dissect.nats.types import Item
 

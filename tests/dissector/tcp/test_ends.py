@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissect.nats.anomalies import Anomaly
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.tcp.ends import beginning, ends, oddity
 from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.reassembly import Stream

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from dissect.nats.anomalies import Anomaly
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.tcp.flow import Delivery, End, Flow
 from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.limits import FlowLimits, Limits

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from dissect.nats.anomalies import Anomaly
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.tcp.flow import End, Flow
 from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.limits import FlowLimits, Limits

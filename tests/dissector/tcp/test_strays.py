@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats.anomalies import Anomaly
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.tcp.flow import Delivery, Flow
 from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.reassembly import Stream
@@ -16,23 +16,26 @@ from dissect.nats.types import Chunk, Gap, Oddity, Segment
 
 from tests.support.partitioned import in_one, in_stretches
 from tests.support.pcapwriter import Record, ip, link, pcap_file, tcp
+from tests.support.tcp_conversation import ACK, Conversation
 
 A, B = b"\n\0\0\1\n\0\0\2\x13\x88\x10\x7e", b"\n\0\0\2\n\0\0\1\x10\x7e\x13\x88"
-ACK = 16
 FAR = 1 << 30
 WORDS = b"PUB a.b 5\r\nhello\r\n", b"MSG a.b 1 5\r\nhello\r\n"
 
 
-class Talk:
+class Talk(Conversation[int]):
     """Both sides of a connection that was joined midstream, from some numbers on."""
 
     def __init__(self, seq: int, ack: int) -> None:
-        self.numbers = [seq, ack]
+        super().__init__(0, 1, (seq, ack))
+
+    def emit(self, sender: int, flags: int, seq: int, ack: int, payload: bytes) -> None:
+        key, size = (A, B)[sender], len(payload)
+        self.segment = Segment(1, 1, "t.pcap", key, seq, ack, flags, payload, size)
 
     def say(self, side: int, data: bytes = b"x" * 100) -> Segment:
-        seq, ack = self.numbers[side], self.numbers[1 - side]
-        self.numbers[side] += len(data)
-        return Segment(1, 1, "t.pcap", (A, B)[side], seq, ack, ACK, data, len(data))
+        self.packet(side, ACK, data)
+        return self.segment
 
 
 def fed(segments: Sequence[Segment]) -> list[Delivery]:
@@ -109,7 +112,7 @@ def test_what_was_not_captured_stays_a_gap() -> None:
     """One side sent much more than was captured: the other number says that it is the same connection."""
     one = Talk(1000, 5000)
     every = exchange(one, 20)
-    one.numbers[0] += 100 << 20
+    one.next[0] += 100 << 20
     made = fed(every + exchange(one, 20))
     assert list(bytes_of(made).values()) == [4000]
     assert missing(made) == 100 << 20 and jumps(made) == []

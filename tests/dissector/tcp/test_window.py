@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dissect.nats import flows, sessions
-from dissect.nats.records import FlowRecord
+from dissect.nats.schema.records import FlowRecord
 from dissect.nats.tcp.flow import UNKNOWN
 from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.reassembly import Stream

@@ -15,9 +15,10 @@ from dissect.nats import Options
 from dissect.nats.cli import cli
 from dissect.nats.engine.connections import packet_events
 from dissect.nats.options import Payload
-from dissect.nats.parallel import TableJob, sharded
+from dissect.nats.parallel.pool import sharded
+from dissect.nats.parallel.worker import TableJob
 from dissect.nats.pipeline import records, segments
-from dissect.nats.records import FlowRecord, FrameRecord, Record, SessionRecord
+from dissect.nats.schema.records import FlowRecord, FrameRecord, Record, SessionRecord
 from dissect.nats.types import Direction
 
 from tests.dissector.advancing import check, even

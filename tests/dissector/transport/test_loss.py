@@ -12,11 +12,11 @@ from dissect.nats import FrameRecord, Options
 from dissect.nats.framing.events import Batch
 from dissect.nats.options import Payload
 from dissect.nats.pipeline import records
-from dissect.nats.records import SessionRecord
+from dissect.nats.schema.records import SessionRecord
 from dissect.nats.types import Chunk
 
 from tests.dissector.samples import CAPTURES, rewritten, sample
-from tests.dissector.transport.test_s2 import stored
+from tests.dissector.transport.s2.test_layer import stored
 from tests.support.conversations import INFO, RESPONDER, Said
 from tests.support.damage import Record
 from tests.support.packets import place_of

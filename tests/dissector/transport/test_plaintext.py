@@ -1,6 +1,6 @@
 """Plaintext: offsets of its own, and a note of all that was skipped."""
 
-from dissect.nats.anomalies import Anomaly
+from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.transport.plaintext import Plaintext
 from dissect.nats.types import Chunk, Gap, Oddity
 

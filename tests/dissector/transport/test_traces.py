@@ -13,7 +13,7 @@ import pytest
 import natsync
 from dissect.nats import FrameRecord, Options
 from dissect.nats.pipeline import records
-from dissect.nats.records import SessionRecord
+from dissect.nats.schema.records import SessionRecord
 
 from tests.bench.tap import Tap
 from tests.support.certificates import Authority

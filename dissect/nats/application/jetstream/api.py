@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
-from ...anomalies import Anomaly
-from ...declaration import LayerFrame
-from ...records import Record
+from ...schema.anomalies import Anomaly
+from ...schema.declaration import LayerFrame
+from ...schema.records import Record
 from ...sessions.advisories import trouble
 from ..json_bodies import (
     Object,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from ...records import Record
+from ...schema.records import Record
 from ..durations import Durations
 from ..json_bodies import Object, flag, member, number, shown, text
 from .api import Call

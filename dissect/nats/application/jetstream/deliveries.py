@@ -20,10 +20,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from ...anomalies import Anomaly
-from ...declaration import LayerFrame
 from ...options import Payload
-from ...records import Record, text_of
+from ...schema.anomalies import Anomaly
+from ...schema.declaration import LayerFrame
+from ...schema.records import Record, text_of
 from ..held_payloads import HeldPayloads
 from .subjects import AckSubject, ack_subject
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from ...anomalies import Anomaly
-from ...declaration import LayerFrame
 from ...options import Payload
-from ...records import Record
+from ...schema.anomalies import Anomaly
+from ...schema.declaration import LayerFrame
+from ...schema.records import Record
 from ..json_bodies import decimal, header, member, text
 from .api import Call
 from .stored_message import GETS, asked_subject, stored_message

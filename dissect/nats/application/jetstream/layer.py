@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ...declaration import ApplicationLayer, LayerFrame
-from ...records import Record
+from ...schema.declaration import ApplicationLayer, LayerFrame
+from ...schema.records import Record
 from ..exchanges import Exchanges, Question
 from ..messages import LINKS, MESSAGES_AND_INTEREST
 from .api import Call, advisory

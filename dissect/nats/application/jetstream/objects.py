@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated
 
-from ...anomalies import Anomaly
-from ...declaration import LayerFrame
-from ...records import Record, text_of
+from ...schema.anomalies import Anomaly
+from ...schema.declaration import LayerFrame
+from ...schema.records import Record, text_of
 from ..json_bodies import Object, member, number, read_object, text, why_unread
 from .api import Call
 from .deliveries import DeliveryRecord

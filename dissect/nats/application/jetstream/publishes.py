@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
-from ...declaration import LayerFrame
 from ...options import Payload
-from ...records import Headers, Record
+from ...schema.declaration import LayerFrame
+from ...schema.records import Headers, Record
 from ..json_bodies import (
     Object,
     decimal,

@@ -15,9 +15,9 @@ from typing import Annotated
 
 from natsync.protocol import matches
 
-from ...anomalies import Anomaly
-from ...declaration import LayerFrame
-from ...records import Record
+from ...schema.anomalies import Anomaly
+from ...schema.declaration import LayerFrame
+from ...schema.records import Record
 from ..json_bodies import (
     Object,
     decimal,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from natsync.protocol import ProtocolError, parse_headers
 
-from ...records import text_of
+from ...schema.records import text_of
 from ..json_bodies import decimal, header, member, number, text
 from .api import Call
 

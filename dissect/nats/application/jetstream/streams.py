@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
-from ...records import Record
+from ...schema.records import Record
 from ..json_bodies import Object, member, number, shown, text
 from .api import Call
 from .deliveries import DeliveryRecord

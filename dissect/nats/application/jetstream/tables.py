@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from ...declaration import Table, TextColumn
 from ...number_formats import duration_text, moment_text, size_text
+from ...schema.declaration import Table, TextColumn
 from ..cells import cell, count_cell, payload_cell
 from .api import ApiRecord
 from .consumers import ConsumerRecord

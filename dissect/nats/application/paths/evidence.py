@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
-from ...declaration import Item, Work
+from ...schema.declaration import Item, Work
 from .facts import Facts
 from .hops import Hop, Line, Side
 from .items import ANCHORS, LATENCIES, Match, key_of

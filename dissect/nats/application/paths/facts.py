@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import cast
 
-from ...declaration import Item, LayerFrame, Work
+from ...schema.declaration import Item, LayerFrame, Work
 from ..json_bodies import read_object, text
 from ..messages import LINKS, OTHER
 from .hops import Hop, Side

@@ -12,7 +12,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import NamedTuple
 
-from ...declaration import LayerFrame
+from ...schema.declaration import LayerFrame
 from ..jetstream.subjects import AckSubject, ack_subject
 
 _CHANGED = frozenset({"Nats-Trace-Hop", "Nats-Request-Info", "Nats-Trace-Dest"})

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import NamedTuple, cast
 
-from ...declaration import Group, Item
+from ...schema.declaration import Group, Item
 from .hops import Hop
 
 SESSIONS, ASKS, PLACES, CONTENTS, LATENCIES, ANCHORS, EQUALS, MESSAGES = range(8)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
-from ...declaration import Group, Item
+from ...schema.declaration import Group, Item
 from .clocks import Clocks
 from .evidence import Anchors, Evidence, Piece
 from .facts import Facts

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated
 
-from ...anomalies import Anomaly
-from ...declaration import Group
-from ...records import Record
+from ...schema.anomalies import Anomaly
+from ...schema.declaration import Group
+from ...schema.records import Record
 from .clocks import Clocks
 from .facts import Facts
 from .hops import Hop

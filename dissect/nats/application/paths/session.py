@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...declaration import Item, LayerFrame
-from ...records import FrameRecord
+from ...schema.declaration import Item, LayerFrame
+from ...schema.records import FrameRecord
 from ..json_bodies import number, read_object, text
 from ..messages import GREETINGS, MESSAGES
 from .facts import SessionFacts

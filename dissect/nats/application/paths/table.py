@@ -14,8 +14,8 @@ from __future__ import annotations
 from functools import partial
 from operator import attrgetter
 
-from ...declaration import ApplicationLayer, LastStage, Table, TextColumn, Work
 from ...number_formats import duration_text, moment_text
+from ...schema.declaration import ApplicationLayer, LastStage, Table, TextColumn, Work
 from ..messages import EVERY_OP
 from .clocks import Clocks
 from .evidence import Anchors, latencies

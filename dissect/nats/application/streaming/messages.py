@@ -13,7 +13,7 @@ from natsync.protocol.streaming import (
     is_channel,
 )
 
-from ...declaration import LayerFrame
+from ...schema.declaration import LayerFrame
 
 _FIRST_NS = 1_400_000_000 * 10**9  # NATS Streaming is younger
 _DAY_NS = 86_400 * 10**9

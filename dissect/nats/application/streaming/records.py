@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from ...anomalies import Anomaly
-from ...declaration import LayerFrame
-from ...records import Record
+from ...schema.anomalies import Anomaly
+from ...schema.declaration import LayerFrame
+from ...schema.records import Record
 
 
 @dataclass(slots=True, kw_only=True)

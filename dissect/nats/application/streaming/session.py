@@ -28,9 +28,9 @@ from natsync.protocol.streaming import (
     UnsubscribeRequest,
 )
 
-from ...anomalies import Anomaly
-from ...declaration import LayerFrame
-from ...records import Record, printable
+from ...schema.anomalies import Anomaly
+from ...schema.declaration import LayerFrame
+from ...schema.records import Record, printable
 from ..exchanges import Exchanges
 from ..held_payloads import HeldPayloads
 from .messages import is_plausible, parsed, start_text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from ...declaration import ApplicationLayer, Table, TextColumn
 from ...number_formats import duration_text, moment_text, size_text
+from ...schema.declaration import ApplicationLayer, Table, TextColumn
 from ..cells import cell, count_cell, payload_cell
 from ..messages import MESSAGES
 from .records import StreamingRecord

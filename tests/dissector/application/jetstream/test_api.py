@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.application.jetstream.api import ApiRecord
 from dissect.nats.application.jetstream.layer import JetStream
-from dissect.nats.records import Record
+from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.schema.records import Record
 
 from tests.dissector.layer_talk import MS, Talk, values
 
@@ -77,7 +77,7 @@ def test_direct_gets() -> None:
 def test_bodies_that_cannot_be_read() -> None:
     talk = Talk(JetStream())
     talk.pub("$JS.API.STREAM.CREATE.S", b'{"name": "S', "_INBOX.1")
-    frame = talk._frame("responder", "MSG", "_INBOX.1", b'{"type": "', None, {})
+    frame = talk.frame("responder", "MSG", "_INBOX.1", b'{"type": "', None, {})
     frame.captured_bytes = 9
     talk.say(frame)
     (row,) = calls(talk)

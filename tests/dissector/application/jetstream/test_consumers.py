@@ -7,7 +7,7 @@ import pytest
 from dissect.nats.application.jetstream import consumers
 from dissect.nats.application.jetstream.consumers import ConsumerRecord
 from dissect.nats.application.jetstream.layer import JetStream
-from dissect.nats.records import Record
+from dissect.nats.schema.records import Record
 
 from tests.dissector.layer_talk import MS, Talk, values
 

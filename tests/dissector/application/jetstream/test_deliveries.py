@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.application import held_payloads
 from dissect.nats.application.jetstream import deliveries
 from dissect.nats.application.jetstream.deliveries import DeliveryRecord, ack_of
 from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.options import Payload
-from dissect.nats.records import Record
+from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.schema.records import Record
 
 from tests.dissector.layer_talk import MS, Talk, values
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from dissect.nats.pipeline import records
-from dissect.nats.records import Record
+from dissect.nats.schema.records import Record
 
 from tests.support.go_client import go_peer
 from tests.support.meshes import lasting_ports

@@ -6,12 +6,12 @@ import base64
 
 import pytest
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.application.jetstream import kv
 from dissect.nats.application.jetstream.kv import KvRecord
 from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.options import Payload
-from dissect.nats.records import Record
+from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.schema.records import Record
 
 from tests.dissector.layer_talk import MS, Talk, values
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissect.nats.application.jetstream.layer import JETSTREAM, JetStream
-from dissect.nats.declaration import LayerFrame
 from dissect.nats.pipeline import released
+from dissect.nats.schema.declaration import LayerFrame
 from dissect.nats.tables import TABLES, frames_for
 
 from tests.dissector.layer_talk import Talk, values
@@ -82,10 +82,10 @@ def test_any_conversation_gives_rows(said: list[Said], kind: str) -> None:
         elif way == "unsub":
             talk.unsub()
         elif way == "pub":
-            talk.say(talk._frame("originator", "PUB", subject, body, reply, headers))
+            talk.say(talk.frame("originator", "PUB", subject, body, reply, headers))
         else:
             sender, op = ("responder", "MSG") if way == "msg" else (str(way), "RMSG")
-            frame = talk._frame(sender, op, subject, body, reply, headers)
+            frame = talk.frame(sender, op, subject, body, reply, headers)
             frame.status, frame.sid = status, "1" if way == "msg" else None
             talk.say(frame)
     for row in talk.close():

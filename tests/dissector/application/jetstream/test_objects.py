@@ -8,11 +8,11 @@ from hashlib import sha256
 
 import pytest
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.application.jetstream import objects
 from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.application.jetstream.objects import ObjectRecord
-from dissect.nats.records import Record
+from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.schema.records import Record
 
 from tests.dissector.layer_talk import MS, Talk, values
 
@@ -88,7 +88,7 @@ def test_a_put_that_never_ends_or_is_refused() -> None:
 def test_a_get() -> None:
     talk = Talk(JetStream())
     talk.pub("$JS.API.DIRECT.GET.OBJ_b.$O.b.M.cGxhbg==", b"", "_INBOX.1")
-    answer = talk._frame("responder", "MSG", "_INBOX.1", meta(b"abcdef", 2), None, {})
+    answer = talk.frame("responder", "MSG", "_INBOX.1", meta(b"abcdef", 2), None, {})
     answer.headers = {"Nats-Sequence": ["9"]}
     talk.say(answer)
     for seq, chunk in ((1, b"abc"), (1, b"abc"), (2, b"def")):
@@ -126,7 +126,7 @@ def test_lookups_and_watches() -> None:
 
 def test_a_chunk_that_is_cut_hides_the_digest() -> None:
     talk = Talk(JetStream())
-    cut = talk._frame("originator", "PUB", "$O.b.C.N", b"abc", None, {})
+    cut = talk.frame("originator", "PUB", "$O.b.C.N", b"abc", None, {})
     cut.captured_bytes = 2
     talk.say(cut)
     put(talk, meta(b"abc", 1))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.application.jetstream.publishes import PublishRecord
-from dissect.nats.records import Record
+from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.schema.records import Record
 
 from tests.dissector.layer_talk import MS, Talk, values
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.application.jetstream import pulls
 from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.application.jetstream.pulls import PullRecord
-from dissect.nats.records import Record
+from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.schema.records import Record
 
 from tests.dissector.layer_talk import MS, Talk, values
 

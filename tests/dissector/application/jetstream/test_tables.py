@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.application.jetstream.layer import JETSTREAM
 from dissect.nats.pipeline import records
-from dissect.nats.records import Record
+from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.schema.records import Record
 from dissect.nats.tables import TABLES
 
 from tests.support.damage import pcap_bytes, read_pcap

@@ -10,7 +10,7 @@ import pytest
 
 from dissect.nats.application.paths.rows import PathRecord
 from dissect.nats.pipeline import records
-from dissect.nats.records import SessionRecord
+from dissect.nats.schema.records import SessionRecord
 
 from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.paths import CAPTURES

@@ -6,7 +6,7 @@ from dissect.nats.application.paths.evidence import Anchor, Anchors, Evidence, P
 from dissect.nats.application.paths.facts import Facts
 from dissect.nats.application.paths.hops import Hop
 from dissect.nats.application.paths.items import ANCHORS, Match
-from dissect.nats.declaration import Item
+from dissect.nats.schema.declaration import Item
 
 from tests.dissector.grouping import Scattered, hop
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 from dissect.nats.application.paths.facts import Facts, SessionFacts
-from dissect.nats.declaration import LayerFrame
+from dissect.nats.schema.declaration import LayerFrame
 
 from tests.dissector.grouping import hop
 from tests.dissector.layer_talk import Nothing, Talk
 
 
 def greeting(op: str, sender: str, kind: str = "client", **said: str) -> LayerFrame:
-    frame = Talk(Nothing(), kind)._frame(sender, op, "", b"", None, {})
+    frame = Talk(Nothing(), kind).frame(sender, op, "", b"", None, {})
     frame.json = json.dumps(said)
     return frame
 

@@ -36,7 +36,7 @@ def test_deliveries_say_where_they_are_stored() -> None:
 
 def test_a_payload_that_is_cut_equals_nothing() -> None:
     talk = Talk(Nothing())
-    cut = talk._frame("responder", "MSG", "a", b"x\0", None, {})
+    cut = talk.frame("responder", "MSG", "a", b"x\0", None, {})
     cut.captured_bytes = 1
     assert hop_of(cut).content != hop_of(talk.msg("a", b"x\0")).content
 

@@ -11,7 +11,7 @@ from dissect.nats.application.paths.items import (
     key_of,
 )
 from dissect.nats.application.paths.session import PathSession, is_followed
-from dissect.nats.declaration import Item
+from dissect.nats.schema.declaration import Item
 
 from tests.dissector.layer_talk import Nothing, Talk
 

@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.application.paths import facts as path_facts
 from dissect.nats.application.paths import items as path_items
 from dissect.nats.application.paths.rows import PathRecord
 from dissect.nats.application.paths.session import PathSession
 from dissect.nats.application.paths.table import PATHS
-from dissect.nats.declaration import LayerFrame
 from dissect.nats.pipeline import records, released
+from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.schema.declaration import LayerFrame
 from dissect.nats.tables import frames_for
 
 from tests.dissector.grouping import Scattered, items_of, path_rows
@@ -106,7 +106,7 @@ def test_equal_messages_after_a_loss_are_not_matched(lost: int) -> None:
     talk = Talk(PathSession())
     for _ in range(3):
         talk.pub("a", b"x")
-        frame = talk._frame("responder", "PING", "", b"", None, {})
+        frame = talk.frame("responder", "PING", "", b"", None, {})
         frame.offset += lost
         talk.say(frame)
         talk.msg("a", b"x")
@@ -139,7 +139,7 @@ def test_of_too_many_connections_the_servers_are_missing_and_the_rows_say_so(
     for name in "ab":
         talk = Talk(PathSession())
         for frame in (
-            talk._frame("responder", "INFO", "", b"", None, {}),
+            talk.frame("responder", "INFO", "", b"", None, {}),
             talk.pub("x", name.encode()),
         ):
             frame.session = name

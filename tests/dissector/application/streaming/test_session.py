@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.anomalies import Anomaly
 from dissect.nats.application import held_payloads
 from dissect.nats.application.messages import is_message
 from dissect.nats.application.streaming import session as streaming_session
 from dissect.nats.application.streaming.records import StreamingRecord
 from dissect.nats.application.streaming.session import Streaming
 from dissect.nats.options import Payload
-from dissect.nats.records import Record
+from dissect.nats.schema.anomalies import Anomaly
+from dissect.nats.schema.records import Record
 from natsync.protocol.streaming import (
     Ack,
     CloseRequest,
@@ -111,7 +111,7 @@ def test_default_subjects_prove_what_agrees_with_its_payload() -> None:
 
 
 def deliver(talk: Talk, inbox: str, sequence: int, subject: str = "orders") -> None:
-    frame = talk._frame("responder", "MSG", inbox, b"", None, {})
+    frame = talk.frame("responder", "MSG", inbox, b"", None, {})
     frame.content = MsgProto(sequence, subject, timestamp=NOW).to_bytes()
     frame.ts_ns += NOW
     talk.say(frame)

@@ -1,0 +1,1 @@
+"""Engines that run the SQL of rules: DuckDB on one machine, Spark on many."""

@@ -1,0 +1,91 @@
+"""Runs the queries of rules with DuckDB: over the rows of captures, or over Parquet files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from ...errors import QueryError
+from ...output.arrow.records import BATCH_ROWS, schema
+from ...output.duckdb import connect, create_tables, library, limits_of, load
+from ...schema.records import Record
+from ..sql.dialect import Dialect
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+
+class DuckDb:
+    """Queries over tables in a database, which has `tables`."""
+
+    dialect = Dialect.DUCKDB
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, tables: Collection[str]) -> None:
+        self._connection = connection
+        self.tables = frozenset(tables)
+
+    def rows(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a query. Raises QueryError."""
+        try:
+            yield from self._connection.sql(sql).to_arrow_reader(BATCH_ROWS)
+        except library().Error as error:
+            raise QueryError(sql, str(error)) from None
+
+
+@contextmanager
+def over_records(
+    tables: Collection[str],
+    source: Callable[[Collection[str]], Generator[Record, None, None]],
+) -> Iterator[DuckDb]:
+    """The engine over the rows of these tables. `source` makes their records, which are stored on disk in a
+    folder that is removed after the block."""
+    with TemporaryDirectory(prefix="nats-dissect-") as folder:
+        path = os.path.join(folder, "tables.duckdb")
+        with closing(connect(library(), path, limits_of(folder))) as connection:
+            create_tables(connection, sorted(tables))
+            with closing(source(sorted(tables))) as records:
+                load(connection, records)
+            yield DuckDb(connection, tables)
+
+
+@contextmanager
+def over_folder(tables: Collection[str], root: str) -> Iterator[DuckDb]:
+    """The engine over Parquet files, as `nats-dissect spark` writes them: one folder a table."""
+    with TemporaryDirectory(prefix="nats-dissect-") as folder:
+        # The one folder to read can only be named before all others are closed.
+        limits = limits_of(folder) | {"enable_external_access": "true"}
+        with closing(connect(library(), ":memory:", limits)) as connection:
+            connection.execute(f"SET allowed_directories = ['{_quoted(os.path.abspath(root))}']")
+            connection.execute("SET enable_external_access = false")
+            there = [table for table in sorted(tables) if _is_table(root, table)]
+            for table in there:
+                _view(connection, table, Path(root, table))
+            yield DuckDb(connection, there)
+
+
+def _is_table(root: str, table: str) -> bool:
+    return os.path.isdir(os.path.join(root, table))
+
+
+def _view(connection: duckdb.DuckDBPyConnection, table: str, folder: Path) -> None:
+    """Makes the files of a table a view. Raises QueryError for files of another table."""
+    files = sorted(str(file.absolute()) for file in folder.rglob("*.parquet"))
+    if not files:
+        create_tables(connection, [table])
+        return
+    names = ", ".join(f"r.{column.name}" for column in schema(table))
+    listed = ", ".join(f"'{_quoted(file)}'" for file in files)
+    read = f"read_parquet([{listed}], hive_partitioning = false)"
+    try:
+        connection.execute(f"CREATE VIEW {table} AS SELECT {names} FROM {read} AS r")
+    except library().Error as error:
+        raise QueryError(str(folder), f"{folder} is not the table {table!r}: {error}") from None
+
+
+def _quoted(path: str) -> str:
+    return path.replace("'", "''")

@@ -1,0 +1,103 @@
+"""Findings: the rows of an audit, made from the rows of the rules' queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, cast
+
+from ...output.arrow.types import pyarrow
+from ..sigma.levels import Level
+from ..sql.query import COLUMNS, Query
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(slots=True, kw_only=True)
+class Finding:
+    """One finding.
+
+    `rule` is the rule's name, `ts_ns` nanoseconds since the epoch. `session` and `number` name the frame that
+    is the evidence, `capture` and `packet` its place, if the table has these columns. `subject` is the
+    subject of the finding, `count` the number of rows that it summarizes, `fields` a JSON object. `follow` is
+    a command that shows the evidence. `suppressed` is the reason of the suppression that applies.
+    """
+
+    rule: str
+    title: str
+    level: str
+    ts_ns: int | None
+    session: str | None
+    number: int | None
+    subject: str | None
+    count: int
+    fields: str
+    capture: str | None
+    packet: int | None
+    follow: str | None
+    false_positives: list[str]
+    remedy: str | None
+    suppressed: str | None = None
+
+    @property
+    def severity(self) -> Level:
+        """The level as a number."""
+        return Level[self.level]
+
+    @property
+    def values(self) -> dict[str, object]:
+        """`fields` as values."""
+        return cast("dict[str, object]", json.loads(self.fields))
+
+
+FIELDS = tuple(field.name for field in fields(Finding))
+
+
+def schema() -> pa.Schema:
+    """The columns of findings in Arrow; `time` is `ts_ns` as a time."""
+    arrow = pyarrow()
+    columns = []
+    for name in FIELDS:
+        type_ = arrow.int64() if name in ("ts_ns", "number", "count", "packet") else arrow.string()
+        columns.append((name, arrow.list_(type_) if name == "false_positives" else type_))
+        if name == "ts_ns":
+            columns.append(("time", arrow.timestamp("us", "UTC")))
+    return arrow.schema(columns)
+
+
+def found(query: Query, batch: pa.RecordBatch) -> Iterator[Finding]:
+    """The findings in some rows of a query."""
+    rule = query.rule
+    names = [column.name for column in batch.schema]
+    maps = [pyarrow().types.is_map(column.type) for column in batch.schema]
+    cells = [
+        [dict(cell) if is_map and cell is not None else cell for cell in column.to_pylist()]
+        for column, is_map in zip(batch.columns, maps)
+    ]
+    assert tuple(names[: len(COLUMNS)]) == COLUMNS
+    for ts_ns, session, number, subject, count, capture, packet, *values in zip(*cells):
+        shown = {
+            name: value for name, value in zip(query.fields, values) if value not in (None, [], {})
+        }
+        yield Finding(
+            rule=rule.name,
+            title=rule.title,
+            level=rule.level.name,
+            ts_ns=ts_ns,
+            session=session,
+            number=number,
+            subject=subject,
+            count=count,
+            fields=json.dumps(shown | query.facts, ensure_ascii=False, sort_keys=True),
+            capture=capture,
+            packet=packet,
+            follow=None if session is None else f"nats-dissect follow {session} {_file(capture)}",
+            false_positives=list(rule.false_positives),
+            remedy=rule.remedy or None,
+        )
+
+
+def _file(capture: str | None) -> str:
+    return "CAPTURE..." if capture is None else capture

@@ -1,0 +1,94 @@
+"""The findings of an audit in their order: the worst first, then by rule, time and place.
+
+They are kept in a database in a temporary folder, so that memory does not grow with their number.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from itertools import islice
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from ...output.arrow.records import BATCH_ROWS
+from ...output.arrow.types import pyarrow
+from ...output.duckdb import connect, library, limits_of
+from ..sigma.levels import Level
+from .finding import FIELDS, Finding, schema
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+# Findings that agree in all of these are equal.
+_ORDER = "severity DESC, rule, ts_ns, session, number, subject, count, fields, capture, packet"
+
+
+class Store:
+    """Stores findings, and returns them in order. `counts` has the number of findings without suppression by
+    level, `suppressed` the number of the others, and `by_rule` the number of all by rule."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self.counts: Counter[Level] = Counter()
+        self.suppressed = 0
+        self.by_rule: Counter[str] = Counter()
+        connection.register("rows", schema().empty_table())
+        connection.execute("CREATE TABLE findings AS SELECT *, 0 AS severity FROM rows")
+        connection.unregister("rows")
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Takes more findings."""
+        source = iter(findings)
+        while some := list(islice(source, BATCH_ROWS)):
+            for finding in some:
+                self.by_rule[finding.rule] += 1
+                if finding.suppressed is None:
+                    self.counts[finding.severity] += 1
+                else:
+                    self.suppressed += 1
+            self._connection.register("rows", batch(some))
+            levels = " ".join(f"WHEN '{level.name}' THEN {level.value}" for level in Level)
+            self._connection.execute(
+                f"INSERT INTO findings SELECT *, CASE level {levels} END FROM rows"
+            )
+            self._connection.unregister("rows")
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All findings in order, as batches of Arrow."""
+        names = ", ".join(schema().names)
+        query = f"SELECT {names} FROM findings ORDER BY {_ORDER}"
+        reader = self._connection.sql(query).to_arrow_reader(BATCH_ROWS)
+        for part in reader:
+            yield part.cast(schema())
+
+    def findings(self) -> Iterator[Finding]:
+        """All findings in order."""
+        for part in self.batches():
+            columns = [part.column(name).to_pylist() for name in FIELDS]
+            for values in zip(*columns):
+                yield Finding(**dict(zip(FIELDS, values)))
+
+
+@contextmanager
+def store() -> Iterator[Store]:
+    """A store that is removed after the block."""
+    with TemporaryDirectory(prefix="nats-dissect-") as folder:
+        path = os.path.join(folder, "findings.duckdb")
+        with closing(connect(library(), path, limits_of(folder))) as connection:
+            yield Store(connection)
+
+
+def batch(findings: list[Finding]) -> pa.RecordBatch:
+    """Findings as a batch of Arrow."""
+    arrow = pyarrow()
+    columns = {name: [getattr(one, name) for one in findings] for name in FIELDS}
+    times = [None if ts_ns is None else ts_ns // 1000 for ts_ns in columns["ts_ns"]]
+    arrays = [
+        arrow.array(times if column.name == "time" else columns[column.name], column.type)
+        for column in schema()
+    ]
+    return arrow.RecordBatch.from_arrays(arrays, schema=schema())

@@ -1,0 +1,1 @@
+"""Findings -> text, JSON lines, SARIF, OCSF and ECS."""

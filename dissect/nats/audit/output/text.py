@@ -1,0 +1,75 @@
+"""Findings as text for people: one paragraph a rule, the worst first.
+
+    HIGH password-in-clear: Password sent in clear (2 findings)
+      2026-11-21T02:01:47.987784Z c746dd94015387a7 alice client_name="alice's desk" kind=client
+      2026-11-21T02:01:47.989241Z 5e449662f981b26c bob client_name="bob's desk" kind=client
+      what to do: Turn on TLS for this listener, and change the password.
+      could also be: The connection runs in a tunnel.
+
+A line has the time, the session, the number of the frame after `#`, the subject, the count if it is more than
+one, and the fields.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+
+from ...number_formats import count_text, iso_time
+from ...output.terminal import Terminal, painted
+from ...schema.records import printable
+from ..findings.finding import Finding
+from ..sigma.levels import Level
+
+_STYLES = {
+    Level.critical: "bold red",
+    Level.high: "red",
+    Level.medium: "yellow",
+    Level.low: "cyan",
+    Level.informational: "dim",
+}
+
+
+def paragraphs(
+    findings: Iterable[Finding], counts: Mapping[str, int], terminal: Terminal
+) -> Iterator[str]:
+    """The text, line by line. `counts` is the number of findings of each rule."""
+    for number, (rule, group) in enumerate(groupby(findings, key=lambda one: one.rule)):
+        first = next(group)
+        level = first.level.upper()
+        if terminal.colour:
+            level = painted(level, _STYLES[first.severity])
+        title = printable(first.title)
+        between = "\n" if number else ""
+        yield f"{between}{level} {rule}: {title} ({count_text(counts[rule], 'finding')})\n"
+        yield _line(first)
+        for finding in group:
+            yield _line(finding)
+        if first.remedy:
+            yield f"  what to do: {printable(first.remedy)}\n"
+        for other in first.false_positives:
+            yield f"  could also be: {printable(other)}\n"
+
+
+def _line(finding: Finding) -> str:
+    words = [] if finding.ts_ns is None else [iso_time(finding.ts_ns)]
+    if finding.session is not None:
+        words.append(finding.session)
+    if finding.number is not None:
+        words.append(f"#{finding.number}")
+    if finding.subject is not None:
+        words.append(finding.subject)
+    if finding.count > 1:
+        words.append(f"x{finding.count}")
+    words += [f"{name}={_value(value)}" for name, value in finding.values.items()]
+    if finding.suppressed is not None:
+        words.append(f"(suppressed: {finding.suppressed})")
+    return f"  {printable(' '.join(words))}\n"
+
+
+def _value(value: object) -> str:
+    """A value as a word: in quotes where it has a space or is not text."""
+    if isinstance(value, str) and value and not any(map(str.isspace, value)):
+        return value
+    return json.dumps(value, ensure_ascii=False)

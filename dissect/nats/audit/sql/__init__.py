@@ -1,0 +1,1 @@
+"""Rules -> SQL over the tables, with the same result in DuckDB and in Spark SQL."""

@@ -1,0 +1,216 @@
+"""Compiles rules to SQL over the tables, for DuckDB or Spark SQL.
+
+A detection is one SELECT over the rows of its table; each row that matches is a finding. `correlations` has
+the SQL of rules about several rows; these may be findings of other correlations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from ...schema.declaration import Type
+from ...tables import TABLES
+from ..sigma.rules import Correlation, Detection, Rule
+from .conditions import condition_sql, used_fields
+from .correlations import From, Source, correlation_query, referenced
+from .dialect import Dialect
+from .fields import ROW, SESSION, Field
+from .matching import Matcher
+from .query import Query
+
+_SUBJECTS = (
+    "subject key bucket name stream channel service server_name user client_name anomaly originator error"
+).split()
+"""The columns that tell what a row is about; the first that a table has is the subject of its findings."""
+_IDENTITY = frozenset(("session", "number", "ts_ns", "time"))
+
+
+_DEEPEST = 8
+"""How many correlations may stand upon one another: each is a query inside the query."""
+
+Variables = Mapping[str, Sequence[str]]
+
+
+def compiled(
+    rules: Mapping[str, Detection | Correlation],
+    names: Iterable[str],
+    dialect: Dialect,
+    variables: Variables = MappingProxyType({}),
+) -> list[Query]:
+    """The queries of some of the rules, which may refer to all of them. `variables` are the values of
+    placeholders (`%name%`) by name. Raises RuleError."""
+    compiler = _Compiler(rules, dialect, variables)
+    found = []
+    for name in names:
+        _check_chain(rules[name], rules)
+        found.append(compiler.query(rules[name]))
+    return found
+
+
+def reporting(rules: Mapping[str, Detection | Correlation]) -> list[str]:
+    """The names of the rules that make findings of their own: a rule to which a correlation refers does not,
+    unless the correlation says `generate: true`."""
+    silent = {
+        one.name
+        for rule in rules.values()
+        if isinstance(rule, Correlation) and not rule.parsed_rule.generate
+        for one in referenced(rule, rules)
+    }
+    for name in silent:
+        _check_chain(rules[name], rules)  # rules that refer to each other would all be silent
+    return [name for name in rules if name not in silent]
+
+
+def _check_chain(
+    rule: Detection | Correlation,
+    rules: Mapping[str, Detection | Correlation],
+    above: tuple[str, ...] = (),
+) -> None:
+    """Refuses correlations that refer to themselves, or stand too deep upon one another. `above` are the ids
+    of those that refer to this one."""
+    if isinstance(rule, Correlation):
+        if rule.id in above:
+            raise rule.error("the correlation refers to itself", "correlation", "rules")
+        if len(above) == _DEEPEST:
+            reason = f"more than {_DEEPEST} correlations that refer to one another"
+            raise rule.error(reason, "correlation", "rules")
+        for each in referenced(rule, rules):
+            _check_chain(each, rules, (*above, rule.id))
+
+
+class _Compiler:
+    """Compiles rules that may refer to each other."""
+
+    def __init__(
+        self,
+        rules: Mapping[str, Detection | Correlation],
+        dialect: Dialect,
+        variables: Variables,
+    ) -> None:
+        self._rules = rules
+        self._dialect = dialect
+        self._variables = variables
+
+    def query(self, rule: Detection | Correlation) -> Query:
+        """The query of a rule."""
+        if isinstance(rule, Detection):
+            return self._detection(rule)
+        return correlation_query(
+            rule, [self._source(each, rule) for each in referenced(rule, self._rules)]
+        )
+
+    def _detection(self, rule: Detection) -> Query:
+        matcher = self._matcher(rule)
+        condition = condition_sql(rule, matcher)
+        fields = _shown(rule, matcher)
+        columns = [
+            f"{ROW}.{TABLES[rule.table].time} AS ts_ns",
+            _own(rule.table, "session", "STRING"),
+            _own(rule.table, "number", "BIGINT"),
+            f"{_subject(rule, matcher)} AS subject",
+            "CAST(1 AS BIGINT) AS count",
+            _own(rule.table, "capture", "STRING"),
+            _own(rule.table, "packet", "BIGINT"),
+            *[f"{field.sql} AS f{place}" for place, field in enumerate(fields, 1)],
+        ]
+        source = _from(rule, matcher)
+        sql = f"SELECT {', '.join(columns)}\n{source.sql}\nWHERE {condition}"
+        names = tuple(field.name for field in fields)
+        return Query(rule, sql, source.tables, names, {}, source.unset)
+
+    def _source(self, rule: Detection | Correlation, correlation: Correlation) -> Source:
+        """The rows that a rule gives to a correlation."""
+        if isinstance(rule, Correlation):
+            return _findings_source(self.query(rule), correlation)
+        matcher = self._matcher(rule)
+        condition = condition_sql(rule, matcher)
+
+        def field(name: str) -> Field:
+            alias = _aliased(correlation, rule, name)
+            found = matcher.field(alias)
+            if found.type not in (Type.TEXT, Type.INTEGER, Type.BOOLEAN):
+                raise ValueError(f"{alias!r} has no single value")
+            return found
+
+        own = [_own(rule.table, "session", "STRING"), _own(rule.table, "number", "BIGINT")]
+        own += [_own(rule.table, "capture", "STRING"), _own(rule.table, "packet", "BIGINT")]
+        time = f"{ROW}.{TABLES[rule.table].time}"
+        return Source(rule, time, own, condition, field, lambda: _from(rule, matcher))
+
+    def _matcher(self, rule: Detection) -> Matcher:
+        return Matcher(rule.table, self._dialect, self._variables)
+
+
+def _findings_source(query: Query, correlation: Correlation) -> Source:
+    """The findings of a correlation as rows for another one: their fields are those that it groups by, and
+    its count."""
+    columns = {name: f"f{place}" for place, name in enumerate(query.fields, 1)}
+
+    def field(name: str) -> Field:
+        alias = _aliased(correlation, query.rule, name)
+        if alias in columns:
+            return Field(alias, f"{ROW}.{columns[alias]}", Type.TEXT)
+        if alias == "count":
+            return Field(alias, f"{ROW}.count", Type.INTEGER)
+        known = ", ".join([*columns, "count"])
+        raise ValueError(
+            f"findings of {query.rule.name!r} have no field {alias!r}; they have {known}"
+        )
+
+    own = [f"{ROW}.{name}" for name in ("session", "number", "capture", "packet")]
+    source = From(f"FROM (\n{query.sql}\n) AS {ROW}", query.tables, query.unset)
+    rule = query.rule
+    assert isinstance(rule, Correlation)
+    return Source(rule, f"{ROW}.ts_ns", own, "TRUE", field, lambda: source)
+
+
+def _from(rule: Detection, matcher: Matcher) -> From:
+    """The rows of a rule's table, and the tables that they come from."""
+    unset = frozenset(matcher.unset)
+    if not matcher.joined:
+        return From(f"FROM {rule.table} AS {ROW}", frozenset([rule.table]), unset)
+    join = f"LEFT JOIN sessions AS {SESSION} ON {SESSION}.session = {ROW}.session"
+    return From(f"FROM {rule.table} AS {ROW} {join}", frozenset([rule.table, "sessions"]), unset)
+
+
+def _own(table: str, column: str, type_: str) -> str:
+    """A column that not every table has."""
+    if any(each.name == column for each in TABLES[table].columns):
+        return f"{ROW}.{column} AS {column}"
+    return f"CAST(NULL AS {type_}) AS {column}"
+
+
+def _subject(rule: Detection, matcher: Matcher) -> str:
+    columns = {column.name: column.type for column in TABLES[rule.table].columns}
+    name = rule.subject or next(name for name in [*_SUBJECTS, *columns] if name in columns)
+    try:
+        field = matcher.field(name)
+    except ValueError as error:
+        raise rule.error(str(error), "subject") from None
+    if field.type not in (Type.TEXT, Type.INTEGER, Type.BOOLEAN):
+        raise rule.error(f"{name!r} has no single value", "subject")
+    return f"CAST({field.sql} AS STRING)"
+
+
+def _shown(rule: Detection, matcher: Matcher) -> list[Field]:
+    """The fields that a finding shows: those that the rule lists, or those that it tests."""
+    found = []
+    for place, name in enumerate(rule.fields or used_fields(rule)):
+        try:
+            field = matcher.field(name)
+        except ValueError as error:
+            raise rule.error(str(error), "fields", place) from None
+        if field.name not in _IDENTITY:
+            found.append(field)
+    return found
+
+
+def _aliased(correlation: Correlation, rule: Rule, name: str) -> str:
+    """The field of a rule's table that an alias of the correlation stands for there."""
+    for alias in correlation.parsed_rule.aliases:
+        if alias.alias == name:
+            for reference, column in alias.mapping.items():
+                if reference.reference in (rule.name, rule.id):
+                    return str(column)
+    return name

@@ -1,0 +1,266 @@
+"""The SQL of rules about several rows: `event_count`, `value_count`, `value_sum`, `temporal`,
+`temporal_ordered`.
+
+A window of the rule's timespan ends with each event (row of a referenced rule, or finding of a referenced
+correlation) and holds the events of its group from less than one timespan before. Each window has a count:
+
+    event_count         events
+    value_count         different values of the field; events without it do not count
+    value_sum           sum of the field, an integer; events without it do not count
+    temporal            different rules that matched
+    temporal_ordered    rules that matched, each no earlier than the one before it in the list
+
+With `gte` and `gt` a finding is a burst of windows that fulfil the condition and whose ends are less than one
+timespan apart; its time is that of the event that first fulfilled it. With `lt`, `lte`, `eq` and `neq` every
+burst of events is looked at as a whole, since its first window nearly always fulfils `lt`: a finding is a
+burst whose largest count fulfils the condition; its time is that of its first event. The count of a finding
+is the largest one of its windows.
+
+Events without a time, or without one of the fields to group by, belong to no window. All numbers are exact,
+and the SQL takes about the time of sorting the events: a value counts from its event until its next event or
+until the window has passed, so the count at a time is the running sum of those beginnings and ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from sigma.correlations import (
+    SigmaCorrelationCondition,
+    SigmaCorrelationConditionOperator,
+    SigmaCorrelationType,
+)
+
+from ...schema.declaration import Type
+from ..sigma.rules import Correlation, Detection
+from .fields import Field
+from .query import Query
+
+_COUNTED = {
+    SigmaCorrelationType.EVENT_COUNT: "event{s}",
+    SigmaCorrelationType.VALUE_COUNT: "different value{s}",
+    SigmaCorrelationType.VALUE_SUM: "in all",
+    SigmaCorrelationType.TEMPORAL: "different matching rule{s}",
+    SigmaCorrelationType.TEMPORAL_ORDERED: "matching rules in this order",
+}
+_OPERATORS = {
+    SigmaCorrelationConditionOperator.GTE: (">=", "at least"),
+    SigmaCorrelationConditionOperator.GT: (">", "more than"),
+    SigmaCorrelationConditionOperator.LT: ("<", "less than"),
+    SigmaCorrelationConditionOperator.LTE: ("<=", "at most"),
+    SigmaCorrelationConditionOperator.EQ: ("=", "exactly"),
+    SigmaCorrelationConditionOperator.NEQ: ("<>", "other than"),
+}
+_RISING = {SigmaCorrelationConditionOperator.GTE, SigmaCorrelationConditionOperator.GT}
+_OF_VALUES = {SigmaCorrelationType.VALUE_COUNT, SigmaCorrelationType.VALUE_SUM}
+_LAST = (1 << 63) - 1
+
+
+class Source(NamedTuple):
+    """The rows of one referenced rule. `own` are their columns for the evidence, `field` finds a field by the
+    name that the correlation uses, and `source` is the FROM, after all fields were found."""
+
+    rule: Detection | Correlation
+    time: str
+    own: list[str]
+    condition: str
+    field: Callable[[str], Field]
+    source: Callable[[], From]
+
+
+class From(NamedTuple):
+    """Where rows come from: the FROM, the tables that it reads, and placeholders that have no values."""
+
+    sql: str
+    tables: frozenset[str]
+    unset: frozenset[str]
+
+
+def referenced(
+    rule: Correlation, rules: Mapping[str, Detection | Correlation]
+) -> list[Detection | Correlation]:
+    """The rules that a correlation counts, in its order. Raises RuleError."""
+    ids = {one.id: one for one in rules.values()}
+    found = []
+    for place, reference in enumerate(rule.parsed_rule.rules or []):
+        name = reference.reference
+        one = rules.get(name) or ids.get(name)
+        if one is None:
+            raise rule.error(f"there is no rule {name!r}", "correlation", "rules", place)
+        found.append(one)
+    if not found:
+        raise rule.error("a correlation lists its rules", "correlation")
+    return found
+
+
+def correlation_query(rule: Correlation, sources: Sequence[Source]) -> Query:
+    """The query of a correlation. Raises RuleError."""
+    kind = rule.parsed_rule.type
+    if kind not in _COUNTED:
+        reason = f"the correlation {kind.name.lower()!r} is not supported"
+        raise rule.error(reason, "correlation", "type")
+    condition = rule.parsed_rule.condition
+    if not isinstance(condition, SigmaCorrelationCondition):
+        reason = (
+            "a condition of names and operators is not supported; temporal rules count all rules"
+        )
+        raise rule.error(reason, "correlation", "condition")
+    groups = tuple(rule.parsed_rule.group_by or ())
+    events = [_events(rule, source, place, groups) for place, source in enumerate(sources, 1)]
+    span = rule.parsed_rule.timespan.seconds * 10**9
+    holds, bound = _holds(rule, condition, len(sources))
+    keys = ["g0", *(f"g{place}" for place in range(1, len(groups) + 1))]
+    rising = condition.op in _RISING
+    if kind is SigmaCorrelationType.TEMPORAL_ORDERED:
+        steps = _ordered(keys, span, len(sources))
+    else:
+        steps = _counted(kind, keys, span, holds if rising else "")
+    text = "\nUNION ALL\n".join(events)
+    bursts = _bursts(keys, span, "" if rising else f" HAVING max(count) {holds}")
+    whole = [source.source() for source in sources]
+    return Query(
+        rule,
+        f"WITH events AS (\n{text}\n),\n{steps},\n{bursts}",
+        frozenset().union(*(each.tables for each in whole)),
+        groups,
+        {"counted": f"{bound} within {rule.parsed_rule.timespan.spec}"},
+        frozenset().union(*(each.unset for each in whole)),
+    )
+
+
+def _holds(rule: Correlation, condition: SigmaCorrelationCondition, rules: int) -> tuple[str, str]:
+    """The condition on the count, in SQL and in words."""
+    kind = rule.parsed_rule.type
+    sign, words = _OPERATORS[condition.op]
+    if not isinstance(condition.count, int):
+        raise rule.error("a condition compares with an integer", "correlation", "condition")
+    if kind is SigmaCorrelationType.TEMPORAL_ORDERED and (sign, condition.count) != (">=", rules):
+        reason = "temporal_ordered has no condition: all of its rules must match"
+        raise rule.error(reason, "correlation", "condition")
+    counted = _COUNTED[kind].format(s="" if condition.count == 1 else "s")
+    return f"{sign} {condition.count}", f"{words} {condition.count} {counted}"
+
+
+def _events(rule: Correlation, source: Source, place: int, groups: Sequence[str]) -> str:
+    """The rows of one rule, with the group and the value to count."""
+    fields = []
+    for at, name in enumerate(groups):
+        try:
+            fields.append(f"CAST({source.field(name).sql} AS STRING)")
+        except ValueError as error:
+            reason = f"{error} (rule {source.rule.name!r}; `aliases` can name another field)"
+            raise rule.error(reason, "correlation", "group-by", at) from None
+    value = _value(rule, source, place)
+    known = [f"{source.time} IS NOT NULL", *(f"{field} IS NOT NULL" for field in fields)]
+    if rule.parsed_rule.type in _OF_VALUES:
+        known.append(f"{value} IS NOT NULL")
+    columns = [
+        # A window that ends after the last possible time would be a number that is too large.
+        f"least({source.time}, {_LAST - rule.parsed_rule.timespan.seconds * 10**9}) AS ts_ns",
+        *source.own,
+        "'' AS g0",
+        *(f"{field} AS g{at}" for at, field in enumerate(fields, 1)),
+        f"{value} AS value",
+    ]
+    where = " AND ".join([*known, source.condition])
+    return f"SELECT {', '.join(columns)}\n{source.source().sql}\nWHERE {where}"
+
+
+def _value(rule: Correlation, source: Source, place: int) -> str:
+    kind = rule.parsed_rule.type
+    if kind not in _OF_VALUES:
+        return f"CAST({place} AS STRING)"
+    condition = rule.parsed_rule.condition
+    assert isinstance(condition, SigmaCorrelationCondition)
+    name = condition.fieldref
+    try:
+        if not isinstance(name, str):
+            raise ValueError(f"{kind.name.lower()} is about the values of one field")
+        field = source.field(name)
+        if kind is SigmaCorrelationType.VALUE_COUNT:
+            return f"CAST({field.sql} AS STRING)"
+        if field.type is not Type.INTEGER:
+            raise ValueError(f"{name!r} is {field.type.value}, and has no sum")
+        return f"CAST({field.sql} AS DECIMAL(38, 0))"  # a sum of 64-bit integers does not overflow
+    except ValueError as error:
+        raise rule.error(str(error), "correlation", "condition", "field") from None
+
+
+def _counted(kind: SigmaCorrelationType, keys: Sequence[str], span: int, holds: str) -> str:
+    """`hits`: the times of events at which the count fulfils the condition, or all of them without one."""
+    key = ", ".join(keys)
+    end, change = f"ts_ns + {span}", "1"
+    if kind is SigmaCorrelationType.VALUE_SUM:
+        change = "value"
+    elif kind is not SigmaCorrelationType.EVENT_COUNT:
+        following = f"lead(ts_ns) OVER (PARTITION BY {key}, value ORDER BY ts_ns)"
+        end = f"least(ts_ns + {span}, coalesce({following}, {_LAST}))"
+    where = f" AND count {holds}" if holds else ""
+    return f"""spans AS (SELECT {key}, ts_ns, {end} AS end_ns, {change} AS change FROM events),
+changes AS (
+SELECT {key}, ts_ns, change, 1 AS begins FROM spans
+UNION ALL
+SELECT {key}, end_ns AS ts_ns, -change AS change, 0 AS begins FROM spans
+),
+moments AS (
+SELECT {key}, ts_ns, sum(change) AS change, sum(begins) AS begins FROM changes GROUP BY {key}, ts_ns
+),
+counts AS (
+SELECT {key}, ts_ns, begins, sum(change) OVER (PARTITION BY {key} ORDER BY ts_ns) AS count FROM moments
+),
+hits AS (SELECT {key}, ts_ns, count FROM counts WHERE begins > 0{where})"""
+
+
+def _ordered(keys: Sequence[str], span: int, rules: int) -> str:
+    """`hits`: the times at which the last rule matched, after all others in their order within the span.
+
+    `began` is the latest time at which a chain began that has reached the event.
+    """
+    key = ", ".join(keys)
+    steps = [
+        f"step1 AS (SELECT {key}, ts_ns, value, CASE WHEN value = '1' THEN ts_ns END AS began FROM events)"
+    ]
+    for step in range(2, rules + 1):
+        before = f"max(CASE WHEN value = '{step - 1}' THEN began END)"
+        began = f"{before} OVER (PARTITION BY {key} ORDER BY ts_ns)"
+        steps.append(
+            f"step{step} AS (SELECT {key}, ts_ns, value,"
+            f" CASE WHEN value = '{step}' THEN {began} ELSE began END AS began FROM step{step - 1})"
+        )
+    hits = (
+        f"hits AS (SELECT {key}, ts_ns, {rules} AS count FROM step{rules}"
+        f" WHERE value = '{rules}' AND ts_ns - began < {span} GROUP BY {key}, ts_ns)"
+    )
+    return ",\n".join([*steps, hits])
+
+
+def _bursts(keys: Sequence[str], span: int, having: str) -> str:
+    """The findings: hits that are less than a span apart, with the event that was the first of them."""
+    key = ", ".join(keys)
+    before = f"lag(ts_ns) OVER (PARTITION BY {key} ORDER BY ts_ns)"
+    same = " AND ".join(f"e.{name} = b.{name}" for name in keys)
+    subject = (
+        f"concat_ws(', ', {', '.join(f'b.{name}' for name in keys[1:])})" if keys[1:] else "NULL"
+    )
+    columns = ("session", "number", "packet", "capture")
+    order = ", ".join(f"{name} NULLS LAST" for name in columns)  # the engines' own orders differ
+    shown = "".join(f", b.{name} AS f{place}" for place, name in enumerate(keys[1:], 1))
+    return f"""gaps AS (
+SELECT {key}, ts_ns, count, CASE WHEN ts_ns - {before} < {span} THEN 0 ELSE 1 END AS begins FROM hits
+),
+numbered AS (
+SELECT {key}, ts_ns, count, sum(begins) OVER (PARTITION BY {key} ORDER BY ts_ns) AS burst FROM gaps
+),
+bursts AS (
+SELECT {key}, min(ts_ns) AS ts_ns, max(count) AS count FROM numbered GROUP BY {key}, burst{having}
+),
+evidence AS (
+SELECT {key}, ts_ns, session, number, capture, packet,
+row_number() OVER (PARTITION BY {key}, ts_ns ORDER BY {order}) AS place FROM events
+)
+SELECT b.ts_ns AS ts_ns, e.session AS session, e.number AS number, CAST({subject} AS STRING) AS subject,
+CAST(greatest(least(b.count, {_LAST}), -{_LAST}) AS BIGINT) AS count,
+e.capture AS capture, e.packet AS packet{shown}
+FROM bursts AS b JOIN evidence AS e ON e.ts_ns = b.ts_ns AND {same}
+WHERE e.place = 1"""

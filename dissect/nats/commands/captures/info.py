@@ -1,0 +1,193 @@
+"""Facts about captures, of each file and of all together, for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...capture import CaptureReport, FileReport
+from ...engine.connections import packet_events
+from ...engine.session_tables import build_tables
+from ...number_formats import count_text, duration_text, size_text, time_text
+from ...options import Options
+from ...packet import PacketParser
+from ...packet.link import linktype_name
+from ...pipeline import segments, timelines
+from ...schema.records import AnomalyRecord, FlowRecord, SessionRecord, printable, text_of
+from ...secrets.key_log import KeyLogs
+
+Fact = str | int | Mapping[str, int] | list[str] | None
+
+_KEY_WIDTH = 20
+
+
+@dataclass(slots=True)
+class Traffic:
+    """The traffic in all files. `no_tcp` counts packets, `protocols` TCP connections, `kinds` NATS
+    sessions; `anomalies` and `anomaly_bytes` are by name."""
+
+    no_tcp: Counter[str] = field(default_factory=Counter)
+    protocols: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    messages: int = 0
+    missing_bytes: int = 0
+    anomalies: Counter[str] = field(default_factory=Counter)
+    anomaly_bytes: Counter[str] = field(default_factory=Counter)
+
+
+def traffic(paths: Sequence[str], options: Options, report: CaptureReport) -> Traffic:
+    """Reads captures to their ends and updates `report`."""
+    found, parser = Traffic(), PacketParser()
+    tables = ("flows", "sessions", "anomalies")
+    for timeline in timelines(paths, options, report):
+        key_logs = KeyLogs(options.key_logs)
+        source = segments(timeline, report, parser=parser, options=options, key_logs=key_logs)
+        groups = packet_events(source, options, key_logs=key_logs)
+        for _, records in build_tables(groups, tables, options):
+            for record in records:
+                _count(found, record)
+    found.no_tcp = parser.passed_over
+    return found
+
+
+def _count(found: Traffic, record: object) -> None:
+    if isinstance(record, FlowRecord):
+        found.protocols[record.protocol] += 1
+        found.missing_bytes += record.missing_originator + record.missing_responder
+    elif isinstance(record, SessionRecord):
+        found.kinds[record.kind] += 1
+        found.messages += record.messages_originator + record.messages_responder
+    elif isinstance(record, AnomalyRecord):
+        found.anomalies[record.anomaly] += 1
+        found.anomaly_bytes[record.anomaly] += record.bytes
+
+
+def file_facts(file: FileReport) -> dict[str, Fact]:
+    """The facts of one file, as in its JSON object."""
+    facts: dict[str, Fact] = {
+        "file": _name(file.path),
+        "format": file.format,
+        "packets": file.packets,
+        "captured_bytes": file.captured_bytes,
+        "wire_bytes": file.wire_bytes,
+        "first_ns": file.first_ns,
+        "last_ns": file.last_ns,
+        "linktypes": {linktype_name(item): n for item, n in file.linktypes.most_common()},
+        "snaplens": {str(item): n for item, n in file.snaplens.most_common()},
+        "cut_packets": file.cut_packets,
+        "dropped_packets": file.dropped,
+        "interfaces": [item.name for item in file.interfaces if item.name],
+        "comments": file.comments,
+        "other_blocks": dict(file.blocks),
+        "skipped_records": dict(file.skipped),
+        "damage": file.damage,
+    }
+    return {name: fact for name, fact in facts.items() if fact not in (None, [], {})}
+
+
+def total_facts(report: CaptureReport, found: Traffic) -> dict[str, Fact]:
+    """The facts of all files together, as in the last JSON object."""
+    files = report.files
+    facts: dict[str, Fact] = {
+        "files": len(files),
+        "packets": sum(file.packets for file in files),
+        "captured_bytes": sum(file.captured_bytes for file in files),
+        "wire_bytes": sum(file.wire_bytes for file in files),
+        "first_ns": min((f.first_ns for f in files if f.first_ns is not None), default=None),
+        "last_ns": max((f.last_ns for f in files if f.last_ns is not None), default=None),
+        "cut_packets": sum(file.cut_packets for file in files),
+        "dropped_packets": sum(file.dropped for file in files),
+        "no_tcp": dict(found.no_tcp.most_common()),
+        "flows": dict(found.protocols.most_common()),
+        "sessions": dict(found.kinds.most_common()),
+        "messages": found.messages,
+        "missing_bytes": found.missing_bytes,
+        "anomalies": dict(found.anomalies.most_common()),
+        "anomaly_bytes": dict(found.anomaly_bytes.most_common()),
+        "no_captures": list(map(_name, report.passed_over)),
+        "unreadable": list(map(_name, report.unreadable)),
+    }
+    return {name: fact for name, fact in facts.items() if fact not in (None, [], {})}
+
+
+def _name(path: str) -> str:
+    """A file name, which need not be UTF-8, as text."""
+    return text_of(os.fsencode(path))
+
+
+def json_text(report: CaptureReport, found: Traffic) -> Iterator[str]:
+    """A JSON object for each file, then one for all of them."""
+    for facts in (*map(file_facts, report.files), total_facts(report, found)):
+        line = json.dumps(facts, separators=(",", ":"))
+        yield f"{line}\n"
+
+
+def info_text(report: CaptureReport, found: Traffic) -> Iterator[str]:
+    """The same for people."""
+    for file in report.files:
+        yield f"{printable(file.path)}\n{_block(_file_lines(file))}\n"
+    yield f"in all {count_text(len(report.files), 'file')}\n"
+    yield _block(_traffic_lines(report, found))
+
+
+def _file_lines(file: FileReport) -> Iterator[tuple[str, str]]:
+    facts = file_facts(file)
+    yield "format", file.format
+    yield "packets", _packets(file.packets, file.captured_bytes, file.wire_bytes)
+    yield "time", _span(file.first_ns, file.last_ns)
+    yield "link types", _counts(facts.get("linktypes"))
+    yield "snap length", ", ".join(str(n) if n else "none" for n in file.snaplens)
+    yield "cut packets", f"{file.cut_packets} by the snap length" if file.cut_packets else ""
+    yield "interfaces", ", ".join(map(printable, (i.name for i in file.interfaces if i.name)))
+    yield "dropped", f"{count_text(file.dropped, 'packet')}, says the capture program" * bool(
+        file.dropped
+    )
+    yield "comments", str(file.comments or "")
+    yield "other blocks", _counts(file.blocks)
+    yield "unusable", _counts(file.skipped)
+    yield "damage", file.damage or ""
+
+
+def _traffic_lines(report: CaptureReport, found: Traffic) -> Iterator[tuple[str, str]]:
+    facts = total_facts(report, found)
+    files = report.files
+    wire = sum(file.wire_bytes for file in files)
+    captured = sum(file.captured_bytes for file in files)
+    yield "packets", _packets(sum(file.packets for file in files), captured, wire)
+    first, last = facts.get("first_ns"), facts.get("last_ns")
+    yield "time", _span(*(item if isinstance(item, int) else None for item in (first, last)))
+    yield "no TCP", _counts(found.no_tcp)
+    yield "TCP connections", _counts(found.protocols) or "none"
+    yield "NATS sessions", _counts(found.kinds) or "none"
+    yield "messages", str(found.messages or "")
+    yield "missing", size_text(found.missing_bytes) if found.missing_bytes else ""
+    for name, count in found.anomalies.most_common():
+        size = found.anomaly_bytes[name]
+        yield f"! {name}", f"{count}" + (f" ({size_text(size)})" if size else "")
+    yield "not captures", str(len(report.passed_over) or "")
+    yield "not readable", str(len(report.unreadable) or "")
+
+
+def _block(lines: Iterator[tuple[str, str]]) -> str:
+    return "".join(f"  {name:<{_KEY_WIDTH}}{text}\n" for name, text in lines if text)
+
+
+def _counts(counts: Fact) -> str:
+    if not isinstance(counts, Mapping):
+        return ""
+    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{printable(name)} {count}" for name, count in ranked)
+
+
+def _packets(packets: int, captured: int, wire: int) -> str:
+    sizes = size_text(captured) + (f" of {size_text(wire)}" if wire != captured else "")
+    return f"{packets} ({sizes})"
+
+
+def _span(first_ns: int | None, last_ns: int | None) -> str:
+    if first_ns is None or last_ns is None:
+        return ""
+    return f"{time_text(first_ns)} to {time_text(last_ns)} ({duration_text(last_ns - first_ns)})"

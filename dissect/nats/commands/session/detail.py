@@ -1,0 +1,203 @@
+"""One session: its frames in order of time, anomalies in their places among them, then its row.
+
+`sessions --session` shows its key frames, `follow` all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ...capture import CaptureReport
+from ...engine.connections import PacketEvents, packet_events
+from ...engine.frame_rows import kind_name
+from ...engine.session_tables import build_tables
+from ...errors import DissectError
+from ...options import Options
+from ...pipeline import segments, timelines
+from ...schema.records import AnomalyRecord, FrameRecord, Record, SessionRecord
+from ...secrets.key_log import KeyLogs
+from ...tables import needs_payloads
+from .summary import SUMMARIZED, SessionSummary, SummaryLine
+
+# The key frames of a session: its beginning, subscriptions and errors.
+_STORY_OPS = frozenset(
+    "INFO CONNECT SUB UNSUB RS+ RS- LS+ LS- A+ A- -ERR".split(),
+)
+_STORY_ROWS = 500
+
+_WHOLE_ID = 16
+_NAMED = 20
+
+
+class Unclear(DissectError):
+    """No session, or more than one, has an id that begins with `start`; `ids` has those that do."""
+
+    def __init__(self, start: str, ids: Collection[str]) -> None:
+        self.start = start
+        self.ids = ids
+        super().__init__(start, ids)
+
+    def __str__(self) -> str:
+        if not self.ids:
+            return (
+                f"no session {self.start} in the captures; `sessions` lists them"
+                " (with --from, IDs differ: pass the same --from)"
+            )
+        named = ", ".join(list(self.ids)[:_NAMED])
+        more = f" and {len(self.ids) - _NAMED} more" if len(self.ids) > _NAMED else ""
+        return f"{len(self.ids)} sessions begin with {self.start}: {named}{more}"
+
+
+class Heading(NamedTuple):
+    """The facts about a session that are known at its first frames."""
+
+    session: str
+    kind: str
+    originator: str
+    responder: str
+    first_ns: int
+
+
+TimelineEntry = Heading | FrameRecord | AnomalyRecord | SessionRecord
+"""An entry in the timeline of a session; the first one is its heading, the last one its row."""
+
+
+class SessionStory(NamedTuple):
+    """The row of a session, at most 500 of its key frames and anomalies (handshake, subscriptions, errors,
+    losses), and what it does above NATS."""
+
+    row: SessionRecord
+    timeline: list[FrameRecord | AnomalyRecord]
+    summary: list[SummaryLine]
+
+
+def is_whole(start: str) -> bool:
+    """Whether this is a complete session id and not only its beginning."""
+    return len(start) == _WHOLE_ID
+
+
+def timeline_entries(
+    paths: Sequence[str],
+    start: str,
+    options: Options,
+    report: CaptureReport | None = None,
+    summary: SessionSummary | None = None,
+) -> Generator[TimelineEntry, None, None]:
+    """The session whose id begins with `start`. Raises Unclear, after the last packet, if there is none;
+    or if there are several, and then entries already returned are void. `summary` learns the session's frames
+    and its rows above NATS."""
+    tables = ("frames", "anomalies", "sessions", *(SUMMARIZED if summary else ()))
+    chosen = _Chosen(start)
+    report = CaptureReport() if report is None else report
+    groups = chosen.of(
+        group
+        for timeline in timelines(paths, options, report)
+        for group in _groups(timeline, options, report, needs_payloads(tables))
+    )
+    place = _Place()
+    for _, records in build_tables(groups, tables, options):
+        if summary:
+            for record in records:
+                summary.add(record)
+        if chosen.heading:
+            yield chosen.heading
+            chosen.heading = None
+        yield from place.put(records)
+    yield from place.rest()
+    if len(chosen.ids) != 1:
+        raise Unclear(start, chosen.ids)
+
+
+def _groups(
+    timeline: Sequence[str], options: Options, report: CaptureReport, payloads: bool
+) -> Iterator[PacketEvents]:
+    key_logs = KeyLogs(options.key_logs)
+    source = segments(timeline, report, options=options, key_logs=key_logs)
+    return packet_events(source, options, payloads, key_logs)
+
+
+def session_story(
+    paths: Sequence[str], start: str, options: Options, report: CaptureReport | None = None
+) -> SessionStory:
+    """The session whose id begins with `start`. Raises Unclear as `timeline_entries`."""
+    summary = SessionSummary()
+    story: list[FrameRecord | AnomalyRecord] = []
+    for entry in timeline_entries(paths, start, options, report, summary):
+        if isinstance(entry, SessionRecord):
+            row = entry
+        elif isinstance(entry, AnomalyRecord) or (
+            isinstance(entry, FrameRecord) and (entry.op in _STORY_OPS or entry.anomalies)
+        ):
+            story.append(entry)
+            del story[_STORY_ROWS:]
+    return SessionStory(row, story, list(summary.lines()))
+
+
+def only(rows: Iterable[SessionRecord], start: str) -> Iterator[SessionRecord]:
+    """The one row whose session id begins with `start`. Raises Unclear as `timeline_entries`."""
+    ids: dict[str, None] = {}
+    for row in rows:
+        if row.session.startswith(start):
+            ids[row.session] = None
+            yield row
+    if len(ids) != 1:
+        raise Unclear(start, ids)
+
+
+class _Chosen:
+    """The groups of the sessions whose ids begin with `start`; those of one only, as far as it goes."""
+
+    def __init__(self, start: str) -> None:
+        self.ids: dict[str, None] = {}
+        self.heading: Heading | None = None
+        self._start = start
+
+    def of(self, groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:
+        """The events of the first such session. Ends with the session if no other can follow."""
+        start, ids = self._start, self.ids
+        for release, released in groups:
+            for connection, events in released:
+                flow = connection.flow
+                if not flow.id.startswith(start) or not connection.is_nats:
+                    continue
+                if flow.id not in ids:
+                    ids[flow.id] = None
+                    if len(ids) == 1:
+                        kind = kind_name(connection.framing.kind)
+                        ends = flow.originator, flow.responder
+                        self.heading = Heading(flow.id, kind, *ends, flow.first_ns)
+                if flow.id == next(iter(ids)):
+                    yield PacketEvents(release, [(connection, events)])
+                if connection.over and is_whole(start):
+                    return
+
+
+class _Place:
+    """Puts anomalies before the frame to which their bytes belong."""
+
+    def __init__(self) -> None:
+        self._odd: dict[str, list[AnomalyRecord]] = {"originator": [], "responder": []}
+        self._last: list[TimelineEntry] = []
+
+    def put(self, records: Iterable[Record]) -> Iterator[TimelineEntry]:
+        """Adds records in order; returns the entries that are due."""
+        frames = []
+        for record in records:
+            if isinstance(record, AnomalyRecord):
+                self._odd[record.sender].append(record)
+            elif isinstance(record, FrameRecord):
+                frames.append(record)
+            elif isinstance(record, SessionRecord):
+                self._last.append(record)
+        for frame in frames:
+            odd = self._odd[frame.sender]
+            while odd and odd[0].offset < frame.offset + frame.total_bytes:
+                yield odd.pop(0)
+            yield frame
+
+    def rest(self) -> Iterator[TimelineEntry]:
+        """Returns the remaining entries."""
+        left = [record for odd in self._odd.values() for record in odd]
+        yield from sorted(left, key=lambda record: record.ts_ns)
+        yield from self._last

@@ -1,0 +1,271 @@
+"""`nats-dissect top`: the traffic of a capture while it arrives, on a screen that is drawn again each second.
+
+A single capture file is followed while it grows; standard input is read while packets arrive; dumpcap or
+tcpdump captures on a network interface; several captures are read once. With `--once`, or if standard output
+is not a terminal, the tables are printed after the end of the input. Exit status: as of every command; `q`
+ends with 0.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+
+from ...capture import CaptureReport, read_runs
+from ...capture.embedded_secrets import read_secrets
+from ...capture.files import capture_name, opened
+from ...capture.reader import Pieces
+from ...capture.report import FileReport
+from ...capture.sources import STDIN, read_records, unpacked
+from ...capture.time_range import packets_between
+from ...engine.connections import ConnectionTable, PacketEvents
+from ...engine.session_tables import TableBuilder
+from ...errors import DissectError
+from ...options import Options
+from ...output.sink import Fault, writing
+from ...output.terminal import Terminal, terminal_of
+from ...output.writer import LineWriter, OutputFormat
+from ...packet import PacketParser
+from ...pipeline import timelines
+from ...secrets.key_log import KeyLog, KeyLogs
+from ...tables import needs_payloads
+from ...types import Packets
+from ..command_options import CommandOptions
+from ..run import Chunk, Command, leave, print_chunks
+from .page import summary
+from .screen import Keys, Quit, Screen
+from .sniffer import sniffing
+from .traffic import Traffic
+from .views import VIEWS, Controls, View, json_lines, ordered, table_text
+
+Sniffed = tuple[bytes, int]
+_TABLES = ("frames", "requests", "anomalies")
+_POLL_SECONDS = 0.2
+"""How often a file is looked at again that had no more: soon for the eye, nothing for the processor."""
+
+
+def show_top(
+    options: CommandOptions,
+    once: bool,
+    view: str | None,
+    wanted: str,
+    interval: float,
+    interface: str | None = None,
+) -> None:
+    """Shows the traffic of captures, or of a network interface, until the user leaves, or prints it once."""
+    if bool(options.captures) == (interface is not None):
+        raise Fault("top takes captures, or --interface with the name of an interface")
+    if interface is not None:
+        options = replace(options, captures=(STDIN,))
+    controls = _controls(options.sort, view, wanted)
+    run = Command("top", options)
+    terminal = terminal_of(sys.stdout) if options.path is None and sys.stdout else Terminal()
+    dumb = os.environ.get("TERM") in ("dumb", "unknown")
+    if once or options.format != "text" or terminal.width is None or dumb:
+        if interface is not None:
+            raise Fault(
+                f"--interface needs a terminal, and no --once, for it has no end: `tcpdump -i {interface}"
+                " -c 10000 -w - | nats-dissect top --once -` ends"
+            )
+        chosen = VIEWS if view is None else (controls.view,)
+        chunks = _once(run, controls, chosen, terminal)
+        print_chunks(run, OutputFormat(str, LineWriter), chunks, silent=True)
+        return
+    try:
+        with nullcontext() if interface is None else sniffing(interface) as sniffed:
+            _live(run, controls, terminal.colour, interval, sniffed)
+    except Quit:
+        leave(run.report, interrupted=False)
+
+
+def _controls(sort: str | None, view: str | None, wanted: str) -> Controls:
+    """The view, order and filter of the command line."""
+    controls = Controls(filter=wanted)
+    controls.view = next((each for each in VIEWS if each.name == view), VIEWS[0])
+    if sort is not None:
+        name, _, way = sort.partition(":")
+        if way not in ("", "asc", "desc"):
+            raise Fault(f"--sort: {sort!r} is neither COLUMN nor COLUMN:desc")
+        try:
+            controls.view.field(name)
+        except ValueError as error:
+            raise Fault(f"--sort: {error}") from None
+        controls.sorts[controls.view.name] = name, way == "desc"
+    return controls
+
+
+def _once(
+    run: Command, controls: Controls, views: Sequence[View], terminal: Terminal
+) -> Iterator[Chunk]:
+    """The tables after the end of the input. Rates are averages over the time of the capture."""
+    options, report, traffic = run.options, run.report, Traffic()
+    dissection = options.dissection
+    for timeline in timelines(options.captures, dissection, report):
+        key_logs = KeyLogs(dissection.key_logs)
+        key_logs.look_ahead_with(partial(read_secrets, timeline, dissection.max_expanded))
+        runs = read_runs(timeline, report, dissection.max_expanded, embedded=key_logs.embedded)
+        with closing(runs):
+            count(runs, traffic, dissection, report, key_logs)
+    traffic.measure(max(_span_ns(report) / 1e9, 1e-9))
+    if options.format == "jsonl":
+        yield Chunk(list(islice(json_lines(traffic, controls, views), options.limit)))
+        return
+    yield Chunk([f"{line}\n" for line in summary(traffic, report)])
+    for view in views:
+        lines = ordered(traffic, controls, view)[: options.limit]
+        if lines:
+            yield Chunk([f"\n{view.name}\n", table_text(view, lines, terminal)])
+
+
+def _span_ns(report: CaptureReport) -> int:
+    """The time from the first packet to the last one."""
+    files = [file for file in report.files if file.first_ns is not None]
+    first_ns = min((file.first_ns or 0 for file in files), default=0)
+    return max((file.last_ns or 0 for file in files), default=0) - first_ns
+
+
+def _live(
+    run: Command, controls: Controls, colour: bool, interval: float, sniffed: Sniffed | None
+) -> None:
+    """Shows the traffic until the user leaves. Raises Quit then."""
+    traffic, dissection = Traffic(), run.options.dissection
+
+    def look() -> tuple[Terminal, int]:
+        size = shutil.get_terminal_size()
+        return Terminal(size.columns, colour), size.lines
+
+    with (
+        writing(run.sink),
+        Keys() as keys,
+        Screen(traffic, run.report, controls, keys, interval, look) as screen,
+    ):
+        for timeline in timelines(run.options.captures, dissection, run.report):
+            key_logs = KeyLogs(dissection.key_logs)
+            if not _follows(timeline):
+                key_logs.look_ahead_with(partial(read_secrets, timeline, dissection.max_expanded))
+            runs = _arriving(timeline, dissection, run.report, screen, sniffed, key_logs.embedded)
+            with closing(runs):
+                count(runs, traffic, dissection, run.report, key_logs)
+        screen.note = "the input has ended"
+        while True:
+            screen.wait([])
+
+
+def _follows(paths: Sequence[str]) -> bool:
+    """Whether these inputs may get more packets."""
+    return len(paths) == 1 and (paths[0] == STDIN or os.path.isfile(paths[0]))
+
+
+def _arriving(
+    paths: Sequence[str],
+    options: Options,
+    report: CaptureReport,
+    screen: Screen,
+    sniffed: Sniffed | None,
+    embedded: KeyLog,
+) -> Generator[Packets, None, None]:
+    """The packets of the captures, with the screen between them."""
+    if _follows(paths):
+        pieces = _pieces(paths[0], screen, sniffed)
+        source = _followed(paths[0], report, options.max_expanded, pieces, embedded)
+    else:
+        source = read_runs(paths, report, options.max_expanded, embedded=embedded)
+    with closing(source):
+        for run in source:
+            yield run
+            screen.poll()
+
+
+def _followed(
+    path: str,
+    report: CaptureReport,
+    max_expanded: int | None,
+    pieces: AbstractContextManager[Pieces],
+    embedded: KeyLog,
+) -> Generator[Packets, None, None]:
+    """The packets of standard input as they arrive, or of a file while it grows."""
+    file = FileReport(path, capture_name(path))
+    report.files.append(file)
+    with unpacked(path, file, max_expanded, pieces) as blocks:
+        yield from read_records(file.format, blocks, file, embedded=embedded)
+
+
+@contextmanager
+def _pieces(path: str, screen: Screen, sniffed: Sniffed | None) -> Iterator[Pieces]:
+    """A file, standard input or an interface, which waits with the screen for more bytes."""
+    if sniffed is not None:
+        yield _Stream(sniffed[1], screen, sniffed[0])
+        return
+    if path == STDIN:
+        if sys.stdin is None:
+            raise DissectError("-: standard input is closed")
+        yield _Stream(sys.stdin.fileno(), screen)
+        return
+    with opened(path) as file:
+        yield _GrowingFile(file, screen)
+
+
+class _Stream:
+    """A pipe, which ends when its writer closes it. `first` are bytes that were read from it already."""
+
+    def __init__(self, descriptor: int, screen: Screen, first: bytes = b"") -> None:
+        self._descriptor = descriptor
+        self._screen = screen
+        self._first = first
+
+    def read1(self, size: int, /) -> bytes:
+        """What is there; waits until there is something."""
+        if self._first:
+            data, self._first = self._first[:size], self._first[size:]
+            return data
+        while not self._screen.wait([self._descriptor]):
+            pass
+        return os.read(self._descriptor, size)
+
+
+class _GrowingFile:
+    """A file without an end: more may be written."""
+
+    def __init__(self, file: Pieces, screen: Screen) -> None:
+        self._file = file
+        self._screen = screen
+
+    def read1(self, size: int, /) -> bytes:
+        """What is there; waits until there is something."""
+        while not (data := self._file.read1(size)):
+            self._screen.wait([], _POLL_SECONDS)
+        return data
+
+
+def count(
+    runs: Iterable[Packets],
+    traffic: Traffic,
+    options: Options,
+    report: CaptureReport,
+    key_logs: KeyLogs | None = None,
+) -> None:
+    """Counts the packets of one timeline, within the time range of the options."""
+    if options.from_time is not None or options.until_time is not None:
+        runs = packets_between(runs, options.from_time, options.until_time)
+    connections = ConnectionTable(options, needs_payloads(_TABLES), key_logs)
+    builder = TableBuilder(_TABLES, options, protocols=report.protocols)
+
+    def met(groups: Iterable[PacketEvents]) -> Iterator[PacketEvents]:
+        for group in groups:
+            for connection, _ in group.connections:
+                traffic.meet(connection)
+            yield group  # its rows are counted before the next group is asked for
+            for connection, _ in group.connections:
+                if connection.over:
+                    traffic.part(connection)
+
+    segments = PacketParser().segments(runs)
+    for groups in (connections.feed(segments), connections.finish()):
+        for rows in builder.feed(met(groups)):
+            traffic.add(rows.records)

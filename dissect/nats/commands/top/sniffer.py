@@ -1,0 +1,68 @@
+"""Packets of a network interface, from `dumpcap` or `tcpdump`: the programs that have the rights to capture.
+
+dumpcap is asked first, since distributions let it capture for a group of users; tcpdump mostly needs root.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryFile
+
+from ...errors import DissectError
+
+_COMMANDS = {
+    "dumpcap": ("-q", "-P", "-w", "-", "-i"),
+    "tcpdump": ("-U", "-w", "-", "-i"),
+}
+_PATIENCE_SECONDS = 5
+_HEADER_BYTES = 1 << 16
+
+
+@contextmanager
+def sniffing(interface: str) -> Iterator[tuple[bytes, int]]:
+    """Captures on an interface in the block: the first bytes of the capture, and the descriptor of a pipe
+    with the others. Raises DissectError in one line where no program is installed, or where it gives up.
+    """
+    program = next((name for name in _COMMANDS if shutil.which(name)), None)
+    if program is None:
+        raise DissectError(
+            f"{interface}: neither dumpcap nor tcpdump is installed to capture on it"
+        )
+    with TemporaryFile() as said:
+        process = subprocess.Popen(
+            [program, *_COMMANDS[program], interface],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+        )
+        assert process.stdout is not None
+        with process.stdout as pipe:
+            try:
+                first = os.read(pipe.fileno(), _HEADER_BYTES)
+                if not first:
+                    process.wait()
+                    said.seek(0)
+                    raise DissectError(f"{interface}: {program}: {_reason(program, said.read())}")
+                yield first, pipe.fileno()
+            finally:
+                _end(process)
+
+
+def _reason(program: str, said: bytes) -> str:
+    """The first line that says what is wrong: the rest is advice."""
+    lines = said.decode("utf-8", "replace").splitlines()
+    told = [line.strip() for line in lines if line.strip() and not line.startswith("Capturing on")]
+    return told[0].removeprefix(f"{program}: ") if told else "it ended without a packet"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

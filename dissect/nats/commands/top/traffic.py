@@ -1,0 +1,365 @@
+"""The counts that `nats-dissect top` shows: connections, subjects, requests and problems, with their rates.
+
+Each table keeps at most `MOST_LINES` lines. When it is full, a quarter of them is dropped: ended connections
+first, then the lines that were silent longest; `forgotten` counts them. Texts are as in the tables that the
+engine makes, so secrets are masked already.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import ClassVar, Generic, TypeVar
+
+from ...application.durations import Durations
+from ...engine.connections import Connection
+from ...schema.records import AnomalyRecord, FrameRecord, Record, RequestRecord
+
+MOST_LINES = 10_000
+"""Of each table but requests. A line takes about 1 kB."""
+MOST_REQUEST_LINES = 1_000
+"""A line of requests takes up to 200 kB, since it has many latencies."""
+MOST_WAITING = 10_000
+"""Requests that wait for their first reply; the oldest are dropped, and get no latency."""
+
+OPEN = "open"
+_LOSSES = frozenset({"lost", "truncated"})
+_NOBODY = 503
+_REFUSED = 400  # from this inline status on, as in `sessions.requests`
+_PULL_ENDS = (404, 408)
+_SETTLED_LATE = frozenset({"no_reply", "refused", "api_error"})
+# Subjects that are made for one use, and would be as many as there are messages.
+_SINGLE_USE = ("_INBOX.", "$JS.ACK.", "$JS.FC.", "_R_.", "_GR_.")
+
+
+@dataclass(slots=True, kw_only=True)
+class Line:
+    """A line of a table. `rates` has, for each of `counters`, how much it grew per second in the last
+    interval."""
+
+    counters: ClassVar[tuple[str, ...]] = ()
+    last_ns: int = 0
+    rates: dict[str, float] = field(default_factory=dict)
+    before: tuple[int, ...] = ()
+
+    def measure(self, seconds: float) -> None:
+        """Computes the rates since the last call, or since the beginning."""
+        now = tuple(getattr(self, name) for name in self.counters)
+        old = self.before or (0,) * len(now)
+        self.rates = {
+            name: (new - was) / seconds for name, new, was in zip(self.counters, now, old)
+        }
+        self.before = now
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can come."""
+        return False
+
+
+@dataclass(slots=True, kw_only=True)
+class ConnectionLine(Line):
+    """A NATS connection. `sent` and `received` are messages, as its originator sees them."""
+
+    counters: ClassVar[tuple[str, ...]] = ("sent", "received", "bytes")
+    session: str
+    kind: str = "unknown"
+    name: str | None = None
+    server: str | None = None
+    originator: str
+    responder: str
+    state: str = OPEN
+    sent: int = 0
+    received: int = 0
+    bytes: int = 0
+    errors: int = 0
+    lost_bytes: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection is over."""
+        return self.state != OPEN
+
+
+@dataclass(slots=True, kw_only=True)
+class SubjectLine(Line):
+    """A subject: messages from clients, to clients, and between servers."""
+
+    counters: ClassVar[tuple[str, ...]] = ("published", "delivered", "forwarded", "bytes")
+    subject: str
+    published: int = 0
+    delivered: int = 0
+    forwarded: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestLine(Line):
+    """The requests to one subject. `failed` are those without a reply and those with an error as reply; some
+    are known only at the end of the connection."""
+
+    counters: ClassVar[tuple[str, ...]] = ("requests", "failed")
+    subject: str
+    requests: int = 0
+    failed: int = 0
+    latencies: Durations = field(default_factory=Durations)
+
+
+@dataclass(slots=True, kw_only=True)
+class ProblemLine(Line):
+    """An -ERR, an anomaly, or failed requests of one connection."""
+
+    counters: ClassVar[tuple[str, ...]] = ("count",)
+    problem: str
+    text: str
+    session: str
+    count: int = 0
+    bytes: int = 0
+
+
+AnyLine = TypeVar("AnyLine", bound=Line)
+
+
+class Lines(Generic[AnyLine]):
+    """The lines of one table, each with a key; `forgotten` counts lines that were dropped."""
+
+    def __init__(self, most: int = MOST_LINES) -> None:
+        self.forgotten = 0
+        self._most = most
+        self._lines: dict[object, AnyLine] = {}
+
+    def __iter__(self) -> Iterator[AnyLine]:
+        return iter(self._lines.values())
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def get(self, key: object) -> AnyLine | None:
+        """The line with this key, if there is one."""
+        return self._lines.get(key)
+
+    def line(self, key: object, make: Callable[[], AnyLine]) -> AnyLine:
+        """The line with this key; a new one if there is none."""
+        line = self._lines.get(key)
+        if line is None:
+            if len(self._lines) >= self._most:
+                self._drop()
+            line = self._lines[key] = make()
+        return line
+
+    def _drop(self) -> None:
+        quarter = max(1, self._most // 4)
+        oldest = nsmallest(
+            quarter, self._lines.items(), key=lambda item: (not item[1].is_over, item[1].last_ns)
+        )
+        for key, _ in oldest:
+            del self._lines[key]
+        self.forgotten += len(oldest)
+
+
+class Traffic:
+    """The four tables, and totals. `meet` each connection before its rows are added, and `part` from
+    it when it is over; `measure` ends an interval."""
+
+    def __init__(self, most: int = MOST_LINES) -> None:
+        self.connections: Lines[ConnectionLine] = Lines(most)
+        self.subjects: Lines[SubjectLine] = Lines(most)
+        self.requests: Lines[RequestLine] = Lines(min(most, MOST_REQUEST_LINES))
+        self.problems: Lines[ProblemLine] = Lines(most)
+        self.totals: Counter[str] = Counter()
+        self.rates: dict[str, float] = {}
+        self.latencies = Durations()
+        self.open: Counter[str] = Counter()
+        self._before: Counter[str] = Counter()
+        self._met: dict[str, Connection] = {}
+        self._waiting: dict[tuple[str, str], tuple[str, int]] = {}
+
+    def meet(self, connection: Connection) -> None:
+        """Notes a connection whose rows may come next."""
+        self._met[connection.flow.id] = connection
+
+    def part(self, connection: Connection) -> None:
+        """No more rows come: the connection stays in its table as one that is over."""
+        self._update(connection)
+        self._met.pop(connection.flow.id, None)
+
+    def _update(self, connection: Connection) -> None:
+        """Updates the line of a connection with facts that its rows do not have."""
+        flow = connection.flow
+        if line := self.connections.get(flow.id):
+            line.state = flow.end.value
+            line.originator, line.responder = flow.originator, flow.responder
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Counts rows of `frames`, `requests` and `anomalies`."""
+        for record in records:
+            if isinstance(record, FrameRecord):
+                self._add_frame(record)
+            elif isinstance(record, RequestRecord):
+                self._settle(record)
+            elif isinstance(record, AnomalyRecord):
+                self._add_anomaly(record)
+
+    def lines(self, table: str) -> list[Line]:
+        """The lines of a table, by its name."""
+        return [*getattr(self, table)]
+
+    def forgotten(self, table: str) -> int:
+        """How many lines of a table were dropped."""
+        return int(getattr(self, table).forgotten)
+
+    def measure(self, seconds: float) -> None:
+        """Computes all rates since the last call, which was `seconds` ago."""
+        for connection in self._met.values():
+            self._update(connection)
+        for table in ("connections", "subjects", "requests", "problems"):
+            for line in self.lines(table):
+                line.measure(seconds)
+        self.rates = {
+            name: (count - self._before[name]) / seconds for name, count in self.totals.items()
+        }
+        self._before = self.totals.copy()
+        self.open = Counter(line.kind for line in self.connections if not line.is_over)
+
+    def _connection(self, session: str) -> ConnectionLine | None:
+        """The line of a session; None where rows come after its end."""
+        line = self.connections.get(session)
+        if line is None and (connection := self._met.get(session)):
+            flow = connection.flow
+            line = self.connections.line(
+                session,
+                lambda: ConnectionLine(
+                    session=session, originator=flow.originator, responder=flow.responder
+                ),
+            )
+        return line
+
+    def _add_frame(self, frame: FrameRecord) -> None:
+        connection = self._connection(frame.session)
+        if connection:
+            connection.last_ns, connection.kind = frame.ts_ns, frame.kind
+        if frame.payload_bytes is not None:
+            self._add_message(frame, connection)
+        elif frame.json is not None:
+            if connection:
+                _name(connection, frame)
+        elif frame.error is not None:
+            if connection:
+                connection.errors += 1
+            self._problem(frame.session, frame.ts_ns, "-ERR", frame.error)
+
+    def _add_message(self, frame: FrameRecord, connection: ConnectionLine | None) -> None:
+        size = (frame.header_bytes or 0) + (frame.payload_bytes or 0)
+        self.totals["messages"] += 1
+        self.totals["bytes"] += size
+        if connection:
+            connection.bytes += size
+            if frame.sender == "originator":
+                connection.sent += 1
+            else:
+                connection.received += 1
+        name = grouped(frame.subject or "")
+        subject = self.subjects.line(name, lambda: SubjectLine(subject=name))
+        subject.last_ns = frame.ts_ns
+        subject.bytes += size
+        if frame.op in ("PUB", "HPUB"):
+            subject.published += 1
+            if frame.reply and frame.sender == "originator":
+                self._ask(frame)
+        elif frame.op in ("MSG", "HMSG"):
+            subject.delivered += 1
+            self._answer(frame)
+        else:
+            subject.forwarded += 1
+
+    def _ask(self, frame: FrameRecord) -> None:
+        """Counts a request when it is sent: its row comes only when no more replies can come."""
+        name = grouped(frame.subject or "")
+        line = self.requests.line(name, lambda: RequestLine(subject=name))
+        line.last_ns = frame.ts_ns
+        line.requests += 1
+        self.totals["requests"] += 1
+        if len(self._waiting) >= MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        self._waiting[frame.session, frame.reply or ""] = name, frame.ts_ns
+
+    def _answer(self, frame: FrameRecord) -> None:
+        """Counts a message as the first reply to a request, if it is one."""
+        asked = self._waiting.pop((frame.session, frame.subject or ""), None)
+        if asked is None:
+            return
+        name, sent_ns = asked
+        line = self.requests.line(name, lambda: RequestLine(subject=name))
+        line.last_ns = frame.ts_ns
+        line.latencies.add(max(0, frame.ts_ns - sent_ns))
+        self.latencies.add(max(0, frame.ts_ns - sent_ns))
+        if outcome := _failure(frame):
+            self._fail(line, frame.session, outcome)
+
+    def _settle(self, request: RequestRecord) -> None:
+        """Counts failures that only the row of the request shows."""
+        seen = (request.status or 0) >= _REFUSED
+        if request.outcome in _SETTLED_LATE and not seen:
+            name = grouped(request.subject)
+            line = self.requests.line(name, lambda: RequestLine(subject=name))
+            line.last_ns = max(line.last_ns, request.replied_ns or request.sent_ns)
+            self._fail(line, request.session, request.outcome)
+
+    def _fail(self, line: RequestLine, session: str, outcome: str) -> None:
+        line.failed += 1
+        self._problem(session, line.last_ns, outcome, f"request to {line.subject}")
+
+    def _add_anomaly(self, found: AnomalyRecord) -> None:
+        lost = found.bytes if found.anomaly in _LOSSES else 0
+        if lost and (connection := self._connection(found.session)):
+            connection.lost_bytes += lost
+        self.totals["lost_bytes"] += lost
+        self._problem(found.session, found.ts_ns, found.anomaly, found.text or "", found.bytes)
+
+    def _problem(self, session: str, ts_ns: int, problem: str, text: str, size: int = 0) -> None:
+        line = self.problems.line(
+            (session, problem, text),
+            lambda: ProblemLine(problem=problem, text=text, session=session),
+        )
+        line.last_ns = ts_ns
+        line.count += 1
+        line.bytes += size
+        self.totals["problems"] += 1
+
+
+def _failure(reply: FrameRecord) -> str | None:
+    """The outcome of a request with this first reply, by its headers; None if they say nothing bad."""
+    if reply.status == _NOBODY and not reply.payload_bytes:
+        return "no_responders"
+    if any(name.lower().startswith("nats-service-error") for name in reply.headers or ()):
+        return "service_error"
+    refused = (reply.status or 0) >= _REFUSED and reply.status not in _PULL_ENDS
+    return "api_error" if refused else None
+
+
+def grouped(subject: str) -> str:
+    """The subject, or the pattern of those that are made for one use, such as inboxes."""
+    for prefix in _SINGLE_USE:
+        if subject.startswith(prefix):
+            return f"{prefix}>"
+    return subject
+
+
+def _name(line: ConnectionLine, frame: FrameRecord) -> None:
+    """Takes the names of client and server from INFO and CONNECT."""
+    try:
+        said = json.loads(frame.json or "")
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(said, dict):
+        return
+    name = said.get("name" if frame.op == "CONNECT" else "server_name")
+    if not isinstance(name, str) or not name:
+        return
+    if frame.sender == "responder":
+        line.server = name
+    elif line.name is None or frame.op == "INFO":
+        line.name = name

@@ -1,0 +1,1 @@
+"""Records and runs of frames -> Arrow, and back."""

@@ -1,0 +1,151 @@
+"""Records -> text for people: a line a frame, one session in full, and totals.
+
+Times are UTC. What peers sent is shown with control characters as `\\xNN`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+
+from ...capture import CaptureReport
+from ...number_formats import count_text, duration_text, time_text
+from ...schema.declaration import ARROWS
+from ...schema.records import AnomalyRecord, FrameRecord, Record, SessionRecord, printable
+from ...tables import TABLES
+from ..terminal import Terminal, painted
+
+_JSON_SHOWN = 120
+_NONE = {"sessions": "NATS found", "frames": "NATS found"}
+_STYLES = {"-ERR": "bold red", "INFO": "dim", "CONNECT": "cyan", "PING": "dim", "PONG": "dim"}
+
+
+def frame_lines(look: Terminal) -> Callable[[Record], str]:
+    """A line a frame: time, session, direction, operation, subject, and what else matters of it; as much
+    as a terminal is wide."""
+    width = look.width
+
+    def line(record: Record) -> str:
+        assert isinstance(record, FrameRecord)
+        style = "red" if record.anomalies else _STYLES.get(record.op, "")
+        text = frame_line(record)
+        if width is not None and len(text) > width:
+            text = text[: max(1, width - 3)] + "..."
+        return painted(text, style if look.colour else "") + "\n"
+
+    return line
+
+
+def frame_line(record: FrameRecord) -> str:
+    """One frame on one line."""
+    parts = [
+        time_text(record.ts_ns),
+        record.session,
+        ARROWS[record.sender],
+        f"{record.op:<7}" if record.op not in ("PING", "PONG", "+OK") else record.op,
+        *(printable(part) for part in _details(record)),
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def _details(record: FrameRecord) -> Iterator[str]:
+    """The details after the operation."""
+    yield from frame_words(record)
+    if record.json is not None:
+        yield record.json if len(record.json) <= _JSON_SHOWN else record.json[:_JSON_SHOWN] + "..."
+    if record.payload is not None:
+        yield record.payload
+    if record.payload_sha256 is not None:
+        yield record.payload_sha256
+    yield from frame_marks(record)
+
+
+def frame_words(record: FrameRecord) -> Iterator[str]:
+    """The words of a control line."""
+    for part in (record.origin, record.account, record.subject, record.queue, record.sid):
+        if part:
+            yield part
+    if record.reply:
+        yield f"reply {record.reply}"
+    if record.queues:
+        yield f"queues {','.join(record.queues)}"
+    if record.weight:
+        yield f"weight {record.weight}"
+    if record.max_msgs is not None:
+        yield f"max {record.max_msgs}"
+    if record.payload_bytes is not None:
+        size = f"{record.header_bytes}+{record.payload_bytes}" if record.header_bytes else None
+        yield f"[{size or record.payload_bytes}]"
+    if record.status is not None:
+        yield f"{record.status} {record.status_text or ''}".rstrip()
+    if record.error is not None:
+        yield f"'{record.error}'"
+
+
+def frame_marks(record: FrameRecord) -> list[str]:
+    """The anomalies and losses of a frame."""
+    return [f"!{anomaly}" for anomaly in record.anomalies or ()]
+
+
+def anomaly_line(record: AnomalyRecord) -> str:
+    """One oddity on one line, among those of frames."""
+    text = f" {printable(record.text)}" if record.text else ""
+    size = f" {record.bytes} bytes" if record.bytes else ""
+    return f"{time_text(record.ts_ns)} {ARROWS[record.sender]} !{record.anomaly}{size}{text}"
+
+
+def story_text(
+    row: SessionRecord,
+    timeline: Sequence[FrameRecord | AnomalyRecord],
+    summary: Sequence[tuple[str, str]] = (),
+) -> str:
+    """One session in full: every column that says something, the lines of `summary` (a table and a text),
+    then what happened when."""
+    names = [item.name for item in fields(row)]
+    width = max(map(len, names))
+    lines = []
+    for name in names:
+        value = getattr(row, name)
+        if value is None:
+            continue
+        if name in ("first_ns", "last_ns"):
+            value = time_text(value)
+        elif name.endswith("_ns"):
+            value = duration_text(value)
+        elif isinstance(value, (list, dict)):
+            value = json.dumps(value, ensure_ascii=False)
+        lines.append(f"{name:<{width}}  {printable(str(value))}")
+    if summary:
+        lines += ["", "above NATS"]
+        lines += [f"  {table:<{width - 2}}  {printable(text)}" for table, text in summary]
+    if timeline:
+        lines += ["", "timeline"]
+        lines += [f"  {_timeline_line(moment)}" for moment in timeline]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _timeline_line(moment: FrameRecord | AnomalyRecord) -> str:
+    if isinstance(moment, AnomalyRecord):
+        return anomaly_line(moment)
+    return frame_line(moment).replace(f" {moment.session}", "", 1)
+
+
+def totals(
+    table: str, rows: int, messages: int, report: CaptureReport, filters: Sequence[str] = ()
+) -> str:
+    """The captures that were read and the rows they gave, on one line. `filters` names the options that may
+    have left out others."""
+    packets = sum(file.packets for file in report.files)
+    where = f"{count_text(packets, 'packet')} of {count_text(len(report.files), 'file')}"
+    if others := len(report.passed_over):
+        verb = "is not a capture" if others == 1 else "are not captures"
+        where += f"; {count_text(others, 'other file')} {verb}"
+    if not rows:
+        if filters:
+            return f"no row of {table} matches {' and '.join(filters)} in {where}"
+        return f"no {_NONE.get(table, table)} in {where}"
+    parts = [count_text(rows, TABLES[table].singular)]
+    if table == "sessions":
+        parts.append(count_text(messages, "message"))
+    return f"{', '.join(parts)} in {where}"

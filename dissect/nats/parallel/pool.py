@@ -1,0 +1,260 @@
+"""Makes one table of one timeline of captures with several processes: the same rows in the same order.
+
+Each worker process reads all packets and dissects its share of the flows. It sends batches of rows through
+a pipe, each row with the sort key of the packet that completed it, and reports its progress now and then.
+The parent merges the workers by `SortKey`, which does not depend on how the flows are divided, and puts the
+rows in time order as a single process does. A worker that is ahead waits for room in its pipe.
+
+    worker: packets > its share of the flows > connections > tables > condition > render > pipe
+    parent: pipes > merge by sort key > TimeOrder
+
+Frames that become columns are packed instead of rendered, and the parent puts columns in order
+(`output.shared_frames`).
+
+Workers are spawned, not forked. They do not import the main module of the program, which therefore needs no
+`if __name__ == "__main__"`; a renderer cannot be defined there.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+from types import ModuleType
+from typing import TYPE_CHECKING, Generic
+
+from ..capture import CaptureReport
+from ..engine.time_order import Placed, TimeOrder
+from ..errors import DissectError, WorkerError
+from ..options import Options
+from ..output.arrow.shared_frames import Release, SharedFrames
+from ..schema.records import Record
+from ..tables import TABLES
+from .worker import Entry, EntryBatch, Row, TableJob, work
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
+
+    import pyarrow as pa
+
+# The number of batches of a worker that the parent reads ahead.
+_AHEAD = 8
+
+
+def cores() -> int:
+    """The number of processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def sharded(
+    job: TableJob[Row], jobs: int, report: CaptureReport | None = None
+) -> Generator[Row, None, None]:
+    """The rows of the table, in the order in which one process makes them.
+
+    `report` is updated meanwhile. Errors of a worker are raised here, and WorkerError if a worker dies. If
+    you stop early, call `close`, which ends the workers.
+    """
+    layer = TABLES[job.table].layer
+    if layer and layer.across:  # its rows need the frames of all sessions
+        jobs = 1
+    with _pool(job, jobs, CaptureReport() if report is None else report) as pool:
+        yield from merged(map(pool.entries, pool.workers), job.table)
+
+
+def sharded_frames(
+    job: TableJob[Row], jobs: int, report: CaptureReport
+) -> Generator[pa.RecordBatch, None, None]:
+    """The frames as batches with the columns that the job wants `packed`. Else as `sharded`."""
+    frames = SharedFrames(TABLES["frames"].window)
+    with _pool(job, jobs, report) as pool:
+        streams = [_releases(pool.batches(worker), frames) for worker in pool.workers]
+        yield from frames.in_order(merge(*streams, key=itemgetter(0)))
+
+
+def _releases(batches: Iterable[EntryBatch], frames: SharedFrames) -> Iterator[Release]:
+    """The releases of one worker, and its progress."""
+    for batch in batches:
+        if batch.packed:
+            yield from frames.releases(batch.packed)
+        for key, _, _ in batch.entries:
+            yield key, 0, ()
+
+
+def shared_records(
+    paths: Sequence[str],
+    tables: Sequence[str],
+    options: Options,
+    jobs: int,
+    report: CaptureReport,
+) -> Generator[Record, None, None]:
+    """The records of several tables in one pass, in the order in which connections complete them. None of the
+    tables is made from the frames of all sessions. Errors as of `sharded`."""
+    job = TableJob(
+        paths=tuple(paths),
+        table=tables[0],
+        others=tuple(tables[1:]),
+        options=options,
+        renderer=_unrendered,
+    )
+    with _pool(job, jobs, report) as pool:
+        for _, _, rows in merge(*map(pool.entries, pool.workers), key=itemgetter(0)):
+            for _, record in rows:
+                yield record
+
+
+def _unrendered() -> Callable[[Record], Record]:
+    return _same
+
+
+def _same(record: Record) -> Record:
+    return record
+
+
+def merged(streams: Iterable[Iterator[Entry[Row]]], table: str) -> Iterator[Row]:
+    """The rows of all workers, merged in order."""
+    line = TimeOrder[Row](TABLES[table].window)
+    for _, together in groupby(merge(*streams, key=itemgetter(0)), key=itemgetter(0)):
+        rows: list[Placed[Row]] = []
+        size = 0
+        for _, payloads, some in together:
+            rows += some
+            size += payloads
+        yield from line.put(rows, size)
+    yield from line.flush()
+
+
+class _Worker:
+    """A worker process as the parent sees it. `batches` were received and not used yet; `over` is true after
+    the last one."""
+
+    def __init__(self, process: SpawnProcess, connection: Connection) -> None:
+        self.process = process
+        self.connection = connection
+        self.batches: deque[EntryBatch] = deque()
+        self.over = False
+
+    def receive(self) -> None:
+        """Receives a batch; raises the error of the worker if it sent one."""
+        try:
+            sent = self.connection.recv()
+        except (EOFError, OSError):
+            raise WorkerError(self._death()) from None
+        if isinstance(sent, DissectError):
+            raise sent
+        assert isinstance(sent, EntryBatch)
+        self.batches.append(sent)
+        self.over = sent.last
+
+    def end(self) -> None:
+        """Terminates the process."""
+        self.connection.close()
+        self.process.terminate()
+        self.process.join()
+        self.process.close()
+
+    def _death(self) -> str:
+        self.process.join()
+        code = self.process.exitcode or 0
+        if code >= 0:
+            return f"ended before its work was done, with status {code}"
+        lack = "; was there too little memory?" if -code == signal.SIGKILL else ""
+        return f"was ended by signal {-code}{lack}"
+
+
+class _Pool(Generic[Row]):
+    """All workers. The report is that of the first worker, because each of them reads all packets; only the
+    connections that it counts are those of all workers."""
+
+    def __init__(self, workers: Sequence[_Worker], report: CaptureReport) -> None:
+        self.workers = workers
+        self._report = report
+
+    def entries(self, worker: _Worker) -> Iterator[Entry[Row]]:
+        """The entries that one worker sends."""
+        for batch in self.batches(worker):
+            yield from batch.entries  # type: ignore[misc]  # made by the work's own renderer
+
+    def batches(self, worker: _Worker) -> Iterator[EntryBatch]:
+        """The batches that one worker sends."""
+        while worker.batches or not worker.over:
+            if not worker.batches:
+                self._receive()
+                continue
+            batch = worker.batches.popleft()
+            if worker is self.workers[0]:
+                batch.learn_into(self._report)
+            if batch.last:
+                self._report.protocols += batch.report.protocols
+            yield batch
+
+    def _receive(self) -> None:
+        """Waits for any worker, so that none blocks because another one is slow."""
+        from multiprocessing.connection import Connection, wait
+
+        able = {
+            worker.connection: worker
+            for worker in self.workers
+            if not worker.over and len(worker.batches) < _AHEAD
+        }
+        for connection in wait(list(able)):
+            assert isinstance(connection, Connection)
+            able[connection].receive()
+
+
+@contextmanager
+def _pool(job: TableJob[Row], jobs: int, report: CaptureReport) -> Iterator[_Pool[Row]]:
+    workers: list[_Worker] = []
+    try:
+        for number in range(jobs):
+            workers.append(_start(job, number, jobs))
+        yield _Pool(workers, report)
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _start(job: TableJob[Row], number: int, jobs: int) -> _Worker:
+    """Starts a worker. Only the parent handles interrupts: SIGINT is blocked here, and a child inherits the
+    mask before it runs its first line."""
+    # Here, because most commands start no process, and the import takes a twentieth of their start.
+    from multiprocessing import get_context, resource_tracker
+
+    # Where it starts the tracker, `start` unblocks the interrupt (CPython: ResourceTracker.ensure_running).
+    resource_tracker.ensure_running()
+    context = get_context("spawn")
+    ours, its = context.Pipe(duplex=False)
+    process = context.Process(
+        target=work, args=(its, job, number, jobs), name=f"shard {number}", daemon=True
+    )
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with _without_main():
+            process.start()
+    except OSError as error:
+        ours.close()
+        raise WorkerError(f"cannot be started: {error.strerror}") from None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        its.close()
+    return _Worker(process, ours)
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Hides the main module from multiprocessing, which would have each worker import it: scripts without a
+    guard would start workers of their own, and others import the command line for nothing."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

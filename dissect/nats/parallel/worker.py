@@ -1,0 +1,187 @@
+"""One of several processes: dissects its share of the flows, and sends batches of the rows.
+
+Each worker reads all packets. A batch has entries, each with the sort key of the packet that completed its
+rows; an entry without rows reports progress. Frames that become columns come packed.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
+
+from ..capture import CaptureReport
+from ..engine.connections import SortKey
+from ..engine.frame_runs import FrameRun
+from ..engine.session_tables import Rows
+from ..engine.time_order import Placed, payload_bytes, placed
+from ..errors import DissectError, WorkerError
+from ..options import Options
+from ..output.arrow.frame_columns import shown_bytes
+from ..output.arrow.shared_frames import PackedFrames, pack
+from ..output.duckdb import Where
+from ..pipeline import RowFilter, narrow, released
+from ..schema.records import Record
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+Row = TypeVar("Row")
+
+# A worker reports its progress, and sends a batch, after this many packets: a fraction of a second.
+_PROGRESS_PACKETS = 4096
+_BATCH_ROWS = 2048
+_BATCH_BYTES = 1 << 20
+# Packed frames come in larger batches, since Arrow takes some milliseconds for each.
+_PACKED_PACKETS = 16_384
+_PACKED_RUNS = 8192
+
+Entry = tuple[tuple[int, int, str], int, list[Placed[Row]]]
+"""One release: its sort key, the bytes of its payloads, its rows; a progress report has no rows. Plain
+tuples, because named ones take twice the space and time in a pipe."""
+
+
+class EntryBatch(NamedTuple):
+    """Entries in order, and the capture report so far, without the files before `first_file`. Frames that
+    were `packed` come before the entries."""
+
+    entries: list[Entry[object]]
+    report: CaptureReport
+    first_file: int
+    last: bool
+    packed: PackedFrames | None = None
+
+    def learn_into(self, report: CaptureReport) -> None:
+        """Brings `report` up to date, but for `protocols`: those are the worker's own."""
+        for field in fields(report):
+            if field.name not in ("files", "protocols"):
+                setattr(report, field.name, getattr(self.report, field.name))
+        report.files[self.first_file :] = self.report.files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableJob(Generic[Row]):
+    """The table to make. `renderer` is called in each worker and returns the function that renders a record;
+    `where` is a condition in SQL. `others` are further tables, for `shared_records`. With `packed`, frames
+    come as these columns and are not rendered. A job is pickled.
+    """
+
+    paths: tuple[str, ...]
+    table: str
+    options: Options
+    renderer: Callable[[], Callable[[Record], Row]] | None = None
+    where: str | None = None
+    others: tuple[str, ...] = ()
+    packed: tuple[str, ...] | None = None
+
+
+def tune_garbage_collector() -> None:
+    """Collects garbage less often than Python does by default, which would cost a twentieth of the time:
+    imported modules stay, and rows form no cycles."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
+def work(connection: Connection, job: TableJob[Row], number: int, jobs: int) -> None:
+    """The main function of a worker process."""
+    tune_garbage_collector()
+    try:
+        try:
+            with nullcontext() if job.where is None else closing(_where(job)) as where:
+                Sender(connection.send, job, where.kept if where else None).run(number, jobs)
+        except DissectError as error:
+            connection.send(error)
+        except Exception as error:  # the rim of this process: its parent tells the user
+            connection.send(WorkerError(f"failed: {type(error).__name__}: {error}"))
+    except BrokenPipeError:
+        pass  # the parent has enough
+
+
+def _where(job: TableJob[Row]) -> Where:
+    assert job.where is not None
+    return Where(job.table, job.where)
+
+
+def _key(release: SortKey) -> tuple[int, int, str]:
+    packet, first_ns, session = release
+    return packet, first_ns, session
+
+
+class Sender(Generic[Row]):
+    """Dissects a share of the flows and passes batches to `send`."""
+
+    def __init__(
+        self, send: Callable[[EntryBatch], None], job: TableJob[Row], keep: RowFilter | None = None
+    ) -> None:
+        self._put = send
+        self._work = job
+        self._keep = keep
+        self._render = job.renderer() if job.renderer else None
+        self._report = CaptureReport()
+        self._files = 0  # how many files were finished when it last said so
+        self._waiting: list[Rows] = []
+        self._rows = self._bytes = 0
+        self._next = 0  # how many packets make the next progress
+
+    def run(self, number: int, jobs: int) -> None:
+        """Dissects share `number` of `jobs`."""
+        job = self._work
+        is_packed = job.packed is not None
+        most = _PACKED_RUNS if is_packed else _BATCH_ROWS
+        for rows in released(
+            job.paths,
+            [job.table, *job.others],
+            job.options,
+            self._report,
+            share=(number, jobs),
+            on_progress=self._on_progress,
+            runs=is_packed,
+        ):
+            self._waiting.append(rows)
+            self._rows += len(rows.records)
+            self._bytes += (
+                shown_bytes(cast("Sequence[FrameRun]", rows.records))
+                if is_packed
+                else payload_bytes(rows.records)
+            )
+            if self._rows >= most or self._bytes >= _BATCH_BYTES:
+                self._send()
+        self._send(last=True)
+
+    def _on_progress(self, packets: int) -> None:
+        """Reports that this many packets were read and everything they release was collected."""
+        if packets >= self._next:
+            is_packed = self._work.packed is not None
+            self._next = packets + (_PACKED_PACKETS if is_packed else _PROGRESS_PACKETS)
+            self._send((_key(SortKey(packets)), 0, []))
+
+    def _entries(self) -> list[Entry[object]]:
+        waiting: Iterable[Rows] = self._waiting
+        if self._keep:
+            waiting = narrow(self._waiting, self._keep)
+        render = self._render
+        assert render  # only packed frames are not rendered
+        return [
+            (
+                _key(release),
+                payload_bytes(records),
+                [(place, render(record)) for place, record in placed(records)],
+            )
+            for release, records in waiting
+        ]
+
+    def _send(self, *progress: Entry[object], last: bool = False) -> None:
+        columns, packed = self._work.packed, None
+        if columns is None:
+            entries = [*self._entries(), *progress]
+        else:
+            packed = pack(self._waiting, columns) if self._waiting else None
+            entries = [*progress]
+        self._waiting = []
+        self._rows = self._bytes = 0
+        first, files = self._files, self._report.files
+        report = replace(self._report, files=files[first:])
+        self._put(EntryBatch(entries, report, first, last, packed))
+        self._files = next((at for at, file in enumerate(files) if not file.finished), len(files))

@@ -1,0 +1,195 @@
+"""JetStream: streams and consumers over all sessions, what waits over time, acks, redeliveries, errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ...application.jetstream.api import ApiRecord
+from ...application.jetstream.consumers import ConsumerRecord
+from ...application.jetstream.deliveries import DeliveryRecord
+from ...application.jetstream.publishes import PublishRecord
+from ...application.jetstream.pulls import PullRecord
+from ...application.jetstream.streams import StreamRecord
+from ...schema.records import Record
+from ..bounded.collections import Keyed
+from ..bounded.durations import Histogram, bucket
+from ..bounded.time_bins import TimeBins
+
+NAMED = 300
+"""Streams, and consumers, that are kept apart."""
+DRAWN = 8
+"""Consumers whose lag is drawn."""
+
+OTHERS = ("", "(others)", "")
+
+Name = tuple[str, str, str]
+"""Domain, stream and consumer; no consumer for a stream."""
+
+
+def others(key: Name) -> Name:
+    """The name under which rare names are merged."""
+    return OTHERS
+
+
+@dataclass(slots=True)
+class Stream:
+    """One stream over all sessions. `messages` and `consumers` are the latest values of the API."""
+
+    publishes: int = 0
+    publish_bytes: int = 0
+    publish_errors: int = 0
+    duplicates: int = 0
+    deliveries: int = 0
+    redeliveries: int = 0
+    created: int = 0
+    deleted: int = 0
+    purged: int = 0
+    last_seq: int = 0
+    messages: int | None = None
+    consumers: int | None = None
+    said_ns: int = -1
+
+    @property
+    def weight(self) -> int:
+        """Deletions matter most."""
+        return self.publishes + self.deliveries + 1000 * (self.deleted + self.publish_errors)
+
+    def merge(self, other: Stream) -> None:
+        """Adds what another session saw."""
+        for name in _STREAM_SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.last_seq = max(self.last_seq, other.last_seq)
+        if other.messages is not None and other.said_ns > self.said_ns:
+            self.messages, self.consumers = other.messages, other.consumers
+            self.said_ns = other.said_ns
+
+
+_STREAM_SUMS = (
+    "publishes publish_bytes publish_errors duplicates deliveries redeliveries created deleted purged"
+).split()
+
+
+@dataclass(slots=True)
+class Consumer:
+    """One consumer over all sessions. `pending` is the latest value of a delivery or of the API."""
+
+    pulls: int = 0
+    deliveries: int = 0
+    redeliveries: int = 0
+    missing: int = 0
+    acks: int = 0
+    naks: int = 0
+    terms: int = 0
+    max_deliveries: int = 0
+    max_pending: int = 0
+    ack_p99_ns: int = 0
+    pending: int | None = None
+    ack_pending: int | None = None
+    said_ns: int = -1
+
+    @property
+    def weight(self) -> int:
+        """Redeliveries matter more."""
+        return self.deliveries + self.pulls + 100 * self.redeliveries
+
+    def merge(self, other: Consumer) -> None:
+        """Adds what another session saw."""
+        for name in _CONSUMER_SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in _CONSUMER_HIGHEST:
+            setattr(self, name, max(getattr(self, name), getattr(other, name)))
+        if other.said_ns > self.said_ns:
+            self.said_ns = other.said_ns
+            self.pending = self.pending if other.pending is None else other.pending
+            self.ack_pending = self.ack_pending if other.ack_pending is None else other.ack_pending
+
+
+_CONSUMER_SUMS = "pulls deliveries redeliveries missing acks naks terms".split()
+_CONSUMER_HIGHEST = "max_deliveries max_pending ack_p99_ns".split()
+
+
+class JetStream:
+    """Everything that the tables of JetStream say."""
+
+    tables = ("streams", "consumers", "publishes", "deliveries", "pulls", "api")
+
+    def __init__(self) -> None:
+        self.streams: Keyed[Name, Stream] = Keyed(Stream, others, NAMED)
+        self.consumers: Keyed[Name, Consumer] = Keyed(Consumer, others, NAMED)
+        self.lag: TimeBins[Name] = TimeBins(max)
+        self._drawn: dict[Name, None] = {}
+        self.acks: TimeBins[int] = TimeBins()
+        self.ack_latency = Histogram()
+        self.publish_latency = Histogram()
+        self.pull_ends: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
+
+    def add(self, row: Record) -> None:
+        """Takes a row of one of the tables."""
+        if isinstance(row, DeliveryRecord):
+            self._add_delivery(row)
+        elif isinstance(row, PublishRecord):
+            if row.latency_ns is not None:
+                self.publish_latency.add(row.latency_ns)
+            self._note_error(row, "publish")
+        elif isinstance(row, PullRecord):
+            self.pull_ends[row.end or "open"] += 1
+        elif isinstance(row, ApiRecord):
+            self.calls[row.api] += 1
+            self._note_error(row, row.api)
+        elif isinstance(row, StreamRecord):
+            self._add_stream(row)
+        elif isinstance(row, ConsumerRecord):
+            self._add_consumer(row)
+
+    def merge(self, other: JetStream) -> None:
+        """Takes in what another part saw."""
+        self.streams.merge(other.streams)
+        self.consumers.merge(other.consumers)
+        self.lag.merge(other.lag)
+        self.acks.merge(other.acks)
+        self.ack_latency.merge(other.ack_latency)
+        self.publish_latency.merge(other.publish_latency)
+        for mine, theirs in (
+            (self.pull_ends, other.pull_ends),
+            (self.calls, other.calls),
+            (self.errors, other.errors),
+        ):
+            mine.update(theirs)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no session used JetStream."""
+        return not (
+            len(self.streams) or len(self.consumers) or self.calls or self.ack_latency.count
+        )
+
+    def _note_error(self, row: ApiRecord | PublishRecord, call: str) -> None:
+        if row.code is not None and row.code >= 400 and len(self.errors) < NAMED:
+            number = f" ({row.err_code})" if row.err_code else ""
+            self.errors[f"{call}: {row.code} {row.error or ''}{number}"] += 1
+
+    def _add_delivery(self, row: DeliveryRecord) -> None:
+        name = row.domain or "", row.stream or "", row.consumer or ""
+        if row.pending is not None:
+            self._drawn.setdefault(name if len(self._drawn) < DRAWN else OTHERS)
+            self.lag.add(row.ts_ns, name if name in self._drawn else OTHERS, row.pending)
+        if row.ack_latency_ns is not None:
+            self.ack_latency.add(row.ack_latency_ns)
+            self.acks.add(row.ts_ns, bucket(row.ack_latency_ns))
+
+    def _add_stream(self, row: StreamRecord) -> None:
+        seen = Stream(**{name: getattr(row, name) for name in _STREAM_SUMS})
+        seen.last_seq = row.last_seq or 0
+        seen.messages, seen.consumers, seen.said_ns = row.messages, row.consumer_count, row.last_ns
+        self.streams[row.domain or "", row.stream, ""].merge(seen)
+
+    def _add_consumer(self, row: ConsumerRecord) -> None:
+        seen = Consumer(**{name: getattr(row, name) or 0 for name in _CONSUMER_SUMS})
+        for name in _CONSUMER_HIGHEST:
+            setattr(seen, name, getattr(row, name) or 0)
+        seen.pending = row.last_pending if row.last_pending is not None else row.num_pending
+        seen.ack_pending, seen.said_ns = row.num_ack_pending, row.last_ns
+        self.consumers[row.domain or "", row.stream, row.consumer].merge(seen)

@@ -1,0 +1,114 @@
+"""The topology: servers in their clusters, the links between them, and the clients of each, with the
+sessions that show them.
+
+A server that two sessions show is one; clients of one name on one server are one, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ...schema.records import Record, SessionRecord
+from .connections import server_of, who
+
+_SESSIONS = 50
+_LIMIT = 2000
+
+
+@dataclass(slots=True)
+class Group:
+    """Connections that are one line of the drawing. `sessions` are the first ids."""
+
+    count: int = 0
+    messages: int = 0
+    bytes: int = 0
+    errors: int = 0
+    sessions: list[str] = field(default_factory=list)
+
+    def add(self, row: SessionRecord) -> None:
+        """Takes a connection."""
+        self.count += 1
+        self.messages += row.messages_originator + row.messages_responder
+        self.bytes += row.bytes_originator + row.bytes_responder
+        self.errors += len(row.errors or ())
+        if len(self.sessions) < _SESSIONS:
+            self.sessions.append(row.session)
+
+    def merge(self, other: Group) -> None:
+        """Takes in other connections."""
+        self.count += other.count
+        self.messages += other.messages
+        self.bytes += other.bytes
+        self.errors += other.errors
+        self.sessions = [*self.sessions, *other.sessions][:_SESSIONS]
+
+
+@dataclass(slots=True)
+class Server:
+    """A server as its connections show it."""
+
+    cluster: str = ""
+    version: str = ""
+
+
+class Link(NamedTuple):
+    """Connections between two servers, of one kind; the names are in order."""
+
+    one: str
+    other: str
+    kind: str
+
+
+class Client(NamedTuple):
+    """Connections of one client to one server."""
+
+    server: str
+    name: str
+
+
+class Topology:
+    """Servers, links and clients, from sessions."""
+
+    tables = ("sessions",)
+
+    def __init__(self) -> None:
+        self.servers: dict[str, Server] = {}
+        self.links: dict[Link, Group] = {}
+        self.clients: dict[Client, Group] = {}
+        self.dropped = 0
+
+    def add(self, row: Record) -> None:
+        """Takes a row; sessions count."""
+        if not isinstance(row, SessionRecord):
+            return
+        server = server_of(row)
+        if len(self.servers) >= _LIMIT and server not in self.servers:
+            self.dropped += 1
+            return
+        self._learn(server, row.cluster, row.server_version)
+        if row.kind in ("route", "gateway", "leafnode"):
+            remote = row.remote_name or row.originator
+            self._learn(remote, row.remote_cluster, row.client_version)
+            link = Link(min(server, remote), max(server, remote), row.kind)
+            self.links.setdefault(link, Group()).add(row)
+        else:
+            client = Client(server, who(row) if row.kind == "client" else "unknown")
+            if len(self.clients) >= _LIMIT and client not in self.clients:
+                client = Client(server, "(others)")
+            self.clients.setdefault(client, Group()).add(row)
+
+    def merge(self, other: Topology) -> None:
+        """Takes in what another part saw."""
+        for name, server in other.servers.items():
+            self._learn(name, server.cluster, server.version)
+        for link, group in other.links.items():
+            self.links.setdefault(link, Group()).merge(group)
+        for client, group in other.clients.items():
+            self.clients.setdefault(client, Group()).merge(group)
+        self.dropped += other.dropped
+
+    def _learn(self, name: str, cluster: str | None, version: str | None) -> None:
+        known = self.servers.setdefault(name, Server())
+        known.cluster = cluster or known.cluster
+        known.version = version or known.version

@@ -1,0 +1,1 @@
+"""Aggregates -> figures of Plotly."""

@@ -1,0 +1,292 @@
+"""The figures, drawn with Plotly from aggregates: objects that Jupyter shows, and JSON for the page.
+
+Text from the wire is shown as it is: Plotly would take `<b>` and `<a href>` for markup, so they are escaped.
+Figures have no colours of paper and text: the page gives them its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from ...errors import MissingLibrary
+from ...number_formats import duration_text, size_text, time_text
+from ...schema.records import printable
+from ..aggregates.connections import Connections
+from ..aggregates.jetstream import JetStream
+from ..aggregates.subjects import Subjects
+from ..aggregates.topology import Topology
+from ..aggregates.traffic import EVENTS, LOSSES, MESSAGES, Lane, Traffic
+from ..bounded.durations import Histogram, lowest, percentile
+from ..bounded.time_bins import TimeBins
+from .layout import WIDTH, Box, drawing
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+# Okabe and Ito's colours: people with any colour vision tell them apart, on white and on black.
+COLOURS = "#0072b2 #e69f00 #009e73 #cc79a7 #56b4e9 #d55e00 #8c8c00 #999999".split()
+_BAD = "#d55e00"
+_WORSE = "#cc3311"
+_PERCENTILES = (("median", 0.5), ("90 %", 0.9), ("99 %", 0.99))
+_LABEL = 48
+_TREE_DEPTH = 3
+_TREE_BRANCHES = 120
+_BARS = 20
+_DIRECTIONS = {
+    ("client", "originator"): "clients to servers",
+    ("client", "responder"): "servers to clients",
+}
+
+
+def plotly() -> ModuleType:
+    """`plotly.graph_objects`; MissingLibrary where it is not installed."""
+    try:
+        return import_module("plotly.graph_objects")
+    except ImportError:
+        raise MissingLibrary("plotly", "report") from None
+
+
+def text(value: str, longest: int = _LABEL) -> str:
+    """Wire text as Plotly shows it literally."""
+    shown = printable(value)
+    return escape(shown if len(shown) <= longest else f"{shown[:longest - 1]}…", quote=False)
+
+
+def moments(times_ns: Iterable[int]) -> list[str]:
+    """Times as Plotly reads them, which knows a tenth of a microsecond."""
+    return [time_text(ts_ns)[:26].replace("T", " ") for ts_ns in times_ns]
+
+
+def figure(data: Sequence[object], **layout: object) -> Figure:
+    """A figure with the layout that all have in common."""
+    common: dict[str, object] = {
+        "template": "none",
+        "margin": {"l": 64, "r": 16, "t": 16, "b": 48},
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "colorway": COLOURS,
+        "hovermode": "closest",
+        "height": 360,
+    }
+    return plotly().Figure(data=list(data), layout={**common, **layout})
+
+
+def _middles(bins: TimeBins[Lane], starts: Sequence[int]) -> list[str]:
+    return moments(start + bins.width_ns // 2 for start in starts)
+
+
+def traffic(found: Traffic, measure: str = MESSAGES) -> Figure:
+    """Messages or bytes by kind of connection and direction, and below them, on the same time axis, errors
+    and losses."""
+    go, bins = plotly(), found.bins
+    width_ms = bins.width_ns / 1e6
+    data, marks = [], []
+    for lane in bins.keys:
+        starts, numbers = bins.series(lane)
+        if lane.measure == measure:
+            direction = _DIRECTIONS.get((lane.name, lane.sender))
+            name = direction or f"{lane.name}, from {lane.sender}"
+            at = _middles(bins, starts)
+            data.append(go.Bar(x=at, y=numbers, width=width_ms, name=name))
+        elif lane.measure == EVENTS:
+            marks.append((lane, starts, numbers))
+    for place, (lane, starts, numbers) in enumerate(marks):
+        data.append(
+            go.Scatter(
+                x=_middles(bins, starts),
+                y=numbers,
+                name=text(lane.name),
+                yaxis="y2",
+                mode="markers",
+                marker={
+                    "symbol": ("x", "diamond", "triangle-up", "square", "cross", "star")[place % 6],
+                    "size": 9,
+                    "color": _BAD if lane.name in LOSSES else _WORSE,
+                },
+            )
+        )
+    unit = "messages" if measure == MESSAGES else "bytes"
+    return figure(
+        data,
+        barmode="stack",
+        bargap=0,
+        xaxis={"type": "date", "anchor": "y2" if marks else "y", "title": {"text": "time, UTC"}},
+        yaxis={
+            "title": {"text": f"{unit} per {duration_text(bins.width_ns)}"},
+            "domain": [0.34, 1] if marks else [0, 1],
+            "rangemode": "tozero",
+            "exponentformat": "SI",
+        },
+        yaxis2={"title": {"text": "errors, losses"}, "domain": [0, 0.24], "rangemode": "tozero"},
+        height=460,
+    )
+
+
+def histogram(found: Histogram, name: str = "requests") -> Figure:
+    """How many durations there are of each length; the axis is logarithmic."""
+    wide: dict[int, int] = {}
+    for number, count in found.buckets.items():
+        wide[number // 4] = wide.get(number // 4, 0) + count
+    numbers = sorted(wide)
+    left = [max(lowest(4 * number), 1) for number in numbers]
+    right = [max(lowest(4 * number + 4), 2) for number in numbers]
+    bar = plotly().Bar(
+        x=[(low * high) ** 0.5 / 1e6 for low, high in zip(left, right)],
+        y=[wide[number] for number in numbers],
+        width=[(high - low) / 1e6 for low, high in zip(left, right)],
+        customdata=[
+            f"{duration_text(low)} to {duration_text(high)}" for low, high in zip(left, right)
+        ],
+        hovertemplate="%{customdata}: %{y}<extra></extra>",
+        name=name,
+    )
+    return figure(
+        [bar],
+        xaxis={"type": "log", "title": {"text": "milliseconds"}, "dtick": 1},
+        yaxis={"title": {"text": name}},
+        showlegend=False,
+        height=300,
+    )
+
+
+def percentiles(found: TimeBins[int]) -> Figure:
+    """Percentiles of durations over time, from bins of buckets."""
+    go, data = plotly(), []
+    at = moments(start + found.width_ns // 2 for start, _ in found.bins)
+    for name, part in _PERCENTILES:
+        values = [(percentile(buckets, part) or 0) / 1e6 for _, buckets in found.bins]
+        data.append(go.Scatter(x=at, y=values, name=name, mode="lines+markers"))
+    return figure(
+        data,
+        xaxis={"type": "date", "title": {"text": "time, UTC"}},
+        yaxis={"title": {"text": "milliseconds"}, "rangemode": "tozero"},
+        height=300,
+    )
+
+
+def subjects(found: Subjects) -> Figure:
+    """The subjects that take most bytes, as nested rectangles."""
+    branches = sorted(found.tree().walk(_TREE_DEPTH), key=lambda item: -item.volume.bytes)
+    chosen = {item.subject: item for item in branches[:_TREE_BRANCHES]}
+    rows = [item for item in chosen.values() if item.volume.bytes]
+    treemap = plotly().Treemap(
+        ids=[text(item.subject, 200) for item in rows],
+        labels=[text(item.token) for item in rows],
+        parents=[
+            text(item.subject[: -len(item.token) - 1], 200) if item.subject != item.token else ""
+            for item in rows
+        ],
+        values=[item.volume.bytes for item in rows],
+        branchvalues="total",
+        customdata=[
+            f"{item.volume.messages} messages, {size_text(item.volume.bytes)}" for item in rows
+        ],
+        hovertemplate="%{label}<br>%{customdata}<extra></extra>",
+        tiling={"pad": 2},
+        root={"color": "rgba(0,0,0,0)"},
+    )
+    return figure([treemap], margin={"l": 4, "r": 4, "t": 4, "b": 4}, height=420)
+
+
+def talkers(found: Connections) -> Figure:
+    """Those who send and receive most bytes."""
+    go = plotly()
+    rows = found.talkers.items()[:_BARS][::-1]
+    names = [text(name, 32) for name, _ in rows]
+    bars = [
+        go.Bar(y=names, x=[row.sent_bytes for _, row in rows], orientation="h", name="sent"),
+        go.Bar(
+            y=names, x=[row.received_bytes for _, row in rows], orientation="h", name="received"
+        ),
+    ]
+    return figure(
+        bars,
+        barmode="stack",
+        xaxis={"title": {"text": "bytes"}, "exponentformat": "SI"},
+        yaxis={"type": "category", "automargin": True},
+        height=110 + 24 * max(len(rows), 2),
+    )
+
+
+def lag(found: JetStream) -> Figure:
+    """The messages that wait for each consumer over time: the most of each bin."""
+    data = []
+    for name in found.lag.keys:
+        starts, numbers = found.lag.series(name)
+        at = moments(start + found.lag.width_ns // 2 for start in starts)
+        label = "/".join(filter(None, name))
+        trace = plotly().Scatter(x=at, y=numbers, name=text(label), mode="lines+markers")
+        data.append(trace)
+    return figure(
+        data,
+        xaxis={"type": "date", "title": {"text": "time, UTC"}},
+        yaxis={"title": {"text": "messages waiting"}, "rangemode": "tozero"},
+        showlegend=True,
+        height=320,
+    )
+
+
+def stopped(found: Connections) -> Figure:
+    """How long receivers stopped their senders with a zero window."""
+    go = plotly()
+    rows = list(found.stopped)[:_BARS][::-1]
+    names = [f"{row.session[:8]} {text(row.originator)}" for row in rows]
+    bars = [
+        go.Bar(
+            y=names,
+            x=[getattr(row, f"zero_window_ns_{side}") / 1e9 for row in rows],
+            orientation="h",
+            name=f"{side} stopped the other side",
+        )
+        for side in ("originator", "responder")
+    ]
+    return figure(
+        bars,
+        barmode="stack",
+        xaxis={"title": {"text": "seconds"}},
+        yaxis={"type": "category", "automargin": True},
+        height=110 + 24 * max(len(rows), 2),
+    )
+
+
+def topology(found: Topology) -> Figure:
+    """Servers in their clusters, with the links between them and their clients."""
+    go, drawn = plotly(), drawing(found)
+    place = {box.name: (box.x + WIDTH / 2, -box.y) for box in drawn.boxes}
+    data = []
+    for kind in sorted({wire.link.kind for wire in drawn.wires}):
+        xs: list[float | None] = []
+        ys: list[float | None] = []
+        for wire in drawn.wires:
+            if wire.link.kind == kind:
+                (x, y), (to_x, to_y) = place[wire.link.one], place[wire.link.other]
+                xs += [x, to_x, None]
+                ys += [y, to_y, None]
+        data.append(go.Scatter(x=xs, y=ys, mode="lines", name=kind, hoverinfo="skip"))
+    data.append(
+        go.Scatter(
+            x=[x for x, _ in place.values()],
+            y=[y for _, y in place.values()],
+            text=[text(box.name) for box in drawn.boxes],
+            customdata=[_about(box) for box in drawn.boxes],
+            hovertemplate="%{text}<br>%{customdata}<extra></extra>",
+            mode="markers+text",
+            textposition="top center",
+            marker={"symbol": "square", "size": 18},
+            name="servers",
+        )
+    )
+    hidden = {"visible": False}
+    return figure(data, xaxis=hidden, yaxis=hidden, height=max(320, drawn.height))
+
+
+def _about(box: Box) -> str:
+    """A server's cluster and clients, in lines."""
+    clients = [f"{text(client.name)}: {group.count}" for client, group in box.clients]
+    cluster = [f"cluster {text(box.server.cluster)}"] if box.server.cluster else []
+    return "<br>".join([*cluster, *clients])

@@ -1,0 +1,1 @@
+"""Aggregates and figures -> one HTML page."""

@@ -1,0 +1,55 @@
+"""How text from the wire gets into the page: harmless in HTML, in JSON inside HTML, and in a terminal.
+
+Jinja2 escapes `& < > " '` in everything that templates write. On top of that, control characters and marks
+that turn the direction of text are shown as `\\uNNNN`, so that a name cannot pretend to be another one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from hashlib import sha256
+
+from markupsafe import Markup, escape
+
+from ...schema.records import printable
+
+# `</script>` and `<!--` would end or bend the element around it.
+_IN_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+# After a separator, unless a digit follows: addresses and numbers stay whole.
+_BREAK = re.compile(r"(?<=[.,:;/=_}\]-])(?=[^\d\s:])")
+
+
+def shown(text: str) -> str:
+    """Text that changes nothing around it; half a surrogate pair, which UTF-8 lacks, is written out."""
+    if isinstance(text, Markup):
+        return text
+    return printable(text).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def shown_value(value: object) -> object:
+    """`shown` for texts; everything else as it is."""
+    return shown(value) if isinstance(value, str) else value
+
+
+def cut(text: str, longest: int) -> str:
+    """The beginning of a text, with `…` if it is longer."""
+    text = shown(text)
+    return text if len(text) <= longest else f"{text[:longest - 1]}…"
+
+
+def breakable(text: str) -> Markup:
+    """A text that may go on in another line after its separators, but not inside of an address."""
+    return Markup("<wbr>").join(escape(part) for part in _BREAK.split(shown(text)))
+
+
+def json_in_html(value: object) -> Markup:
+    """JSON that is safe in a `<script type="application/json">`."""
+    return Markup(json.dumps(value, separators=(",", ":")).translate(_IN_HTML))
+
+
+def csp_hash(source: str) -> str:
+    """The hash by which a content security policy allows an inline script or style."""
+    return f"'sha256-{b64encode(sha256(source.encode()).digest()).decode()}'"

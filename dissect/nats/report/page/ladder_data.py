@@ -1,0 +1,97 @@
+"""Ladders as data for the page's script: frames of sessions, and hops of messages, with texts stored once."""
+
+from __future__ import annotations
+
+from ...application.paths.rows import PathRecord
+from ...schema.records import SessionRecord
+from ..aggregates.aggregate import Aggregate
+from ..aggregates.connections import server_of, who
+from ..aggregates.ladders import Sample
+from .escaping import shown
+
+Json = dict[str, object]
+
+
+class Texts:
+    """Texts by number."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, int] = {"": 0}
+
+    def number(self, text: str) -> int:
+        """The number of a text."""
+        return self.texts.setdefault(shown(text), len(self.texts))
+
+
+def ladder_data(found: Aggregate) -> Json:
+    """All sampled sessions and messages."""
+    texts = Texts()
+    rows = {row.session: row for row in found.connections.sessions}
+    sessions = [
+        _session(texts, name, sample, rows.get(name))
+        for name, sample in found.ladders.samples.items()
+    ]
+    messages = [_message(texts, hops, rows) for hops in found.ladders.messages]
+    return {"sessions": sessions, "messages": messages, "texts": list(texts.texts)}
+
+
+def _session(texts: Texts, name: str, sample: Sample, row: SessionRecord | None) -> Json:
+    rungs = sample.rungs
+    start = rungs[0].ts_ns if rungs else 0
+    return {
+        "id": name,
+        "kind": row.kind if row else "",
+        "ends": [
+            shown(who(row)) if row else "originator",
+            shown(server_of(row)) if row else "responder",
+        ],
+        "count": sample.count,
+        "start": str(start),
+        "frames": [
+            [
+                rung.number,
+                rung.ts_ns - start,
+                rung.packet,
+                int(rung.sender == "responder"),
+                texts.number(rung.op),
+                texts.number(rung.subject),
+                texts.number(rung.reply),
+                rung.bytes,
+                texts.number(rung.note),
+            ]
+            for rung in rungs
+        ],
+    }
+
+
+def _message(texts: Texts, hops: list[PathRecord], rows: dict[str, SessionRecord]) -> Json:
+    first = hops[0]
+    people: dict[str, int] = {}
+
+    def person(server: str | None, hop: PathRecord) -> int:
+        row = rows.get(hop.session)
+        client = f"{who(row)} " if row else ""
+        name = server or f"{client}({hop.session[:8]})"
+        return people.setdefault(shown(name), len(people))
+
+    steps = [
+        [
+            hop.ts_ns - first.ts_ns,
+            person(hop.from_server, hop),
+            person(hop.to_server, hop),
+            texts.number(hop.op),
+            texts.number(hop.subject or ""),
+            hop.session,
+            hop.number,
+            texts.number(hop.matched_by or "publication"),
+        ]
+        for hop in hops
+    ]
+    return {
+        "id": first.message,
+        "label": shown(first.subject or ""),
+        "start": str(first.ts_ns),
+        "people": list(people),
+        "copies": first.copies,
+        "hops": steps,
+    }

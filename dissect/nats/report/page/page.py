@@ -1,0 +1,257 @@
+"""The page: an aggregate, as one HTML file that opens from disk and reads nothing from a network.
+
+Its content security policy forbids every connection and every script but the two in it, by their hashes.
+The same rows give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from importlib import metadata
+from importlib.resources import files
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ...audit.findings.finding import Finding
+from ...capture import CaptureReport
+from ...number_formats import count_text, duration_text, moment_text, size_text
+from ...schema.records import SessionRecord
+from ..aggregates.aggregate import Aggregate
+from ..aggregates.connections import lost, trouble
+from ..aggregates.findings import Findings
+from ..aggregates.traffic import BYTES, EVENTS
+from ..figures import charts as figures
+from ..figures.layout import drawing
+from .escaping import breakable, csp_hash, cut, json_in_html, shown, shown_value
+from .ladder_data import ladder_data
+from .summary import BAD, WARNING, Problem, facts, problems
+from .unseen import unseen
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+_SHORT = 100
+"""The characters of a finding's field that are always shown."""
+_WHOLE = 4000
+"""The characters that are shown when it is opened."""
+
+
+class Section(NamedTuple):
+    """A part of the page; its template is named like its id."""
+
+    id: str
+    title: str
+
+
+SECTIONS = (
+    Section("summary", "Summary"),
+    Section("findings", "Findings"),
+    Section("topology", "Topology"),
+    Section("traffic", "Traffic over time"),
+    Section("sessions", "Sessions"),
+    Section("subjects", "Subjects"),
+    Section("requests", "Requests"),
+    Section("jetstream", "JetStream, stores, services"),
+    Section("ladders", "Ladder diagrams"),
+    Section("unseen", "Not seen"),
+)
+
+
+def page(
+    found: Aggregate,
+    findings: Findings,
+    capture: CaptureReport | None,
+    title: str,
+    masked: bool = True,
+) -> str:
+    """The whole page. Without a capture report, the rows came from tables."""
+    environment = _environment()
+    plotly, script, style = _plotly(), _resource("report.js"), _resource("report.css")
+    drawn = {name: json.loads(item.to_json()) for name, item in drawn_figures(found).items()}
+    frames = _frame_numbers(found)
+    environment.filters["frame"] = lambda row: frames.get((row.session, row.reply, row.sent_ns))
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {csp_hash(plotly)} {csp_hash(script)}",
+            f"style-src {csp_hash(style)} {csp_hash('')}",
+            f"style-src-elem {csp_hash(style)} {csp_hash('')}",
+            "style-src-attr 'unsafe-inline'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+    return environment.get_template("report.html.j2").render(
+        title=title,
+        version=_version(),
+        masked=masked,
+        policy=policy,
+        plotly=Markup(plotly),
+        script=Markup(script),
+        style=Markup(style),
+        sections=SECTIONS,
+        found=found,
+        capture=capture,
+        findings=findings,
+        problems=sorted(
+            [*_of_findings(findings), *problems(found, capture)], key=lambda item: item.level
+        ),
+        facts=facts(found),
+        unseen=unseen(found, capture),
+        drawing=drawing(found.topology),
+        links=sorted(found.topology.links.items()),
+        clients=sorted(found.topology.clients.items()),
+        tree=found.subjects.tree(),
+        events=_events(found),
+        figures=drawn,
+        data=json_in_html({"figures": drawn, **ladder_data(found)}),
+    )
+
+
+def drawn_figures(found: Aggregate) -> dict[str, Figure]:
+    """The figures that have something to show, by name."""
+    made = {}
+    if found.traffic.messages:
+        made["traffic"] = figures.traffic(found.traffic)
+        made["traffic_bytes"] = figures.traffic(found.traffic, BYTES)
+        made["subjects"] = figures.subjects(found.subjects)
+        made["talkers"] = figures.talkers(found.connections)
+    if found.requests.latency.count:
+        made["latency"] = figures.histogram(found.requests.latency)
+        made["latency_over_time"] = figures.percentiles(found.requests.over_time)
+    if found.jetstream.lag.keys:
+        made["lag"] = figures.lag(found.jetstream)
+    if found.jetstream.ack_latency.count:
+        made["acks"] = figures.histogram(found.jetstream.ack_latency, "acks")
+    if found.connections.stopped.seen:
+        made["stopped"] = figures.stopped(found.connections)
+    return made
+
+
+def _of_findings(findings: Findings) -> list[Problem]:
+    """The findings as one problem, if there are any that matter."""
+    named = [f"{findings.levels[name]} {name}" for name in ("critical", "high", "medium")]
+    counted = ", ".join(text for text in named if not text.startswith("0 "))
+    if not counted:
+        return []
+    level = BAD if findings.levels["critical"] or findings.levels["high"] else WARNING
+    return [Problem(level, f"Findings of the audit: {counted}.", "findings")]
+
+
+def _frame_numbers(found: Aggregate) -> dict[tuple[str, str, int], int]:
+    """The numbers of the frames of requests, where the sample has them."""
+    return {
+        (session, rung.reply, rung.ts_ns): rung.number
+        for session, sample in found.ladders.samples.items()
+        for rung in sample.rungs
+        if rung.reply and rung.sender == "originator"
+    }
+
+
+def _events(found: Aggregate) -> Counter[str]:
+    events: Counter[str] = Counter()
+    for _, numbers in found.traffic.bins.bins:
+        for lane, count in numbers.items():
+            if lane.measure == EVENTS:
+                events[lane.name] += count
+    return events
+
+
+def troubles(row: SessionRecord) -> str:
+    """The problems of a session, in words."""
+    words = [*(row.errors or ())[:3]]
+    if row.slow_consumer:
+        words.append(f"slow consumer ({row.slow_consumer})")
+    if row.no_responders:
+        words.append(f"{row.no_responders} without responders")
+    if row.unanswered_pings:
+        words.append(count_text(row.unanswered_pings, "unanswered PING"))
+    if row.lame_duck_ns:
+        words.append("lame duck")
+    if row.start == "midstream":
+        words.append("midstream")
+    return "; ".join(words)
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("dissect.nats.report.page"),
+        autoescape=True,
+        finalize=shown_value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        size=size_text,
+        duration=duration_text,
+        moment=moment_text,
+        count=count_text,
+        cut=cut,
+        lost=lost,
+        trouble=trouble,
+        troubles=troubles,
+        ranked=_ranked,
+        breakable=breakable,
+        details=details,
+        find=lambda text: quote(shown(text), safe=""),
+    )
+    return environment
+
+
+class Detail(NamedTuple):
+    """A field of a finding: the beginning of its value, and the lines of the whole where that is longer."""
+
+    name: str
+    text: str
+    lines: list[str]
+
+
+def details(finding: Finding) -> list[Detail]:
+    """The fields of a finding; JSON is indented where it is shown whole."""
+    made = []
+    for name, value in finding.values.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        whole = _indented(text) if len(text) > _SHORT else ""
+        if len(whole) > _WHOLE:
+            whole = f"{whole[:_WHOLE - 1]}…"
+        made.append(Detail(name, cut(text, _SHORT), whole.split("\n") if whole else []))
+    return made
+
+
+def _indented(text: str) -> str:
+    """JSON objects and lists with one value a line, every other text as it is."""
+    if text[:1] not in ("{", "["):
+        return text
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _ranked(items: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Counts, the largest first."""
+    return sorted(items, key=lambda item: (-item[1], item[0]))
+
+
+def _resource(name: str) -> str:
+    return (files("dissect.nats.report.page") / name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    """Plotly's script."""
+    return (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+
+
+def _version() -> str:
+    try:
+        return metadata.version("natsync")
+    except metadata.PackageNotFoundError:  # run from a checkout
+        return "unknown"

@@ -1,0 +1,131 @@
+"""The limits of a report: bytes that were not captured, decrypted or understood, limits that were hit,
+and what the report itself leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...capture import CaptureReport
+from ...number_formats import count_text, size_text
+from ..aggregates import connections, ladders, requests, subjects
+from ..aggregates.aggregate import LIMITS, Aggregate
+
+
+class Unseen(NamedTuple):
+    """One reason, in words, and what to do about it."""
+
+    what: str
+    remedy: str = ""
+
+
+def unseen(found: Aggregate, capture: CaptureReport | None) -> list[Unseen]:
+    """Everything that is known to be missing. Without a capture report, rows came from tables."""
+    items = [*_of_files(capture)] if capture else []
+    return [*items, *_of_traffic(found), *_of_limits(found), *_of_report(found, capture)]
+
+
+def _of_files(capture: CaptureReport) -> Iterator[Unseen]:
+    for file in capture.files:
+        name = file.capture
+        if file.damage:
+            yield Unseen(f"{name}: {file.damage}.")
+        if file.cut_packets:
+            yield Unseen(
+                f"{name}: {count_text(file.cut_packets, 'packet')} of {file.packets} were cut off"
+                " by the snap length.",
+                "Capture with -s 0.",
+            )
+        if file.dropped:
+            yield Unseen(
+                f"{name}: the capture program missed {count_text(file.dropped, 'packet')}.",
+                "Capture with a larger buffer (tcpdump -B) or a narrower filter.",
+            )
+    for reason in capture.unreadable:
+        yield Unseen(f"Not read: {reason}.")
+    if capture.passed_over:
+        yield Unseen(f"{count_text(len(capture.passed_over), 'file')} in folders are not captures.")
+
+
+def _of_traffic(found: Aggregate) -> Iterator[Unseen]:
+    sums, links = found.connections.sums, found.connections
+    if sums["missing_bytes"]:
+        yield Unseen(
+            f"{size_text(sums['missing_bytes'])} were sent, but are not in the captures.",
+            "Frames around a gap may be incomplete, and counts too low.",
+        )
+    not_understood = sums["skipped_bytes"] - sums["opaque_bytes"]
+    if not_understood > 0:
+        yield Unseen(
+            f"{size_text(not_understood)} were captured, but not decoded: they come after a gap, or in the"
+            " middle of a frame that was joined late."
+        )
+    if sums["undecrypted"]:
+        yield Unseen(
+            f"{count_text(sums['undecrypted'], 'TLS session')} could not be decrypted.",
+            "Give the secrets with --keylog FILE.",
+        )
+    hidden = links.protocols["tls"] - (sums["tls"] - sums["undecrypted"])
+    if hidden > 0:
+        verb = "carries" if hidden == 1 else "carry"
+        yield Unseen(f"{count_text(hidden, 'TCP connection')} {verb} TLS that was not decrypted.")
+    if links.protocols["other"]:
+        verb = "carries" if links.protocols["other"] == 1 else "carry"
+        yield Unseen(f"{count_text(links.protocols['other'], 'TCP connection')} {verb} no NATS.")
+    if sums["midstream"]:
+        yield Unseen(
+            f"{count_text(sums['midstream'], 'session')} began before the captures: names, logins and"
+            " subscriptions may be unknown."
+        )
+    if links.ends["open"]:
+        yield Unseen(f"{count_text(links.ends['open'], 'session')} go on after the captures end.")
+    if sums["unknown"]:
+        yield Unseen(
+            f"Of {count_text(sums['unknown'], 'session')} the kind is unknown.",
+            "--port N=KIND forces one.",
+        )
+
+
+def _of_limits(found: Aggregate) -> Iterator[Unseen]:
+    for name in sorted(LIMITS):
+        if count := found.anomalies[name]:
+            yield Unseen(
+                f"A limit of the dissection was hit: {name}, {count_text(count, 'time')}.",
+                "--max-held-bytes, --max-stream-bytes and --max-flows raise limits.",
+            )
+
+
+def _of_report(found: Aggregate, capture: CaptureReport | None) -> Iterator[Unseen]:
+    sessions = found.connections.sessions
+    if sessions.dropped:
+        yield Unseen(
+            f"Only {connections.SESSIONS} of {sessions.seen} sessions have a row here: those with trouble,"
+            " then those with most bytes.",
+            "nats-dissect sessions lists all.",
+        )
+    kept = sum(len(sample.rungs) for sample in found.ladders.samples.values())
+    if kept < found.ladders.frames:
+        yield Unseen(
+            f"Ladders show {kept} of {found.ladders.frames} frames: of each session the first and last ones,"
+            " and those with errors.",
+            "nats-dissect follow ID prints all.",
+        )
+    if found.ladders.sessions_left_out:
+        yield Unseen(f"Only {ladders.SESSIONS} sessions have a ladder.")
+    if found.ladders.messages.dropped:
+        yield Unseen(
+            f"Paths are drawn for {ladders.MESSAGES} of {found.ladders.messages.seen} messages: those with"
+            " the longest ways.",
+            "nats-dissect paths lists all.",
+        )
+    if found.subjects.merged:
+        yield Unseen(
+            f"Of more than {subjects.LIMIT} subjects the rare ones are merged under wildcards.",
+            "nats-dissect sql counts them all.",
+        )
+    if found.requests.subjects.merged:
+        yield Unseen(f"Latency is told apart for {requests.SUBJECTS} subjects; others are summed.")
+    if found.topology.dropped:
+        yield Unseen(f"{count_text(found.topology.dropped, 'session')} are not in the topology.")
+    if capture is None:
+        yield Unseen("The rows come from tables, which do not say how the captures were read.")

@@ -1,0 +1,1 @@
+"""Tables, their columns and records, and anomalies: each declared once."""

@@ -1,0 +1,250 @@
+"""How a table is declared: name, columns, time, order, text layout, and the layer that makes its rows.
+
+A declaration is all that the rest of the package knows of a table: every output format, the command line,
+SQL, the Python functions and Spark read it. The declarations themselves are in `tables` and `application`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from enum import Enum
+from functools import cache
+from typing import NamedTuple, Protocol, get_args, get_type_hints
+
+from .payload import Payload
+from .records import Counts, FrameRecord, Headers, Record
+
+ARROWS = {"originator": ">", "responder": "<"}
+"""How text shows the sender: `>` who opened the TCP connection, `<` who accepted it."""
+
+SortPosition = tuple[int | str, ...]
+"""The place of a row in its table: its time first, and no two alike but for equal rows."""
+
+
+class Type(Enum):
+    """The type of the values in a column."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+    TIME = "time"
+    TEXTS = "list of texts"
+    COUNTS = "map of text to integer"
+    HEADERS = "map of text to list of texts"
+
+
+class Column(NamedTuple):
+    """One column of a table. `optional`: it may be absent. `field` is the record's field that holds the
+    value: the column's own, but for `time`, which says the table's time column as a time."""
+
+    name: str
+    type: Type
+    meaning: str
+    optional: bool
+    field: str
+
+
+_TYPES = {
+    str: Type.TEXT,
+    int: Type.INTEGER,
+    bool: Type.BOOLEAN,
+    list[str]: Type.TEXTS,
+    Counts: Type.COUNTS,
+    Headers: Type.HEADERS,
+}
+
+
+@cache
+def columns_of(record: type[Record], time: str) -> tuple[Column, ...]:
+    """The columns of a class of records, with `time` beside the column of that name."""
+    hints = get_type_hints(record, include_extras=True)
+    found = []
+    for name in [item.name for item in fields(record)]:  # type: ignore[arg-type]  # a dataclass
+        annotation, meaning = get_args(hints[name])
+        some = [part for part in get_args(annotation) if part in _TYPES]
+        optional = type(None) in get_args(annotation)
+        plain = some[0] if optional and some else annotation
+        if plain not in _TYPES:
+            raise TypeError(f"{record.__name__}.{name}: no column can be of type {annotation}")
+        type_ = _TYPES[plain]
+        found.append(Column(name, type_, meaning, optional, name))
+        if name == time:
+            found.append(Column("time", Type.TIME, f"`{time}` as a time in UTC", optional, name))
+    return tuple(found)
+
+
+class TextColumn(NamedTuple):
+    """A column of the text that people read; `cell` makes its text from a record.
+
+    On a narrow terminal `shorter` shortens the cells and `short` is the title. With `gives` cells may be cut.
+    `rank` is the order in which columns are left out: the highest first, then those of rank 0 from the right,
+    those with an `alarm` and the first column last. `usual` is the width where rows are shown as they come.
+    A row with a value in an `alarm` column is red. With `always` the column is shown even without values.
+    """
+
+    name: str
+    usual: int
+    cell: Callable[..., str] = str
+    right: bool = False
+    short: str = ""
+    shorter: Callable[[str], str] = str
+    gives: bool = False
+    rank: int = 0
+    alarm: bool = False
+    always: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class LayerFrame(FrameRecord):
+    """A frame as an application layer gets it: its row, headers included, and its payload in `content`.
+
+    `content` is not a column. It goes from the framing to the layer and no further; what a layer shows of it
+    in its own rows is the layer's decision. `shown` is how the user wants payloads to be shown.
+    """
+
+    content: bytes = b""
+    shown: Payload = Payload.NONE
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the payload was captured."""
+        return self.captured_bytes is None
+
+    @property
+    def missing_bytes(self) -> int:
+        """The size of the part of the payload that was not captured."""
+        if self.captured_bytes is None:
+            return 0
+        return (self.payload_bytes or 0) - self.captured_bytes
+
+    def shown_payload(self) -> tuple[str | None, str | None]:
+        """The columns `payload` and `payload_sha256` of a row about this message."""
+        return self.shown.columns(self.content, self.is_whole)
+
+
+class ApplicationState(Protocol):
+    """An application layer at work on one session; it is pickled when the session moves elsewhere."""
+
+    def add(self, frame: LayerFrame) -> Iterable[Record]:
+        """Takes the next frame that the layer wants; returns the rows that it completes."""
+
+    def finish(self) -> Iterable[Record]:
+        """The session is over; returns the rows that are left."""
+
+
+@dataclass(slots=True)
+class Item(Record):
+    """What a stage of a grouped layer says about a frame, for the stage with this number.
+
+    That stage gets the items with the same `key` together, ordered by `ts_ns`, `session` and `number`. `body`
+    has values of Python's own types only, so that it can be written to disk or sent to another machine.
+    """
+
+    stage: int
+    key: bytes
+    ts_ns: int
+    session: str
+    number: int
+    body: tuple[object, ...]
+
+
+Group = Iterator[Item]
+"""The items of one key, in order."""
+
+
+class Work(Protocol):
+    """All items of a grouped layer, by stage: on this machine or in the tasks of many."""
+
+    def run(self, stage: int, function: Callable[[Iterator[Group]], Iterable[Item]]) -> None:
+        """Calls the function with groups of a stage, each group once; its items are for later stages. Several
+        tasks may each call it with some of the groups. The items of this stage are freed.
+        """
+
+    def first(self, stage: int, limit: int) -> list[Item]:
+        """The first items of a stage, in order of their keys, and then as in a group."""
+
+
+class LastStage(NamedTuple):
+    """The stage of a grouped layer that makes the rows, and the function that makes them from its groups."""
+
+    stage: int
+    function: Callable[[Iterator[Group]], Iterable[Record]]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationLayer:
+    """An application protocol above NATS: it reads frames and makes rows of one or more tables.
+
+    `ops` names the operations whose frames it reads. `start` makes the state that takes those of one session,
+    in order. It is importable by name, so that other processes have it, and takes nothing from elsewhere:
+    then every way to run the layer gives the same rows. Memory is bounded by the layer itself.
+    A layer `across` sessions has one state for all of them; their frames come interleaved in any order, and
+    its rows must not depend on it. If it is `grouped`, it has a state for each session nevertheless, whose
+    rows are items, and `grouped` runs the stages that make the rows of the table from those of all sessions.
+    """
+
+    ops: frozenset[str]
+    start: Callable[[], ApplicationState]
+    across: bool = False
+    grouped: Callable[[Work], LastStage] | None = None
+
+    def rows(self, frames: Iterable[LayerFrame]) -> Iterator[Record]:
+        """The rows of frames that the layer wants: of one session, or of all if it is `across` and not
+        `grouped`. Of a grouped layer these are items."""
+        state = self.start()
+        for frame in frames:
+            yield from state.add(frame)
+        yield from state.finish()
+
+
+class Unchanged:
+    """The state of a layer whose rows are the frames themselves."""
+
+    def add(self, frame: LayerFrame) -> Iterable[Record]:
+        """Returns the frame."""
+        return (frame,)
+
+    def finish(self) -> Iterable[Record]:
+        """Nothing is left."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One table.
+
+    `row` is the class of its records, `time` the column with the time of a row, and `position` orders the
+    rows. `window` is how many rows are held back to bring late ones into order: a row that comes later
+    than that stays late. `at_end` tells that rows are complete only when their connection is over. A table
+    without `text` columns has a line of its own (`output.text_lines`). `layer` makes the rows; the engine
+    itself makes those of a table without. With `payloads` frames keep their payloads, which takes time.
+    """
+
+    name: str
+    singular: str
+    summary: str
+    row: type[Record]
+    time: str
+    position: Callable[..., SortPosition]
+    text: tuple[TextColumn, ...] = ()
+    window: int = 50_000
+    at_end: bool = False
+    layer: ApplicationLayer | None = None
+    payloads: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ValueError(f"table {self.name!r}: a name is one word of letters, digits and _")
+        if self.time not in {item.name for item in fields(self.row)}:  # type: ignore[arg-type]  # a dataclass
+            raise ValueError(f"table {self.name!r}: its record has no column {self.time!r}")
+
+    @property
+    def shows_payloads(self) -> bool:
+        """Whether its rows are about one message each and show the payload, when asked to."""
+        return "payload" in {item.name for item in fields(self.row)}  # type: ignore[arg-type]  # a dataclass
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of its records. Found when a table is first used, as a command uses few of all."""
+        return columns_of(self.row, self.time)  # type: ignore[arg-type]  # a class can be hashed

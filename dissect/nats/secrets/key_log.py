@@ -1,0 +1,225 @@
+"""TLS secrets from key logs: files in NSS format, and the Decryption Secrets Blocks of pcapng files.
+
+A line is `LABEL CLIENT_RANDOM SECRET`, the last two in hexadecimal
+(https://datatracker.ietf.org/doc/draft-ietf-tls-keylogfile/); all others are passed over, as the format asks.
+Secrets stay in the process that reads them: connections that another process goes on with carry the names of
+files, never a secret. Secrets that a capture has in it are for the captures of the same dissection only, and
+for all of their packets, wherever in a file the secrets stand: some programs write them after the packets.
+"""
+
+from __future__ import annotations
+
+import os
+from binascii import unhexlify
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from importlib.util import find_spec
+from time import monotonic
+
+from ..errors import CaptureError, MissingLibrary
+
+MOST_SECRETS = 1_000_000
+"""Of one file, of the kinds in `LABELS`. They take 210 MB of memory if each is of another connection (TLS
+1.2), and 75 MB if each connection has four (TLS 1.3)."""
+
+LABELS = (
+    "CLIENT_RANDOM",
+    "CLIENT_EARLY_TRAFFIC_SECRET",
+    "CLIENT_HANDSHAKE_TRAFFIC_SECRET",
+    "SERVER_HANDSHAKE_TRAFFIC_SECRET",
+    "CLIENT_TRAFFIC_SECRET_0",
+    "SERVER_TRAFFIC_SECRET_0",
+)
+"""The kinds of secrets that protect records. Others, such as those of exporters, are passed over."""
+_CODES = {label: code for code, label in enumerate(LABELS)}
+_CODES_IN_LINES = {label.encode(): code for label, code in _CODES.items()}
+
+_REFRESH_SECONDS = 0.1
+"""How long a secret that was not in a file is not looked for again: a connection without secrets asks for
+each record. The first times always look, because a file that grows may be a moment late."""
+_FIRST_TIMES = 8
+_MOST_MISSING = 10_000  # secrets; more of them are looked for as if they had never been
+
+_RANDOM_BYTES = 32
+_MOST_SECRET_BYTES = 64  # of the longest hash; a master secret has 48
+_MOST_LINE_BYTES = 1024
+
+
+class KeyLog:
+    """The secrets of one file. The file may grow while it is used, or be begun again."""
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+        # By client random, one after the other: the code of a label, the size of the secret, the secret. A
+        # dictionary and an object for each would take twice the memory.
+        self._secrets: dict[bytes, bytes] = {}
+        self._count = 0
+        self._read_bytes = 0
+        self._rest = b""
+        self._missing: dict[tuple[bytes, str], tuple[int, float]] = {}  # times, when to look again
+
+    def __bool__(self) -> bool:
+        return bool(self._secrets)
+
+    def __repr__(self) -> str:
+        return f"KeyLog({self.path!r}, {self._count} secrets)"
+
+    def clear(self) -> None:
+        """Forgets all secrets."""
+        self._secrets.clear()
+        self._count = 0
+
+    def randoms(self, label: str) -> Iterator[bytes]:
+        """The randoms of the connections that have a secret with this label, the latest first."""
+        if self.path:
+            self.refresh()
+        code = _CODES[label]
+        return (each for each, held in reversed(self._secrets.items()) if _secret_in(held, code))
+
+    def find(self, client_random: bytes, label: str) -> bytes | None:
+        """A secret of the connection whose ClientHello has this random; None: it is not known yet."""
+        code = _CODES[label]
+        found = _secret_in(self._secrets.get(client_random, b""), code)
+        if found or not self.path:
+            return found
+        now, wanted = monotonic(), (client_random, label)
+        times, next_time = self._missing.get(wanted, (0, 0.0))
+        if times >= _FIRST_TIMES and now < next_time:
+            return None
+        if len(self._missing) >= _MOST_MISSING:
+            self._missing.clear()
+        self._missing[wanted] = times + 1, now + _REFRESH_SECONDS
+        self.refresh()
+        return _secret_in(self._secrets.get(client_random, b""), code)
+
+    def refresh(self) -> None:
+        """Reads what was added to the file. Raises CaptureError if it cannot be read."""
+        try:
+            size = os.stat(self.path).st_size
+            if size == self._read_bytes:
+                return
+            if size < self._read_bytes:  # it was begun again
+                self._read_bytes, self._rest = 0, b""
+            with open(self.path, "rb") as file:
+                file.seek(self._read_bytes)
+                while data := file.read(1 << 20):
+                    self._read_bytes += len(data)
+                    self.add(data)
+        except OSError as error:
+            raise CaptureError(self.path, f"the key log cannot be read: {error.strerror}") from None
+
+    def add(self, data: bytes, path: str = "") -> None:
+        """Takes the next bytes of the log. Raises CaptureError beyond `MOST_SECRETS`; `path` is the file that
+        these bytes come from, if it is another one."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > _MOST_LINE_BYTES:  # no line of this format
+            self._rest = b"#"
+        for line in lines:
+            self._add_line(line, path or self.path)
+
+    def _add_line(self, line: bytes, path: str) -> None:
+        fields = line.split()
+        code = _CODES_IN_LINES.get(fields[0]) if len(fields) == 3 else None
+        if code is None:
+            return
+        try:
+            random, secret = unhexlify(fields[1]), unhexlify(fields[2])
+        except ValueError:
+            return
+        if len(random) != _RANDOM_BYTES or not 0 < len(secret) <= _MOST_SECRET_BYTES:
+            return
+        held = self._secrets.get(random, b"")
+        if _secret_in(held, code):  # a capture that is read again brings the same ones
+            return
+        self._count += 1
+        if self._count > MOST_SECRETS:
+            reason = f"the key log has more than {MOST_SECRETS} secrets"
+            raise CaptureError(path, reason, "keep those of the capture's time")
+        self._secrets[random] = held + bytes((code, len(secret))) + secret
+
+
+def _secret_in(held: bytes, code: int) -> bytes | None:
+    at = 0
+    while at < len(held):
+        secret = at + 2
+        end = secret + held[at + 1]
+        if held[at] == code:
+            return held[secret:end]
+        at = end
+    return None
+
+
+@cache
+def key_log(path: str) -> KeyLog:
+    """The key log of a file, the same for all connections of this process."""
+    return KeyLog(path)
+
+
+def can_decrypt() -> bool:
+    """Whether the library that decrypts is installed."""
+    return find_spec("cryptography") is not None
+
+
+def open_key_logs(paths: Iterable[str]) -> tuple[str, ...]:
+    """Reads key logs, and returns their absolute paths, for other processes. Raises CaptureError for one that
+    cannot be read, MissingLibrary where nothing could be decrypted."""
+    found = tuple(map(os.path.abspath, paths))
+    if found and not can_decrypt():
+        raise MissingLibrary("cryptography", "tls")
+    for path in found:
+        key_log(path).refresh()
+    return found
+
+
+class KeyLogs:
+    """All secrets of one dissection: those of key log files, and those that its captures have in them.
+
+    A pickle of it has the paths of the files and no secret. A restored connection gets the key logs of the
+    dissection that goes on with it.
+    """
+
+    def __init__(self, paths: tuple[str, ...] = ()) -> None:
+        self._paths = paths
+        self.embedded = KeyLog()
+        """The secrets in the captures, to which their readers add."""
+
+        self._look_ahead: Callable[[KeyLog], None] | None = None
+
+    def __reduce__(self) -> tuple[type[KeyLogs], tuple[tuple[str, ...]]]:
+        return KeyLogs, (self._paths,)
+
+    def look_ahead_with(self, read: Callable[[KeyLog], None]) -> None:
+        """Before secrets are asked for the first time, `read` is called, which adds those of whole captures
+        to `embedded`. Captures without TLS are never read twice."""
+        self._look_ahead = read
+
+    @property
+    def may_have_secrets(self) -> bool:
+        """Whether there is any place where secrets may be found, and what it takes to use them."""
+        return bool(self._paths) or bool(self._all_embedded()) and _can_decrypt()
+
+    def find(self, client_random: bytes, label: str) -> bytes | None:
+        """A secret of the connection whose ClientHello has this random."""
+        for log in self._logs():
+            found = log.find(client_random, label)
+            if found:
+                return found
+        return None
+
+    def randoms(self, label: str) -> Iterator[bytes]:
+        """The randoms of all connections that have a secret with this label, the latest of each log first."""
+        for log in self._logs():
+            yield from log.randoms(label)
+
+    def _logs(self) -> Iterator[KeyLog]:
+        yield from map(key_log, self._paths)
+        yield self._all_embedded()
+
+    def _all_embedded(self) -> KeyLog:
+        if self._look_ahead:
+            read, self._look_ahead = self._look_ahead, None
+            read(self.embedded)
+        return self.embedded
+
+
+_can_decrypt = cache(can_decrypt)  # asked for each record

@@ -1,0 +1,1 @@
+"""What a caller of Spark may set: arguments of the command, options of read, plan and the source."""

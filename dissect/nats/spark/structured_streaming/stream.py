@@ -1,0 +1,250 @@
+"""Streams the frames of a growing folder: `spark.readStream.format("nats-capture").load(folder)`.
+
+Flows continue from file to file and from batch to batch: the states of open flows are kept in a folder of
+states (option `state`, shared by driver and workers, one for each query). One task reads a batch, because
+its files continue each other.
+
+Files are read in the order of their first packets. A file is read when it has not changed for five seconds,
+if another one begins after it, or for `settle` seconds (60), if it is the newest. A file that begins before
+one that was read earlier is read by itself, and bytes that are added to a file after it was read are
+ignored: both are logged, and counted in the stream's offset, which `query.lastProgress` shows.
+
+States are pickles: nobody else may write into their folder.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from ...capture import CaptureReport, FileReport
+from ...capture.files import capture_name, opened, size_and_mtime
+from ...capture.merge import merge
+from ...capture.pcapng_section import SECRETS_NAME
+from ...capture.reader import NOWHERE
+from ...capture.sources import is_packed, read_file, too_many
+from ...engine.session_tables import Rows
+from ...errors import CaptureError, SparkError
+from ...packet import PacketParser
+from ...partition.checkpoint import Dissector
+from ...secrets.key_log import KeyLogs
+from ...types import Packets
+from ..arrow import batches
+from ..options.settings import Settings
+from .file_log import Entry, FileLog, LoggedFile
+from .state_store import StateStore
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    import pyarrow as pa
+
+Offset = dict[str, int]
+_TABLE = "frames"
+_STATE = "state-{:09}.pickle"
+_FORMAT = 2  # of what is in the folder of states
+# Spark may ask for the last batch again, so the states at its beginning are kept.
+_KEPT = 2
+
+
+class FolderReader(DataSourceStreamReader):
+    """The reader of a stream. An offset has the number of log entries that are done, and counts of their
+    files."""
+
+    def __init__(self, wanted: Settings, columns: Sequence[str]) -> None:
+        if wanted.table != _TABLE:
+            raise SparkError(f"a stream has no table {wanted.table}", f"it has {_TABLE} only")
+        if wanted.state is None:
+            raise SparkError(
+                "a stream needs a folder for what is open between batches",
+                'name a new one beside the checkpoint: .option("state", FOLDER)',
+            )
+        self._wanted = wanted
+        self._columns = tuple(columns)
+        self._state = wanted.state
+        self._kept: FileLog | None = None
+
+    def __getstate__(self) -> tuple[Settings, tuple[str, ...]]:
+        return self._wanted, self._columns
+
+    def __setstate__(self, state: tuple[Settings, tuple[str, ...]]) -> None:
+        FolderReader.__init__(self, *state)
+
+    @property
+    def _store(self) -> StateStore:
+        return StateStore(self._state)
+
+    def _journal(self) -> FileLog:
+        if self._kept is None:
+            self._kept = FileLog(self._store, f"{_FORMAT} {self._wanted.options}")
+        return self._kept
+
+    def initialOffset(self) -> Offset:
+        """The offset before the first entry."""
+        return _offset([])
+
+    def latestOffset(self) -> Offset:  # type: ignore[override]  # as Spark 4.0 has it, and later ones take it
+        """The offset after all files that can be read now."""
+        wanted = self._wanted
+        journal = self._journal()
+        entry = journal.record(wanted.paths, time.time_ns(), wanted.settle_ns)
+        if entry:
+            _complain(_oddities(entry))
+        return _offset(journal.entries())
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """One task for everything between two offsets."""
+        if start == end:
+            return []
+        return [InputPartition((start["entries"], end["entries"]))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The frames between two offsets; saves the states of open flows."""
+        begin, end = partition.value
+        entries = self._journal().entries()[begin:end]
+        if len(entries) != end - begin:
+            raise SparkError(
+                f"{self._state}: the folder of states lacks what the checkpoint goes on from",
+                "put it back, or start again with another checkpoint and another folder of states",
+            )
+        report = CaptureReport()
+        yield from batches(_TABLE, self._rows(begin, end, entries, report), self._columns)
+        _complain([f"{file.path}: {file.damage}" for file in report.damaged])
+
+    def commit(self, end: Offset) -> None:
+        """Deletes the states that will not be needed again."""
+        store = self._store
+        names = [name for name in store.names() if name.startswith("state-")]
+        done = [name for name in names if name <= _STATE.format(end["entries"])]
+        for name in done[:-_KEPT]:
+            store.delete(name)
+
+    def stop(self) -> None:
+        """Does nothing: nothing is open."""
+
+    def _rows(
+        self, begin: int, end: int, entries: Sequence[Entry], report: CaptureReport
+    ) -> Iterator[Rows]:
+        secrets = _Secrets(KeyLogs(self._wanted.options.key_logs))
+        parser = PacketParser()
+        dissection = self._dissector(secrets)
+        if begin:
+            self._load(begin, dissection, parser, secrets)
+        for entry in entries:
+            following = [one for one in entry.files if not one.late]
+            yield from dissection.feed(parser.feed(_merged(following, report, secrets)))
+            for one in entry.files:
+                if one.late:
+                    yield from self._alone(one, report, secrets)
+        states = list(dissection.save().values())
+        state = states, parser.save(), secrets.files
+        self._store.write(_STATE.format(end), pickle.dumps(state))
+
+    def _dissector(self, secrets: _Secrets) -> Dissector:
+        options = self._wanted.options
+        return Dissector([_TABLE], options, key_logs=secrets.key_logs, runs=True)
+
+    def _load(
+        self, offset: int, dissection: Dissector, parser: PacketParser, secrets: _Secrets
+    ) -> None:
+        content = self._store.read(_STATE.format(offset))
+        if content is None:
+            raise SparkError(
+                f"{self._state}: the folder of states lacks the state of offset {offset}",
+                "put it back, or start again with another checkpoint and another folder of states",
+            )
+        states, fragments, files = pickle.loads(content)
+        secrets.read_again(files)
+        dissection.load(states)
+        parser.load(fragments)
+
+    def _alone(self, one: LoggedFile, report: CaptureReport, secrets: _Secrets) -> Iterator[Rows]:
+        dissection = self._dissector(secrets)
+        yield from dissection.feed(PacketParser().segments(_packets(one, report, secrets)))
+        yield from dissection.finish()
+
+
+class _Secrets:
+    """The TLS secrets of a stream, and the `files` that have some in them, each as far as the last one."""
+
+    def __init__(self, key_logs: KeyLogs) -> None:
+        self.key_logs = key_logs
+        self.files: list[LoggedFile] = []
+
+    def read_again(self, files: Sequence[LoggedFile]) -> None:
+        """Reads the secrets of files that earlier batches took."""
+        self.files = list(files)
+        for one in files:
+            try:
+                for _ in _packets(one, CaptureReport(), _Secrets(self.key_logs)):
+                    pass
+            except CaptureError as error:
+                _complain([f"{error}; its TLS secrets can no longer be read"])
+
+    def note(self, one: LoggedFile, file: FileReport, count: int) -> int:
+        """Notes a file whose report counts more than `count` blocks of secrets; returns their number."""
+        found = file.blocks[SECRETS_NAME]
+        if found > count:
+            self.files = [each for each in self.files if each.path != one.path]
+            self.files.append(replace(one, size=min(file.position, one.size)))
+        return found
+
+
+def _merged(
+    files: Sequence[LoggedFile], report: CaptureReport, secrets: _Secrets
+) -> Iterable[Packets]:
+    if not files:
+        return ()
+    return merge(
+        [(one.first_ns, partial(_packets, one, report, secrets)) for one in files],
+        too_many(files[0].path),
+    )
+
+
+def _packets(
+    one: LoggedFile, report: CaptureReport, secrets: _Secrets
+) -> Generator[Packets, None, None]:
+    """The packets of a file up to its logged size."""
+    file = FileReport(one.path, capture_name(one.path), size=one.size)
+    report.files.append(file)
+    size, _ = size_and_mtime(one.path)
+    if size < one.size:
+        raise CaptureError(one.path, "the file is shorter than it was when the stream took it")
+    with opened(one.path) as content:
+        packed = is_packed(content.read1(8))
+    stop, count = NOWHERE if packed else one.size, 0
+    for run in read_file(one.path, file, stop, embedded=secrets.key_logs.embedded):
+        count = secrets.note(one, file, count)
+        yield run
+    secrets.note(one, file, count)
+    file.finished = True
+
+
+def _offset(entries: Sequence[Entry]) -> Offset:
+    files = [one for entry in entries for one in entry.files]
+    return {
+        "entries": len(entries),
+        "files": len(files),
+        "late": sum(one.late for one in files),
+        "grown": sum(len(entry.grown) for entry in entries),
+    }
+
+
+def _oddities(entry: Entry) -> Iterator[str]:
+    for one in entry.files:
+        if one.late:
+            yield f"{one.path} came late, and is read by itself: flows do not go on into it"
+    for one in entry.grown:
+        yield f"{one.path} has grown since it was taken, which is not read; see option settle"
+
+
+def _complain(texts: Iterable[str]) -> None:
+    for text in texts:
+        print(f"nats-dissect: {text}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""What runs in Spark's tasks: the stages, and the functions that hand them batches."""

@@ -1,0 +1,170 @@
+"""Tables of application layers in Spark: the layer runs in the tasks, on the frames of each session.
+
+    decode    the frames that the layer wants, pickled: their payloads go no further than the layer
+    shuffle   by session, in order of their numbers; for a layer across sessions in one task, by time
+    layer     the rows; of a grouped layer the items, from which `grouped` makes the rows
+
+The command line runs the same layer on the same frames in the same order, so the rows are equal.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ...engine.connections import SortKey
+from ...engine.session_tables import Rows
+from ...output.arrow.types import pyarrow
+from ...schema.declaration import ApplicationLayer, LayerFrame
+from ...schema.records import Record
+from ...tables import TABLES
+from ..arrow import batches as batches_of
+from ..sink import NewWriter
+from .arrow_tasks import (
+    Batches,
+    Decoded,
+    Function,
+    inputs,
+    reduce_garbage_collection,
+    result_row,
+    write_tables,
+)
+from .grouped import ITEMS, GroupedWork, item_batches, made_of_groups
+from .stages import ChunkContext, JobSpec, decode
+from .task_runner import TaskRunner
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+Make = Callable[[Batches], Iterator[Record]]
+
+FRAMES = "session string, number long, ts_ns long, frame binary"
+_PICKLED = 512  # frames in a batch: each may have a payload
+
+
+def layer_of(table: str) -> ApplicationLayer | None:
+    """The application layer that makes a table, if any."""
+    return TABLES[table].layer
+
+
+def wanted_frames(spec: JobSpec, contexts: Sequence[ChunkContext]) -> Function:
+    """Takes rows `partition, kind, flow, body`, in order; returns the frames that layers want, as
+    `FRAMES`."""
+
+    def run(batches: Batches) -> Batches:
+        reduce_garbage_collection()
+        for number, states, continuing in inputs(batches):
+            waiting: list[LayerFrame] = []
+            for rows in decode(spec, contexts, number, states, continuing, Counter()):
+                waiting += (row for row in rows.records if isinstance(row, LayerFrame))
+                if len(waiting) >= _PICKLED:
+                    yield _batch(waiting)
+                    waiting = []
+            if waiting:
+                yield _batch(waiting)
+
+    return run
+
+
+def in_order(frames: DataFrame, layer: ApplicationLayer) -> DataFrame:
+    """The frames of each session in one partition, in order; for a layer with one state for all sessions, all
+    frames."""
+    if layer.across and not layer.grouped:
+        return frames.repartition(1).sortWithinPartitions("ts_ns", "session", "number")
+    return frames.repartition("session").sortWithinPartitions("session", "number")
+
+
+def prepared(
+    runner: TaskRunner, frames: DataFrame, table: str, layer: ApplicationLayer
+) -> tuple[DataFrame, Make]:
+    """A DataFrame, and the function that makes the rows of the table from its partitions."""
+    ordered = in_order(frames, layer)
+    if layer.grouped is None:
+        return ordered, partial(_rows, table)
+    work = GroupedWork(runner, ordered.mapInArrow(session_items(table), ITEMS))
+    last = layer.grouped(work)
+    return work.groups(last.stage), partial(made_of_groups, last.function)
+
+
+def layer_rows(table: str, make: Make) -> Function:
+    """Takes what `prepared` returns; returns the rows of the table."""
+
+    def run(batches: Batches) -> Batches:
+        reduce_garbage_collection()
+        yield from batches_of(table, _released(make(batches)))
+
+    return run
+
+
+def layer_files(table: str, make: Make, new_writer: NewWriter) -> Function:
+    """Takes what `prepared` returns; writes the rows of the table and returns what was written."""
+
+    def write(batches: Batches) -> Batches:
+        from pyspark import TaskContext
+
+        reduce_garbage_collection()
+        context = TaskContext.get()
+        number = context.partitionId() if context else 0
+        done = Decoded()
+        writer, rows = new_writer(number, [table]), _released(make(batches))
+        write_tables(rows, [table], writer, [table], done)
+        yield result_row(number, done)
+
+    return write
+
+
+def _released(records: Iterator[Record]) -> Iterator[Rows]:
+    return (Rows(SortKey(0), [record]) for record in records)
+
+
+def session_items(table: str) -> Function:
+    """Takes `FRAMES` in order; returns the items of a grouped layer."""
+
+    def run(batches: Batches) -> Batches:
+        reduce_garbage_collection()
+        yield from item_batches(_made(table, batches))
+
+    return run
+
+
+def _rows(table: str, batches: Batches) -> Iterator[Record]:
+    row = TABLES[table].row
+    return (record for record in _made(table, batches) if record.__class__ is row)
+
+
+def _made(table: str, batches: Batches) -> Iterator[Record]:
+    """What the layer makes of the frames."""
+    layer = layer_of(table)
+    assert layer
+    is_one = layer.across and not layer.grouped
+    for _, group in groupby(_frames(batches), key=lambda one: "" if is_one else one[0]):
+        yield from layer.rows(frame for _, frame in group)
+
+
+def _frames(batches: Batches) -> Iterator[tuple[str, LayerFrame]]:
+    for batch in batches:
+        for session, frame in zip(
+            batch.column("session").to_pylist(), batch.column("frame").to_pylist()
+        ):
+            yield session, pickle.loads(frame)  # what `_batch` made
+
+
+def _batch(frames: Sequence[LayerFrame]) -> pa.RecordBatch:
+    arrow = pyarrow()
+    cells: Iterable[tuple[object, ...]] = (
+        (
+            frame.session,
+            frame.number,
+            frame.ts_ns,
+            pickle.dumps(frame, pickle.HIGHEST_PROTOCOL),
+        )
+        for frame in frames
+    )
+    types = (arrow.string(), arrow.int64(), arrow.int64(), arrow.binary())
+    arrays = [arrow.array(values, type_) for values, type_ in zip(zip(*cells), types)]
+    return arrow.RecordBatch.from_arrays(arrays, names=["session", "number", "ts_ns", "frame"])

@@ -1,0 +1,284 @@
+"""The code that runs in Python workers: Arrow batches in, Arrow batches out, around the functions of
+`stages`.
+
+Each function here returns a function for `DataFrame.mapInArrow`. Errors of this package are returned as
+values in the column `body`: if they were raised in a worker, the user would see pages of Java.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import struct
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeVar
+
+from ...engine.session_tables import Rows
+from ...errors import DissectError
+from ...output.arrow.types import pyarrow
+from ...parallel.worker import tune_garbage_collector
+from ...partition.partitions import Partition
+from ...schema.records import SessionRecord
+from ..arrow import add_batches
+from ..arrow import batches as batches_of
+from ..sink import NewWriter, TableWriter, Written
+from .stages import (
+    ChunkContext,
+    FlowChunk,
+    FlowSurvey,
+    JobSpec,
+    State,
+    decode,
+    flow_chunks,
+    place_of,
+    stitch,
+    survey,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Batches = Iterator["pa.RecordBatch"]
+Function = Callable[[Batches], Batches]
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+# The kind of a row in the decode's input.
+RUN, STATE, CONTINUING = range(3)
+# Rows with states in a batch: each state has kilobytes.
+_STATES = 256
+# Before a state: the number of the partition from which it comes.
+_ORIGIN = struct.Struct(">q")
+
+
+@dataclass(slots=True)
+class Decoded:
+    """The result of decoding some partitions: counts of rows by table, of packets without TCP by reason,
+    and bytes that are missing or skipped in sessions."""
+
+    written: list[Written] = field(default_factory=list)
+    rows: Counter[str] = field(default_factory=Counter)
+    passed_over: Counter[str] = field(default_factory=Counter)
+    missing_bytes: int = 0
+    skipped_bytes: int = 0
+
+    def add(self, other: Decoded) -> None:
+        """Adds another result."""
+        self.written += other.written
+        self.rows += other.rows
+        self.passed_over += other.passed_over
+        self.missing_bytes += other.missing_bytes
+        self.skipped_bytes += other.skipped_bytes
+
+
+def calling(function: Callable[[_In], _Out], values: Sequence[_In]) -> Function:
+    """Takes rows `id`; returns the results of the function for the values with these numbers."""
+
+    def run(batches: Batches) -> Batches:
+        for rows in batches:
+            for number in rows.column(0).to_pylist():
+                yield result_row(number, _result_or_error(lambda: function(values[number])))
+
+    return run
+
+
+def surveying(
+    spec: JobSpec, partitions: Sequence[Partition], fragments: Mapping[int, bytes]
+) -> Function:
+    """Takes rows `id`; returns rows `partition, flow, state, summary`, one for each flow of the
+    partition, and one without a flow whose state has the SurveyResult."""
+
+    def run(batches: Batches) -> Batches:
+        reduce_garbage_collection()
+        for rows in batches:
+            for number in rows.column(0).to_pylist():
+                yield from _survey(spec, partitions, number, fragments.get(number, b""))
+
+    return run
+
+
+def _survey(
+    spec: JobSpec, partitions: Sequence[Partition], number: int, fragments: bytes
+) -> Batches:
+    names = ["partition", "flow", "state", "summary"]
+    place = place_of(number, len(partitions))
+    result = _result_or_error(lambda: survey(spec, partitions[number], place, fragments))
+    if isinstance(result, DissectError):
+        yield _batch([(number, b"", pickle.dumps(result), b"")], names)
+        return
+    facts, flows = result
+    yield _batch([(number, b"", pickle.dumps(facts), b"")], names)
+    while some := [(number, *met) for met in islice(flows, _STATES)]:
+        yield _batch(some, names)
+
+
+def linking() -> Function:
+    """Takes rows `share, partition, flow, state, summary`, by flow and partition; returns rows for
+    `stitching`."""
+
+    def run(batches: Batches) -> Batches:
+        for share, group in groupby(_surveys(batches), key=itemgetter(0)):
+            chunks = flow_chunks((number, found) for _, number, found in group)
+            while some := [(share, *chunk) for chunk in islice(chunks, _STATES)]:
+                yield _batch(some, ["share", "partition", "flow", "following", "first", "result"])
+
+    return run
+
+
+def _surveys(batches: Batches) -> Iterator[tuple[int, int, FlowSurvey]]:
+    for rows in batches:
+        for share, number, *found in zip(*(column.to_pylist() for column in rows.columns)):
+            yield share, number, FlowSurvey(*found)
+
+
+def stitching(spec: JobSpec, contexts: Sequence[ChunkContext]) -> Function:
+    """Takes rows `share, partition, flow, following, first, result`, in order; returns rows `partition,
+    flow, body, read` with states."""
+
+    def run(batches: Batches) -> Batches:
+        reduce_garbage_collection()
+        for _, group in groupby(_flow_chunks(batches), key=itemgetter(0)):
+            states = stitch(spec, contexts, (chunk for _, chunk in group))
+            while some := list(map(_row, islice(states, _STATES))):
+                yield _batch(some, ["partition", "flow", "body", "read"])
+
+    return run
+
+
+def _flow_chunks(batches: Batches) -> Iterator[tuple[int, FlowChunk]]:
+    for rows in batches:
+        columns = (rows.column(name).to_pylist() for name in rows.schema.names)
+        for share, *chunk in zip(*columns):
+            yield share, FlowChunk(*chunk)
+
+
+def writing(
+    spec: JobSpec, contexts: Sequence[ChunkContext], wanted: Sequence[str], new_writer: NewWriter
+) -> Function:
+    """Takes rows `partition, kind, flow, body`, in order; writes the tables and returns what was
+    written."""
+
+    def one(number: int, states: list[State], continuing: set[bytes]) -> Decoded:
+        done = Decoded()
+        rows = decode(spec, contexts, number, states, continuing, done.passed_over)
+        writer = new_writer(number, wanted)
+        write_tables(_with_losses(rows, done), spec.tables, writer, wanted, done)
+        return done
+
+    def do(batches: Batches) -> Batches:
+        reduce_garbage_collection()
+        for number, states, continuing in inputs(batches):
+            yield result_row(number, _result_or_error(lambda: one(number, states, continuing)))
+
+    return do
+
+
+def write_tables(
+    source: Iterable[Rows],
+    tables: Collection[str],
+    writer: TableWriter,
+    wanted: Collection[str],
+    done: Decoded,
+) -> None:
+    """Counts the rows of these tables and writes those of the tables that are wanted. Adds the counts and the
+    files to `done`."""
+
+    def add(table: str, rows: pa.RecordBatch) -> None:
+        done.rows[table] += len(rows)
+        if table in wanted:
+            writer.add(table, rows)
+
+    add_batches(source, tables, add)
+    writer.close()
+    done.written += writer.written
+
+
+def reading(spec: JobSpec, contexts: Sequence[ChunkContext], table: str) -> Function:
+    """Takes rows `partition, kind, flow, body`, in order; returns the rows of a table."""
+
+    def run(batches: Batches) -> Batches:
+        reduce_garbage_collection()
+        for number, states, continuing in inputs(batches):
+            rows = decode(spec, contexts, number, states, continuing, Counter())
+            yield from batches_of(table, rows)
+
+    return run
+
+
+def body_of(row: bytes) -> object:
+    """The result of a task; raises it if it is an error."""
+    result: object = pickle.loads(row)
+    if isinstance(result, DissectError):
+        raise result
+    return result
+
+
+def reduce_garbage_collection() -> None:
+    """Makes this worker collect garbage as seldom as the processes of `parallel` do."""
+    if not gc.get_freeze_count():
+        tune_garbage_collector()
+
+
+def _result_or_error(function: Callable[[], _Out]) -> _Out | DissectError:
+    try:
+        return function()
+    except DissectError as error:
+        return error
+
+
+def inputs(batches: Batches) -> Iterator[tuple[int, list[State], set[bytes]]]:
+    """Partitions with the states of flows that reach them, and the flows that continue after them."""
+    for number, group in groupby(_rows(batches), key=lambda row: row[0]):
+        states: list[State] = []
+        continuing: set[bytes] = set()
+        for _, kind, flow, body in group:
+            if kind == STATE:
+                states.append(_state(number, flow, body))
+            elif kind == CONTINUING:
+                continuing.add(flow)
+        yield number, states, continuing
+
+
+def _row(state: State) -> tuple[int, bytes, bytes, bool]:
+    body = _ORIGIN.pack(state.origin) + state.state
+    return state.number, state.flow, body, state.read
+
+
+def _state(number: int, flow: bytes, body: bytes) -> State:
+    (origin,) = _ORIGIN.unpack_from(body)
+    return State(number, origin, flow, body[_ORIGIN.size :])
+
+
+def _rows(batches: Batches) -> Iterator[tuple[int, int, bytes, bytes]]:
+    for rows in batches:
+        yield from zip(*(column.to_pylist() for column in rows.columns))
+
+
+def _with_losses(source: Iterable[Rows], done: Decoded) -> Iterator[Rows]:
+    """The rows, counting bytes that are missing or skipped in sessions."""
+    for rows in source:
+        for record in rows.records:
+            if isinstance(record, SessionRecord):
+                done.missing_bytes += record.missing_bytes
+                done.skipped_bytes += record.skipped_bytes
+        yield rows
+
+
+def result_row(number: int, result: object) -> pa.RecordBatch:
+    """A row `partition, flow, body` with the result of a task, for `body_of`."""
+    return _batch([(number, b"", pickle.dumps(result))], ["partition", "flow", "body"])
+
+
+def _batch(rows: Sequence[tuple[int | bytes | None, ...]], names: Sequence[str]) -> pa.RecordBatch:
+    """A batch with these rows, at least one, and these columns."""
+    arrow = pyarrow()
+    types = dict.fromkeys(("share", "partition", "following"), arrow.int64())
+    types |= dict.fromkeys(("first", "read"), arrow.bool_())
+    columns = zip(names, zip(*rows))
+    arrays = [arrow.array(cells, types.get(name, arrow.binary())) for name, cells in columns]
+    return arrow.RecordBatch.from_arrays(arrays, names=list(names))

@@ -1,0 +1,349 @@
+"""The stages of a dissection in many tasks, as plain functions without Spark.
+
+The captures are one timeline, cut into partitions (see partitions.py). `survey` finds the flows of a
+partition. `stitch` goes over all partitions in order, for a share of the flows, and finds the state in
+which each flow reaches each partition. `decode` resumes from these states and makes the rows of its
+partition.
+
+    survey      one task per partition            -> SurveyResult; FlowSurvey: flow, state, summary
+    stitch      one task per share of the flows   -> State: flow, number of a partition, state
+    decode      one task per partition            -> rows
+
+The key of a flow is `tcp.flow.undirected`. Each stage reads the packets itself; only keys, times, states
+and summaries go from one stage to the next. If a summary cannot be proven for a state, the stitch reads the
+packets of that flow again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+from zlib import crc32
+
+from ...capture import CaptureReport
+from ...capture.time_range import TimeRange
+from ...engine.session_tables import Rows
+from ...options import Options
+from ...packet import PacketParser
+from ...partition.byte_ranges import ByteRange, read_byte_range
+from ...partition.checkpoint import Dissector
+from ...partition.partitions import Partition, read_partition
+from ...partition.survey import Survey
+from ...secrets.key_log import KeyLogs
+from ...tcp.flow import undirected
+from ...types import Packets, Segment, Tick
+
+NO_TIME = -1
+"""Stands for the time of a packet if there is none: it ends no flow."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """The tables to make, the options, and the time range of the packets. `secrets` are the byte ranges that
+    have TLS secrets in them: each task gets those with `key_logs`."""
+
+    tables: frozenset[str]
+    options: Options
+    window: TimeRange = TimeRange()
+    secrets: tuple[ByteRange, ...] = ()
+
+    def packets(self, partition: Partition) -> Iterator[Packets]:
+        """The packets of a partition in the time range."""
+        return self.window.of(read_partition(partition, CaptureReport()))
+
+    def key_logs(self) -> KeyLogs:
+        """The TLS secrets of all captures of the job. This process reads them once."""
+        return _key_logs(self.options.key_logs, self.secrets)
+
+
+# A process works on one job at a time, and should not keep the secrets of others.
+@lru_cache(maxsize=1)
+def _key_logs(paths: tuple[str, ...], secrets: tuple[ByteRange, ...]) -> KeyLogs:
+    found = KeyLogs(paths)
+    for byte_range in secrets:
+        _exhaust(read_byte_range(byte_range, byte_range.report(), found.embedded))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkContext:
+    """A partition, and the IP `fragments` that wait when it begins. `latest_ns` is the latest time of a
+    TCP packet in it, `later_ns` the latest time in all partitions after it. `last`: there are none after
+    it."""
+
+    partition: Partition
+    fragments: bytes = b""
+    latest_ns: int = NO_TIME
+    later_ns: int = NO_TIME
+    last: bool = True
+
+
+class FlowSurvey(NamedTuple):
+    """The survey of a flow in a partition. `state` is its state at the end if it began there: empty if
+    the flow is over, None if the survey did not keep it. `summary` is the effect of its packets on any
+    state, see `Survey.summaries`; empty if it is unknown."""
+
+    flow: bytes
+    state: bytes | None
+    summary: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyResult:
+    """The survey of a partition. `fragments` wait at its end if `initial` waited when it began;
+    `latest_ns` is the latest time of a TCP packet. If it has `met` no fragment, waiting fragments make
+    no difference."""
+
+    latest_ns: int
+    initial: bytes
+    fragments: bytes
+    met: bool
+
+
+class FlowChunk(NamedTuple):
+    """A flow with packets in the partition `number` and, next, in the partition `following`. `result` is
+    its state at the end of `number` if that is the `first`, else its summary there. If it is None or an
+    empty summary, the packets have to be read."""
+
+    number: int
+    flow: bytes
+    following: int
+    first: bool
+    result: bytes | None
+
+
+class State(NamedTuple):
+    """The state in which a flow reaches the partition `number`, saved at the end of the partition
+    `origin` by `Dissector.save`. `read`: its packets in `origin` had to be read again for it."""
+
+    number: int
+    origin: int
+    flow: bytes
+    state: bytes
+    read: bool = False
+
+
+class Place(Enum):
+    """The position of a partition. The survey does less for the first one, where no flow has a state
+    yet, and for the last one, after which no state is needed."""
+
+    FIRST = auto()
+    BETWEEN = auto()
+    LAST = auto()
+
+
+def place_of(number: int, count: int) -> Place:
+    """The position of the partition with this number."""
+    if number == count - 1:
+        return Place.LAST
+    return Place.BETWEEN if number else Place.FIRST
+
+
+def survey(
+    spec: JobSpec, partition: Partition, place: Place, fragments: bytes
+) -> tuple[SurveyResult, Iterator[FlowSurvey]]:
+    """Surveys a partition where these fragments wait when it begins."""
+    parser = PacketParser()
+    parser.load(fragments)
+    observed = _Observed(parser.feed(spec.packets(partition)))
+    states: dict[bytes, bytes] = {}
+    summaries: dict[bytes, bytes] = {}
+    stateless: set[bytes] = set()
+    if place is Place.LAST:
+        _exhaust(observed)
+    elif place is Place.FIRST:
+        dissection = Dissector(spec.tables, spec.options, True, spec.key_logs())
+        _exhaust(dissection.feed(observed))
+        states = dissection.save()
+    else:
+        found = Survey(spec.tables, spec.options, spec.key_logs())
+        found.run(observed)
+        states, summaries, stateless = found.states(), found.summaries(), found.summarized()
+    result = SurveyResult(observed.latest_ns, fragments, parser.save(), parser.met_fragments)
+    flows = set(map(undirected, observed.keys))
+    return result, (
+        FlowSurvey(
+            flow, None if flow in stateless else states.pop(flow, b""), summaries.pop(flow, b"")
+        )
+        for flow in flows
+    )
+
+
+class _Observed:
+    """Segments, and the keys and the latest time of those that were read."""
+
+    def __init__(self, source: Iterable[Segment | Tick]) -> None:
+        self.keys: set[bytes] = set()
+        self.latest_ns = NO_TIME
+        self._source = source
+
+    def __iter__(self) -> Iterator[Segment | Tick]:
+        add = self.keys.add
+        for segment in self._source:
+            if segment.__class__ is Segment:
+                add(segment.key)
+            if segment.ts_ns > self.latest_ns:
+                self.latest_ns = segment.ts_ns
+            yield segment
+
+
+def chunk_contexts(
+    partitions: Sequence[Partition], surveyed: Sequence[SurveyResult]
+) -> list[ChunkContext]:
+    """The context of each partition, from the surveys of all."""
+    found: list[ChunkContext] = []
+    fragments = b""
+    for partition, result in zip(partitions, surveyed):
+        last = partition is partitions[-1]
+        found.append(ChunkContext(partition, fragments, result.latest_ns, NO_TIME, last))
+        fragments = result.fragments if result.met else fragments
+    later_ns = NO_TIME
+    for at in reversed(range(len(found))):
+        found[at] = replace(found[at], later_ns=later_ns)
+        later_ns = max(later_ns, found[at].latest_ns)
+    return found
+
+
+def needs_resurvey(surveyed: Sequence[SurveyResult]) -> dict[int, bytes]:
+    """The partitions that must be surveyed again because fragments wait when they begin, with these
+    fragments."""
+    again: dict[int, bytes] = {}
+    fragments = b""
+    for number, result in enumerate(surveyed):
+        if result.met:
+            if result.initial != fragments:
+                again[number] = fragments
+            fragments = result.fragments
+    return again
+
+
+def flow_chunks(surveys: Iterable[tuple[int, FlowSurvey]]) -> Iterator[FlowChunk]:
+    """The chunks after which a flow continues, from the surveys of its partitions: by flow, then in
+    order."""
+    for flow, group in groupby(surveys, key=lambda each: each[1].flow):
+        before: tuple[int, FlowSurvey] | None = None
+        first = True
+        for number, survey in group:
+            if before:
+                result = before[1].state if first else before[1].summary
+                yield FlowChunk(before[0], flow, number, first, result)
+                first = False
+            before = number, survey
+
+
+def stitch(
+    spec: JobSpec, contexts: Sequence[ChunkContext], chunks: Iterable[FlowChunk]
+) -> Iterator[State]:
+    """The states of flows, from all of their chunks in order of the partitions."""
+    states: dict[bytes, State] = {}
+    for number, group in groupby(chunks, key=attrgetter("number")):
+        left: dict[bytes, int] = {}
+        for chunk in group:
+            reached = _reached(spec, contexts, states.get(chunk.flow), chunk)
+            if reached is None:
+                left[chunk.flow] = chunk.following
+            elif reached:
+                states[chunk.flow] = State(chunk.following, number, chunk.flow, reached)
+                yield states[chunk.flow]
+        if left:
+            coming = [states.pop(flow) for flow in left if flow in states]
+            for flow, state in _read_again(spec, contexts, number, coming, left).items():
+                states[flow] = State(left[flow], number, flow, state, True)
+                yield states[flow]
+
+
+def _reached(
+    spec: JobSpec, contexts: Sequence[ChunkContext], state: State | None, chunk: FlowChunk
+) -> bytes | None:
+    """The state after a chunk, empty if the flow is over; None if its packets have to be read."""
+    if chunk.result is None:
+        return None
+    if chunk.first:
+        return chunk.result
+    if state is None or not chunk.result:
+        return None
+    between = contexts[state.origin + 1 : chunk.number]
+    if (
+        max((context.latest_ns for context in between), default=NO_TIME)
+        > contexts[chunk.number].latest_ns
+    ):
+        return None  # the flow may be over before
+    dissection = Dissector(spec.tables, spec.options, True, spec.key_logs())
+    return dissection.advanced(state.state, chunk.result)
+
+
+def _read_again(
+    spec: JobSpec,
+    contexts: Sequence[ChunkContext],
+    number: int,
+    coming: Iterable[State],
+    flows: Mapping[bytes, int],
+) -> dict[bytes, bytes]:
+    """The states of flows after a partition, from their packets."""
+    dissection = Dissector(spec.tables, spec.options, True, spec.key_logs())
+    _exhaust(_arrivals(dissection, contexts, coming))
+    _exhaust(dissection.feed(_segments(spec, contexts[number], flows)))
+    return dissection.save(flows)
+
+
+def decode(
+    spec: JobSpec,
+    contexts: Sequence[ChunkContext],
+    number: int,
+    states: Iterable[State],
+    continuing: Collection[bytes],
+    passed_over: Counter[str],
+) -> Iterator[Rows]:
+    """The rows of a partition: those that its packets complete, and those of flows that have no packets
+    after it. Frames come as runs. `continuing` are the flows that have packets after it. Packets without TCP
+    are counted in `passed_over`.
+    """
+    context = contexts[number]
+    parser = PacketParser()
+    parser.load(context.fragments)
+    dissection = Dissector(spec.tables, spec.options, key_logs=spec.key_logs(), runs=True)
+    yield from _arrivals(dissection, contexts, states)
+    yield from dissection.feed(parser.feed(spec.packets(context.partition)))
+    if context.last:
+        parser.finish()
+    passed_over += parser.passed_over
+    dissection.drop(continuing)
+    yield from dissection.pass_time(context.later_ns)
+    yield from dissection.finish()
+
+
+def _arrivals(
+    dissection: Dissector, contexts: Sequence[ChunkContext], states: Iterable[State]
+) -> Iterator[Rows]:
+    """Loads states; the rows of flows that end because of packets in the partitions in between. States
+    from the earliest partitions are loaded first: the time that passes for later ones passes for them,
+    too."""
+    for (origin, number), group in groupby(
+        sorted(states, key=attrgetter("origin")), key=attrgetter("origin", "number")
+    ):
+        dissection.load(state.state for state in group)
+        between = contexts[origin + 1 : number]
+        yield from dissection.pass_time(
+            max((context.latest_ns for context in between), default=NO_TIME)
+        )
+
+
+def _segments(
+    spec: JobSpec, context: ChunkContext, flows: Mapping[bytes, object]
+) -> Iterator[Segment | Tick]:
+    """The segments of some flows in a partition, and ticks of the others."""
+    hashes = {crc32(flow) for flow in flows}
+    parser = PacketParser(lambda value: value in hashes)
+    parser.load(context.fragments)
+    return parser.feed(spec.packets(context.partition))
+
+
+def _exhaust(source: Iterable[object]) -> None:
+    for _ in source:
+        pass

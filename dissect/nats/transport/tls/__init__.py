@@ -1,0 +1,1 @@
+"""TLS: handshakes and secrets -> what records carry, where they can be decrypted."""

@@ -1,0 +1,222 @@
+"""The keys of one direction of TLS: the secret that protects the next record, and the number of this record.
+
+Where a hello is not in the capture, the secrets of the key logs are tried on the first records: the tag of a
+record proves the one that opens it. TLS 1.3 needs neither hello for that; the keys of TLS 1.2 also depend on
+the server's random, so its ServerHello must have been captured (RFC 5246, 6.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from ...secrets.key_log import KeyLogs
+from .crypto import SUITES, VERSION_13, Opener, next_secret, opener_12, opener_13
+from .handshake import Handshake
+
+_EPOCHS = {
+    "EARLY": "EARLY_TRAFFIC_SECRET",
+    "HANDSHAKE": "HANDSHAKE_TRAFFIC_SECRET",
+    "TRAFFIC": "TRAFFIC_SECRET_0",
+}
+"""The generations of keys of TLS 1.3 in their order, and the labels of their secrets in a key log."""
+
+# What is tried after a gap, where the number of the next record is not known, and in all of a connection.
+_SHORTEST_RECORD = 22  # an encrypted one: head, one byte, tag
+_MOST_SEQUENCES = 256
+_MOST_TRIALS = 20_000
+
+# What is tried where a hello is missing: the first whole records of a direction, each with so many secrets,
+# and as so many numbers that there are not more trials than this (20 ms).
+_MOST_SEARCHES = 4
+_MOST_CANDIDATES = 2_000
+_MOST_SEARCH_TRIALS = 8_000
+_MOST_HANDSHAKE_RECORDS = 8  # of one direction of TLS 1.3, before its traffic begins
+
+# Suites of TLS 1.3 by the size of their secrets: servers of NATS offer these (Go, crypto/tls).
+_SUITES_13 = {32: (0x1301, 0x1303), 48: (0x1302,)}
+
+Opened = tuple[int, bytes]
+"""Content type and content of a record."""
+
+
+class _Candidate(NamedTuple):
+    random: bytes
+    suite_code: int
+    of_client: bool
+    epoch: str
+
+
+class DirectionKeys:
+    """Opens the records of one direction, one after the other. It holds no secret when it is pickled."""
+
+    def __init__(self, handshake: Handshake, of_client: bool, key_logs: KeyLogs) -> None:
+        self.handshake = handshake
+        self.of_client = of_client
+        self.epoch = "HANDSHAKE"  # of TLS 1.3
+        self.sequence = 0
+        self.has_opened = False  # any record
+        self.has_secrets = True
+        self.opener: Opener | None = None
+        self._key_logs = key_logs
+        self._generation = 0  # KeyUpdates
+        self._trials = 0
+        self._searches = 0
+        self._tried = 0  # connections of key logs, in the latest search
+        self._window = 0  # numbers of records, in the latest search
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "opener": None}
+
+    def open(self, head: bytes, payload: bytes) -> Opened | None:
+        """Opens the next record, which counts even if that fails."""
+        if self.handshake.offers_early_data and self.of_client and not self.has_opened:
+            self.epoch = "EARLY"
+        opened = self._open(self.sequence, head, payload)
+        if opened is None and self.handshake.is_13:
+            opened = self._open_later(head, payload)
+        self.sequence += 1
+        return opened
+
+    def begin(self, epoch: str) -> None:
+        """Goes on with the first record of an epoch."""
+        self.epoch, self.opener, self.sequence = epoch, None, 0
+
+    def update(self) -> None:
+        """Goes on with the first record after a KeyUpdate."""
+        self._generation += 1
+        self.begin(self.epoch)
+
+    def place(self, head: bytes, payload: bytes, lost_bytes: int) -> bool:
+        """Whether the record is one of the next ones, after that many bytes that were not read: then it is
+        the next one."""
+        if self.handshake.is_13 and self.epoch == "HANDSHAKE":
+            self.begin("TRAFFIC")
+        last = self.sequence + min(lost_bytes // _SHORTEST_RECORD + 2, _MOST_SEQUENCES)
+        for sequence in range(self.sequence, last):
+            self._trials += 1
+            if self._trials > _MOST_TRIALS:
+                return False
+            if self._open(sequence, head, payload):
+                self.sequence = sequence
+                return True
+            if not self.has_secrets:
+                return False
+        return False
+
+    @property
+    def joins(self) -> bool:
+        """Whether the number of the next record is not known, because the other direction's records stand for
+        the handshake."""
+        return self.handshake.is_proven and not self.has_opened
+
+    @property
+    def may_search(self) -> bool:
+        """Whether `search` has not failed too often."""
+        return self._searches < _MOST_SEARCHES
+
+    def search(self, head: bytes, payload: bytes) -> bool:
+        """Whether a secret of the key logs opens this record as one of the first ones: then it is the next
+        one, and the handshake is known. For a connection that lacks a hello."""
+        self._searches += 1
+        candidates = list(islice(self._candidates(), _MOST_CANDIDATES))
+        self._tried = len({candidate.random for candidate in candidates})
+        self._window = each = _MOST_SEARCH_TRIALS // max(len(candidates), 1)
+        for candidate in candidates:
+            opener = self._opener_of(candidate)
+            last = _MOST_HANDSHAKE_RECORDS if candidate.epoch == "HANDSHAKE" else each
+            for sequence in range(last if opener else 0):
+                if opener and opener.open(sequence, head, payload):
+                    self._found(candidate, sequence)
+                    return True
+        return False
+
+    @property
+    def reason(self) -> str:
+        """The reason why records without a hello cannot be decrypted."""
+        known = self.handshake
+        if known.is_proven:
+            return f"the handshake is missing, and no record is one of the first {self._window}"
+        if known.client_random:
+            return "the ServerHello is missing, and the key log has no secrets of TLS 1.3 for this client"
+        hello = "ClientHello" if known.server_random else "handshake (TLS 1.2 needs it)"
+        if not self._tried:
+            return f"the {hello} is missing, and no secret of a key log can replace it"
+        tried = f"{self._tried} connection{'s' * (self._tried > 1)} in the key log"
+        records = f"one of the first {self._window} records"
+        return f"the {hello} is missing, and no secret of {tried} opens {records}"
+
+    def _candidates(self) -> Iterator[_Candidate]:
+        known = self.handshake
+        sides = (self.of_client,) if known.has_hello else (self.of_client, not self.of_client)
+        if known.suite and not known.is_13:
+            for random in self._key_logs.randoms("CLIENT_RANDOM"):
+                yield _Candidate(random, known.suite_code, self.of_client, "HANDSHAKE")
+            return
+        for side in sides:
+            found = self._key_logs.randoms(self._label("TRAFFIC", side))
+            for random in [known.client_random] if known.client_random else found:
+                secret = self._key_logs.find(random, self._label("TRAFFIC", side)) or b""
+                codes = _SUITES_13.get(len(secret), ())
+                for code in (known.suite_code,) if known.suite else codes:
+                    if known.has_hello or known.is_proven:
+                        yield _Candidate(random, code, side, "HANDSHAKE")
+                    yield _Candidate(random, code, side, "TRAFFIC")
+
+    def _opener_of(self, candidate: _Candidate) -> Opener | None:
+        random, code, of_client, epoch = candidate
+        known, suite = self.handshake, SUITES[code]
+        if known.suite and not known.is_13:
+            master = self._key_logs.find(random, "CLIENT_RANDOM")
+            both = random, known.server_random
+            mac_first = not known.encrypts_then_macs
+            return opener_12(suite, master, both, of_client, mac_first) if master else None
+        secret = self._key_logs.find(random, self._label(epoch, of_client))
+        return opener_13(suite, secret) if secret else None
+
+    def _found(self, candidate: _Candidate, sequence: int) -> None:
+        known = self.handshake
+        known.client_random, known.suite_code = candidate.random, candidate.suite_code
+        known.version = known.version or VERSION_13
+        known.is_proven = True
+        self.of_client = candidate.of_client
+        self.begin(candidate.epoch)
+        self.sequence = sequence
+
+    def _open(self, sequence: int, head: bytes, payload: bytes) -> Opened | None:
+        if self.opener is None:
+            self.opener = self._make_opener()
+            self.has_secrets = self.opener is not None
+        opened = self.opener.open(sequence, head, payload) if self.opener else None
+        self.has_opened = self.has_opened or opened is not None
+        return opened
+
+    def _open_later(self, head: bytes, payload: bytes) -> Opened | None:
+        """Opens the first record of a later epoch: the secrets or the end of the one before are not known."""
+        before = self.epoch, self.opener, self.sequence
+        epochs = list(_EPOCHS)
+        for epoch in epochs[epochs.index(self.epoch) + 1 :]:
+            self.begin(epoch)
+            opened = self._open(0, head, payload)
+            if opened:
+                return opened
+        self.epoch, self.opener, self.sequence = before
+        return None
+
+    def _make_opener(self) -> Opener | None:
+        known = self.handshake
+        suite = known.suite
+        if suite is None:
+            return None
+        if not known.is_13:
+            candidate = _Candidate(known.client_random, known.suite_code, self.of_client, "")
+            return self._opener_of(candidate)
+        label = self._label(self.epoch, self.of_client)
+        secret = self._key_logs.find(known.client_random, label)
+        for _ in range(self._generation if secret else 0):
+            secret = next_secret(secret or b"", suite)
+        return opener_13(suite, secret) if secret else None
+
+    def _label(self, epoch: str, of_client: bool) -> str:
+        return f"{'CLIENT' if of_client else 'SERVER'}_{_EPOCHS[epoch]}"

@@ -1,0 +1,1 @@
+"""WebSocket: the HTTP upgrade and frames -> the bytes that messages carry."""

@@ -1,0 +1,83 @@
+"""HTTP in place of a WebSocket: a redirect, an error, plain HTTP on a port with TLS.
+
+Such a connection carries no NATS. The layer only notes why, and what the request asked for; its bytes are
+opaque.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...schema.anomalies import Anomaly
+from ...schema.records import Value
+from ...types import Direction, Gap, Item, Oddity
+from ..layer import Column, Found, Heads, Layer, LayerOptions, Transform, Undecided
+from ..plaintext import Plaintext
+from .http_upgrade import (
+    HEAD_BYTES,
+    HEAD_END,
+    SWITCHING,
+    UPGRADE,
+    is_refusal,
+    refusal_text,
+    request_facts,
+)
+
+
+class RefusalTransform:
+    """One direction: reads the head of its request or response, and is opaque then."""
+
+    done = False
+
+    def __init__(self, direction: Direction) -> None:
+        self.opaque = False
+        self.facts: Mapping[str, Value] = {}
+        self._direction = direction
+        self._plain = Plaintext()
+        self.counts = self._plain.counts
+        self._held = b""
+
+    def feed(self, item: Item) -> list[Item]:
+        """Returns a note of the refusal, when its head is complete."""
+        if isinstance(item, Oddity):
+            return [item]
+        self._plain.take(item)
+        if isinstance(item, Gap):
+            self.opaque = True
+            self._plain.lose(item.length)
+            return self._plain.hand_on()
+        self._plain.hide(len(item.data))
+        self._held += item.data
+        if HEAD_END in self._held or len(self._held) > HEAD_BYTES:
+            self.opaque = True
+            if self._direction is Direction.ORIGINATOR:
+                self.facts = request_facts(self._held)
+            else:
+                self._plain.note(Anomaly.WEBSOCKET_REFUSED, refusal_text(self._held))
+            self._held = b""
+        return self._plain.hand_on()
+
+    def resume(self) -> list[Item]:
+        """Neither direction waits for the other."""
+        return []
+
+    def finish(self) -> list[Item]:
+        """Nothing is left."""
+        return []
+
+
+def _begins(heads: Heads) -> Found | Undecided | None:
+    request, response = heads.originator, heads.responder
+    if HEAD_END in response or heads.final or len(response) >= HEAD_BYTES:
+        return Found(LAYER) if is_refusal(request, response) else None
+    refuses = response.startswith(b"HTTP/1.") and not response.startswith(
+        SWITCHING[: len(response)]
+    )
+    return Undecided.WAIT if refuses and UPGRADE.search(request) else None
+
+
+def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
+    return {direction: RefusalTransform(direction) for direction in Direction}
+
+
+LAYER = Layer("http", Column.NONE, _begins, transforms=_transforms)

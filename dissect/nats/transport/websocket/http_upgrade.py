@@ -1,0 +1,87 @@
+"""The HTTP request and response that begin a WebSocket: what they say, and why a server refuses.
+
+RFC 6455 (4), RFC 9110, and server/websocket.go (`wsUpgrade`). Cookies and query strings may hold secrets, so
+only their names are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+
+from ...schema.records import Value, text_of
+from ...secrets.redact import MASK
+
+HEAD_BYTES = 16 << 10  # of a request or a response, at most
+HEAD_END = b"\r\n\r\n"
+SWITCHING = b"HTTP/1.1 101"
+UPGRADE = re.compile(rb"\r\nUpgrade:[ \t]*websocket", re.IGNORECASE)
+
+_REQUEST = re.compile(rb"[A-Z]{3,7} ([^ \r\n]{1,8000}) HTTP/1\.[01]\r\n")
+_RESPONSE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9][^\r\n]{0,200})\r\n")
+_WANTS_WEBSOCKET = re.compile(rb"\r\nSec-WebSocket-Version:", re.IGNORECASE)
+_WANTS_TLS = b"Client sent an HTTP request to an HTTPS server"  # net/http of Go
+_MOST_BODY = 120  # characters of a refusal's body that are told
+
+
+def is_refusal(request: bytes, response: bytes) -> bool:
+    """Whether a response refuses to begin a WebSocket, where the request wants one or the server does."""
+    if not _RESPONSE.match(response) or response.startswith(SWITCHING):
+        return False
+    if UPGRADE.search(request) or _WANTS_TLS in response:
+        return True
+    return bool(_WANTS_WEBSOCKET.search(response[: response.find(HEAD_END) + 2]))
+
+
+def refusal_text(response: bytes) -> str:
+    """The status of a refusal, where it redirects to, or the beginning of its body."""
+    head, _, body = response.partition(HEAD_END)
+    status = _RESPONSE.match(response)
+    text = text_of(status[1]) if status else ""
+    location = _header(head, b"Location").partition(b"?")[0]
+    if location:
+        return f"{text}, to {text_of(location)}"
+    line = text_of(body.strip().partition(b"\n")[0])[:_MOST_BODY].strip()
+    return f"{text}: {line}" if line else text
+
+
+def request_facts(head: bytes) -> dict[str, Value]:
+    """What the request says, by columns of `flows` and `sessions`."""
+    found = _REQUEST.match(head)
+    path, question, query = (text_of(found[1]) if found else "").partition("?")
+    return {
+        "websocket_path": path + question + _masked(query, "&") or None,
+        "websocket_host": text_of(_header(head, b"Host")) or None,
+        "websocket_origin": text_of(_header(head, b"Origin")) or None,
+        "websocket_cookies": _masked(text_of(_header(head, b"Cookie")), ";") or None,
+        "proxied_for": _forwarded_for(_header(head, b"X-Forwarded-For")),
+    }
+
+
+def response_facts(head: bytes) -> dict[str, Value]:
+    """What both sides agreed on, by columns."""
+    return {
+        "websocket_protocol": text_of(_header(head, b"Sec-WebSocket-Protocol")) or None,
+        "websocket_extensions": text_of(_header(head, b"Sec-WebSocket-Extensions")) or None,
+    }
+
+
+def _header(head: bytes, name: bytes) -> bytes:
+    """The value of a header; empty: there is none."""
+    found = re.search(rb"\r\n%s:[ \t]*([^\r\n]*)" % name, head, re.IGNORECASE)
+    return found[1].rstrip() if found else b""
+
+
+def _masked(pairs: str, separator: str) -> str:
+    """`name=value` pairs without their values."""
+    names = [pair.strip().partition("=") for pair in pairs.split(separator) if pair.strip()]
+    shown = [f"{name}={MASK}" if equals else MASK for name, equals, _ in names]
+    return f"{separator} ".join(shown) if separator == ";" else separator.join(shown)
+
+
+def _forwarded_for(value: bytes) -> str | None:
+    """The address of the client, by a proxy in front of the server, which takes it if it is a single one."""
+    try:
+        return str(ip_address(value.decode("ascii")))
+    except ValueError:
+        return None

@@ -1,0 +1,70 @@
+"""Queries with DuckDB: over records, and over Parquet files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dissect.nats.audit.engines.duckdb import over_folder, over_records
+from dissect.nats.errors import QueryError
+from dissect.nats.output.arrow.records import batch
+
+from tests.support.audit import frame
+from tests.support.requirements import missing
+
+try:
+    from pyarrow import Table, parquet
+except ImportError as lack:
+    missing("pyarrow", str(lack))
+
+COUNT = "SELECT count(*) AS n FROM frames"
+
+
+def write(path: Path, numbers: range) -> None:
+    path.parent.mkdir(parents=True)
+    rows = batch("frames", [frame(number) for number in numbers])
+    parquet.write_table(Table.from_batches([rows]), path)
+
+
+def test_rows_of_records() -> None:
+    records = (frame(number) for number in range(20_000))
+    with over_records({"frames"}, lambda tables: records) as engine:
+        (answer,) = engine.rows(COUNT)
+        assert answer.column("n").to_pylist() == [20_000]
+        assert sum(len(part) for part in engine.rows("SELECT number FROM frames")) == 20_000
+
+
+def test_rows_of_files(tmp_path: Path) -> None:
+    root = tmp_path / "it's [1]"
+    write(root / "frames/date=2026-11-21/part-0.parquet", range(3))
+    write(root / "frames/date=2026-11-22/part-0.parquet", range(4))
+    (root / "sessions").mkdir()
+    with over_folder({"frames", "sessions", "kv"}, str(root)) as engine:
+        assert engine.tables == {"frames", "sessions"}
+        (answer,) = engine.rows(COUNT)
+        assert answer.column("n").to_pylist() == [7]
+        assert list(engine.rows("SELECT session FROM sessions")) == []
+
+
+def test_files_that_are_no_such_table(tmp_path: Path) -> None:
+    write(tmp_path / "sessions/part-0.parquet", range(1))
+    with (
+        pytest.raises(QueryError, match="not the table 'sessions'"),
+        over_folder({"sessions"}, str(tmp_path)),
+    ):
+        pass
+    (tmp_path / "frames").mkdir()
+    (tmp_path / "frames/x.parquet").write_bytes(b"none")
+    with (
+        pytest.raises(QueryError, match="not the table 'frames'"),
+        over_folder({"frames"}, str(tmp_path)),
+    ):
+        pass
+
+
+def test_a_query_reaches_no_files(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x", encoding="utf-8")
+    with over_records({"frames"}, lambda tables: (frame(n) for n in range(1))) as engine:
+        with pytest.raises(QueryError, match="disabled"):
+            list(engine.rows(f"SELECT * FROM read_text('{tmp_path / 'secret'}')"))

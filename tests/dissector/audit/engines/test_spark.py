@@ -1,0 +1,191 @@
+"""Spark SQL finds what DuckDB finds, and both find what the rules mean."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import partial
+from multiprocessing import resource_tracker
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dissect.nats.audit.engines.duckdb import over_folder, over_records
+from dissect.nats.audit.findings.finding import Finding
+from dissect.nats.audit.findings.store import store
+from dissect.nats.audit.loading import loaded_records
+from dissect.nats.audit.run import Engine, queries_of, run, tables_of
+from dissect.nats.audit.sigma.rule_files import load_rules
+from dissect.nats.audit.sigma.rules import Correlation
+from dissect.nats.audit.sql.compiler import compiled
+from dissect.nats.audit.sql.dialect import Dialect
+from dissect.nats.capture import CaptureReport
+from dissect.nats.options import Options
+from dissect.nats.output.arrow.records import batch
+from dissect.nats.tables import TABLE_OF
+
+from tests.dissector.audit import cases, cases_data
+from tests.dissector.audit.test_pack import rows_of
+from tests.support import audit_windows
+from tests.support.audit import detection_text, rules
+from tests.support.audit_evaluator import Rule, rows
+from tests.support.paths import CAPTURES
+from tests.support.requirements import missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dissect.nats.audit.sigma.rules import Detection
+    from dissect.nats.schema.records import Record
+
+try:
+    from pyarrow import Table, parquet
+
+    from dissect.nats.audit.engines.spark import Spark, over_views
+except ImportError as lack:
+    missing("pyarrow or pyspark", str(lack))
+
+RULES = 40
+CORRELATIONS = 8
+FOUND = {"password-in-clear", "repeated-authentication-failures", "permission-violation"}
+RUN = FOUND | {"transfer-above-baseline", "objects-exported", "backlog-growing"}
+CAPTURED = [str(CAPTURES / f"{name}.pcap") for name in ("auth-2.15.1", "leafnode-2.15.1")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tracker() -> None:
+    """multiprocessing keeps one process and its pipe until the end of the program."""
+    resource_tracker.ensure_running()
+
+
+def write(folder: Path, table: str, written: list[Record]) -> None:
+    (folder / table).mkdir()
+    arrow = Table.from_batches([batch(table, written)])
+    parquet.write_table(arrow, folder / table / "part-0.parquet")
+
+
+def found(made: dict[str, Detection | Correlation], engine: Engine) -> list[Finding]:
+    with store() as kept:
+        run(queries_of(made, engine.dialect, cases.VARIABLES), engine, kept)
+        return list(kept.findings())
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_rules_made_at_random_mean_the_same_everywhere(spark: SparkSession, tmp_path: Path) -> None:
+    """One query for all of them, because a query of Spark takes long."""
+    random = Random(18)
+    frames = rows(random, 60)
+    write(tmp_path, "frames", [*frames])
+    meant, texts = {}, []
+    for number in range(1, RULES + 1):
+        rule = Rule(random)
+        meant[number] = [frame.number for frame in frames if rule.holds(frame)]
+        texts.append(detection_text(rule.yaml, number=number))
+    made = rules("---\n".join(texts))
+    selects = [
+        f"SELECT {number} AS rule, number FROM ({query.sql}) AS q"
+        for number, query in enumerate(compiled(made, made, Dialect.SPARK), 1)
+    ]
+    answers: dict[int, list[int]] = {number: [] for number in meant}
+    with over_views(spark, {"frames"}, str(tmp_path)) as engine:
+        for part in engine.rows(" UNION ALL ".join(selects)):
+            for number, frame in zip(*(column.to_pylist() for column in part.columns)):
+                answers[number].append(frame)
+    for number, text in enumerate(texts, 1):
+        assert sorted(answers[number]) == meant[number], text
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_correlations_made_at_random_mean_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    random = Random(22)
+    frames = audit_windows.rows(random, 40)
+    write(tmp_path, "frames", [*frames])
+    made = [audit_windows.Correlation(random, 10 * number) for number in range(1, CORRELATIONS + 1)]
+    assert {one.kind for one in made} == set(audit_windows.KINDS)
+    assert {one.how for one in made} >= {"gte", "lt"}
+    with over_views(spark, {"frames"}, str(tmp_path)) as engine:
+        for one in made:
+            (query,) = compiled(rules(one.text), [one.name], Dialect.SPARK)
+            assert sorted(audit_windows.found_in(engine.rows(query.sql))) == one.found(
+                frames
+            ), one.text
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_one_process_two_processes_and_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark understands all rules; some, one of each kind, are run, because a query takes long."""
+    every = load_rules()
+    queries = queries_of(every, Dialect.SPARK)
+    tables = tables_of(queries)
+    rows = list(loaded_records(CAPTURED, tables, Options(), CaptureReport()))
+    tables_in(tmp_path, tables, rows)
+    some = {name: rule for name, rule in every.items() if name in _with_referenced(every, RUN)}
+    with over_folder(tables, str(tmp_path)) as engine:
+        here = found(some, engine)
+    names = tables_of(queries_of(some, Dialect.DUCKDB))
+    together = partial(loaded_records, CAPTURED, options=Options(), report=CaptureReport(), jobs=2)
+    with over_records(names, together) as engine:
+        assert found(some, engine) == here
+    with over_views(spark, tables, str(tmp_path)) as on_spark:
+        assert on_spark.tables == tables
+        for query in queries:
+            spark.sql(query.sql)  # is parsed and resolved
+        assert found(some, on_spark) == here
+    assert {finding.rule for finding in here} >= FOUND
+    assert not [table for table in tables if spark.catalog.tableExists(table)]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+def test_every_rule_of_the_package_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """Over the rows of all cases at once, so that each rule has findings."""
+    every = load_rules()
+    queries = queries_of(every, Dialect.SPARK, cases.VARIABLES)
+    tables = tables_of(queries)
+    rows = [
+        row
+        for name, (case, _) in sorted((cases.CASES | cases_data.CASES).items())
+        for row in rows_of(case, made_folder(tmp_path, name), tables)
+    ]
+    tables_in(tmp_path / "tables", tables, rows)
+    with over_folder(tables, str(tmp_path / "tables")) as engine:
+        here = found(every, engine)
+    with over_views(spark, tables, str(tmp_path / "tables")) as on_spark:
+        assert found(every, on_spark) == here
+    assert {query.rule.name for query in queries} == {finding.rule for finding in here}
+
+
+@pytest.mark.spark
+def test_many_findings_come_in_parts(spark: SparkSession) -> None:
+    parts = list(Spark(spark, ()).rows("SELECT id AS n, 'x' AS text FROM range(0, 150000, 1, 3)"))
+    assert len(parts) > 1
+    assert sorted(n for part in parts for n in part["n"].to_pylist()) == list(range(150_000))
+
+
+def _with_referenced(every: dict[str, Detection | Correlation], names: set[str]) -> set[str]:
+    return names | {
+        reference.reference
+        for rule in every.values()
+        if isinstance(rule, Correlation) and rule.name in names
+        for reference in rule.parsed_rule.rules
+    }
+
+
+def made_folder(above: Path, name: str) -> Path:
+    (above / name).mkdir()
+    return above / name
+
+
+def tables_in(folder: Path, tables: Collection[str], rows: Iterable[Record]) -> None:
+    """Writes rows as Parquet tables."""
+    folder.mkdir(exist_ok=True)
+    kept: dict[str, list[Record]] = {table: [] for table in tables}
+    for row in rows:
+        kept[TABLE_OF[type(row)].name].append(row)
+    for table, written in kept.items():
+        write(folder, table, written)

@@ -1,0 +1,77 @@
+"""What is in captures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from dissect.nats import CaptureReport, Options
+from dissect.nats.capture.report import FileReport, InterfaceReport
+from dissect.nats.commands.captures.info import Traffic, file_facts, info_text, json_text, traffic
+
+from tests.support.paths import CAPTURES
+
+
+def test_facts_of_files_and_of_all() -> None:
+    report = CaptureReport()
+    names = ["core-2.15.1.pcap", "http.pcap", "snap96.pcap"]
+    found = traffic([str(CAPTURES / name) for name in names], Options(), report)
+    *files, total = (json.loads(line) for line in json_text(report, found))
+    assert sorted(Path(facts["file"]).name for facts in files) == names
+    core = next(facts for facts in files if "core" in facts["file"])
+    assert (core["packets"], core["cut_packets"]) == (268, 0)
+    assert core["linktypes"] == {"ETHERNET": 268}
+    assert total["files"] == 3
+    assert total["packets"] == sum(facts["packets"] for facts in files)
+    assert total["flows"]["other"] >= 1 and total["sessions"]["client"] >= 7
+    assert total["messages"] >= 111
+    assert total["anomaly_bytes"]["truncated"] == total["missing_bytes"] > 0
+
+
+def test_what_no_tcp_is_is_counted() -> None:
+    found = Traffic()
+    found.no_tcp.update({"udp": 3, "arp": 1})
+    text = "".join(info_text(CaptureReport(), found))
+    assert "  no TCP              udp 3, arp 1\n" in text
+    assert "  TCP connections     none\n" in text and "  NATS sessions       none\n" in text
+
+
+def test_what_is_lost_and_damaged_is_said() -> None:
+    file = FileReport("a\x1b.pcapng", "a", format="pcapng", packets=2, captured_bytes=80)
+    file.wire_bytes, file.cut_packets = 2000, 1
+    file.interfaces.append(InterfaceReport(1, 96, "eth0", system_drops=7))
+    file.first_ns, file.last_ns = 0, 10**9
+    file.snaplens[96] = 2
+    file.broken = "the file ends early"
+    report = CaptureReport([file], passed_over=["notes.txt"], unreadable=["b.pcap"])
+    found = Traffic(missing_bytes=1448)
+    found.anomalies["lost"] = 1
+    found.anomaly_bytes["lost"] = 1448
+    text = "".join(info_text(report, found))
+    for line in (
+        "a\\x1b.pcapng\n",
+        "packets             2 (80 B of 2.00 kB)\n",
+        "(1.00 s)\n",
+        "snap length         96\n",
+        "cut packets         1 by the snap length\n",
+        "interfaces          eth0\n",
+        "dropped             7 packets, says the capture program\n",
+        "damage              the file ends early\n",
+        "missing             1.45 kB\n",
+        "! lost              1 (1.45 kB)\n",
+        "not captures        1\n",
+        "not readable        1\n",
+    ):
+        assert line in text, line
+    assert file_facts(file)["dropped_packets"] == 7
+
+
+def test_names_that_are_no_utf_8() -> None:
+    report = CaptureReport([FileReport("\udcff", "\\xff")], passed_over=["\udcfe: no capture"])
+    lines = [json.loads(line) for line in json_text(report, Traffic())]
+    assert lines[0]["file"] == "\\xff" and lines[1]["no_captures"] == ["\\xfe: no capture"]
+
+
+def test_a_file_without_packets() -> None:
+    text = "".join(info_text(CaptureReport([FileReport("a", "a", format="pcap")]), Traffic()))
+    assert "packets             0 (0 B)\n" in text and "time" not in text

@@ -1,0 +1,102 @@
+"""The number of processes of a command: what the user says, or what is faster."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from multiprocessing import resource_tracker
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dissect.nats.cli import cli
+from dissect.nats.commands import processes as chosen
+from dissect.nats.commands.command_options import CommandOptions
+from dissect.nats.commands.processes import packs, processes, processes_for_rows
+from dissect.nats.errors import MissingLibrary
+from dissect.nats.output.formats import FORMATS
+from dissect.nats.output.writer import Layout, OutputFormat
+
+from tests.support.paths import CAPTURES
+from tests.support.requirements import missing
+
+CORE = str(CAPTURES / "core-2.15.1.pcap")
+ALL = CommandOptions(captures=(CORE,))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _tracker() -> None:
+    """multiprocessing keeps one process and its pipe until the end of the program."""
+    resource_tracker.ensure_running()
+
+
+@pytest.fixture(autouse=True)
+def _three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chosen, "cores", lambda: 3)
+    monkeypatch.setattr(chosen, "LARGE_BYTES", Path(CORE).stat().st_size)
+
+
+def form(name: str = "jsonl", table: str = "frames") -> OutputFormat:
+    try:
+        return FORMATS[name].table(table, Layout())
+    except MissingLibrary as lack:
+        missing("pyarrow", str(lack))
+
+
+def test_the_user_says_how_many() -> None:
+    assert [processes(replace(ALL, jobs=jobs)) for jobs in (None, 0, 1, 5)] == [1, 3, 1, 5]
+    for jobs, expected in ((0, 3), (1, 1), (5, 5)):
+        assert processes_for_rows("frames", form(), replace(ALL, jobs=jobs)) == expected
+
+
+def test_several_share_a_large_capture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert processes_for_rows("frames", form(), ALL) == 3
+    assert processes_for_rows("frames", form("parquet"), ALL) == 3
+    assert processes_for_rows("sessions", form("parquet", "sessions"), ALL) == 3
+    (tmp_path / "a.pcap").write_bytes(Path(CORE).read_bytes())
+    for place in (tmp_path, tmp_path / "*.pcap"):
+        assert processes_for_rows("frames", form(), replace(ALL, captures=(str(place),))) == 3
+    monkeypatch.setattr(chosen, "cores", lambda: 64)
+    assert processes_for_rows("frames", form(), ALL) == 4
+
+
+def test_one_reads_a_small_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chosen, "LARGE_BYTES", Path(CORE).stat().st_size + 1)
+    assert processes_for_rows("frames", form(), ALL) == 1
+    assert processes_for_rows("frames", form(), replace(ALL, captures=(CORE, CORE))) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        replace(ALL, limit=3),
+        replace(ALL, separate=True),
+        replace(ALL, captures=("-",)),
+        replace(ALL, captures=("there is none",)),
+    ],
+    ids=["limit", "separate", "standard input", "missing"],
+)
+def test_one_reads_where_several_would_not_be_faster(options: CommandOptions) -> None:
+    assert processes_for_rows("frames", form(), options) == 1
+
+
+def test_one_makes_rows_that_need_all_sessions_and_columns_out_of_rows() -> None:
+    assert processes_for_rows("servers", form(table="servers"), ALL) == 1
+    for options in (replace(ALL, where="op = 'PUB'"), replace(ALL, sort="op")):
+        assert not packs(form("parquet"), options)
+        assert processes_for_rows("frames", form("parquet"), options) == 1
+        assert processes_for_rows("frames", form(), options) == 3
+    assert packs(form("parquet"), ALL) and not packs(form(), ALL)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_one_reads_what_cannot_be_read_twice(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    captures = CORE, str(tmp_path / "pipe")
+    assert processes_for_rows("frames", form(), replace(ALL, captures=captures)) == 1
+
+
+def test_the_rows_of_a_large_capture_are_the_same() -> None:
+    usual, one = (CliRunner().invoke(cli, ["sessions", CORE, *jobs]) for jobs in ([], ["--jobs=1"]))
+    assert usual.exit_code == 0 and usual.stdout == one.stdout and usual.stderr == one.stderr

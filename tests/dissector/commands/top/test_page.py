@@ -1,0 +1,69 @@
+"""The screen of `nats-dissect top` as text."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from dissect.nats import CaptureReport, Options
+from dissect.nats.capture import read_runs
+from dissect.nats.capture.report import FileReport, InterfaceReport
+from dissect.nats.commands.top.command import count
+from dissect.nats.commands.top.page import screen_text, summary
+from dissect.nats.commands.top.traffic import Traffic
+from dissect.nats.commands.top.views import VIEWS, Controls
+from dissect.nats.output.terminal import Terminal
+
+from tests.support.paths import CAPTURES
+
+
+@pytest.fixture(scope="module")
+def seen() -> tuple[Traffic, CaptureReport]:
+    traffic, report = Traffic(), CaptureReport()
+    runs = read_runs([str(CAPTURES / "orders-2.15.1.pcap")], report)
+    count(runs, traffic, Options(), report)
+    traffic.measure(1.0)
+    return traffic, report
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+@pytest.mark.parametrize("size", [(80, 24), (200, 50), (40, 10), (10, 3)])
+def test_it_fits(seen: tuple[Traffic, CaptureReport], view: object, size: tuple[int, int]) -> None:
+    controls = Controls(view=next(each for each in VIEWS if each is view))
+    columns, lines = size
+    text = screen_text(*seen, controls, Terminal(columns), lines, "")
+    assert len(text.splitlines()) == lines
+    assert max(map(cell_len, text.splitlines())) <= columns
+
+
+def test_the_column_of_the_order_is_marked_and_stays(seen: tuple[Traffic, CaptureReport]) -> None:
+    controls = Controls()
+    for _ in VIEWS[0].fields:
+        name, _ = controls.sorts["connections"]
+        title = VIEWS[0].field(name).text.name
+        head = screen_text(*seen, controls, Terminal(80), 24, "").splitlines()[4]
+        assert f"*{title}"[:7] in head
+        controls.press(">")
+
+
+def test_lines_that_do_not_fit_are_counted(seen: tuple[Traffic, CaptureReport]) -> None:
+    traffic, _ = seen
+    text = screen_text(*seen, Controls(view=VIEWS[1]), Terminal(80), 24, "")
+    assert f" +{len(traffic.subjects) - 17} more" in text
+    assert len(text.splitlines()) == 24
+
+
+def test_what_was_lost_is_said() -> None:
+    file = FileReport("a", "a", packets=3)
+    file.interfaces.append(InterfaceReport(1, 0, system_drops=7))
+    first, *_ = summary(Traffic(), CaptureReport([file]))
+    assert first == "no packets  3 packets, lost 0 B, dropped 7"
+
+
+def test_the_note_and_the_filter_are_shown_safely() -> None:
+    controls = Controls(filter="\x1b[2J", typing=True)
+    text = screen_text(
+        Traffic(), CaptureReport(), controls, Terminal(80), 24, "the input has ended"
+    )
+    assert "the input has ended" in text and "filter: \\x1b[2J_" in text and "\x1b" not in text
+    assert "Enter: keep" in text

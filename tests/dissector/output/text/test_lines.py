@@ -1,0 +1,80 @@
+"""Text for people."""
+
+from __future__ import annotations
+
+from dissect.nats.capture import CaptureReport, FileReport
+from dissect.nats.output.terminal import PLAIN, Terminal
+from dissect.nats.output.text.lines import anomaly_line, frame_line, frame_lines, story_text, totals
+from dissect.nats.schema.records import AnomalyRecord
+
+from tests.support.records import frame_record, session_record
+
+
+def odd() -> AnomalyRecord:
+    return AnomalyRecord(
+        session="s", ts_ns=2, packet=1, sender="responder", anomaly="lost", offset=0, bytes=9
+    )
+
+
+def test_a_frame_on_a_line() -> None:
+    frame = frame_record()
+    frame.reply, frame.payload_bytes, frame.header_bytes = "_INBOX.1", 5, 12
+    frame.status, frame.anomalies = 503, ["lost"]
+    assert frame_line(frame) == (
+        '1970-01-01T00:00:00.000000002Z s > HPUB    a\\x1b"\\u2028 reply _INBOX.1 [12+5] 503 !lost'
+    )
+
+
+def test_long_json_is_cut() -> None:
+    frame = frame_record()
+    frame.op, frame.subject, frame.json = "INFO", None, "x" * 200
+    assert frame_line(frame).endswith(" INFO    " + "x" * 120 + "...")
+
+
+def test_frames_elsewhere_are_plain_and_on_a_terminal_coloured() -> None:
+    frame = frame_record()
+    frame.op, frame.error = "-ERR", "x"
+    assert frame_lines(PLAIN)(frame) == frame_line(frame) + "\n"
+    assert frame_lines(Terminal(None, True))(frame) == f"\x1b[1;31m{frame_line(frame)}\x1b[0m\n"
+    frame.op, frame.error = "PUB", None
+    assert frame_lines(Terminal(None, True))(frame) == frame_line(frame) + "\n"
+    frame.anomalies = ["lost"]
+    assert frame_lines(Terminal(None, True))(frame).startswith("\x1b[31m")
+
+
+def test_an_oddity_on_a_line() -> None:
+    assert anomaly_line(odd()) == "1970-01-01T00:00:00.000000002Z < !lost 9 bytes"
+
+
+def test_one_session_in_full() -> None:
+    row = session_record()
+    row.rtt_ns = 56_000
+    text = story_text(row, [frame_record(), odd()])
+    assert "  a:1\n" in text and "  56.0 us\n" in text
+    assert "  1970-01-01T00:00:00.000000001Z\n" in text
+    assert text.endswith(
+        '  1970-01-01T00:00:00.000000002Z > HPUB    a\\x1b"\\u2028\n'
+        "  1970-01-01T00:00:00.000000002Z < !lost 9 bytes\n"
+    )
+    assert "timeline" not in story_text(row, [])
+    assert "above NATS" not in text
+    lines = story_text(row, [], [("kv", "1: 1 put"), ("subjects", "Raft 1 message (\x1b B)")])
+    assert lines.partition("\nabove NATS\n")[2].split() == [
+        *("kv", "1:", "1", "put", "subjects", "Raft", "1", "message", "(\\x1b", "B)"),
+    ]
+
+
+def test_totals() -> None:
+    report = CaptureReport(files=[FileReport("a", "a", packets=7), FileReport("b", "b", packets=1)])
+    assert totals("sessions", 1, 5, report) == "1 session, 5 messages in 8 packets of 2 files"
+    assert totals("frames", 2, 0, report) == "2 frames in 8 packets of 2 files"
+    assert totals("frames", 0, 0, report) == "no NATS found in 8 packets of 2 files"
+    assert totals("requests", 0, 0, report) == "no requests in 8 packets of 2 files"
+    report.passed_over.append("notes.txt: not a capture")
+    assert totals("frames", 2, 0, report).endswith("of 2 files; 1 other file is not a capture")
+    assert totals("anomalies", 1, 0, report).startswith("1 anomaly in ")
+
+
+def test_a_line_is_no_wider_than_the_terminal() -> None:
+    line = frame_lines(Terminal(40))(frame_record())
+    assert len(line) == 41 and line == frame_line(frame_record())[:37] + "...\n"

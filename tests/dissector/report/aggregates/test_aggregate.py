@@ -1,0 +1,31 @@
+"""One pass over the rows of all tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
+from dissect.nats.tables import TABLE_OF
+from dissect.nats.tables import TABLES as DECLARED
+
+from tests.dissector.samples import rows
+from tests.support.paths import CAPTURES
+
+
+def test_every_row_of_every_table_counts() -> None:
+    names = ["core-2.15.1.pcap", "stores-2.15.1.pcap", "services-2.15.1.pcap", "snap96.pcap"]
+    every = rows([CAPTURES / name for name in names], TABLES)
+    found = Aggregate()
+    found.add_all(every)
+    found.finish()
+    assert found.rows == Counter(TABLE_OF[type(row)].name for row in every)
+    assert found.anomalies.total() == found.rows["anomalies"]
+    assert found.stores.total() == found.rows["kv"] + found.rows["objects"] > 0
+    assert len(found.services) == found.rows["services"] > 0
+    times = [row.ts_ns for row in every if hasattr(row, "op") and hasattr(row, "packet")]
+    assert (found.first_ns, found.last_ns) == (min(times), max(times))
+
+
+def test_the_tables_are_tables() -> None:
+    assert set(TABLES) <= DECLARED.keys()
+    assert Aggregate().first_ns is None

@@ -1,0 +1,75 @@
+"""JetStream over all sessions, against the rows of a sample capture."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dissect.nats.application.jetstream.api import ApiRecord
+from dissect.nats.application.jetstream.consumers import ConsumerRecord
+from dissect.nats.application.jetstream.deliveries import DeliveryRecord
+from dissect.nats.application.jetstream.pulls import PullRecord
+from dissect.nats.report.aggregates.jetstream import JetStream
+from dissect.nats.schema.records import Record
+
+from tests.dissector.samples import rows
+from tests.support.paths import CAPTURES
+
+NAMES = ("orders-2.15.1.pcap", "jetstream-2.15.1.pcap")
+
+
+def of(*names: str) -> tuple[JetStream, list[Record]]:
+    found = JetStream()
+    every = rows([CAPTURES / name for name in names], JetStream.tables)
+    for row in every:
+        found.add(row)
+    return found, every
+
+
+def test_consumers_and_their_deliveries() -> None:
+    found, every = of(*NAMES)
+    consumers = [row for row in every if isinstance(row, ConsumerRecord)]
+    summed = dict(found.consumers.items())
+    for row in consumers:
+        some = [
+            item
+            for item in consumers
+            if (item.stream, item.consumer, item.domain) == (row.stream, row.consumer, row.domain)
+        ]
+        said = summed[row.domain or "", row.stream, row.consumer]
+        assert said.deliveries == sum(item.deliveries for item in some)
+        assert said.redeliveries == sum(item.redeliveries for item in some)
+    assert sum(item.redeliveries for item in summed.values()) > 0
+
+
+def test_acks_pulls_and_calls() -> None:
+    found, every = of(*NAMES)
+    acked = [row for row in every if isinstance(row, DeliveryRecord) and row.ack_latency_ns]
+    assert found.ack_latency.count == len(acked) > 0
+    assert found.pull_ends == Counter(row.end for row in every if isinstance(row, PullRecord))
+    assert found.calls == Counter(row.api for row in every if isinstance(row, ApiRecord))
+    assert not found.is_empty
+
+
+def test_what_waits_over_time() -> None:
+    found, every = of("orders-2.15.1.pcap")
+    most: Counter[str] = Counter()
+    for row in every:
+        if isinstance(row, DeliveryRecord) and row.consumer:
+            most[row.consumer] = max(most[row.consumer], row.pending or 0)
+    drawn = {name[2]: max(found.lag.series(name)[1]) for name in found.lag.keys}
+    assert drawn == dict(most)
+
+
+def test_a_capture_without_jetstream() -> None:
+    found, _ = of("core-2.15.1.pcap")
+    assert found.is_empty
+
+
+def test_parts_add_up() -> None:
+    whole, _ = of(*NAMES)
+    one, _ = of(NAMES[0])
+    other, _ = of(NAMES[1])
+    one.merge(other)
+    assert one.streams.items() == whole.streams.items()
+    assert one.consumers.items() == whole.consumers.items()
+    assert (one.calls, one.errors) == (whole.calls, whole.errors)

@@ -1,0 +1,84 @@
+"""The tree of subjects: volumes add up, and too many subjects become wildcards."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissect.nats.report.aggregates.subjects import Branch, Subjects, generalized, parent
+from dissect.nats.schema.records import FrameRecord
+
+
+def message(
+    subject: str, size: int, kind: str = "client", sender: str = "originator"
+) -> FrameRecord:
+    return FrameRecord(
+        session="00" * 8,
+        number=1,
+        ts_ns=1,
+        packet=1,
+        capture="a.pcap",
+        sender=sender,
+        kind=kind,
+        op="PUB",
+        subject=subject,
+        payload_bytes=size,
+        total_bytes=size,
+        offset=0,
+    )
+
+
+def children(branch: Branch) -> list[tuple[str, int, int]]:
+    return [(item.subject, item.volume.messages, item.volume.bytes) for item in branch.ranked()]
+
+
+def test_volumes_add_up_to_the_root() -> None:
+    subjects = Subjects()
+    for subject, size in (("orders.eu.1", 10), ("orders.us", 20), ("a", 3), ("orders.eu.1", 5)):
+        subjects.add(message(subject, size))
+    subjects.add(message("orders.us", 20, sender="responder"))
+    subjects.add(message("orders.us", 20, kind="route"))
+    root = subjects.tree()
+    assert children(root) == [("orders", 5, 75), ("a", 1, 3)]
+    orders = root.ranked()[0]
+    assert (orders.volume.published, orders.volume.delivered, orders.volume.passed) == (3, 1, 1)
+    assert children(orders) == [("orders.us", 3, 60), ("orders.eu", 2, 15)]
+    assert [item.subject for item in root.walk(2)] == ["orders", "orders.us", "orders.eu", "a"]
+
+
+@pytest.mark.parametrize(
+    "subject, kept",
+    [
+        ("_INBOX.abc.1", "_INBOX.>"),
+        ("$JS.ACK.ORDERS.worker.1.2.3.4.5", "$JS.ACK.ORDERS.worker.>"),
+        ("_GR_.a.b.c", "_GR_.>"),
+        ("orders.new", "orders.new"),
+    ],
+)
+def test_what_is_made_for_one_use_is_folded(subject: str, kept: str) -> None:
+    assert generalized(subject) == kept
+
+
+def test_wildcards_above_a_subject() -> None:
+    assert [parent("a.b.c"), parent("a.b.>"), parent("a.>"), parent(">")] == [
+        "a.b.>",
+        "a.>",
+        ">",
+        ">",
+    ]
+
+
+def test_many_subjects_become_wildcards_and_no_message_is_lost() -> None:
+    subjects = Subjects(limit=50)
+    for number in range(5000):
+        subjects.add(message(f"sensor.{number % 7}.{number}", 1))
+        subjects.add(message("hot", 100))
+    root = subjects.tree()
+    assert subjects.count <= 100 and subjects.merged
+    assert root.volume.messages == 10_000
+    assert children(root)[0] == ("hot", 5000, 500_000)
+
+
+def test_a_subject_of_many_tokens_is_no_deep_tree() -> None:
+    subjects = Subjects()
+    subjects.add(message(".".join("x" * 2000), 1))
+    assert [item.subject.count(".") for item in subjects.tree().walk(2000)] == [0, 1, 2, 3, 4, 1999]

@@ -1,0 +1,50 @@
+"""The topology from sessions: one server for all its connections, one link for all between two servers."""
+
+from __future__ import annotations
+
+from dissect.nats.report.aggregates.topology import Client, Link, Topology
+from dissect.nats.schema.records import SessionRecord
+
+from tests.dissector.samples import rows
+from tests.support.paths import CAPTURES
+
+
+def of(*names: str) -> tuple[Topology, list[SessionRecord]]:
+    found = Topology()
+    every = rows([CAPTURES / name for name in names], Topology.tables)
+    for row in every:
+        found.add(row)
+    return found, [row for row in every if isinstance(row, SessionRecord)]
+
+
+def test_servers_links_and_clients() -> None:
+    found, sessions = of("gateway-2.15.1.pcap")
+    assert {name: server.cluster for name, server in found.servers.items()} == {
+        "east-1": "east",
+        "west-1": "west",
+    }
+    (link,) = found.links
+    assert link == Link("east-1", "west-1", "gateway")
+    assert found.links[link].count == sum(row.kind == "gateway" for row in sessions) == 2
+    assert found.clients[Client("east-1", "east's bank")].count == 1
+    listed = {
+        id for group in (*found.links.values(), *found.clients.values()) for id in group.sessions
+    }
+    assert listed == {row.session for row in sessions}
+
+
+def test_routes_of_a_cluster() -> None:
+    found, _ = of("cluster-2.15.1.pcap")
+    assert {link for link in found.links} == {
+        Link("shop-1", "shop-2", "route"),
+        Link("shop-1", "shop-3", "route"),
+        Link("shop-2", "shop-3", "route"),
+    }
+
+
+def test_parts_add_up() -> None:
+    one, _ = of("gateway-2.15.1.pcap")
+    other, _ = of("leafcluster-2.15.1.pcap")
+    both, _ = of("gateway-2.15.1.pcap", "leafcluster-2.15.1.pcap")
+    one.merge(other)
+    assert (one.servers, one.links, one.clients) == (both.servers, both.links, both.clients)

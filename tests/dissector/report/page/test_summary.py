@@ -1,0 +1,58 @@
+"""The summary: what is wrong in sample captures of which it is known, the worst first."""
+
+from __future__ import annotations
+
+from dissect.nats.capture import CaptureReport
+from dissect.nats.pipeline import records
+from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
+from dissect.nats.report.page.page import SECTIONS
+from dissect.nats.report.page.summary import BAD, Problem, facts, problems
+
+from tests.support.paths import CAPTURES
+
+
+def of(name: str) -> tuple[list[Problem], dict[str, str]]:
+    found, report = Aggregate(), CaptureReport()
+    found.add_all(records([str(CAPTURES / name)], TABLES, report=report))
+    found.finish()
+    return problems(found, report), dict(facts(found))
+
+
+def texts(found: list[Problem]) -> str:
+    return "\n".join(item.text for item in found)
+
+
+def test_errors_of_servers() -> None:
+    found, _ = of("auth-2.15.1.pcap")
+    assert found[0].level == BAD and "Authorization Violation" in texts(found)
+    assert [item.level for item in found] == sorted(item.level for item in found)
+
+
+def test_slow_consumers() -> None:
+    found, _ = of("slow-2.15.1.pcap")
+    assert "1 slow consumer" in texts(found) and "stopped its sender, for up to 1.91 s" in texts(
+        found
+    )
+
+
+def test_requests_without_responders() -> None:
+    found, said = of("core-2.15.1.pcap")
+    assert "requests had no responders" in texts(found)
+    assert said["latency"].startswith("median ") and "client" in said["sessions"]
+
+
+def test_losses_and_tls() -> None:
+    assert "are missing from the captures" in texts(of("damaged-loss-reorder.pcap")[0])
+    assert "could not be decrypted" in texts(of("tls-2.15.1.pcap")[0])
+
+
+def test_a_capture_in_which_nothing_is_wrong() -> None:
+    found, said = of("gateway-2.15.1.pcap")
+    assert [item for item in found if item.level == BAD] == []
+    assert int(said["frames"]) > 0
+
+
+def test_every_problem_leads_to_a_section() -> None:
+    known = {section.id for section in SECTIONS} | {"slow"}
+    for name in ("auth-2.15.1.pcap", "slow-2.15.1.pcap", "orders-2.15.1.pcap", "http.pcap"):
+        assert {item.section for item in of(name)[0]} <= known

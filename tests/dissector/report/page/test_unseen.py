@@ -1,0 +1,56 @@
+"""What could not be seen is said: losses, cut packets, TLS, damage, limits, what the report leaves out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dissect.nats.capture import CaptureReport
+from dissect.nats.options import Options
+from dissect.nats.pipeline import records
+from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
+from dissect.nats.report.page.unseen import unseen
+from dissect.nats.tcp.limits import FlowLimits
+
+from tests.support.paths import CAPTURES
+
+
+def of(path: Path, options: Options = Options()) -> str:
+    found, report = Aggregate(), CaptureReport()
+    found.add_all(records([str(path)], TABLES, options, report))
+    found.finish()
+    return "\n".join(f"{item.what} {item.remedy}" for item in unseen(found, report))
+
+
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("snap96.pcap", "packets of 133 were cut off by the snap length. Capture with -s 0."),
+        ("damaged-loss-reorder.pcap", "were sent, but are not in the captures."),
+        ("tls-2.15.1.pcap", "could not be decrypted. Give the secrets with --keylog FILE."),
+        ("midstream.pcap", "began before the captures"),
+        ("http.pcap", "carry no NATS."),
+    ],
+)
+def test_what_captures_lack(name: str, said: str) -> None:
+    assert said in of(CAPTURES / name)
+
+
+def test_a_damaged_capture(tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes((CAPTURES / "core-2.15.1.pcap").read_bytes()[:5000])
+    assert "cut.pcap: " in of(path) and "everything before it was read" in of(path)
+
+
+def test_limits_that_were_hit() -> None:
+    few = Options(flow_limits=FlowLimits(max_flows=2))
+    assert "A limit of the dissection was hit: evicted" in of(CAPTURES / "auth-2.15.1.pcap", few)
+
+
+def test_what_the_report_leaves_out() -> None:
+    assert "Paths are drawn for 300 of 342 messages" in of(CAPTURES / "bulk-2.15.1.pcap")
+
+
+def test_tables_say_nothing_of_files() -> None:
+    assert "tables, which do not say" in unseen(Aggregate(), None)[-1].what

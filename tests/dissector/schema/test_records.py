@@ -1,0 +1,45 @@
+"""The one declaration of columns."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from dissect.nats.schema.declaration import Type
+from dissect.nats.schema.records import AnomalyRecord, FrameRecord, SessionRecord, text_of
+from dissect.nats.tables import TABLES
+
+
+def test_every_field_is_a_column_with_a_meaning() -> None:
+    for table in TABLES.values():
+        assert all(column.meaning for column in table.columns)
+    names = [item.name for item in TABLES["frames"].columns if item.name != "time"]
+    assert names == [item.name for item in fields(FrameRecord)]
+
+
+def test_types_and_absence() -> None:
+    columns = {column.name: column for column in TABLES["frames"].columns}
+    assert (columns["ts_ns"].type, columns["ts_ns"].optional) == (Type.INTEGER, False)
+    assert (columns["headers"].type, columns["headers"].optional) == (Type.HEADERS, True)
+    assert columns["queues"].type is Type.TEXTS
+    sessions = {column.name: column.type for column in TABLES["sessions"].columns}
+    assert sessions["frames_originator"] is Type.COUNTS
+
+
+def test_the_columns_that_users_rely_on() -> None:
+    frames = "session number ts_ns time packet capture sender kind op subject reply sid queue queues account"
+    sessions = "session capture kind transport compression originator responder first_ns time last_ns start"
+    assert [column.name for column in TABLES["frames"].columns][:15] == frames.split()
+    assert [column.name for column in TABLES["sessions"].columns][:11] == sessions.split()
+    assert list(TABLES)[:6] == "frames sessions subscriptions requests flows anomalies".split()
+
+
+def test_what_is_absent_is_none() -> None:
+    record = AnomalyRecord(
+        session="s", ts_ns=1, packet=1, sender="originator", anomaly="lost", offset=0, bytes=1
+    )
+    assert record.text is None
+    assert SessionRecord.__slots__
+
+
+def test_wire_bytes_as_text() -> None:
+    assert text_of("Grüße".encode() + b"\xff") == "Grüße\\xff"

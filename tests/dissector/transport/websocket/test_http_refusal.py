@@ -1,0 +1,57 @@
+"""HTTP in place of a WebSocket: an anomaly with its text, the facts of the request, and no session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dissect.nats.pipeline import records
+from dissect.nats.schema.records import AnomalyRecord, FlowRecord
+
+from tests.support.partitioned import in_one, in_stretches
+from tests.support.pcapwriter import Talk, pcap_file
+
+GET = b"GET /nats HTTP/1.1\r\nHost: a:8080\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+REDIRECT = b"HTTP/1.1 301 Moved Permanently\r\nLocation: https://a/nats\r\n\r\n"
+
+
+def capture(folder: Path, request: bytes, response: bytes, size: int = 1460) -> str:
+    talk = Talk(("10.0.0.1", 40000), ("10.0.0.2", 8080))
+    talk.handshake()
+    talk.from_client(request, size=size)
+    talk.from_server(response, size=size)
+    talk.from_server(b"more " * 50)
+    talk.close()
+    path = folder / "http.pcap"
+    path.write_bytes(pcap_file(talk.records))
+    return str(path)
+
+
+def rows(path: str) -> tuple[FlowRecord, list[AnomalyRecord]]:
+    found = list(records([path], ("flows", "sessions", "anomalies")))
+    flow, *others = (row for row in found if not isinstance(row, AnomalyRecord))
+    assert isinstance(flow, FlowRecord) and not others
+    return flow, [row for row in found if isinstance(row, AnomalyRecord)]
+
+
+@pytest.mark.parametrize("size", [7, 1460])
+def test_a_redirect(tmp_path: Path, size: int) -> None:
+    flow, anomalies = rows(capture(tmp_path, GET, REDIRECT, size))
+    assert (flow.protocol, flow.websocket_path, flow.websocket_host) == ("other", "/nats", "a:8080")
+    (refused,) = anomalies
+    assert (refused.anomaly, refused.sender) == ("websocket_refused", "responder")
+    assert refused.text == "301 Moved Permanently, to https://a/nats"
+    assert refused.session == flow.session
+
+
+def test_other_http_is_no_anomaly(tmp_path: Path) -> None:
+    path = capture(tmp_path, b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n")
+    flow, anomalies = rows(path)
+    assert (flow.protocol, flow.websocket_path, anomalies) == ("other", None, [])
+
+
+@pytest.mark.parametrize("size", [300, 5_000])
+def test_the_stages_of_spark_give_the_same_rows(tmp_path: Path, size: int) -> None:
+    path = capture(tmp_path, GET, REDIRECT)
+    assert in_stretches([path], size) == in_one([path])

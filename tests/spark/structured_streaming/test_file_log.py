@@ -1,0 +1,66 @@
+"""The journal of a stream; what it makes of files that come is in test_stream.py."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from dissect.nats.errors import MissingLibrary, SparkError
+from dissect.nats.output.arrow.types import pyarrow
+from dissect.nats.spark.structured_streaming.file_log import Entry, FileLog, LoggedFile
+from dissect.nats.spark.structured_streaming.state_store import StateStore
+
+from tests.support.pcapwriter import START_NS, Record, pcap_file
+from tests.support.requirements import missing
+
+try:
+    pyarrow()
+except MissingLibrary as lack:
+    missing("pyarrow", str(lack))
+
+NOW_NS = 2_000_000_000 * 10**9
+
+
+def capture(path: Path, first_ns: int) -> LoggedFile:
+    path.write_bytes(pcap_file([Record(first_ns, b"x")], nanoseconds=True))
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    return LoggedFile(str(path), path.stat().st_size, first_ns)
+
+
+def test_entries_are_kept_as_they_were(tmp_path: Path) -> None:
+    store = StateStore(str(tmp_path / "state"))
+    second = capture(tmp_path / "a.pcap", START_NS + 1)
+    first = capture(tmp_path / "b.pcap", START_NS)
+    journal = FileLog(store, "1")
+    assert journal.record([str(tmp_path)], NOW_NS, 0) == Entry((first, second))
+    assert journal.record([str(tmp_path)], NOW_NS, 0) is None
+    (tmp_path / "a.pcap").unlink()
+    assert FileLog(store, "1").entries() == [Entry((first, second))]
+
+
+def test_patterns_and_files(tmp_path: Path) -> None:
+    files = [capture(tmp_path / f"{name}.pcap", START_NS) for name in "ab"]
+    store = StateStore(str(tmp_path / "state"))
+    paths = [str(tmp_path / "nothing.pcap"), str(tmp_path / "[a-b].pcap")]
+    assert FileLog(store, "").record(paths, NOW_NS, 0) == Entry(tuple(files))
+
+
+def test_the_newest_waits_longest(tmp_path: Path) -> None:
+    first, _ = (capture(tmp_path / f"{name}.pcap", START_NS + at) for at, name in enumerate("ab"))
+    changed_ns = 1_000_000_000 * 10**9
+    journal = FileLog(StateStore(str(tmp_path / "state")), "")
+    minute_ns = 60 * 10**9
+    assert journal.record([str(tmp_path)], changed_ns + 4 * 10**9, minute_ns) is None
+    assert journal.record([str(tmp_path)], changed_ns + 5 * 10**9, minute_ns) == Entry((first,))
+    assert journal.record([str(tmp_path)], changed_ns + minute_ns - 1, minute_ns) is None
+    assert journal.record([str(tmp_path)], changed_ns + minute_ns, minute_ns) is not None
+
+
+def test_the_journal_of_another_stream(tmp_path: Path) -> None:
+    store = StateStore(str(tmp_path / "state"))
+    capture(tmp_path / "a.pcap", START_NS)
+    FileLog(store, "1").record([str(tmp_path)], NOW_NS, 0)
+    with pytest.raises(SparkError, match="other options, or of another version; start again"):
+        FileLog(store, "2").entries()

@@ -1,0 +1,110 @@
+"""Tables of application layers in Spark: the rows of the command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dissect.nats import Options, Payload, records
+from dissect.nats.spark import read
+from dissect.nats.spark.api import dissect
+from dissect.nats.spark.options.job_options import JobOptions
+from dissect.nats.tables import TABLES
+
+from tests.support.grown import with_toys
+from tests.support.paths import CAPTURES
+from tests.support.spark import submit_arguments
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A job in a Spark of its own takes a while where other tests run.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+CLUSTER = str(CAPTURES / "cluster-2.15.1.pcap")
+PATHS = [
+    str(CAPTURES / "core-2.15.1.pcap"),
+    str(CAPTURES / "damaged-loss-reorder.pcap"),
+    CLUSTER,
+]
+
+ADDED = """
+import sys
+from pyspark.sql import SparkSession
+from dissect.nats import records
+from dissect.nats.spark import read
+from dissect.nats.spark.api import dissect
+from dissect.nats.spark.options.job_options import JobOptions
+from dissect.nats.tables import TABLES
+
+out, *paths = sys.argv[1:]
+spark = SparkSession.builder.getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+names = [item.name for item in TABLES["toys"].columns if item.name != "time"]
+
+def rows(made):
+    return sorted(repr([getattr(row, name) for name in names]) for row in made)
+
+dissect(spark, paths, ["sessions", "toys"], JobOptions(chunk_bytes=1 << 14), out)
+wanted = rows(records(paths, ["toys"]))
+assert len(wanted) > 3
+assert rows(read(spark, paths, "toys", chunk_size=1 << 13).collect()) == wanted
+assert rows(spark.read.parquet(f"{out}/toys").collect()) == wanted
+print("equal")
+"""
+
+
+def rows(made: Iterable[object], table: str) -> list[str]:
+    names = [item.name for item in TABLES[table].columns if item.name != "time"]
+    return sorted(repr([getattr(row, name) for name in names]) for row in made)
+
+
+def test_the_table_of_a_layer_that_is_added(tmp_path: Path) -> None:
+    """It is in no other process, so Spark is started with it."""
+    package = with_toys(tmp_path / "package")
+    here = {**os.environ, "PYTHONPATH": str(package), "PYSPARK_PYTHON": sys.executable}
+    here["PYSPARK_SUBMIT_ARGS"] = submit_arguments()
+    command = [sys.executable, "-c", ADDED, str(tmp_path / "out"), *PATHS]
+    done = subprocess.run(command, cwd=package, env=here, capture_output=True, text=True)
+    assert done.stdout.endswith("equal\n"), done.stderr[-4000:]
+
+
+def test_a_layer_across_sessions(spark: SparkSession, tmp_path: Path) -> None:
+    wanted = rows(records(PATHS, ["servers"]), "servers")
+    assert len(wanted) > 3
+    out = str(tmp_path / "out")
+    dissect(spark, PATHS, ["sessions", "servers"], JobOptions(chunk_bytes=1 << 14), out)
+    assert rows(spark.read.parquet(f"{out}/servers").collect(), "servers") == wanted
+    made = read(spark, PATHS, "servers", chunk_size=1 << 13)
+    assert rows(made.collect(), "servers") == wanted
+
+
+@pytest.mark.parametrize("size", [1 << 13, 1 << 15, 1 << 26], ids=["many", "some", "one"])
+def test_a_grouped_layer(spark: SparkSession, size: int) -> None:
+    wanted = rows(records([CLUSTER], ["paths"]), "paths")
+    assert len(wanted) > 3
+    made = read(spark, [CLUSTER], "paths", chunk_size=size)
+    assert rows(made.collect(), "paths") == wanted
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        ("publishes", "orders"),
+        ("deliveries", "orders"),
+        ("kv", "stores"),
+        ("streaming", "streaming"),
+    ],
+)
+def test_payloads_are_shown(spark: SparkSession, table: str, name: str) -> None:
+    sample = [str(CAPTURES / f"{name}-2.15.1.pcap")]
+    wanted = rows(records(sample, [table], Options(payload=Payload.TEXT)), table)
+    assert wanted != rows(records(sample, [table]), table)
+    made = read(spark, sample, table, payload="text", chunk_size=1 << 13)
+    assert rows(made.collect(), table) == wanted

@@ -1,0 +1,226 @@
+"""The law without Spark: however captures are cut, the rows are those of one reading."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dissect.nats.partition import survey
+from dissect.nats.schema.records import FlowRecord
+from dissect.nats.spark.tasks.stages import NO_TIME, chunk_contexts, needs_resurvey
+
+from tests.support.conversations import CONNECT, INFO
+from tests.support.damage import Pcap, harm, pcap_bytes, read_pcap, snap, start_at
+from tests.support.partitioned import (
+    WORK,
+    chunks_of,
+    in_one,
+    in_stretches,
+    planned,
+    share_of,
+    stitched,
+    surveyed,
+)
+from tests.support.paths import CAPTURES
+from tests.support.pcapwriter import Record, Talk, fragments, link, pcap_file
+
+NAMES = sorted(path.name for path in CAPTURES.iterdir() if path.suffix in (".pcap", ".pcapng"))
+HOUR_NS = 3600 * 10**9
+
+
+def written(tmp_path: Path, records: list[Record], name: str = "t.pcap") -> str:
+    path = tmp_path / name
+    path.write_bytes(pcap_file(records))
+    return str(path)
+
+
+def is_the_same(paths: list[str], size: int = 4096) -> None:
+    assert len(planned(paths, size)) > 1
+    assert in_stretches(paths, size) == in_one(paths)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_sample(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(CAPTURES / name)
+    whole = in_one([path])
+    for size in (4096, 65536, 1 << 30):
+        assert in_stretches([path], size) == whole, size
+    monkeypatch.setattr(survey, "_SETTLED_PACKETS", 1)
+    assert in_stretches([path], 8192) == whole, "with summaries only"
+
+
+def test_a_flow_that_was_silent_before_is_read_again(tmp_path: Path) -> None:
+    talk, other = Talk(), Talk(client=("10.0.0.9", 41000))
+    talk.handshake().from_server(INFO).from_client(CONNECT)
+    for number in range(335):
+        talk.from_client(b"PUB a.%d 40\r\n%b\r\n" % (number, b"x" * 40))
+    records = talk.records
+    other.from_server(INFO).from_client(CONNECT)
+    for number in range(1600):
+        other.from_client(b"PUB b.%d 40\r\n%b\r\n" % (number, b"y" * 40))
+    records += [replace(each, ts_ns=each.ts_ns + HOUR_NS) for each in other.records]
+    path = written(tmp_path, records)
+    found = planned([path], 60_000)
+    told, flows = surveyed(found)
+    assert any(met.state is None for some in flows for met in some)
+    states = stitched(WORK, chunk_contexts(found, told), chunks_of(flows))
+    assert any(state.read for state in states)
+    is_the_same([path], 60_000)
+
+
+def test_all_samples_are_one_timeline() -> None:
+    is_the_same([str(CAPTURES)], 16384)
+
+
+def damaged(pcap: Pcap, how: str) -> Pcap:
+    if how == "harmed":
+        return pcap.with_records(harm(pcap.records, 3, 4, 4, 4)[0])
+    if how == "snapped":
+        return pcap.with_records(snap(pcap.records, 120))
+    if how == "midstream":
+        return pcap.with_records(start_at(pcap.records, len(pcap.records) // 3))
+    dice = random.Random(how)
+    return pcap.with_records(
+        [replace(one, ts_ns=one.ts_ns - dice.randrange(2) * 10**9) for one in pcap.records]
+    )
+
+
+@pytest.mark.parametrize("how", ["harmed", "snapped", "midstream", "times go back"])
+@pytest.mark.parametrize("name", ["core-2.15.1.pcap", "cluster-2.15.1.pcap", "gateway-2.15.1.pcap"])
+def test_damage(name: str, how: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(pcap_bytes(damaged(read_pcap((CAPTURES / name).read_bytes()), how)))
+    is_the_same([str(path)])
+
+
+def test_captures_and_nats_inside_payloads(tmp_path: Path) -> None:
+    inner = (CAPTURES / "core-2.15.1.pcap").read_bytes()[:12_000]
+    nats = b"PUB a 3\r\nabc\r\nMSG b 1 2\r\nhi\r\n" * 200
+    talk = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    for body in (inner, nats, inner + nats):
+        talk.from_client(b"PUB files.raw %d\r\n%b\r\n" % (len(body), body))
+    is_the_same([written(tmp_path, talk.close().records)])
+
+
+def test_a_message_larger_than_some_stretches(tmp_path: Path) -> None:
+    body = bytes(range(256)) * 200
+    talk = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    talk.from_client(b"PUB a %d\r\n%b\r\nPUB b 0\r\n\r\n" % (len(body), body))
+    is_the_same([written(tmp_path, talk.records)])
+
+
+def filler(now_ns: int, count: int = 60) -> list[Record]:
+    """Another connection, which fills partitions."""
+    talk = Talk(client=("10.9.9.9", 555), now_ns=now_ns).handshake().from_server(INFO)
+    for number in range(count):
+        talk.from_client(b"PUB filler.%d 200\r\n%b\r\n" % (number, b"x" * 200))
+    return talk.records
+
+
+def test_flows_that_fall_silent_and_wake(tmp_path: Path) -> None:
+    first = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    shift = 25 * HOUR_NS
+    late = [
+        replace(one, ts_ns=one.ts_ns + shift) for one in Talk().from_client(b"PING\r\n").records
+    ]
+    records = [*first.records, *filler(first.now_ns), *filler(first.now_ns + shift // 2), *late]
+    is_the_same([written(tmp_path, [*records, *filler(late[-1].ts_ns)])])
+
+
+def test_a_port_that_is_used_again(tmp_path: Path) -> None:
+    one = Talk().handshake().from_server(INFO).from_client(CONNECT).close()
+    other = Talk(isn=(900_000, 700_000), now_ns=one.now_ns + 10**9).handshake().from_server(INFO)
+    other.from_client(CONNECT).reset(other.client)
+    records = [*one.records, *filler(one.now_ns), *other.records, *filler(other.now_ns)]
+    path = written(tmp_path, records)
+    is_the_same([path])
+    assert sum(isinstance(row, FlowRecord) for row in in_one([path])) > 2
+
+
+def test_the_end_of_a_flow_is_told_by_packets_far_behind_it(tmp_path: Path) -> None:
+    one = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    records = [*one.records, *filler(one.now_ns), *filler(one.now_ns + 30 * HOUR_NS)]
+    path = written(tmp_path, records)
+    is_the_same([path])
+    ends = [row.end for row in in_one([path]) if isinstance(row, FlowRecord)]
+    assert "idle" in ends and "open" in ends
+
+
+def fragmented(tmp_path: Path, every: int = 1000) -> str:
+    """A capture with datagrams in fragments everywhere, without one of `every`."""
+    talk = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    for number in range(40):
+        talk.from_client(b"PUB a.%d 900\r\n%b\r\n" % (number, b"y" * 900))
+    pieces: list[Record] = []
+    for number, record in enumerate(talk.records):
+        if number % every == every - 1:
+            continue
+        if len(record.data) > 600:
+            parts = fragments("10.0.0.1", "10.0.0.2", record.data[34:], 256, number=number)
+            pieces += [Record(record.ts_ns, link(part)) for part in parts]
+        else:
+            pieces.append(record)
+    return written(tmp_path, pieces)
+
+
+def test_fragments_of_flows_whose_packets_are_read_again(tmp_path: Path) -> None:
+    for size in range(1500, 5500, 250):
+        is_the_same([fragmented(tmp_path, 7)], size)
+
+
+def test_a_time_far_ahead_ends_only_the_flows_before_it(tmp_path: Path) -> None:
+    one = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    ahead = [replace(record, ts_ns=record.ts_ns + 30 * HOUR_NS) for record in filler(0, 1)[:1]]
+    other = Talk(client=("10.0.0.7", 700), now_ns=one.now_ns).handshake().from_server(INFO)
+    begun = len(other.records)
+    other.from_client(CONNECT).close()
+    parts = [one.records, ahead, other.records[:begun], filler(one.now_ns), other.records[begun:]]
+    is_the_same([written(tmp_path, sum(parts, []))])
+
+
+def test_fragments_on_both_sides_of_a_cut(tmp_path: Path) -> None:
+    path = fragmented(tmp_path)
+    told, _ = surveyed(planned([path], 4096))
+    assert any(one.initial for one in told)
+    is_the_same([path])
+
+
+def test_overlapping_captures(tmp_path: Path) -> None:
+    pcap = read_pcap((CAPTURES / "cluster-2.15.1.pcap").read_bytes())
+    paths = []
+    for number in range(2):
+        path = tmp_path / f"tap{number}.pcap"
+        path.write_bytes(pcap_bytes(pcap.with_records(pcap.records[number::2])))
+        paths.append(str(path))
+    is_the_same(paths, 8192)
+
+
+def test_what_a_stretch_has_to_know_of_others() -> None:
+    found = planned([str(CAPTURES / "core-2.15.1.pcap")], 8192)
+    told, _ = surveyed(found)
+    known = chunk_contexts(found, told)
+    assert [part.last for part in known] == [False] * (len(known) - 1) + [True]
+    assert [part.latest_ns for part in known] == [one.latest_ns for one in told]
+    assert known[-1].later_ns == NO_TIME
+    assert known[0].later_ns == told[-1].latest_ns
+    assert not needs_resurvey(told)
+
+
+def test_a_flow_is_visited_in_order_and_by_one_share() -> None:
+    _, flows = surveyed(planned([str(CAPTURES / "core-2.15.1.pcap")], 4096))
+    chunks = chunks_of(flows)
+    assert chunks
+    assert all(chunk.number < chunk.following for chunk in chunks)
+    assert {share_of(chunk.flow, 2) for chunk in chunks} == {0, 1}
+
+
+def test_most_of_a_long_clean_flow_is_not_read_again() -> None:
+    found = planned([str(CAPTURES / "bulk-2.15.1.pcap")], 32768)
+    told, flows = surveyed(found)
+    chunks = chunks_of(flows)
+    states = stitched(WORK, chunk_contexts(found, told), chunks)
+    assert len(states) == len(chunks) > 5
+    assert sum(state.read for state in states) < len(states) / 3
