@@ -18,6 +18,8 @@ from natsync.jetstream import (
     StreamConfig,
 )
 
+from tests.support.waiting import eventually
+
 TIMEOUT = 10.0
 
 
@@ -42,6 +44,21 @@ def durable(stream: Stream, name: str = "c", **options: object) -> Consumer:
     """A durable consumer."""
     config = ConsumerConfig(durable_name=name, **options)  # type: ignore[arg-type]  # any of them
     return stream.create_consumer(config)
+
+
+def until_sent(js: JetStream, consumer: Consumer, count: int) -> None:
+    """Returns when the server has sent `count` messages of the consumer, and this client has them.
+
+    A flush alone says nothing of them: the server answers it while other threads of it deliver.
+    """
+    eventually(lambda: consumer.info().delivered.consumer_seq == count)
+    js.api.core.flush()
+
+
+def until_no_consumer(stream: Stream) -> None:
+    """Returns when the stream has no consumer. Where nobody waits for the answer to a request to
+    delete one, the server may handle a later request first."""
+    eventually(lambda: not list(stream.consumer_names()))
 
 
 def numbers(msgs: Iterable[JetStreamMsg], count: int | None = None) -> list[int]:

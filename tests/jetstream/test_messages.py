@@ -23,7 +23,16 @@ from natsync.jetstream import (
 )
 from natsync.jetstream.messages import Backoff
 
-from tests.jetstream.streams import TIMEOUT, Errors, durable, filled, later, numbers, publish
+from tests.jetstream.streams import (
+    TIMEOUT,
+    Errors,
+    durable,
+    filled,
+    later,
+    numbers,
+    publish,
+    until_sent,
+)
 from tests.support.fake_server import Background
 from tests.support.jetstream import JETSTREAM
 from tests.support.proxy import Admission, Proxy
@@ -47,6 +56,7 @@ def test_no_more_is_on_its_way_than_asked_for(js: JetStream, stream_name: str) -
     consumer = durable(filled(js, stream_name, 100))
     with consumer.messages(max_msgs=10) as messages:
         messages.next(TIMEOUT)
+        until_sent(js, consumer, 10)
         assert consumer.info().num_ack_pending == 10
         assert messages.stop() == 9
     assert messages.stop() == 0
@@ -99,8 +109,10 @@ def test_stop_ends_those_who_wait(js: JetStream, stream_name: str) -> None:
 
 def test_drain_leaves_what_has_come(js: JetStream, stream_name: str) -> None:
     stream = filled(js, stream_name, 100)
-    messages = durable(stream).messages(max_msgs=20)
+    consumer = durable(stream)
+    messages = consumer.messages(max_msgs=20)
     messages.next(TIMEOUT)
+    until_sent(js, consumer, 20)
     assert messages.drain() == 19
     assert numbers(messages) == list(range(1, 20))
     assert stream.consumer("c").cached_info.num_waiting == 0

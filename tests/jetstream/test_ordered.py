@@ -18,12 +18,20 @@ from natsync.jetstream import (
     SequenceGapError,
 )
 
-from tests.jetstream.streams import TIMEOUT, Errors, filled, later, numbers, publish
+from tests.jetstream.streams import (
+    TIMEOUT,
+    Errors,
+    filled,
+    later,
+    numbers,
+    publish,
+    until_no_consumer,
+    until_sent,
+)
 from tests.support.fake_server import Background
 from tests.support.jetstream import JETSTREAM
 from tests.support.proxy import Proxy
 from tests.support.servers import NatsServer, StartServer
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -49,13 +57,14 @@ def test_its_consumer_goes_with_it(js: JetStream, stream_name: str) -> None:
     stream = filled(js, stream_name, 10)
     with js.ordered_consumer(stream_name).messages() as messages:
         assert numbers(messages, 4) == [0, 1, 2, 3]
-        config = stream.consumer(only_consumer(js, stream_name)).cached_info.config
+        consumer = stream.consumer(only_consumer(js, stream_name))
+        config = consumer.cached_info.config
         assert (config.ack_policy, config.mem_storage, config.max_deliver) == ("none", True, 1)
+        until_sent(js, consumer, 10)
         assert messages.stop() == 6
         with pytest.raises(MessagesClosedError):
             messages.next()
-    js.api.core.flush()
-    assert list(stream.consumer_names()) == []
+    until_no_consumer(stream)
 
 
 def test_a_deleted_consumer_is_replaced(js: JetStream, stream_name: str) -> None:
@@ -195,6 +204,7 @@ def test_drain(js: JetStream, stream_name: str) -> None:
     filled(js, stream_name, 100)
     with js.ordered_consumer(stream_name).messages(max_msgs=20) as messages:
         messages.next(TIMEOUT)
+        until_sent(js, js.consumer(stream_name, only_consumer(js, stream_name)), 20)
         assert messages.drain() == 19
         assert numbers(messages) == list(range(1, 20))
 
@@ -215,9 +225,7 @@ def test_a_dropped_reader_leaves_nothing(js: JetStream, stream_name: str) -> Non
     for _ in js.ordered_consumer(stream_name).messages():
         break
     del _
-    eventually(
-        lambda: not list(stream.consumer_names())
-    )  # nobody waits for the answer of the server
+    until_no_consumer(stream)
 
 
 def test_a_gap_while_it_is_drained_ends_it(js: JetStream, stream_name: str) -> None:

@@ -12,7 +12,15 @@ from natsync.jetstream import (
     JetStream,
 )
 
-from tests.jetstream.streams import TIMEOUT, Gathered, filled, later, numbers, publish
+from tests.jetstream.streams import (
+    TIMEOUT,
+    Gathered,
+    filled,
+    later,
+    numbers,
+    publish,
+    until_no_consumer,
+)
 
 pytestmark = pytest.mark.server
 
@@ -27,8 +35,7 @@ def test_one_reader_goes_on_where_the_last_one_stopped(js: JetStream, stream_nam
         gathered = Gathered(lambda msg: None)
         with ordered.consume(gathered):
             assert gathered.wait(12) == list(range(8, 20))
-    js.api.core.flush()
-    assert list(stream.consumer_names()) == []
+    until_no_consumer(stream)
 
 
 def test_fetch_takes_what_comes_in_time(js: JetStream, stream_name: str) -> None:

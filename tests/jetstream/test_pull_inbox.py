@@ -13,7 +13,7 @@ from natsync.jetstream.message import AckNoneMsg
 from natsync.jetstream.pull import Meaning, PullRequest, PullStatus
 from natsync.jetstream.pull_inbox import PullInbox
 
-from tests.jetstream.streams import TIMEOUT, durable, filled, publish
+from tests.jetstream.streams import TIMEOUT, durable, filled, publish, until_sent
 from tests.support.proxy import Admission, Proxy
 from tests.support.servers import NatsServer
 from tests.support.waiting import eventually
@@ -50,6 +50,7 @@ def test_a_message_without_payload(js: JetStream, stream_name: str) -> None:
     msg = inbox.receive(TIMEOUT)
     assert isinstance(msg, JetStreamMsg)
     assert (msg.data, msg.headers["Nats-Msg-Size"]) == (b"", "1")
+    until_sent(js, js.consumer(stream_name, "c"), 3)
     assert inbox.end() == 2
 
 
@@ -124,7 +125,7 @@ def test_the_end_of_an_outage_in_which_it_began_is_told_once(
 def test_what_is_left(js: JetStream, stream_name: str) -> None:
     inbox = inbox_of(js, stream_name)
     inbox.pull(PullRequest(5, no_wait=True))
-    js.api.core.flush()
+    until_sent(js, js.consumer(stream_name, "c"), 3)
     assert inbox.drain(TIMEOUT) == 4
     assert [type(inbox.receive(0.0)) for _ in range(4)] == [*[JetStreamMsg] * 3, PullStatus]
     assert inbox.end() == 0

@@ -29,10 +29,10 @@ from tests.jetstream.streams import (
     later,
     numbers,
     publish,
+    until_sent,
 )
 from tests.support.proxy import Proxy
 from tests.support.servers import NatsServer
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -172,8 +172,7 @@ def test_stop_says_what_one_worker_has_left(js: JetStream, stream_name: str) -> 
     consumer = pushed(js, stream_name)
     consuming = consumer.consume(handle)
     assert entered.wait(TIMEOUT)
-    eventually(lambda: js.consumer(stream_name, "c").info().num_ack_pending == 10)
-    js.api.core.flush()
+    until_sent(js, js.consumer(stream_name, "c"), 10)
     with later(0.1, go_on.set):
         assert consuming.stop() == 9
     assert not consuming.running

@@ -21,6 +21,8 @@ from natsync.object_store import (
 )
 from natsync.object_store.naming import chunk_subject, meta_subject
 
+from tests.jetstream.streams import until_no_consumer
+
 pytestmark = pytest.mark.server
 
 DATA = os.urandom(10_500)
@@ -147,6 +149,5 @@ def test_closing_in_the_middle_leaves_no_consumer(js: JetStream, filled: ObjectS
     filled.get("o").close()
     with filled.get("o") as reader:
         reader.read(1)
-    js.api.core.flush()
-    assert list(js.stream(f"OBJ_{filled.store}").consumer_names()) == []
+    until_no_consumer(js.stream(f"OBJ_{filled.store}"))
     assert replace(filled.info("o"), mtime=None).name == "o"
