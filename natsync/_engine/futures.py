@@ -186,39 +186,6 @@ class ReplyFuture(Future[_T]):
             raise _LateError
 
 
-class RequestContext(FutureContext):
-    """What the futures of `Client.request_async` have in common: `read` makes the message of a reply, or
-    raises the error to end with."""
-
-    __slots__ = ("read",)
-
-    def __init__(
-        self,
-        mux: ReplyMux,
-        post: Callable[[Callable[[], object]], bool],
-        read: Callable[[str, Delivered], Msg],
-    ) -> None:
-        super().__init__(mux, post)
-        self.read = read
-
-    def open(self, subject: str, seconds: float) -> RequestFuture:
-        """Returns the future of a request on `subject`, which fails if there is no reply within `seconds`.
-        Raises the error that the server refused the inbox with.
-
-        Calling the class takes 1.4 times as long (CPython 3.11).
-        """
-        mux = self.mux
-        future: RequestFuture = _new(RequestFuture)
-        future.subject = subject
-        future.token = token = b"%x" % next(mux.numbers)
-        future._context = self
-        future._outcome = _PENDING
-        future._whole = future._over = False
-        future._flag = None
-        mux.open_later(token, future, seconds)
-        return future
-
-
 class RequestFuture(ReplyFuture[Msg]):
     """The reply to one request."""
 
@@ -233,54 +200,6 @@ class RequestFuture(ReplyFuture[Msg]):
             self.finish(error)
         else:
             self.finish(outcome)
-
-
-class WindowContext(FutureContext, Generic[_T]):
-    """What the futures of one `RequestWindow` have in common.
-
-    `read` makes the result of a payload, or raises the error to end with; the payload is None if the server
-    says that nobody listens. `rescue` is asked before a future fails with an error; where it returns true,
-    the future stays open, and `RequestWindow.finish` ends it later.
-    """
-
-    __slots__ = ("read", "window", "rescue")
-
-    def __init__(
-        self,
-        mux: ReplyMux,
-        post: Callable[[Callable[[], object]], bool],
-        window: RequestWindow[_T],
-        read: Callable[[str, bytes | None], _T],
-        rescue: Callable[[WindowFuture[_T], Exception], bool] | None,
-    ) -> None:
-        super().__init__(mux, post)
-        self.read = read
-        self.window = window
-        self.rescue = rescue
-
-    def open(self, subject: str, seconds: float) -> WindowFuture[_T]:
-        """Returns the future of a request on `subject`, which has a place in the window from now on; it fails
-        if there is no reply within `seconds`. Raises the error that the server refused the inbox with.
-        """
-        mux, window = self.mux, self.window
-        future: WindowFuture[_T] = _new(WindowFuture)
-        future.subject = subject
-        future.token = token = b"%x" % next(mux.numbers)
-        future.seconds = seconds
-        future._context = self
-        future._outcome = _PENDING
-        future._whole = future._over = False
-        future._flag = None
-        if mux.refused:
-            raise fresh(mux.refused)
-        due = monotonic() + seconds
-        if due < window.last_due:  # not in order, with another timeout than the others
-            mux.deadlines.add(token, seconds, due - seconds)
-            due = window.last_due
-        window.last_due = future.due = due
-        window.futures[token] = future
-        mux.waiting[token] = future
-        return future
 
 
 class WindowFuture(ReplyFuture[_T]):
@@ -348,3 +267,86 @@ class _Part:
 
 for _name in vars(Future()):
     setattr(ReplyFuture, _name, _Part(_name))
+
+
+# These two come last: a signal handler may interrupt the import of this module, and import it again. It finds
+# a context only with all that this needs.
+class RequestContext(FutureContext):
+    """What the futures of `Client.request_async` have in common: `read` makes the message of a reply, or
+    raises the error to end with."""
+
+    __slots__ = ("read",)
+
+    def __init__(
+        self,
+        mux: ReplyMux,
+        post: Callable[[Callable[[], object]], bool],
+        read: Callable[[str, Delivered], Msg],
+    ) -> None:
+        super().__init__(mux, post)
+        self.read = read
+
+    def open(self, subject: str, seconds: float) -> RequestFuture:
+        """Returns the future of a request on `subject`, which fails if there is no reply within `seconds`.
+        Raises the error that the server refused the inbox with.
+
+        Calling the class takes 1.4 times as long (CPython 3.11).
+        """
+        mux = self.mux
+        future: RequestFuture = _new(RequestFuture)
+        future.subject = subject
+        future.token = token = b"%x" % next(mux.numbers)
+        future._context = self
+        future._outcome = _PENDING
+        future._whole = future._over = False
+        future._flag = None
+        mux.open_later(token, future, seconds)
+        return future
+
+
+class WindowContext(FutureContext, Generic[_T]):
+    """What the futures of one `RequestWindow` have in common.
+
+    `read` makes the result of a payload, or raises the error to end with; the payload is None if the server
+    says that nobody listens. `rescue` is asked before a future fails with an error; where it returns true,
+    the future stays open, and `RequestWindow.finish` ends it later.
+    """
+
+    __slots__ = ("read", "window", "rescue")
+
+    def __init__(
+        self,
+        mux: ReplyMux,
+        post: Callable[[Callable[[], object]], bool],
+        window: RequestWindow[_T],
+        read: Callable[[str, bytes | None], _T],
+        rescue: Callable[[WindowFuture[_T], Exception], bool] | None,
+    ) -> None:
+        super().__init__(mux, post)
+        self.read = read
+        self.window = window
+        self.rescue = rescue
+
+    def open(self, subject: str, seconds: float) -> WindowFuture[_T]:
+        """Returns the future of a request on `subject`, which has a place in the window from now on; it fails
+        if there is no reply within `seconds`. Raises the error that the server refused the inbox with.
+        """
+        mux, window = self.mux, self.window
+        future: WindowFuture[_T] = _new(WindowFuture)
+        future.subject = subject
+        future.token = token = b"%x" % next(mux.numbers)
+        future.seconds = seconds
+        future._context = self
+        future._outcome = _PENDING
+        future._whole = future._over = False
+        future._flag = None
+        if mux.refused:
+            raise fresh(mux.refused)
+        due = monotonic() + seconds
+        if due < window.last_due:  # not in order, with another timeout than the others
+            mux.deadlines.add(token, seconds, due - seconds)
+            due = window.last_due
+        window.last_due = future.due = due
+        window.futures[token] = future
+        mux.waiting[token] = future
+        return future
