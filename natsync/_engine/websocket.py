@@ -88,6 +88,7 @@ class WebSocketTransport(Transport):
         self._covers = 0  # bytes of the caller's that are in it
         self._pong = b""  # to be sent after it
         self._ended = False
+        self._process = os.getpid()
 
     def fileno(self) -> int:
         return self._inner.fileno()
@@ -143,8 +144,11 @@ class WebSocketTransport(Transport):
         self._inner.finish_writing()
 
     def close(self) -> None:
-        """Says that the client goes (status 1000), if that fits at once, and ends the connection."""
-        if not self._unsent:
+        """Says that the client goes (status 1000), if that fits at once, and ends the connection.
+
+        A forked process says nothing: its parent goes on using the connection.
+        """
+        if not self._unsent and self._process == os.getpid():
             try:
                 payload = (1000).to_bytes(2, "big")
                 self._inner.write(memoryview(build_frame(Opcode.CLOSE, payload, os.urandom(4))))

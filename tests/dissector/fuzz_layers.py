@@ -16,14 +16,14 @@ import random
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from unittest.mock import patch
 
 from dissect.nats.pipeline import segments
 from dissect.nats.secrets.key_log import KeyLogs
 from dissect.nats.tcp.flow import undirected
-from dissect.nats.transport.layer import Compresses, Layer, LayerOptions, Learns
+from dissect.nats.transport.layer import Layer, LayerBytes, LayerOptions
 from dissect.nats.transport.s2 import layer as s2
 from dissect.nats.transport.s2.codec import (
     MOST_PLAIN_BYTES,
@@ -129,7 +129,8 @@ def converse(layer: Layer, said: Said, dice: random.Random, options: LayerOption
     for way, transform in transforms.items():
         if not transform.opaque:
             items[way] += transform.finish()
-        below = transform.below if isinstance(transform, Compresses) else {}
+        # `isinstance` with a protocol took a fifth of the time.
+        below: Mapping[str, LayerBytes] = getattr(transform, "below", {})
         assert below or transform.counts.span == ends[way], (transform.counts, ends[way])
         assert all(counts.span <= ends[way] for counts in below.values())
         assert min(transform.counts.carried, transform.counts.skipped) >= 0
@@ -139,8 +140,7 @@ def converse(layer: Layer, said: Said, dice: random.Random, options: LayerOption
                 assert each.offset >= at and each.data
                 at = each.offset + len(each.data)
         assert at < FREE_BYTES + MOST_EXPANSION * ends[way]
-        if isinstance(transform, Learns):
-            dict(transform.facts)
+        dict(getattr(transform, "facts", {}))
 
 
 def tls_without_secrets(dice: random.Random) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -161,6 +162,14 @@ def test_a_close_frame_is_the_end() -> None:
     assert transport.read(10) == b""
     transport.close()
     assert inner.frames() == [(Opcode.CLOSE, b"\x03\xe8")] and inner.closed
+
+
+def test_a_forked_process_says_nothing_when_it_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = Inner()
+    transport = WebSocketTransport(inner, False, b"")
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    transport.close()
+    assert inner.closed and not inner.sent
 
 
 def test_the_end_of_the_stream_and_half_a_frame_at_it() -> None:

@@ -30,6 +30,14 @@ LATE = 5.0  # for a wait that is to end at once, on a busy machine
 SECONDS = 1.5
 
 
+@pytest.fixture(scope="module", params=["current", *WEBSOCKETS])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[NatsServer]:
+    with running(request.param, tmp_path_factory.mktemp("certificates")) as server:
+        yield server
+
+
 @pytest.fixture
 def impatient() -> Iterator[None]:
     """Threads change places all the time, and a wait without end shows where all of them are."""

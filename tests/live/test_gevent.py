@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.support.jetstream import JETSTREAM
 from tests.support.requirements import missing
-from tests.support.servers import StartServer
+from tests.support.websocket_server import Form, running
 
 pytestmark = pytest.mark.server
 
@@ -86,19 +87,27 @@ assert not running.running
 """
 
 
+# gevent replaces `ssl`, too. JetStream is above the transport.
 @pytest.mark.parametrize(
-    ("program", "config"),
-    [(PROGRAM, ""), (JETSTREAM_PROGRAM, JETSTREAM)],
-    ids=["core", "jetstream"],
+    ("form", "program", "config"),
+    [
+        ("current", PROGRAM, ""),
+        ("websocket", PROGRAM, ""),
+        ("secure websocket", PROGRAM, ""),
+        ("current", JETSTREAM_PROGRAM, JETSTREAM),
+    ],
+    ids=["core", "core, websocket", "core, secure websocket", "jetstream"],
 )
-def test_greenlets_share_a_connection(start_server: StartServer, program: str, config: str) -> None:
+def test_greenlets_share_a_connection(
+    form: Form, program: str, config: str, tmp_path: Path
+) -> None:
     if importlib.util.find_spec("gevent") is None:
         missing("gevent", "pip install gevent")
-    server = start_server(config)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program, server.url],
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
+    with running(form, tmp_path, config) as server:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program, server.url],
+            capture_output=True,
+            text=True,
+            timeout=50,
+        )
     assert (done.returncode, done.stderr) == (0, "")
