@@ -107,10 +107,10 @@ class Client(Requests):
         encoder = self._router.encoder
         # The hot path: a message without headers.
         if not headers and data.__class__ is bytes and subject.__class__ is str:
-            to = encoder.subjects.get(subject) or encoder.wire_subject(subject)
-            if reply:
-                to = encoder.add_reply(to, reply)
             size = len(data)
+            to = encoder.subjects.get(subject) or encoder.wire_subject(subject, size)
+            if reply:
+                to = encoder.add_reply(to, reply, size)
             if size <= encoder.max_payload:
                 line_end = SIZE_LINES[size] if size < SMALL else b" %d\r\n" % size
                 if size < LARGE:

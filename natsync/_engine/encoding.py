@@ -22,8 +22,9 @@ _RENEWAL = 16 * _SUBJECTS
 subjects take 0.01 us more."""
 _LONGEST = 256
 """Longer subjects are not kept."""
-_LINE = MAX_CONTROL_LINE - 19
-"""The bytes of subject and reply: less the op, blanks, and two sizes of eight digits."""
+_LINE = MAX_CONTROL_LINE - 18
+"""A subject, or subject and reply, of so many bytes is never too long: with two blanks and two sizes of eight
+digits. That of more bytes is looked at exactly."""
 _PUB = b"PUB "
 _TOKEN = 16
 """The longest token of a request: so many requests no client makes."""
@@ -70,7 +71,7 @@ class MessageEncoder:
             to = self.subjects.get(subject) or self.wire_subject(subject)
             start = b"".join((_PUB, to, b" ", inbox))
             if len(start) > _START:
-                _check_line(len(to) + len(inbox) + _TOKEN)
+                return self._encode(start[len(_PUB) :] + token, data, headers)
             if subject in self.subjects:
                 self._starts[subject] = start
         if headers or data.__class__ is not bytes or len(data) > self.max_payload:
@@ -87,16 +88,18 @@ class MessageEncoder:
         if size > self.max_payload:
             raise MaxPayloadError(size, self.max_payload)
         wire = self.request(subject, b"", inbox, token, None)
-        return b"%b%d\r\n" % (wire[: -len(_EMPTY)], size), data, b"\r\n"
+        start = wire[: -len(_EMPTY)]
+        if len(start) > _LINE:
+            _check_line(start[len(_PUB) :], b"%d" % size)
+        return b"%b%d\r\n" % (start, size), data, b"\r\n"
 
     def request_to(self, subject: str, data: Data, reply: bytes) -> bytes:
         """Returns a complete message with a reply subject that needs no check."""
         to = self.subjects.get(subject) or self.wire_subject(subject)
-        _check_line(len(to) + len(reply))
         return self._encode(b"%b %b" % (to, reply), data, None)
 
     def response(self, subject: bytes, data: Data, headers: HeadersLike | None) -> bytes:
-        """Returns a complete message on a subject that a server sent, which needs no check."""
+        """Returns a complete message on a subject that a server sent. Only its length is checked."""
         return self._encode(subject, data, headers)
 
     def _encode(self, to: bytes, data: Data, headers: HeadersLike | None) -> bytes:
@@ -113,20 +116,24 @@ class MessageEncoder:
             if size > self.max_payload:
                 raise MaxPayloadError(size, self.max_payload)
             sizes = b" %d %d\r\n" % (len(block), size)
+            if len(to) > _LINE:
+                _check_line(to, sizes)
             return b"".join((b"HPUB ", to, sizes, block, data, b"\r\n"))
         if size > self.max_payload:
             raise MaxPayloadError(size, self.max_payload)
         line_end = SIZE_LINES[size] if size < SMALL else b" %d\r\n" % size
+        if len(to) > _LINE:
+            _check_line(to, line_end)
         return b"".join((b"PUB ", to, line_end, data, b"\r\n"))
 
-    def wire_subject(self, subject: str) -> bytes:
+    def wire_subject(self, subject: str, size: int = 0) -> bytes:
         """Returns the wire form of `subject`, and may keep it. Raises ProtocolError for an
-        invalid subject, MaxControlLineError."""
+        invalid subject, MaxControlLineError for one that does not fit with a payload of `size` bytes.
+        """
         wire = subject.encode() if is_plain(subject) else _checked(subject, "subject")
-        size = len(wire)
-        if size > _LINE:
-            raise MaxControlLineError(size, MAX_CONTROL_LINE)
-        if size <= _LONGEST:
+        if len(wire) > _LINE:
+            _check_line(wire, b" %d" % size)
+        if len(wire) <= _LONGEST:
             if len(self.subjects) < _SUBJECTS:
                 self.subjects[subject] = wire
             else:
@@ -137,18 +144,23 @@ class MessageEncoder:
                     self._starts.clear()
         return wire
 
-    def add_reply(self, to: bytes, reply: str) -> bytes:
+    def add_reply(self, to: bytes, reply: str, size: int = 0) -> bytes:
         """Returns `to` and a reply subject, as a control line has them. Raises ProtocolError for an invalid
-        reply, MaxControlLineError."""
+        reply, MaxControlLineError if they do not fit with a payload of `size` bytes."""
         if reply.__class__ is not str:
             check_text(reply=reply)
         wire = reply.encode() if is_plain(reply) else _checked(reply, "reply")
-        _check_line(len(to) + len(wire))
-        return b" ".join((to, wire))
+        both = b" ".join((to, wire))
+        if len(both) > _LINE:
+            _check_line(both, b" %d" % size)
+        return both
 
 
-def _check_line(size: int) -> None:
-    if size > _LINE:
+def _check_line(to: bytes, sizes: bytes) -> None:
+    """Raises MaxControlLineError. The server counts what follows the op and its blank, without the line end
+    (server/parser.go: overMaxControlLineLimit)."""
+    size = len(to) + len(sizes.rstrip())
+    if size > MAX_CONTROL_LINE:
         raise MaxControlLineError(size, MAX_CONTROL_LINE)
 
 

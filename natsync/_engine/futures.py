@@ -208,7 +208,6 @@ class WindowFuture(ReplyFuture[_T]):
     _context: WindowContext[_T]
     seconds: float
     due: float
-    """The time after which it fails, unless another deadline of its token is earlier."""
     kept: object = None
     """For `rescue`: what the maker of the request keeps with it."""
 
@@ -342,11 +341,13 @@ class WindowContext(FutureContext, Generic[_T]):
         future._flag = None
         if mux.refused:
             raise fresh(mux.refused)
-        due = monotonic() + seconds
-        if due < window.last_due:  # not in order, with another timeout than the others
-            mux.deadlines.add(token, seconds, due - seconds)
-            due = window.last_due
-        window.last_due = future.due = due
+        if seconds != window.timeout:
+            window.note_timeout(seconds)
+        now = monotonic()
+        future.due = now + seconds
         window.futures[token] = future
         mux.waiting[token] = future
+        # Only now: if no other timeout is noted yet, then all before this one in the window have its timeout.
+        if window.is_mixed:
+            mux.deadlines.add(token, seconds, now)
         return future

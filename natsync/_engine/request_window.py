@@ -64,10 +64,14 @@ class RequestWindow(Generic[_T]):
         self._drive = drive
         self._wake = wake
         self.futures: dict[bytes, InFlight[_T]] = {}
-        """The requests in flight by their tokens, in the order of `InFlight.due`; in single operations,
-        which are atomic."""
-        self.last_due = 0.0
-        """The last `due`."""
+        """The requests in flight by their tokens, in single operations, which are atomic. Those with the same
+        timeout are in the order of `InFlight.due`; so a lock is not needed for that order."""
+        self.timeout: float | None = None
+        """The timeout of the first request."""
+        self.is_mixed = False
+        """Whether there was another timeout: from then on each request has its deadline also in
+        `ReplyMux.deadlines`, since it may be too late before the first of the window is."""
+        self._first_timeout: dict[str, float] = {}  # one key: `setdefault` is atomic
         # Half: one caller that is woken for each reply would be woken as often as there are replies.
         self.half = most // 2
         self.room = Turns()
@@ -118,6 +122,12 @@ class RequestWindow(Generic[_T]):
         future.finish(outcome)
         self._wake()
 
+    def note_timeout(self, seconds: float) -> None:
+        """Notes that a request may have another timeout than those before. Called before it joins them."""
+        self.timeout = self._first_timeout.setdefault("", seconds)
+        if seconds != self.timeout:
+            self.is_mixed = True
+
     # For the thread that ends a request.
 
     def leave(self, token: bytes) -> None:
@@ -130,7 +140,8 @@ class RequestWindow(Generic[_T]):
             self.empty.wake()
 
     def first_due(self) -> float:
-        """Returns the time at which `late` returns a request."""
+        """Returns the time at which `late` returns a request; where timeouts differ, another one may be due
+        earlier."""
         first = self._first()
         return first.due if first else _NEVER
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from natsync import errors
@@ -150,15 +152,63 @@ def test_an_invalid_subject_is_refused_each_time(subject: str, why: str) -> None
     assert not encoder.subjects.keys() - {"a"}
 
 
-def test_a_control_line_that_servers_do_not_take_is_refused() -> None:
-    known = MessageEncoder(INFO)
-    known.message("x" * 4077, b"", None, None)
+LIMIT = 4096
+INBOX = b"_INBOX.x."
+BLOCK = len(encode_headers({"a": "b"}))
+
+
+def longest(wire: bytes) -> None:
+    """Checks that the server counts as many bytes as it takes: all but the op, its blank and the line end."""
+    assert len(wire.split(b"\r\n", 1)[0].split(b" ", 1)[1]) == LIMIT
+
+
+@pytest.mark.parametrize("size", [0, 7, 600, 70_000])
+def test_the_longest_control_line_that_servers_take(size: int) -> None:
+    encoder = MessageEncoder(INFO)
+    data, digits = bytes(size), len(str(size))
+    room = LIMIT - 1 - digits
+    longest(encoder.message("x" * room, data, None, None))
+    longest(encoder.message("x" * 2000, data, "y" * (room - 2001), None))
+    longest(encoder.message("x" * 2000, bytearray(data), "y" * (room - 2001), None))
+    longest(encoder.response(b"x" * room, data, None))
+    longest(encoder.request_to("x" * 2000, data, b"y" * (room - 2001)))
+    for token in (b"1", b"12345"):
+        subject = "x" * (room - 1 - len(INBOX + token))
+        longest(encoder.request(subject, data, INBOX, token, None))
+        longest(encoder.large_request(subject, data, INBOX, token)[0])
+    sizes = f" {BLOCK} {size + BLOCK}"
+    longest(encoder.message("x" * (LIMIT - len(sizes)), data, None, {"a": "b"}))
+
+
+@pytest.mark.parametrize("size", [0, 7, 600, 70_000])
+def test_a_control_line_that_is_one_byte_too_long_is_refused(size: int) -> None:
+    encoder = MessageEncoder(INFO)
+    data, digits = bytes(size), len(str(size))
+    subject, headers = "x" * (LIMIT - digits), {"a": "b"}
+    calls: list[Callable[[], object]] = [
+        lambda: encoder.message(subject, data, None, None),
+        lambda: encoder.wire_subject(subject, size),
+        lambda: encoder.message(subject[2001:], data, "y" * 2000, None),
+        lambda: encoder.add_reply(b"x" * (LIMIT - digits - 2001), "y" * 2000, size),
+        lambda: encoder.response(subject.encode(), data, None),
+        lambda: encoder.request_to(subject[2001:], data, b"y" * 2000),
+        lambda: encoder.request(subject[len(INBOX) + 2 :], data, INBOX, b"1", None),
+        lambda: encoder.large_request(subject[len(INBOX) + 2 :], data, INBOX, b"1"),
+        lambda: encoder.message(
+            "x" * (LIMIT - len(f"{BLOCK} {size + BLOCK}")), data, None, headers
+        ),
+    ]
+    for call in calls:
+        with pytest.raises(errors.MaxControlLineError, match="4097 bytes are over the limit"):
+            call()
+
+
+def test_the_token_of_a_request_counts_each_time() -> None:
+    encoder = MessageEncoder(INFO)
+    inbox = b"_INBOX." + b"x" * (LIMIT - 20)
+    longest(encoder.request("a.b", b"", inbox, b"1234567", None))
     with pytest.raises(errors.MaxControlLineError):
-        known.message("x" * 4078, b"", None, None)
-    with pytest.raises(errors.MaxControlLineError):
-        known.message("x" * 2000, b"", "y" * 2100, None)
-    with pytest.raises(errors.MaxControlLineError):
-        known.message("x" * 2000, b"", "y" * 2100, {"a": "b"})
+        encoder.request("a.b", b"", inbox, b"12345678", None)
 
 
 def test_what_cannot_be_sent() -> None:

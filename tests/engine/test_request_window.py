@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -136,6 +136,74 @@ def test_each_request_ends_at_its_own_timeout(served: tuple[natsync.Client, Peer
         with pytest.raises(errors.RequestTimeoutError, match="within 0"):
             future.result(TIMEOUT)
     assert window.in_flight == 2 and not asked[0].done() and not asked[2].done()
+
+
+class Interrupted(dict[bytes, object]):
+    """The requests in flight of a window: `call` is made just before the first is added, as another thread or
+    a signal handler may."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        super().__init__()
+        self.calls = [call]
+
+    def __setitem__(self, token: bytes, future: object) -> None:
+        if self.calls:
+            self.calls.pop()()
+        super().__setitem__(token, future)
+
+
+@pytest.mark.parametrize("first, second", [(0.1, 60.0), (60.0, 0.1), (0.1, 0.1)])
+def test_a_request_that_is_overtaken_ends_at_its_own_timeout(
+    served: tuple[natsync.Client, Peer], first: float, second: float
+) -> None:
+    nc, _ = served
+    window = nc.open_window(10, number_of)
+    others = []
+
+    def overtake() -> None:
+        others.append(window.request("x", timeout=second))
+
+    window.futures = Interrupted(overtake)  # type: ignore[assignment]  # of all results
+    futures = [window.request("x", timeout=first), *others]
+    for future, timeout in zip(futures, (first, second)):
+        if timeout < 1:
+            with pytest.raises(errors.RequestTimeoutError, match="within 0.1"):
+                future.result(TIMEOUT)
+    assert window.in_flight == (first > 1) + (second > 1)
+
+
+def test_a_deadline_is_known_however_soon_the_driver_looks(
+    served: tuple[natsync.Client, Peer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nc, _ = served
+    mux = nc._connection.reply_mux()
+    add = mux.deadlines.add
+
+    def add_and_look(token: bytes, timeout: float, now: float) -> None:
+        add(token, timeout, now)
+        assert mux.deadline <= now + timeout
+
+    monkeypatch.setattr(mux.deadlines, "add", add_and_look)
+    window = nc.open_window(10, number_of)
+    asked = [window.request("x", timeout=timeout) for timeout in (60.0, 0.1)]
+    with pytest.raises(errors.RequestTimeoutError, match="within 0.1"):
+        asked[1].result(TIMEOUT)
+
+
+def test_a_window_with_one_timeout_keeps_no_other_deadlines(
+    served: tuple[natsync.Client, Peer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nc, _ = served
+    added: list[float] = []
+
+    def add(token: bytes, timeout: float, now: float) -> None:
+        added.append(timeout)
+
+    monkeypatch.setattr(nc._connection.reply_mux().deadlines, "add", add)
+    window = nc.open_window(10, number_of)
+    for timeout in (60.0, 60.0, 5.0, 60.0):
+        window.request("x", timeout=timeout)
+    assert added == [5.0, 60.0]
 
 
 def test_a_window_that_nobody_holds_is_forgotten(served: tuple[natsync.Client, Peer]) -> None:

@@ -116,6 +116,20 @@ def test_a_control_line_that_is_too_long_costs_the_subscription_alone(
         assert nc.stats.reconnects == 1
 
 
+def test_the_longest_control_lines_are_taken(start_server: StartServer) -> None:
+    with natsync.connect(start_server().url, reconnect=False) as nc:
+        for size in (1, 600, 5000):
+            room = 4096 - 1 - len(str(size))
+            nc.publish("x" * room, bytes(size))
+            nc.publish("x" * 2000, bytes(size), reply="y" * (room - 2001))
+            nc.flush(TIMEOUT)
+            with pytest.raises(errors.MaxControlLineError, match="4097 bytes are over"):
+                nc.publish("x" * (room + 1), bytes(size))
+        used = len(nc._connection.reply_mux().wire_prefix) + len(" 1 0")
+        with pytest.raises(errors.NoRespondersError):
+            nc.request("x" * (4096 - used - 1), timeout=TIMEOUT)
+
+
 def test_a_denied_subscription(guarded: NatsServer) -> None:
     with natsync.connect(url(guarded, "guest")) as nc:
         for sub in (nc.subscribe("secret.plans"), nc.subscribe("only.queue", queue="other")):
