@@ -145,7 +145,8 @@ class PublishWindow:
     def pending(self) -> int:
         """How many messages have neither an acknowledgement nor an error."""
         in_flight = sum(window.in_flight for window in (self._plain, self._identified) if window)
-        return in_flight + len(self._rescued)
+        # One that has just ended is still there, and its caller may be here before the thread that ended it.
+        return in_flight + sum(not future.done() for future in self._rescued.copy())
 
     def wait(self, timeout: float) -> bool:
         """Whether every message has an acknowledgement or an error within `timeout` seconds."""

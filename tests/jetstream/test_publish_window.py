@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import natsync
+from natsync._engine.request_window import RequestWindow
 from natsync.jetstream import (
     InvalidPubAckError,
     JetStream,
@@ -65,6 +66,22 @@ def test_a_refusal_is_the_futures_exception(js: JetStream, stream_name: str) -> 
         with pytest.raises(WrongLastSequenceError):
             future.result(5)
     assert js.wait_all() and js.publish_async_pending == 0
+
+
+def test_a_message_that_has_ended_is_not_pending(
+    js: JetStream, stream_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = RequestWindow.finish
+    pending: SimpleQueue[int] = SimpleQueue()
+
+    def finish_and_look(*args: Any) -> None:
+        finish(*args)
+        pending.put(js.publish_async_pending)
+
+    monkeypatch.setattr(RequestWindow, "finish", finish_and_look)
+    with pytest.raises(NoStreamResponseError):
+        js.publish_async(stream_name, msg_id="1").result(15)
+    assert pending.get(timeout=10) == 0
 
 
 def test_without_a_stream_it_fails_soon(js: JetStream, stream_name: str) -> None:
