@@ -18,12 +18,13 @@ from ..transport.registry import layer_of
 from ..transport.stack import Stack
 from ..types import Chunk, Direction, Item
 from .byte_counts import ByteCounts
+from .chain import Chain
 from .connection_kind import ConnectionKind
 from .contexts import mirrored
 from .discoveries import Discovery, Handshake, LayerBegins, Proven
 from .events import OF_LAYERS, Event, Note, RolesSwapped, without_gap_notes
 from .frame_stream import FrameStream
-from .resync import Chain, Quota, answer_each_other
+from .resync import Quota, answer_each_other
 from .state import VERDICT, Proof, StreamState, next_state
 from .unread import Unread
 
@@ -32,9 +33,8 @@ _STARTING = StreamState.STARTING
 
 
 class ConnectionFraming:
-    """Takes the items of both directions with `feed`, then `finish`.
-
-    `midstream`: who opened the connection is not known for sure. `hint` is the kind that the user has set.
+    """Takes the items of both directions with `feed`, then `finish`. With `midstream`, it is not known for
+    sure who opened the connection. `hint` is the kind that the user has set.
     """
 
     def __init__(

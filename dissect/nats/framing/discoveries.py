@@ -8,7 +8,7 @@ from enum import Enum, auto
 from natsync.protocol import Connect, Info
 
 from ..transport.layer import Layer
-from .resync import Chain
+from .chain import Chain
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,13 @@ These numbers of consecutive frames are accepted as proof:
 - three, if they end with a short packet (the sender has flushed), or with two packets in a row, or cover
   many bytes, or if the bytes end there or a gap follows;
 - if the stream is known to be NATS: two, if they end with two packets in a row, or with one before a gap or
-  the end; and one before those, if it begins with a packet, because a snap length leaves no more. So are
-  frames that fill packets, even if the next one is refuted: without it they would have been the end. Both
-  also hold for frames at the end of a chain whose first frames are not proven; these are not read.
+  the end, or before an operation whose line a gap cuts; and one before a gap or the end, if it begins with a
+  packet, because a snap length leaves no more. So are frames that fill packets, even if the next one is
+  refuted: without it they would have been the end. Both also hold for frames at the end of a chain whose
+  first frames are not proven; these are not read.
+
+A whole frame in the middle of a packet that a gap cuts soon after is therefore not always found. Less proof
+would invent frames: payloads quote a message and the line after it, and a gap can hide that the text goes on.
 
 As long as the connection is not known to carry NATS, refuted bytes are kept while there is room: they are
 searched again when the connection has proven itself elsewhere.
@@ -29,7 +33,8 @@ from typing import NamedTuple
 from natsync.protocol import Context
 
 from ..transport.detect import CANDIDATE, START, START_BYTES
-from .contexts import ALL, FREE, UNSPECIFIC, ContextReader, reader_in
+from .chain import Chain
+from .contexts import ALL
 from .resync_buffer import Held, ResyncBuffer, Run
 
 _FAR = 256 << 10
@@ -52,79 +57,8 @@ class Quota:
 class _State(Enum):
     WAITING = auto()  # for more bytes
     CUT = auto()  # a gap hides the next control line
+    BEGUN = auto()  # a gap cuts that line after its operation
     BROKEN = auto()  # refuted
-
-
-class Chain:
-    """Consecutive frames from `start`; the next one must begin at `next`. `ops` are their
-    operations."""
-
-    __slots__ = (
-        "start next stop searched frames aligned at_packet_end readers ops dotted _anchor"
-    ).split()
-
-    def __init__(self, start: int, contexts: tuple[Context, ...]) -> None:
-        self.start = start
-        self.next = start
-        self.stop = 0  # where the body in progress ends; 0: none is
-        self.searched = start  # no line end before here
-        self.frames = 0
-        self.aligned = 0  # how many packets in a row ended where a frame did
-        self.at_packet_end = False  # whether the last frame ends with a packet
-        self.readers = [reader_in(context) for context in contexts]
-        self.ops: set[str] = set()
-        self.dotted = False  # whether an account, where one is read, has a dot in it
-        self._anchor: tuple[int, int, set[str]] | None = None  # see `anchor`
-
-    @property
-    def contexts(self) -> tuple[Context, ...]:
-        """The contexts that fit all frames."""
-        return tuple(reader.context for reader in self.readers)
-
-    @property
-    def specific(self) -> bool:
-        """Whether this can only be NATS."""
-        return bool(self.ops - UNSPECIFIC)
-
-    def anchor(self) -> None:
-        """Notes that the next frame begins with a packet: it may be proven where those before it are not."""
-        if self._anchor is None:
-            self._anchor = self.next, self.frames, set()
-
-    def shorten(self) -> bool:
-        """Drops the frames before the one that was noted; returns whether any are left."""
-        if self._anchor is None or self._anchor[1] == self.frames:
-            return False
-        self.start, before, self.ops = self._anchor
-        self.frames -= before
-        return True
-
-    def read(self, line: bytes) -> int | None:
-        """The size of the body after a control line; None if the line does not fit the others."""
-        op = line[: line.find(b" ")] if b" " in line[:START_BYTES] else line[:-2]
-        readers = [reader for reader in self.readers if op not in reader.unnatural]
-        if op in FREE:  # reads the same in every context
-            found = readers[0].read(line) if readers else None
-            kept, size = (readers, found[1]) if found else ([], None)
-        else:
-            kept, size = self._fit(line, readers)
-        if kept:
-            self.readers = kept
-            self.ops.add(op.decode())
-            if self._anchor:
-                self._anchor[2].add(op.decode())
-        return size
-
-    def _fit(
-        self, line: bytes, some: list[ContextReader]
-    ) -> tuple[list[ContextReader], int | None]:
-        if len(some) == 1 and not some[0].names_accounts:  # as it mostly is after a gap
-            alone = some[0].read(line)
-            return (some, alone[1]) if alone else ([], None)
-        read = [(reader, found) for reader in some if (found := reader.read(line))]
-        for _, (frame, _) in read:
-            self.dotted = self.dotted or b"." in getattr(frame, "account", b"")
-        return [reader for reader, _ in read], read[0][1][1] if read else None
 
 
 class Loss(NamedTuple):
@@ -290,10 +224,11 @@ class Resynchronizer:
                 return True
         else:
             chain.aligned = 0
-        ended = final or state is _State.CUT
+        begun = state is _State.BEGUN
+        ended = final or begun or state is _State.CUT
         if frames >= 3:
             return ended or chain.next - chain.start >= _FAR or self._is_full()
-        if self.is_nats and frames == 2 and chain.at_packet_end:
+        if self.is_nats and frames == 2 and (begun or chain.at_packet_end):
             return ended
         if ended and with_packet and frames >= (1 if self.is_nats else 2):
             return True
@@ -349,13 +284,16 @@ class Resynchronizer:
         if run is None:
             return _State.WAITING if chain.next >= buffer.end else _State.CUT
         data, at = run.data, chain.next - run.start
-        if not START.match(data, at):
+        begun = START.match(data, at)
+        if not begun:
             short = len(data) - at < START_BYTES
-            return self._open_end(run) if short else _State.BROKEN
+            return self._open_end(run, _State.CUT) if short else _State.BROKEN
         end = data.find(b"\n", max(at, chain.searched - run.start)) + 1
         if not end:
             chain.searched = run.end
-            return self._open_end(run) if run.end - chain.next < _LINE_BYTES else _State.BROKEN
+            if run.end - chain.next >= _LINE_BYTES or not chain.readers_of(begun[0][:-1]):
+                return _State.BROKEN
+            return self._open_end(run, _State.BEGUN)
         if chain.next in self._visited or data[end - 2] != 13:
             return _State.BROKEN
         self._visit(chain.next)
@@ -376,8 +314,8 @@ class Resynchronizer:
         chain.frames += 1
         chain.at_packet_end = chain.next in self.buffer.ends
 
-    def _open_end(self, run: Run) -> _State:
-        return _State.WAITING if self.buffer.is_open(run) else _State.CUT
+    def _open_end(self, run: Run, before_gap: _State) -> _State:
+        return _State.WAITING if self.buffer.is_open(run) else before_gap
 
     def _visit(self, offset: int) -> None:
         if len(self._visited) > self._visited_most:

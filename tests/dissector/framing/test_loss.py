@@ -136,7 +136,15 @@ def test_frames_at_the_end_of_a_capture_stay_if_damage_follows() -> None:
 def test_a_frame_at_a_packet_start_is_found_after_one_that_the_snap_length_cut() -> None:
     said = Said().client().lose(RESPONDER, 300, truncated=True)
     said.say(RESPONDER, b"lo\r\nMSG a 1 50\r\nthe beg").lose(RESPONDER, 45, truncated=True)
-    said.say(RESPONDER, b"MSG b 1 1\r\nx\r\nMSG c 1 3").lose(RESPONDER, 40, truncated=True)
+    said.say(RESPONDER, b"MSG b 1 1\r\nx\r\nMSG").lose(RESPONDER, 46, truncated=True)
     said.say(RESPONDER, b"MSG d 1 50\r\nthe beg").lose(RESPONDER, 45, truncated=True)
     found = said.over().frames(RESPONDER)
     assert [frame.subject for frame in found if isinstance(frame, Message)] == [b"b", b"d"]
+
+
+def test_a_frame_that_the_snap_length_cut_is_found_if_two_operations_follow_it() -> None:
+    said = Said().client().lose(RESPONDER, 300, truncated=True)
+    said.say(RESPONDER, b"lo\r\nMSG a 1 50\r\nthe beg").lose(RESPONDER, 45, truncated=True)
+    said.say(RESPONDER, b"MSG b 1 1\r\nx\r\nMSG c 1 3").lose(RESPONDER, 40, truncated=True)
+    found = said.over().frames(RESPONDER)
+    assert [frame.subject for frame in found if isinstance(frame, Message)] == [b"a", b"b"]

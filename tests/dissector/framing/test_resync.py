@@ -88,6 +88,20 @@ def test_before_a_gap_one_frame_in_the_middle_of_a_packet_is_not_enough() -> Non
     assert Fed()(b"rest\r\nPUB a 50\r\nhello", 99) is None
 
 
+def test_the_operation_that_a_gap_cuts_is_the_third_in_a_row() -> None:
+    assert Fed()(b"rest\r\n" + PUB * 2 + b"PUB a 5", 99) == 6
+    assert Fed()(b"rest\r\n" + PUB * 2 + b"PUB", 99) is None
+    assert Fed()(b"rest\r\n" + PUB + b"PUB a 5", 99) is None
+    assert Fed()(b"rest\r\n" + PUB * 2 + b"MSG a 5", 99) is None
+    assert Fed()(b"rest\r\n" + PUB * 3 + b"MSG a 5", 99) is None
+
+
+def test_two_frames_and_a_cut_line_are_no_proof_at_the_end() -> None:
+    fed = Fed()
+    assert fed(b"rest\r\n" + PUB * 2 + b"PUB a 5") is None
+    assert not fed.resync.finish()
+
+
 def test_what_other_protocols_say_as_well_is_no_proof_of_nats() -> None:
     assert Fed(ALL, is_nats=False)(b"PING\r\n", b"PING\r\n", b"PING\r\n") is None
     assert Fed(ALL, is_nats=False)(b"PING\r\n", b"PUB a 0\r\n\r\n") == 0
