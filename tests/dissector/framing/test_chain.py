@@ -33,9 +33,9 @@ def test_an_operation_shows_who_may_send_it() -> None:
 
 def test_an_account_with_a_dot_is_noted() -> None:
     chain = Chain(0, (Context(Role.CLIENT, Kind.ROUTE),))
-    chain.read(b"RS+ $G orders.new\r\n")
+    chain.read(b"RMSG $G orders.new 5\r\n")
     assert not chain.dotted
-    chain.read(b"RS+ orders.new workers 1\r\n")
+    chain.read(b"RMSG orders.new _INBOX.1 5\r\n")  # more likely the subject of a dedicated route
     assert chain.dotted
 
 
