@@ -8,31 +8,13 @@ from hypothesis import strategies as st
 
 from natsync.protocol import Kind, Violation, closes, read_violation
 
-CLIENT, ROUTE, GATEWAY, LEAFNODE = Kind
+from tests.support.error_texts import OPEN_TO
 
 
-@pytest.mark.parametrize(
-    ("text", "open_to"),
-    [
-        (b"Invalid Subject", {CLIENT}),
-        (b"invalid publish subject", {CLIENT}),
-        (b"maximum subscriptions exceeded", {CLIENT, LEAFNODE}),
-        (b"Failed Account Registration", {CLIENT, LEAFNODE}),
-        (b"Invalid Subscription", {LEAFNODE}),
-        (b'Permissions Violation for Publish to "a"', {CLIENT}),
-        (b'permissions violation for subscription to "a" using queue "q"', {CLIENT}),
-        (b"Authorization Violation", set()),
-        (b"Authentication Timeout", set()),
-        (b"Stale Connection", set()),
-        (b"Maximum Payload Violation", set()),
-        (b"Unknown Protocol Operation", set()),
-        (b"Duplicate Remote LeafNode Connection", set()),
-        (b"\xff", set()),
-    ],
-)
+@pytest.mark.parametrize(("text", "open_to"), OPEN_TO.items())
 def test_which_connections_stay_open(text: bytes, open_to: set[Kind]) -> None:
     assert {kind for kind in Kind if not closes(text, kind)} == open_to
-    assert closes(text, None) == closes(text, CLIENT)
+    assert closes(text, None) == closes(text, Kind.CLIENT)
 
 
 @pytest.mark.parametrize(
@@ -63,5 +45,5 @@ def test_what_a_violation_is_about(text: bytes, violation: Violation | None) -> 
 def test_any_text_is_understood(text: bytes) -> None:
     for whole in (text, b'Permissions Violation for Publish to "%b"' % text):
         read_violation(whole)
-        closes(whole, ROUTE)
-        closes(whole, LEAFNODE)
+        closes(whole, Kind.ROUTE)
+        closes(whole, Kind.LEAFNODE)

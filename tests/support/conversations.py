@@ -54,6 +54,13 @@ class Said:
                 raise AssertionError("the capture shows who opened the connection")
         return self
 
+    def play_at_once(self, sender: Direction, items: Sequence[Chunk | Gap]) -> Said:
+        """What one side sent, in one call."""
+        for item in items:
+            self.ends[sender] += item.length if isinstance(item, Gap) else len(item.data)
+        self._keep(self.framing.feed(sender, items))
+        return self
+
     def lose(self, sender: Direction, size: int, truncated: bool = False) -> Said:
         """A gap in what `sender` said."""
         gap = Gap(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from types import FrameType
+
 import pytest
 
+from dissect.nats.types import Chunk, Gap
 from natsync.protocol import Message
 
 from tests.support.conversations import ORIGINATOR, RESPONDER, Said
@@ -95,3 +100,56 @@ def test_nats_inside_a_payload_is_not_read() -> None:
     frame = b"PUB outer %d\r\n%s\r\n" % (len(inside), inside)
     said = Said().client().say(ORIGINATOR, frame[:40], frame[40:], PUB).over()
     assert said.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB"]
+
+
+def work_and_depth(task: Callable[[], object]) -> tuple[int, int]:
+    """How many Python functions a task calls, and how deep the calls are nested at most."""
+    calls = depth = deepest = 0
+
+    def count(frame: FrameType, event: str, value: object) -> None:
+        nonlocal calls, depth, deepest
+        if event == "call":
+            calls, depth = calls + 1, depth + 1
+            deepest = max(deepest, depth)
+        elif event == "return":
+            depth -= 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        task()
+    finally:
+        sys.setprofile(before)
+    return calls, deepest
+
+
+@pytest.mark.parametrize(
+    ("data", "midstream"),
+    [
+        (PUB * 3 + b"x\r\n", False),
+        (PUB * 3 + b"x\r\n", True),
+        (PUB * 2, False),
+        (b"PING\r\nx\r\n", False),
+    ],
+)
+def test_losing_and_finding_frames_again_does_not_recurse(data: bytes, midstream: bool) -> None:
+    """Calls grow with the losses, their depth does not, however often a stream loses its place."""
+
+    def cost(losses: int) -> tuple[int, int]:
+        said = Said(midstream, payloads=False)
+        if not midstream:
+            said.client()
+        items: list[Chunk | Gap] = []
+        at = said.ends[ORIGINATOR]
+        for number in range(losses):
+            items.append(Chunk(number, number, "t.pcap", at, data))
+            items.append(Gap(number, number, "t.pcap", at + len(data), 7))
+            at += len(data) + 7
+        calls, depth = work_and_depth(lambda: said.play_at_once(ORIGINATOR, items).over())
+        assert len(said.notes) >= losses
+        assert len(said.ops(ORIGINATOR)) > losses
+        return calls, depth
+
+    few, many = cost(100), cost(800)
+    assert many[0] < 8.5 * few[0]
+    assert many[1] < few[1] + 10
