@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from dissect.nats.options import Options
 from dissect.nats.transport.layer import (
     Column,
     Found,
@@ -109,3 +110,7 @@ def _transforms(options: LayerOptions) -> Mapping[Direction, Transform]:
 LAYER = Layer("xor", Column.TRANSPORT, _begins, transforms=_transforms)
 if LAYER.name not in [layer.name for layer in LAYERS]:
     LAYERS.append(LAYER)
+
+
+class XorOptions(Options):
+    """Options that bring this module, and so the layer, into each process that unpickles them."""
