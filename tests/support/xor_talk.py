@@ -45,7 +45,7 @@ def conversation(port: int, layered: bool, harm: Harm = list) -> list[Record]:
 
 
 def capture(path: Path, harm: Harm = list) -> str:
-    """A plain conversation and two that are layered, packet by packet in turn. Each loses the same packets."""
+    """A plain and two layered conversations, packet by packet in turn. All lose the same packets."""
     some = [conversation(port, port != 40002, harm) for port in (40001, 40002, 40003)]
     # A conversation has its packets in the order of the capture, which need not be that of their times.
     every = [packet for packets in zip(*map(_padded, some)) for packet in packets if packet]
