@@ -7,12 +7,11 @@ confirmed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ..errors import ConnectionClosedError, Error
-from ..protocol import HMsg, Msg
 from .engine import KEEP_ALIVE, PING, Delivery, Engine, EngineEvent, Phase, Ponged
 from .loop import Loop
 from .outbound_buffer import (
@@ -30,12 +29,13 @@ from .poller import READABLE
 from .waiter import Guest
 
 if TYPE_CHECKING:
-    from .reply_mux import ReplyMux
+    from .router import Router
 
 __all__ = ["Channel"]
 
 _IN_PIECES = {Chunks, RequestChunks}
-_MESSAGES = {bytes, RequestBytes} | _IN_PIECES
+_WHOLE = {bytes, RequestBytes}
+_MESSAGES = _WHOLE | _IN_PIECES
 _NOTHING = memoryview(b"")
 _PING = SubscriptionOps(PING)  # not for another connection either, whose PONGs it would shift
 # Bytes of one read: usually, and under load. Memory for more would come from the system each time.
@@ -45,25 +45,11 @@ _CHECKPOINT = 1000
 100 or a million a publish takes the same CPU time (CPython 3.11)."""
 
 
-class Receiver(Protocol):
-    """Takes the messages, and counts them in `in_msgs`. Nothing is read while `full` holds anything; at
-    the time `deadline` it has something to do. Messages for `reply_mux` may be delivered again while it
-    `is_repeatable`.
-    """
-
-    in_msgs: int
-    reply_mux: ReplyMux | None
-
-    @property
-    def full(self) -> Sized: ...
-    @property
-    def deadline(self) -> float: ...
-    def expire(self, now: float) -> None: ...
-    def deliver(self, sid: bytes, frames: list[Msg | HMsg]) -> None: ...
-
-
 class Channel:
-    """An exception from outside, such as an interrupt, may come anywhere in a turn. Where `busy` is false
+    """Reads nothing while `router.full` holds anything; messages for `router.reply_mux` are passed on again
+    after an interrupt while it `is_repeatable`.
+
+    An exception from outside, such as an interrupt, may come anywhere in a turn. Where `busy` is false
     the next turn goes on, since each step is done again from its beginning until it is done: to gather
     what is sent, to decode what was read, to pass on replies. Where it is true it is unknown how far the
     turn has come, and the connection has to end: while other messages are passed on, with TLS, and in the
@@ -80,7 +66,7 @@ class Channel:
         outbound: OutboundBuffer,
         engine: Engine,
         act: Callable[[EngineEvent], None],
-        router: Receiver,
+        router: Router,
     ) -> None:
         self.engine = engine
         self.is_counted = False  # in the sums of past channels
@@ -246,31 +232,43 @@ class Channel:
     def _gather(self) -> None:
         """Collects what is to be sent next, from the engine and from other threads."""
         engine = self.engine
+        items = self._outbound.take_all(self._taken) if engine.phase is Phase.OPEN else []
+        sent = engine.sent + 1
+        alone = len(items) == 1 and items[0].__class__ in _WHOLE and not engine.out
+        if not alone or sent - engine.confirmed >= _CHECKPOINT:
+            self._gather_all(items)
+            return
+        # A message alone, as callers that wait for replies send it.
+        unsent = memoryview(items[0])  # type: ignore[arg-type]  # see `_WHOLE`
+        # From here on no call.
+        engine.sent = sent
+        self._parts = items
+        self._unsent = unsent
+        self._taken = []
+
+    def _gather_all(self, items: list[Item]) -> None:
+        """Collects `items` behind what the engine has to send."""
+        engine = self.engine
         own = engine.out[:]
         parts: list[Item] = [SubscriptionOps(b"".join(own))] if own else []
         pings: list[tuple[object, int]] = []
-        sent, in_pieces = engine.sent, False
-        if engine.phase is Phase.OPEN:
-            items = self._outbound.take_all(self._taken)
-            kinds = set(map(type, items))
-            in_pieces = not kinds.isdisjoint(_IN_PIECES)
-            if kinds <= _MESSAGES:  # nearly always
-                sent += len(items)
-                parts += items
-            else:
-                for item in items:
-                    if isinstance(item, Flush):
-                        pings.append((item.token, sent))
-                        parts.append(_PING)
-                    else:
-                        parts.append(item)
-                        sent += item.__class__ is not SubscriptionOps
-            if sent - engine.confirmed >= _CHECKPOINT and not (pings or engine.pings):
-                pings.append((KEEP_ALIVE, sent))
-                parts.append(_PING)
-        single = len(parts) == 1 and not in_pieces  # mostly
-        whole = parts[0] if single else joined(parts, in_pieces)
-        unsent = memoryview(whole)  # type: ignore[arg-type]  # no Flush, and Chunks only `in_pieces`
+        sent, kinds = engine.sent, set(map(type, items))
+        in_pieces = not kinds.isdisjoint(_IN_PIECES)
+        if kinds <= _MESSAGES:  # nearly always
+            sent += len(items)
+            parts += items
+        else:
+            for item in items:
+                if isinstance(item, Flush):
+                    pings.append((item.token, sent))
+                    parts.append(_PING)
+                else:
+                    parts.append(item)
+                    sent += item.__class__ is not SubscriptionOps
+        if items and sent - engine.confirmed >= _CHECKPOINT and not (pings or engine.pings):
+            pings.append((KEEP_ALIVE, sent))
+            parts.append(_PING)
+        unsent = memoryview(joined(parts, in_pieces))
         count = len(own)
         # From here on no call.
         del engine.out[:count]
