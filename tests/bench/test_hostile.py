@@ -19,6 +19,7 @@ from dissect.nats.application import item_store
 from dissect.nats.pipeline import records
 from dissect.nats.tables import TABLES
 
+from tests.bench import hostile_layers
 from tests.bench.hostile_captures import CASES, TINY, Case
 from tests.bench.rounds import cpu_seconds, machine
 from tests.support.pcapwriter import pcap_file
@@ -30,14 +31,17 @@ WORST_WITH_PATHS = 0.5e6  # of TINY
 TIMES = 8  # as long, for four times as much
 HELD = 1000  # items of `paths` in memory: with so few, both sizes use the disk
 BRIEF = 0.02  # seconds: shorter ones say nothing about how time grows
+BOMB_SECONDS = 2.0
 AGAIN = 6  # rounds for a case that seems too slow; one may take half as long again as another
 
 
-def seconds(path: Path, tables: Collection[str], rounds: int = 2) -> float:
+def seconds(
+    path: Path, tables: Collection[str], rounds: int = 2, options: Options = Options()
+) -> float:
     """CPU time: the least of some rounds."""
 
     def dissect() -> None:
-        for _ in records([str(path)], list(tables), Options()):
+        for _ in records([str(path)], list(tables), options):
             pass
 
     return min(cpu_seconds(dissect) for _ in range(rounds))
@@ -76,6 +80,25 @@ def test_nothing_is_slow_and_time_grows_as_the_capture_does(tmp_path: Path) -> N
     assert speeds[worst] >= WORST
     assert min(with_paths.values()) >= WORST_WITH_PATHS
     assert {name: times for name, times in growth.items() if times >= TIMES} == {}
+
+
+@pytest.mark.parametrize("case", hostile_layers.CASES)
+def test_layers_are_not_slow_and_time_grows_as_the_capture_does(case: Case, tmp_path: Path) -> None:
+    """All tables but `paths`; the server's secrets are known, so that records are tried."""
+    keys = tmp_path / "keys.log"
+    keys.write_bytes(hostile_layers.SECRETS)
+    options, tables = Options(key_logs=[str(keys)]), TABLES.keys() - {"paths"}
+    small, large = captures(case, hostile_layers.CASES[case], tmp_path)
+    size = large.stat().st_size
+    taken = seconds(large, tables, 2, options)
+    if size / taken < WORST:
+        taken = min(taken, seconds(large, tables, AGAIN, options))
+    growth = taken / max(BRIEF, seconds(small, tables, 2, options))
+    speed = size / taken
+    print(f"{case.__name__:26} {speed / 1e6:6.2f} MB/s, 4 n takes {growth:.1f} n")
+    # A bomb is small: its plaintext takes the time, which is limited.
+    assert speed >= WORST or case in hostile_layers.BOMBS and taken < BOMB_SECONDS
+    assert growth < TIMES
 
 
 @pytest.mark.parametrize("case", TINY)

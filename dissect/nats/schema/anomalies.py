@@ -69,9 +69,9 @@ class Anomaly(Enum):
     """Data that the client sent before the handshake (0-RTT). It is not decrypted, and a third party may
     have replayed it."""
     TLS_ERROR = "tls_error"
-    """A TLS record that cannot be decrypted although the key log has the secrets of its connection; or a
-    connection whose secrets are not found, because its handshake is not in the capture. The text says
-    which."""
+    """A TLS record that cannot be decrypted although the key log has the secrets of its connection, or the
+    first of several in a row; or a connection whose secrets are not found, because its handshake is not in
+    the capture. The text says which."""
 
     # NATS
     PROTOCOL_ERROR = "protocol_error"

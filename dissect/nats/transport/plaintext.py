@@ -6,6 +6,10 @@ from ..schema.anomalies import Anomaly
 from ..types import Chunk, Gap, Item, Oddity
 from .layer import LayerBytes
 
+# Pieces that one item of the layer below completes become one chunk, up to so many bytes: to read a chunk of
+# one byte takes as long as a large one. Larger pieces are not copied again.
+_JOINED_BYTES = 1 << 14
+
 
 class Plaintext:
     """The plaintext of one direction of a layer. `take` an item first; then say what became of it.
@@ -20,6 +24,8 @@ class Plaintext:
         """Of the next byte."""
 
         self._out: list[Item] = []
+        self._pieces: list[bytes] = []  # of the latest item, not in `_out` yet
+        self._piece_bytes = 0
         self._latest: Chunk | Gap | None = None
         self._skipped = 0  # bytes, not noted yet
         self._has_begun = False  # whether there was any plaintext
@@ -27,6 +33,8 @@ class Plaintext:
 
     def take(self, item: Chunk | Gap) -> None:
         """Begins with the next item of the layer below: its place is that of what it completes."""
+        if self._pieces:
+            self._join()
         self._latest = item
         if self.offset < 0:
             self.offset = item.offset
@@ -35,6 +43,8 @@ class Plaintext:
 
     def hand_on(self) -> list[Item]:
         """Returns what was made since the last call."""
+        if self._pieces:
+            self._join()
         out, self._out = self._out, []
         return out
 
@@ -43,13 +53,13 @@ class Plaintext:
         self.counts.carried += size
         if not data:
             return
-        item = self._latest
-        assert item
         if self._skipped:
             self._note_skipped()
         self._has_begun, self._is_interrupted = True, False
-        self._out.append(Chunk(item.ts_ns, item.number, item.capture, self.offset, data))
-        self.offset += len(data)
+        if self._pieces and self._piece_bytes + len(data) > _JOINED_BYTES:
+            self._join()
+        self._pieces.append(data)
+        self._piece_bytes += len(data)
 
     @property
     def latest(self) -> Chunk:
@@ -65,6 +75,8 @@ class Plaintext:
         """Hands on a gap of `length` bytes: that many are missing below, or became no plaintext."""
         item = self._latest
         assert item
+        if self._pieces:
+            self._join()
         if self._skipped:
             self._note_skipped(gap=False)
         truncated, noted = (item.truncated, item.noted) if isinstance(item, Gap) else (False, False)
@@ -90,10 +102,14 @@ class Plaintext:
 
     def note(self, anomaly: Anomaly, text: str) -> None:
         """Reports an oddity at the item that was taken last."""
+        if self._pieces:
+            self._join()
         self._out.append(self._oddity(anomaly, 0, text))
 
     def pass_on(self, oddity: Oddity) -> None:
         """Hands on what a layer below has reported."""
+        if self._pieces:
+            self._join()
         self._out.append(oddity)
 
     def finish(self) -> list[Item]:
@@ -102,7 +118,17 @@ class Plaintext:
             self._note_skipped(gap=False)
         return self.hand_on()
 
+    def _join(self) -> None:
+        item = self._latest
+        assert item
+        data = b"".join(self._pieces)
+        self._pieces, self._piece_bytes = [], 0
+        self._out.append(Chunk(item.ts_ns, item.number, item.capture, self.offset, data))
+        self.offset += len(data)
+
     def _note_skipped(self, gap: bool = True) -> None:
+        if self._pieces:
+            self._join()
         skipped, self._skipped = self._skipped, 0
         self._out.append(self._oddity(Anomaly.SKIPPED, skipped))
         if gap and self._has_begun and not self._is_interrupted:

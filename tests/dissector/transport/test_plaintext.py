@@ -22,6 +22,31 @@ def test_offsets_begin_at_the_first_item_and_count_plaintext() -> None:
     assert plain.counts.span == plain.counts.carried == 3
 
 
+def test_small_pieces_of_one_item_are_one_chunk() -> None:
+    plain = Plaintext()
+    plain.take(chunk(1, 0))
+    plain.carry(b"a", 1)
+    plain.carry(b"b", 1)
+    plain.note(Anomaly.WEBSOCKET_CLOSE, "1002")
+    plain.carry(b"c", 1)
+    plain.carry(bytes(20_000), 1)
+    plain.carry(b"d", 1)
+    plain.take(chunk(2, 9))
+    plain.carry(b"e", 1)
+    plain.pass_on(Oddity(2, 2, "t.pcap", 0, 0, Anomaly.LIMIT))
+    plain.carry(b"f", 1)
+    assert plain.hand_on() == [
+        chunk(1, 0, b"ab"),
+        Oddity(1, 1, "t.pcap", 2, 0, Anomaly.WEBSOCKET_CLOSE, "1002"),
+        chunk(1, 2, b"c"),
+        chunk(1, 3, bytes(20_000)),
+        chunk(1, 20_003, b"d"),
+        chunk(2, 20_004, b"e"),
+        Oddity(2, 2, "t.pcap", 0, 0, Anomaly.LIMIT),
+        chunk(2, 20_005, b"f"),
+    ]
+
+
 def test_skipped_bytes_after_plaintext_are_a_gap_in_it() -> None:
     plain = Plaintext()
     plain.take(chunk(1, 0))

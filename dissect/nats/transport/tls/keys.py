@@ -22,6 +22,9 @@ _EPOCHS = {
 }
 """The generations of keys of TLS 1.3 in their order, and the labels of their secrets in a key log."""
 
+# A content type, and the tag of AES-CCM-8: TLS 1.3 has the shortest of all suites. Hostile ones are shorter.
+_SHORTEST_PAYLOAD = 9
+
 # What is tried after a gap, where the number of the next record is not known, and in all of a connection.
 _SHORTEST_RECORD = 22  # an encrypted one: head, one byte, tag
 _MOST_SEQUENCES = 256
@@ -60,6 +63,8 @@ class DirectionKeys:
         self.has_secrets = True
         self.opener: Opener | None = None
         self._key_logs = key_logs
+        # By epoch and KeyUpdates: the first record of a later epoch may be looked for many times.
+        self._openers: dict[tuple[str, int], Opener] = {}
         self._generation = 0  # KeyUpdates
         self._trials = 0
         self._searches = 0
@@ -67,12 +72,15 @@ class DirectionKeys:
         self._window = 0  # numbers of records, in the latest search
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "opener": None}
+        return {**self.__dict__, "opener": None, "_openers": {}}
 
     def open(self, head: bytes, payload: bytes) -> Opened | None:
         """Opens the next record, which counts even if that fails."""
         if self.handshake.offers_early_data and self.of_client and not self.has_opened:
             self.epoch = "EARLY"
+        if self.opener and len(payload) < _SHORTEST_PAYLOAD:
+            self.sequence += 1
+            return None
         opened = self._open(self.sequence, head, payload)
         if opened is None and self.handshake.is_13:
             opened = self._open_later(head, payload)
@@ -181,6 +189,7 @@ class DirectionKeys:
         known.version = known.version or VERSION_13
         known.is_proven = True
         self.of_client = candidate.of_client
+        self._openers.clear()
         self.begin(candidate.epoch)
         self.sequence = sequence
 
@@ -212,11 +221,16 @@ class DirectionKeys:
         if not known.is_13:
             candidate = _Candidate(known.client_random, known.suite_code, self.of_client, "")
             return self._opener_of(candidate)
-        label = self._label(self.epoch, self.of_client)
-        secret = self._key_logs.find(known.client_random, label)
-        for _ in range(self._generation if secret else 0):
-            secret = next_secret(secret or b"", suite)
-        return opener_13(suite, secret) if secret else None
+        generation = self.epoch, self._generation
+        if generation not in self._openers:
+            label = self._label(self.epoch, self.of_client)
+            secret = self._key_logs.find(known.client_random, label)
+            if secret is None:
+                return None
+            for _ in range(self._generation):
+                secret = next_secret(secret, suite)
+            self._openers[generation] = opener_13(suite, secret)
+        return self._openers[generation]
 
     def _label(self, epoch: str, of_client: bool) -> str:
         return f"{'CLIENT' if of_client else 'SERVER'}_{_EPOCHS[epoch]}"

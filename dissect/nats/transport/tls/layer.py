@@ -68,6 +68,7 @@ class TlsTransform:
         self._messages = bytearray()  # of the handshake, not complete
         self._is_encrypted = False
         self._is_waiting = False  # for the other side's hello
+        self._fails = False  # the record before this one: one anomaly tells all in a row
         # Since the last record that was opened, where more than one may be gone.
         self._lost_bytes = 0
 
@@ -166,6 +167,7 @@ class TlsTransform:
             plain.carry(content, len(content))
             at = end
         keys.sequence = sequence
+        self._fails = self._fails and not at
         plain.count_overhead(overhead)
         if at < size:
             held += data[at:]
@@ -213,9 +215,11 @@ class TlsTransform:
             elif keys.joins or not self.handshake.is_known:
                 self._lost_bytes = size
                 self._note_missing_hello()
-            elif keys.has_secrets:
+            elif keys.has_secrets and not self._fails:
+                self._fails = True
                 self._note(Anomaly.TLS_ERROR, "a record cannot be decrypted")
             return
+        self._fails = False
         kind, content = opened
         if kind == _APPLICATION_DATA:
             del self._held[:size]
