@@ -81,6 +81,11 @@ def test_headers_are_copied_and_pickled() -> None:
     assert pickle.loads(pickle.dumps(headers)) == copy.deepcopy(headers) == headers
 
 
+def test_headers_that_are_sent_again_are_encoded_once() -> None:
+    headers = Headers({"A": "1"})
+    assert encode_headers(headers) is encode_headers(headers)
+
+
 def test_encoding_headers() -> None:
     block = b"NATS/1.0\r\nA: 1\r\nA: 2\r\nb: \xc3\xa4\r\n\r\n"
     assert encode_headers({"A": ["1", "2"], "b": "ä"}) == block

@@ -159,6 +159,26 @@ def test_callbacks_that_no_thread_can_make_are_made_at_the_end(
     assert got == [f"no responders on {number}" for number in range(3)] + ["closed"]
 
 
+def test_no_lock_is_held_while_a_thread_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Thread.start` waits for the thread, and a log handler or a profiler of it may call the client."""
+    lock, held = threading.RLock(), list[bool]()
+    start = threading.Thread.start
+
+    def looked(thread: threading.Thread) -> None:
+        held.append(lock._is_owned())  # type: ignore[attr-defined]  # no stub
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", looked)
+    dispatcher = Dispatcher("test", Callbacks(on_error=lambda error: None), lock)
+    sub = SubscriptionSink("a", "", host(), (100, 1000))
+    dispatcher.handle(sub, lambda msg: None)
+    dispatcher.report(NoRespondersError("a"))
+    sub.end(NoRespondersError("a"), discard=True)
+    dispatcher.end(None)
+    assert dispatcher.join(until())
+    assert held == [False, False]
+
+
 def test_callbacks_wait_while_the_system_has_no_thread_for_them(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -124,6 +124,7 @@ class Sender:
         self.js = nc.jetstream(prefix=nc.new_inbox(), timeout=0.3)
         nc.subscribe(f"{self.js.api.prefix}.STREAM.INFO.S", handler=self._answer)
         nc.subscribe(f"{self.js.api.prefix}.STREAM.SNAPSHOT.S", handler=self._send)
+        nc.flush()  # another client may ask
 
     def _answer(self, msg: natsync.Msg) -> None:
         msg.respond(b'{"config":{"name":"S"},"state":{"messages":1}}')

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGINT, SIGKILL
 
@@ -38,17 +40,21 @@ def nothing_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def started(server: NatsServer, *arguments: str) -> subprocess.Popen[str]:
+@contextmanager
+def started(server: NatsServer, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A command in a process of its own, once the server knows of its subscription."""
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "natsync", "-s", server.url, *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    server.wait_for(lambda: _listens(server, arguments[1]), 20, "the subscription")
-    return process
+    ) as process:
+        try:
+            server.wait_for(lambda: _listens(server, arguments[1]), 20, "the subscription")
+            yield process
+        finally:
+            process.kill()  # where the test has failed
 
 
 def _listens(server: NatsServer, subject: str) -> bool | None:
@@ -104,13 +110,14 @@ def test_sub_outlives_a_crash_of_the_server(start_server: StartServer, which: Wh
     with started(server, "sub", "news.*", "--json") as process:
         with natsync.connect(server.url) as nc:
             nc.publish_confirmed("news.1", b"before")
+        assert process.stdout and process.stderr
+        came = [json.loads(process.stdout.readline())["data"]]  # a killed server sends no more
         server.terminate(SIGKILL)
         server.start()
         server.wait_for(lambda: _listens(server, "news.*"), 20, "the subscription again")
         with natsync.connect(server.url) as nc:
             nc.publish_confirmed("news.2", b"behind")
-        assert process.stdout and process.stderr
-        came = [json.loads(process.stdout.readline())["data"] for _ in range(2)]
+        came += [json.loads(process.stdout.readline())["data"]]
         process.send_signal(SIGINT)
         assert process.wait(10) == 130
         told = process.stderr.read().splitlines()
