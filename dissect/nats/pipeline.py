@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import chain, islice
 
 from .capture import CaptureReport, read_runs
 from .capture.embedded_secrets import read_secrets
 from .capture.sources import files_of
 from .capture.time_range import packets_between
-from .engine.connections import packet_events
-from .engine.session_tables import Rows, build_tables
+from .engine.connections import ConnectionTable
+from .engine.session_tables import Rows, TableBuilder
 from .engine.time_order import TimeOrder, payload_bytes, placed
 from .options import Options
 from .packet import PacketParser
@@ -39,29 +40,34 @@ Share = tuple[int, int]
 _DEFAULTS = Options()
 _ASKED_ROWS = 4096
 _ASKED_BYTES = 16 << 20
+# Blocks of packets, 2 MiB in all, after which all records come and progress is reported.
+_BLOCKS = 16
 
 
 def segments(
     paths: Sequence[str],
     report: CaptureReport | None = None,
     parser: PacketParser | None = None,
-    on_progress: OnProgress | None = None,
     options: Options = _DEFAULTS,
     key_logs: KeyLogs | None = None,
 ) -> Iterator[Segment | Tick]:
     """The TCP segments of the captures in order of time, within the time range of the options. `key_logs`
     learns the TLS secrets that the captures have in them."""
     report = CaptureReport() if report is None else report
+    return (parser or PacketParser()).segments(_packets(paths, report, options, key_logs))
+
+
+def _packets(
+    paths: Sequence[str], report: CaptureReport, options: Options, key_logs: KeyLogs | None
+) -> Iterator[Packets]:
     embedded = None
     if key_logs:
         embedded = key_logs.embedded
         key_logs.look_ahead_with(partial(read_secrets, paths, options.max_expanded))
     runs: Iterable[Packets] = read_runs(paths, report, options.max_expanded, embedded=embedded)
-    if options.from_time is not None or options.until_time is not None:
-        runs = packets_between(runs, options.from_time, options.until_time)
-    if on_progress:
-        runs = _with_progress(runs, on_progress)
-    return (parser or PacketParser()).segments(runs)
+    if options.from_time is None and options.until_time is None:
+        return iter(runs)
+    return packets_between(runs, options.from_time, options.until_time)
 
 
 def timelines(
@@ -69,16 +75,6 @@ def timelines(
 ) -> Iterable[Sequence[str]]:
     """Groups of captures, each a timeline of its own: all captures together, or each file with `separate`."""
     return [[path] for path in files_of(paths, report)] if options.separate else [paths]
-
-
-def _with_progress(
-    runs: Iterable[Packets], on_progress: OnProgress
-) -> Generator[Packets, None, None]:
-    packets = 0
-    for run in runs:
-        yield run
-        packets += len(run.places)
-        on_progress(packets)
 
 
 def released(
@@ -101,9 +97,26 @@ def released(
         options = options.share(processes)
     report = CaptureReport() if report is None else report
     key_logs = KeyLogs(options.key_logs)
-    source = segments(paths, report, parser, on_progress, options, key_logs)
-    events = packet_events(source, options, needs_payloads(tables), key_logs)
-    return build_tables(events, tables, options, together, report.protocols, runs)
+    connections = ConnectionTable(options, needs_payloads(tables), key_logs)
+    builder = TableBuilder(tables, options, protocols=report.protocols, runs=runs)
+    blocks = _packets(paths, report, options, key_logs)
+    packets = 0
+
+    def counted(blocks: Iterable[Packets]) -> Iterator[Packets]:
+        nonlocal packets
+        for block in blocks:
+            packets += len(block.places)
+            yield block
+
+    with closing(builder):
+        for block in blocks:
+            some = counted(chain([block], islice(blocks, _BLOCKS - 1)))
+            yield from builder.feed(connections.feed(parser.feed(some)), together)
+            if on_progress:
+                on_progress(packets)
+        parser.finish()
+        yield from builder.feed(connections.finish(), together)
+        yield from builder.finish()
 
 
 def narrowed(source: Iterable[Rows], keep: RowFilter, live: bool = False) -> Iterator[Rows]:

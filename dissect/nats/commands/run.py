@@ -20,6 +20,7 @@ from typing import ContextManager, NamedTuple
 from ..capture import CaptureReport
 from ..capture.sources import STDIN
 from ..errors import DissectError
+from ..output.arrow.types import leave_pandas_out
 from ..output.formats import FORMATS
 from ..output.sink import INTERRUPTED, Fault, say, sink_of, writing
 from ..output.terminal import PLAIN, terminal_of
@@ -113,6 +114,8 @@ def progress_bar(
 def print_rows(run: Command) -> None:
     """Prints the rows of the command's table."""
     options, form, order = run.options, run.format, run.order
+    if form.batches:
+        leave_pandas_out()
     jobs = processes_for_rows(run.table, form, options)
     if jobs > 1 and packs(form, options):
         with closing(shared_batches(options, run.layout, jobs, run.report)) as batches:

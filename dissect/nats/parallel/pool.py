@@ -33,7 +33,7 @@ from ..capture import CaptureReport
 from ..engine.time_order import Placed, TimeOrder
 from ..errors import DissectError, WorkerError
 from ..options import Options
-from ..output.arrow.shared_frames import Release, SharedFrames
+from ..output.arrow.shared_frames import Part, SharedFrames
 from ..schema.records import Record
 from ..tables import TABLES
 from .worker import Entry, EntryBatch, Row, TableJob, work
@@ -76,17 +76,15 @@ def sharded_frames(
     """The frames as batches with the columns that the job wants `packed`. Else as `sharded`."""
     frames = SharedFrames(TABLES["frames"].window)
     with _pool(job, jobs, report) as pool:
-        streams = [_releases(pool.batches(worker), frames) for worker in pool.workers]
-        yield from frames.in_order(merge(*streams, key=itemgetter(0)))
+        yield from frames.in_order([map(_part, pool.batches(each)) for each in pool.workers])
 
 
-def _releases(batches: Iterable[EntryBatch], frames: SharedFrames) -> Iterator[Release]:
-    """The releases of one worker, and its progress."""
-    for batch in batches:
-        if batch.packed:
-            yield from frames.releases(batch.packed)
-        for key, _, _ in batch.entries:
-            yield key, 0, ()
+def _part(batch: EntryBatch) -> Part:
+    """The frames of a batch, and up to which packet it has all of them."""
+    if batch.entries:
+        key, _, _ = batch.entries[-1]
+        return batch.packed, key[0]
+    return batch.packed, batch.packed.last_packet if batch.packed else 0
 
 
 def shared_records(

@@ -21,6 +21,7 @@ from ..errors import DissectError, WorkerError
 from ..options import Options
 from ..output.arrow.frame_columns import shown_bytes
 from ..output.arrow.shared_frames import PackedFrames, pack
+from ..output.arrow.types import leave_pandas_out
 from ..output.duckdb import Where
 from ..pipeline import RowFilter, narrow, released
 from ..schema.records import Record
@@ -89,6 +90,8 @@ def work(connection: Connection, job: TableJob[Row], number: int, jobs: int) -> 
     tune_garbage_collector()
     try:
         try:
+            if job.packed is not None:
+                leave_pandas_out()
             with nullcontext() if job.where is None else closing(_where(job)) as where:
                 Sender(connection.send, job, where.kept if where else None).run(number, jobs)
         except DissectError as error:
@@ -137,6 +140,7 @@ class Sender(Generic[Row]):
             self._report,
             share=(number, jobs),
             on_progress=self._on_progress,
+            together=True,
             runs=is_packed,
         ):
             self._waiting.append(rows)

@@ -7,6 +7,7 @@ from operator import itemgetter
 
 import pytest
 
+from dissect.nats import pipeline
 from dissect.nats.capture import reader
 from dissect.nats.errors import MissingLibrary
 from dissect.nats.options import Options, Payload
@@ -51,18 +52,19 @@ def test_packed_frames_are_all_that_there_are(most: int, monkeypatch: pytest.Mon
     by_place = itemgetter("session", "number")
     assert sorted(rows, key=by_place) == sorted(wanted, key=by_place) != []
     for part in parts:
-        assert sum(count for _, _, count in part.releases) == len(part.runs)
-        assert part.runs[0][3] == 0
-        assert sum(size for *_, size in part.runs) == part.rows.num_rows
+        runs = list(zip(*part.runs))
+        assert runs[0][6] == 0 and runs[-1][0] == part.last_packet
+        assert sum(run[7] for run in runs) == part.rows.num_rows
 
 
 def test_progress_is_never_ahead_of_the_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_PACKED_PACKETS", 10)
     monkeypatch.setattr(reader, "BLOCK", 2048)
+    monkeypatch.setattr(pipeline, "_BLOCKS", 2)
     batches = sent()
     keys = []
     for batch in batches:
-        keys += [key for key, _, _ in batch.packed.releases] if batch.packed else []
+        keys += zip(*batch.packed.runs[:3]) if batch.packed else []
         keys += [key for key, _, _ in batch.entries]
     assert all(first <= second for first, second in pairwise(keys))
     assert sum(len(batch.entries) for batch in batches) > 5
@@ -75,7 +77,7 @@ def test_payloads_that_are_shown_make_smaller_batches(monkeypatch: pytest.Monkey
     sizes = [
         size
         for batch in sent(payload=Payload.TEXT)
-        for _, size, _ in (batch.packed.releases if batch.packed else [])
+        for size in (batch.packed.runs[8] if batch.packed else [])
     ]
     shown = records([PATH], ["frames"], Options(payload=Payload.TEXT))
     assert sum(sizes) == sum(getattr(frame, "payload_bytes") or 0 for frame in shown)

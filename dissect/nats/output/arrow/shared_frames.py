@@ -2,14 +2,15 @@
 puts all of them in the order in which `frame_columns` has them.
 
 The rows travel as Arrow columns, in the order in which they were released, and with them the place of each
-run in the order of time.
+run in the order of time. That one process does little for a single run: it sorts lists, and Arrow moves rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, groupby
+from itertools import accumulate, chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
@@ -25,27 +26,33 @@ from .types import array, pyarrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Key = tuple[int, int, str]
-"""A `SortKey` as a plain tuple."""
-Release = tuple[Key, int, Sequence[RunPiece]]
-"""Runs that were released together: their key, the bytes of their payloads, and their places."""
+PlacedRun = tuple[int, int, str, int, str, int, int, int, int]
+"""A run: the three parts of its `SortKey`, then its `RunPiece`, then the bytes of its payloads."""
+
+Part = tuple["PackedFrames | None", int]
+"""Frames of one process, if it has new ones, and the packet up to which it has sent all that it released."""
 
 # The first row of a run is the number of its part and, in so many bits, its row there.
 _ROW_BITS = 32
 _ROW = (1 << _ROW_BITS) - 1
 # Parts with more bytes make a row group, whatever the number of its rows.
 _MOST_BYTES = 2 * PAYLOAD_BYTES
-_key = itemgetter(0)
+_piece_of: Callable[[PlacedRun], RunPiece] = itemgetter(slice(3, 8))
+_packet_of, _size_of, _payload_of = itemgetter(0), itemgetter(7), itemgetter(8)
 
 
 @dataclass(slots=True)
 class PackedFrames:
-    """A part of the frames of one process. `releases` has the key of each release, the bytes of its payloads,
-    and how many of `runs` it has; these are in the order of `rows`."""
+    """A part of the frames of one process. `runs` has the columns of its `PlacedRun`s, in the order of
+    `rows`: they take less time to send than tuples."""
 
     rows: pa.RecordBatch
-    releases: list[tuple[Key, int, int]]
-    runs: list[RunPiece]
+    runs: tuple[Sequence[object], ...]
+
+    @property
+    def last_packet(self) -> int:
+        """The packet that released the last of them."""
+        return cast("int", self.runs[0][-1])
 
 
 def pack(releases: Sequence[Rows], columns: Sequence[str] | None) -> PackedFrames:
@@ -53,17 +60,14 @@ def pack(releases: Sequence[Rows], columns: Sequence[str] | None) -> PackedFrame
     lists = cast("list[list[FrameRun]]", [records for _, records in releases])
     runs = list(chain.from_iterable(lists))
     arrays, pieces = arrays_as_released(runs, declared("frames", columns))
-    found = [
-        (tuple(release), shown_bytes(some), len(some))
-        for (release, _), some in zip(releases, lists)
-    ]
+    keys = [release for (release, _), some in zip(releases, lists) for _ in some]
+    sizes = [shown_bytes([run]) for run in runs] if shown_bytes(runs) else [0] * len(runs)
     rows = pyarrow().RecordBatch.from_arrays(arrays, schema=schema("frames", columns))
-    return PackedFrames(rows, cast("list[tuple[Key, int, int]]", found), pieces)
+    return PackedFrames(rows, (*zip(*keys), *zip(*pieces), sizes))
 
 
 class SharedFrames:
-    """The frames of several processes: the `releases` of all parts, merged by their keys, are the argument of
-    `in_order`. A part is here until all of its rows were taken."""
+    """The frames of several processes. A part is here until all of its rows were taken."""
 
     def __init__(self, reach: int, group_rows: int = GROUP_ROWS) -> None:
         self._reach = reach
@@ -74,40 +78,73 @@ class SharedFrames:
         self._bytes = 0  # of all parts
         self._next = 0
 
-    def releases(self, part: PackedFrames) -> Iterator[Release]:
-        """The releases of a part, whose rows are stored here."""
+    def in_order(self, processes: Sequence[Iterator[Part]]) -> Iterator[pa.RecordBatch]:
+        """The rows in order of time within a window, about as many at a time as a row group has."""
+        window = self._window
+        count = size = 0
+        for runs in self._merged(processes):
+            rows, shown = sum(map(_size_of, runs)), sum(map(_payload_of, runs))
+            if count + rows < self._reach and size + shown < PAYLOAD_BYTES:
+                window.waiting += map(_piece_of, runs)
+                count += rows
+                size += shown
+                continue
+            begun = 0
+            for at, (run, following) in enumerate(zip(runs, [*runs[1:], None]), 1):
+                count += run[7]
+                size += run[8]
+                if count < self._reach and size < PAYLOAD_BYTES:
+                    continue
+                if following and run[:3] == following[:3]:  # released together
+                    continue
+                window.waiting += map(_piece_of, runs[begun:at])
+                begun = at
+                window.release(count // 2)
+                count -= count // 2
+                size = 0
+                if window.released >= self._group_rows or self._bytes >= _MOST_BYTES:
+                    yield self._take()
+            window.waiting += map(_piece_of, runs[begun:])
+        window.release(count)
+        if window.released:
+            yield self._take()
+
+    def _merged(self, processes: Sequence[Iterator[Part]]) -> Iterator[list[PlacedRun]]:
+        """The runs of all processes in the order of their releases, each with all that were released with it.
+        The next part is that of the process that is furthest behind."""
+        held: list[list[PlacedRun]] = [[] for _ in processes]
+        reached = dict.fromkeys(
+            range(len(processes)), -1
+        )  # by process, but for those that are over
+        while reached:
+            number = min(reached, key=reached.__getitem__)
+            part = next(processes[number], None)
+            if part is None:
+                del reached[number]
+            else:
+                packed, reached[number] = part
+                if packed:
+                    held[number] += self._stored(packed)
+            bound = min(reached.values(), default=None)
+            ready: list[PlacedRun] = []
+            for runs in held:
+                # More of the runs that the packet `bound` released may follow.
+                end = len(runs) if bound is None else bisect_left(runs, bound, key=_packet_of)
+                ready += runs[:end]
+                del runs[:end]
+            ready.sort()
+            if ready:
+                yield ready
+
+    def _stored(self, part: PackedFrames) -> Iterator[PlacedRun]:
+        """The runs of a part, whose rows are stored here."""
         number, self._next = self._next, self._next + 1
         self._parts[number], self._left[number] = part.rows, part.rows.num_rows
         self._bytes += part.rows.nbytes
         base = number << _ROW_BITS
-        runs = [
-            (ts_ns, session, number, base + first, size)
-            for ts_ns, session, number, first, size in part.runs
-        ]
-        at = 0
-        for key, payload_bytes, count in part.releases:
-            yield key, payload_bytes, runs[at : at + count]
-            at += count
-
-    def in_order(self, releases: Iterable[Release]) -> Iterator[pa.RecordBatch]:
-        """The rows in order of time within a window, about as many at a time as a row group has."""
-        window = self._window
-        count = size = 0
-        for _, together in groupby(releases, key=_key):
-            for _, payload_bytes, runs in together:
-                window.waiting += runs
-                count += sum(map(size_of, runs))
-                size += payload_bytes
-            if count < self._reach and size < PAYLOAD_BYTES:
-                continue
-            window.release(count // 2)
-            count -= count // 2
-            size = 0
-            if window.released >= self._group_rows or self._bytes >= _MOST_BYTES:
-                yield self._take()
-        window.release(count)
-        if window.released:
-            yield self._take()
+        columns = cast("tuple[Sequence[int], ...]", part.runs)
+        firsts = [base + first for first in columns[6]]
+        return cast("Iterator[PlacedRun]", zip(*columns[:6], firsts, *columns[7:]))
 
     def _take(self) -> pa.RecordBatch:
         """The released rows, in order."""

@@ -10,6 +10,7 @@ Needs pyarrow, the extra `parquet`; it is imported with the first call.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
@@ -34,6 +35,28 @@ def pyarrow() -> ModuleType:
         raise MissingLibrary("pyarrow", "parquet") from None
     module: ModuleType = pyarrow
     return module
+
+
+def leave_pandas_out() -> None:
+    """Has pyarrow work without pandas. Else it imports pandas, where that is installed, with the first array
+    that it makes of a list, only to see that the list is none of its series: 0.35 s, for the command line and
+    for each of its workers. What does need pandas, as `to_pandas`, imports it nevertheless."""
+    if "pandas" not in sys.modules:
+        sys.meta_path.insert(0, _NoPandas)
+        try:
+            pyarrow().array([0])
+        finally:
+            sys.meta_path.remove(_NoPandas)
+
+
+class _NoPandas:
+    """Finds no pandas, for `sys.meta_path`."""
+
+    @staticmethod
+    def find_spec(name: str, path: object, target: object = None) -> None:
+        """Leaves other modules to other finders."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import random
 from collections.abc import Iterator, Sequence
-from heapq import merge
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +18,7 @@ from dissect.nats.errors import MissingLibrary
 from dissect.nats.options import Options, Payload
 from dissect.nats.output.arrow import shared_frames
 from dissect.nats.output.arrow.records import frame_batches, schema
-from dissect.nats.output.arrow.shared_frames import Release, SharedFrames, pack
+from dissect.nats.output.arrow.shared_frames import Part, SharedFrames, pack
 from dissect.nats.output.arrow.types import pyarrow
 from dissect.nats.pipeline import released
 from dissect.nats.schema.records import Record
@@ -40,13 +39,12 @@ except MissingLibrary as lack:
 KEYS = ("session", "number", "ts_ns", "op")
 
 
-def parts(
-    frames: SharedFrames, releases: Sequence[Rows], size: int, columns: Sequence[str] | None
-) -> Iterator[Release]:
-    """The releases of one process, which packed so many at a time."""
+def parts(releases: Sequence[Rows], size: int, columns: Sequence[str] | None) -> Iterator[Part]:
+    """The parts of one process, which packed so many releases at a time."""
     for at in range(0, len(releases), size):
         part = pack(releases[at : at + size], columns)
-        yield from frames.releases(pickle.loads(pickle.dumps(part)))
+        yield pickle.loads(pickle.dumps(part)), part.last_packet
+        yield None, part.last_packet
 
 
 def together(
@@ -57,8 +55,7 @@ def together(
     columns: Sequence[str] | None = None,
 ) -> list[pa.RecordBatch]:
     frames = SharedFrames(reach, group_rows)
-    streams = [parts(frames, share, size, columns) for share in shares]
-    return list(frames.in_order(merge(*streams, key=lambda release: release[0])))
+    return list(frames.in_order([parts(share, size, columns) for share in shares]))
 
 
 @pytest.mark.parametrize("payload", [Payload.NONE, Payload.TEXT])
