@@ -2,8 +2,11 @@
 
 `begin` checks and opens the output and changes nothing that is there; `writer` makes a format's writer on it,
 when the inputs have proved to be readable; `publish` makes all that was written visible. Where the work
-fails, `discard` leaves what was there before, as far as that is possible. (The folder of a Spark job has the
-same steps.)
+fails, `discard` leaves what was there before, as far as that is possible.
+
+The sink of a Spark job (`spark.sink`) has the same steps, but is another protocol: here one process writes
+rows of one table to one open stream, and has to close it whatever happens. There many tasks on other machines
+write files of several tables, tasks fail and run twice, and `publish` gets the names of the files that count.
 
 Exit status: 2 where the output or an input is unusable, 130 interrupted; a closed pipe ends quietly.
 """

@@ -11,8 +11,10 @@ rows in time order as a single process does. A worker that is ahead waits for ro
 Frames that become columns are packed instead of rendered, and the parent puts columns in order
 (`output.shared_frames`).
 
-Workers are spawned, not forked. They do not import the main module of the program, which therefore needs no
-`if __name__ == "__main__"`; a renderer cannot be defined there.
+Workers are spawned, not forked, although a fork would save each of them half a second of imports: pyarrow and
+numpy start threads when they are imported, and a forked process lacks these while their locks may be held.
+Workers do not import the main module of the program, which therefore needs no `if __name__ == "__main__"`; a
+renderer cannot be defined there.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ _AHEAD = 8
 
 
 def cores() -> int:
-    """The number of processor cores that this process may use."""
+    """The number of processor cores that this process may use, as `os.process_cpu_count` of Python 3.13 has
+    it: neither the load nor the CPU quota of a container counts, which is why `--jobs` says a number.
+    """
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
 
 from ..capture import CaptureReport
 from ..engine.connections import SortKey
-from ..engine.frame_runs import FrameRun
 from ..engine.session_tables import Rows
 from ..engine.time_order import Placed, payload_bytes, placed
 from ..errors import DissectError, WorkerError
-from ..options import Options
+from ..options import Options, Payload
 from ..output.arrow.frame_columns import shown_bytes
 from ..output.arrow.shared_frames import PackedFrames, pack
 from ..output.arrow.types import leave_pandas_out
@@ -133,6 +132,10 @@ class Sender(Generic[Row]):
         job = self._work
         is_packed = job.packed is not None
         most = _PACKED_RUNS if is_packed else _BATCH_ROWS
+        shown = cast(
+            "Callable[[Sequence[Record]], int]", shown_bytes if is_packed else payload_bytes
+        )
+        is_shown = job.options.payload is not Payload.NONE
         for rows in released(
             job.paths,
             [job.table, *job.others],
@@ -145,11 +148,8 @@ class Sender(Generic[Row]):
         ):
             self._waiting.append(rows)
             self._rows += len(rows.records)
-            self._bytes += (
-                shown_bytes(cast("Sequence[FrameRun]", rows.records))
-                if is_packed
-                else payload_bytes(rows.records)
-            )
+            if is_shown:
+                self._bytes += shown(rows.records)
             if self._rows >= most or self._bytes >= _BATCH_BYTES:
                 self._send()
         self._send(last=True)

@@ -10,7 +10,8 @@
 Nothing that a task wrote is visible before `publish`, and `publish` uses only the files that it is passed,
 because tasks may fail and run twice. `output.Folder` writes Parquet files into a folder; a table format
 such as Iceberg or Delta is another class, in one file, whose `publish` commits the files that the tasks
-wrote.
+wrote. The output of a command (`output.sink`) has the same steps and is another protocol: it is one open
+stream of this process.
 """
 
 from __future__ import annotations
