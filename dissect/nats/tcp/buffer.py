@@ -13,7 +13,7 @@ end_of = attrgetter("end")
 
 
 class Piece(NamedTuple):
-    """Waiting bytes: those of `segment` from `start` to `end`, as far as they were captured."""
+    """Waiting bytes: the captured ones of `segment` between the positions `start` and `end`."""
 
     start: int
     end: int

@@ -16,8 +16,8 @@ _MASK = (1 << _BITS) - 1
 class Deadlines:
     """All flows of a table, in the order in which they were added. None has to be checked before `next_ns`.
 
-    A flow has a number, because an entry may outlive its flow and must not keep its memory. An entry is one
-    integer, the time and then the number: a third of the memory of a pair.
+    An entry of the heap is one integer, the time followed by the number of a flow: a third of the memory of a
+    pair. It has a number and not the flow, because it may outlive the flow and must not keep its memory.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Deadlines:
             self.check(flow, time_ns)
 
     def check(self, flow: Flow, after_ns: int) -> None:
-        """Has a flow checked after a time."""
+        """Adds a time after which a flow must be checked."""
         heap = self._heap
         if len(heap) > 64 + 2 * len(self._flows):
             self._compact()

@@ -19,7 +19,7 @@ from ..types import Chunk, Direction, Item, Segment
 _TCP = 6
 _SYN, _RST, _ACK = 2, 4, 16
 UNKNOWN = 1 << 32
-"""A `window_unit` with which no window is equal to a distance between sequence numbers, but 0."""
+"""A `window_unit` so large that only a window of 0 equals a distance between sequence numbers."""
 
 
 class End(Enum):
@@ -33,8 +33,9 @@ class End(Enum):
 
 
 class StreamState(NamedTuple):
-    """A complete stream that holds nothing: its counts, its sequence numbers (`fin` is the position of its
-    end), the latest number and window that the other side sent, and its last bytes with their position.
+    """The state of a complete stream that holds no bytes: its counts, its sequence numbers (`fin` is the
+    position of its end), the latest acknowledgement and window of the other side, and its last bytes with
+    their position.
     """
 
     counts: tuple[int, int, int]
@@ -48,11 +49,13 @@ class StreamState(NamedTuple):
 
 
 class ByteStream(Protocol):
-    """One direction's reassembly: `reassembly.Stream`. `held` is what waits: while it is empty, an
-    acknowledgement only has to be left in `ack`; `next_seq` is then the sequence number whose bytes are
-    handed up at once (-1: they are not). `advance` is a `push` of many, the last of which brings `last`.
-    `position` is where in the stream a sequence number is,
-    and `near` whether that is about where the stream is now."""
+    """The reassembly of one direction: `reassembly.Stream`.
+
+    `held` are the bytes that wait for earlier ones. While there are none, the caller only stores an
+    acknowledgement in `ack`, and bytes at the sequence number `next_seq` are delivered at once (-1: no bytes
+    are). `advance` is a `push` of many segments, of which `last` is the last chunk. `position` is the stream
+    position of a sequence number, and `near` whether that is close to the present one.
+    """
 
     ack: Segment | None
     next_seq: int
@@ -81,9 +84,9 @@ class ByteStream(Protocol):
 
 
 class Stray(NamedTuple):
-    """A segment that fits no window of its flow, and the number of packets that its sender had sent
-    before. `moved`: another connection began with it. The payload is stored separately, because a saved
-    segment has none."""
+    """A segment that fits no window of its flow. `packets` is the number of packets that its sender had sent
+    before it; `moved` is whether another connection began with it. The payload is stored separately, because
+    segments are pickled without it."""
 
     segment: Segment
     payload: bytes
@@ -92,15 +95,15 @@ class Stray(NamedTuple):
 
 
 class Side:
-    """One direction of a flow. `packets` counts all of its packets, `bytes` their TCP payload,
-    repetitions included; what is lost and repeated in it is counted by its `stream`. `reset` is where
-    in the stream it sent RST. `stray`: see `strays`.
+    """One direction of a flow. `packets` counts all of its packets, and `bytes` their TCP payload with
+    repetitions; `stream` counts missing and repeated bytes. `reset` is the stream position of its RST. For
+    `stray` see `strays`.
 
-    Of receive windows (see `window`): `zero_windows` are the packets with a window of 0,
-    `zero_window_ns` is how long that lasted in all, `closed_ns` since when it lasts now, `stopped_ns` when
-    it last ended after long; `window_full` are the segments that filled the other side's window, which
-    counts in units of `window_unit` bytes, or UNKNOWN; `window_scale` is that of the SYN. While
-    `window_watched`, any packet may change these.
+    The other fields are about receive windows (see `window`). `zero_windows` counts packets with a window of
+    0, and `zero_window_ns` is the total time for which the window was closed. `closed_ns` is when it was
+    closed, while it is; `stopped_ns` is when it was last opened after a long time. `window_full` counts
+    segments that filled the other side's window, whose unit is `window_unit` bytes, or UNKNOWN.
+    `window_scale` is that of the SYN. While `window_watched`, any packet may change these.
     """
 
     __slots__ = (
@@ -143,16 +146,15 @@ class Side:
 class Flow:
     """One TCP connection. Flows compare and hash by identity.
 
-    `id` is the session id; `key` is that of the first packet's sender, as in segments, and `capture` is the
-    file of that packet. `originator` and `responder` are "ip:port", "[ip]:port" for IPv6. `midstream`:
-    neither SYN nor SYN-ACK was seen, so that the originator is a guess; `accepted`: the responder sent the
-    first packet. `ended_by` is who sent the first FIN or RST, at `ended_ns`. `closed_ns` is when it was
-    closed, if it was. `complete`: all bytes of both directions were delivered, up to both FINs, and late
-    packets can only be odd. `over`: nothing more will be delivered. `packed` has the sides in few bytes,
-    instead of `sides`, while it is not empty (see `packed_flow`).
+    `id` is the session id. `key` is the key of the first packet, and `capture` the file of that packet.
+    `originator` and `responder` are "ip:port", for IPv6 "[ip]:port". With `midstream`, neither SYN nor
+    SYN-ACK was seen, and the originator is a guess. With `accepted`, the responder sent the first packet.
+    `ended_by` is the sender of the first FIN or RST, at `ended_ns`; `closed_ns` is when the flow was closed.
+    `complete`: all bytes of both directions up to both FINs were delivered, and late packets can only show
+    oddities. `over`: nothing more will be delivered. While `packed` is not empty, it contains the sides
+    instead of `sides` (see `packed_flow`).
 
-    Nothing that a flow holds refers back to it, so that its memory is free with the last reference to it
-    and not when a garbage collector looks.
+    A flow is in no reference cycle, so its memory is freed without the garbage collector.
     """
 
     id: str
@@ -183,7 +185,7 @@ class Flow:
 
     @property
     def responder(self) -> str:
-        """Who accepted it."""
+        """Who accepted the connection."""
         return endpoints(self.key)[not self.accepted]
 
     def side(self, direction: Direction) -> Side:
@@ -192,8 +194,8 @@ class Flow:
         return first if first.direction is direction else second
 
     def swap(self) -> None:
-        """Exchange originator and responder: what comes from now on says the new direction. The caller
-        turns round what it already holds."""
+        """Exchanges originator and responder: later deliveries have the new directions. The caller changes
+        the directions of earlier ones."""
         self.accepted = not self.accepted
         for side in self.sides:
             side.direction = side.direction.other
@@ -208,7 +210,7 @@ Delivery = tuple[Flow, Direction, list[Item]]
 
 
 def is_another(route: Route, segment: Segment) -> bool:
-    """Whether a segment belongs to a later flow between the same ports."""
+    """Whether a segment belongs to a later connection between the same ports."""
     flow, side, peer = route
     stream = side.stream
     if segment.flags & _RST:

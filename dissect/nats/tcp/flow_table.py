@@ -1,17 +1,17 @@
 """Segments -> flows: assigns each segment to its connection, and ends connections.
 
-A flow is one TCP connection. It begins with a SYN; or with any segment between two endpoints that have no
-flow (midstream). The originator is who sent the SYN, or did not send the SYN-ACK; midstream, who was
-seen first, since ports prove nothing: a layer that learns better from the conversation calls
-`Flow.swap`. The next flow between the same ports begins with a SYN whose sequence number is not the
-flow's, or, when the flow was closed, with bytes that lie nowhere near its own; or with packets that lie
-nowhere near the flow in either direction (see `strays`).
+A flow is one TCP connection. It begins with a SYN or, midstream, with any segment between two endpoints
+that have no flow. The originator sent the SYN, or did not send the SYN-ACK. Midstream, the first sender is
+taken for it, since ports prove nothing; if the NATS frames show otherwise, the caller calls `Flow.swap`. The
+next flow between the same ports begins with a SYN that has another sequence number; after the flow was
+closed, also with bytes whose sequence numbers are far from its own; or with packets that are far from the
+flow in both directions (see `strays`).
 
-A flow is closed when both sides sent FIN, or one did and the other was never seen, or one sent RST at
-about the place where it was (a RST from anywhere else is no end, RFC 9293, 3.5.3). It is over `linger_ns`
-later (late packets still belong to it), unless the sender of the RST went on sending; or after `idle_ns` of
-silence; or when there are too many; or when the capture ends. Both times are rounded up to a whole second.
-What happens to a flow depends on its own packets and on the time of any other, never on what others are.
+A flow is closed when both sides have sent FIN, when one has and the other was never seen, or when one has
+sent RST near its current position (any other RST ends nothing, RFC 9293, 3.5.3). It is over `linger_ns`
+later, because late packets still belong to it, unless the sender of the RST continued; or after `idle_ns`
+of silence; or when there are too many flows; or when the capture ends. Both times are rounded up to a whole
+second. A flow depends on its own packets and on the times of others only, so that processes can share flows.
 
 `ByteStream` reassembles one direction.
 """
@@ -56,9 +56,9 @@ _NOTHING: list[Delivery] = []
 
 
 class FlowTable:
-    """All open flows: `FlowTable(Stream)`. No packet before `next_expiry_ns` ends a flow by its time.
-    `evicted` counts flows that were dropped because there were too many, `relieved` directions that gave
-    up their gaps for others."""
+    """All open flows. `new_stream` makes the reassembly of a direction. No packet before `next_expiry_ns` ends
+    a flow by its time. `evicted` counts flows that were dropped because there were too many, and `relieved`
+    directions whose gaps were given up because too many bytes waited."""
 
     def __init__(
         self,
@@ -75,17 +75,17 @@ class FlowTable:
         self._unpacked: dict[Flow, None] = {}  # the latest flows that have become complete
         self._flows = Deadlines()  # all flows
         self.next_expiry_ns = self._flows.next_ns
-        self._waiting: dict[Side, tuple[Flow, int]] = {}  # who holds how much
+        self._waiting: dict[Side, tuple[Flow, int]] = {}  # the waiting bytes of each side
         self._waiting_bytes = 0
 
     def add(self, segment: Segment) -> list[Delivery]:
-        """The deliveries of a segment: often none; or the ends of flows, bytes of its own direction, and
-        a gap and the bytes after it in the other direction (an ACK proves a loss). When a flow becomes
-        complete, an empty delivery of each direction comes last.
+        """Returns the deliveries of a segment, often none: the ends of flows; bytes of its own direction;
+        and a gap of the other direction with the bytes after it, since an ACK proves a loss. When a flow
+        becomes complete, an empty delivery of each direction comes last.
 
-        Ends come first, ordered by the beginnings of the flows. The end of a flow is two deliveries,
-        ORIGINATOR, then RESPONDER, with `flow.over` set and possibly with empty lists; after them the flow
-        is gone from the table. The caller must not change the result.
+        Ends come first, in the order in which the flows began. The end of a flow is two deliveries,
+        ORIGINATOR, then RESPONDER, with `flow.over` set and possibly with empty lists; the flow is no
+        longer in the table. The caller must not change the result.
         """
         route = self._routes.get(segment.key)
         ts_ns = segment.ts_ns
@@ -175,7 +175,7 @@ class FlowTable:
         return deliveries if flow.closed_ns is None else deliveries + self._complete(flow)
 
     def _add_unexpected(self, route: Route, segment: Segment) -> list[Delivery]:
-        """`add`, for segments of open flows that are not simply the next ones."""
+        """`add`, for segments of open flows that are out of order."""
         if is_stray(route, segment):
             return self._add_stray(route, segment)
         flow, side, _ = route
@@ -184,7 +184,7 @@ class FlowTable:
         return self._feed(route, segment)
 
     def _add_stray(self, route: Route, segment: Segment) -> list[Delivery]:
-        """A segment that fits no window: with others like it another flow begins; a single one waits."""
+        """Handles a segment that fits no window: it waits until another one shows that a flow begins."""
         flow, side, _ = route
         if not (found := fitting(route, segment)):
             items: list[Item] = list(left_out(side))
@@ -218,7 +218,7 @@ class FlowTable:
 
     def _weigh(self, flow: Flow, deliveries: list[Delivery]) -> list[Delivery]:
         """Counts the waiting bytes of a flow. If too many wait in total, the sides with the most are
-        relieved, enough of them that this is rare."""
+        relieved, and so many of them that this is rare."""
         waiting = self._waiting
         for side in flow.sides:
             if side in waiting:
@@ -239,7 +239,7 @@ class FlowTable:
         return deliveries
 
     def _complete(self, flow: Flow) -> list[Delivery]:
-        """Packs a flow that was complete before, when some others have become so since."""
+        """Packs the flows that have become complete, but for the latest ones."""
         if deliveries := completed(flow):
             self._unpacked[flow] = None
         while len(self._unpacked) > _UNPACKED:
@@ -268,14 +268,14 @@ class FlowTable:
         self._set_routes(flow, self._closed)
 
     def _set_routes(self, flow: Flow, routes: dict[bytes, Route]) -> None:
-        """Has the segments of a flow routed to it."""
+        """Routes the segments of a flow to it."""
         one, other = flow.sides
         routes[other.key] = flow, other, one
         # After the other: an endpoint that connects to itself has one key.
         routes[one.key] = flow, one, other
 
     def _open(self, segment: Segment) -> Route:
-        """Opens a flow, seen from the sender of the segment."""
+        """Opens a flow; returns the route of the segment."""
         key, flags, ts_ns = segment.key, segment.flags, segment.ts_ns
         back = reversed_key(key)
         accepting = flags & (_SYN | _ACK) == _SYN | _ACK
@@ -298,8 +298,8 @@ class FlowTable:
         return self._routes[key]
 
     def _learn(self, route: Route, segment: Segment) -> None:
-        """Handles a SYN. In a flow that began without one, it was late. It shows who opened the
-        connection, but once bytes were delivered, roles stay and the flow remains midstream."""
+        """Handles a SYN. If it comes late, in a flow that began without one, it shows who opened the
+        connection; but after bytes were delivered, roles stay and the flow remains midstream."""
         flow, side, peer = route
         learn_scale(side, peer, segment)
         opener = Direction.RESPONDER if segment.flags & _ACK else Direction.ORIGINATOR
@@ -309,7 +309,7 @@ class FlowTable:
             flow.midstream = side.direction is not opener
 
     def _reset(self, route: Route, segment: Segment) -> list[Delivery]:
-        """Handles a RST. Its ack may be anything, and its payload is a text for people."""
+        """Handles a RST. Its acknowledgement may be any number, and its payload is a text for people."""
         flow, side, _ = route
         stream = side.stream
         if stream.near(segment.seq):

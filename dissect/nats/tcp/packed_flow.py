@@ -1,4 +1,4 @@
-"""Flows whose bytes have all been delivered, in few bytes while they linger.
+"""Stores complete flows in few bytes while they linger.
 
 A busy server closes thousands of connections in the minute for which late packets may still belong to
 them. The two sides of a flow with their streams take 1.2 kB as objects, and 0.2 kB packed. Packing changes

@@ -1,23 +1,23 @@
 """One direction of a flow: segments in the order they were captured -> chunks in the order they were sent.
 
-Every byte of the stream comes out once, as a `Chunk`, or is accounted for once, by a `Gap`: after
-`finish`, bytes delivered + bytes missing = span of sequence numbers from the stream's start. The start
-is the SYN (RFC 9293), or the first byte seen where there was none. What came first wins; a later copy
-that differs is an `Oddity`, as far as the first one is still at hand: bytes that wait, and the latest
-chunk (its last bytes, once the flow is complete).
+Every byte of the stream is delivered once, as part of a `Chunk` or of a `Gap`: after `finish`, bytes
+delivered + bytes missing = span of sequence numbers from the start of the stream. The start is the SYN
+(RFC 9293) or, without one, the first byte seen. The first copy of a byte counts. A later copy that differs
+is an `Oddity`, if the first one is still stored: bytes that wait and the latest chunk are (of a complete
+flow, its last bytes).
 
-A hole may still be filled by a late packet. It becomes a `Gap` when
-- the receiver acknowledged bytes after it, which proves that it was sent, and it stayed open for a
-  little longer (captures swap neighbours, also between directions); or
-- too much waits after it (`Limits`), or after all holes of all streams (`relieve`): then an `Oddity`
-  says so; or
-- nothing more comes.
+A late packet may still fill a gap. The gap is delivered when
+- the receiver has acknowledged bytes after it, which proves that they were sent, and nothing fills it
+  within a short time (captures swap neighbouring packets, also between directions); or
+- too many bytes wait after it (`Limits`), or after all gaps of all streams (`relieve`), which an `Oddity`
+  reports; or
+- the stream ends.
 
-Where the start is unknown, the first segments wait in the same way, so that neighbours that changed
-places are not cut off: until the receiver acknowledges them, until there are some, or for a second.
+Where the start is unknown, the first segments wait in the same way, because the first two may have changed
+places: until the receiver acknowledges them, until there are several, or for a second.
 
-Positions are sequence numbers unwrapped to 64 bits, counted from the start of the stream: at most one
-window before the present, where repetitions come from, and otherwise ahead of it.
+Positions are sequence numbers unwrapped to 64 bits, counted from the start of the stream. A repetition is at
+most one window before the current position; every other segment is ahead of it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from .limits import Limits
 
 _FIN, _SYN, _ACK = 1, 2, 16
 _MASK = 0xFFFFFFFF
-_NEVER = -1  # no sequence number
-_WINDOW = 1 << 30  # the largest that TCP knows (RFC 7323)
-NEAR = 64 << 20  # above what hosts really use
-_PIECE_BYTES = 512  # what a piece costs besides its payload
+_NEVER = -1  # is no sequence number
+_WINDOW = 1 << 30  # the largest of TCP (RFC 7323)
+NEAR = 64 << 20  # larger than any window in use
+_PIECE_BYTES = 512  # memory of a piece without its payload
 _LAST_BYTES = 64  # of a stream that is complete, to compare late copies with
 _WITNESS = Segment(0, 0, "", b"", 0, 0, _ACK, b"", 0)
 
@@ -46,8 +46,8 @@ _DEFAULTS = Limits()
 
 
 class Stream:
-    """Takes segments and returns items. `ack` is the latest segment of the other direction that
-    acknowledges: set it, or call `acked` while `held` is not empty."""
+    """Takes segments and returns items. `ack` is the latest acknowledging segment of the other direction: set
+    it or, while `held` is not empty, call `acked`."""
 
     __slots__ = (
         "offset",
@@ -76,18 +76,18 @@ class Stream:
         self.missing_bytes = 0
         self.retransmitted_bytes = 0
         self.out_of_order = 0
-        self.held: list[Run] = []  # sorted, with holes between them and before the first
+        self.held: list[Run] = []  # sorted, with gaps between them and before the first
         self.ack: Segment | None = None
         self.isn: int | None = None
         self._limits = limits
         self._seq = _NEVER  # sequence number of `offset`, once any is known
-        self.next_seq = _NEVER  # the same while nothing waits: a segment there is handed up at once
+        self.next_seq = _NEVER  # the same while nothing waits: a segment there is delivered at once
         self._base_seq = _NEVER  # sequence number of offset 0
         self._settled = False  # whether the start is final
         self._held_bytes = self._held_pieces = 0
         self._fin: tuple[int, Segment] | None = None  # where the stream ends
         self._last: Chunk | None = None
-        self._proved = _NEVER  # an acknowledged position after a hole, and since when
+        self._proved = _NEVER  # an acknowledged position after a gap, and since when
         self._proved_ns = 0
         self._proved_packets = 0
 
@@ -166,7 +166,7 @@ class Stream:
         items: list[Item] = []
         self._settle(items)
         while self.held:
-            self._give_up_hole(items, Anomaly.LIMIT)
+            self._give_up_gap(items, Anomaly.LIMIT)
         return items
 
     def finish(self) -> list[Item]:
@@ -175,7 +175,7 @@ class Stream:
         items: list[Item] = []
         self._settle(items)
         while self.held:
-            self._give_up_hole(items)
+            self._give_up_gap(items)
         if self._fin is not None:
             self._skip_to(*self._fin, items)
         elif self.ack is not None and self._settled:
@@ -295,11 +295,11 @@ class Stream:
                 start = known
                 index += 1
                 continue
-            hole_end = end if run is None else min(end, run.start)
-            payload = segment.payload[start - origin : hole_end - origin]
-            self._fill(index, Piece(start, hole_end, payload, segment))
+            gap_end = end if run is None else min(end, run.start)
+            payload = segment.payload[start - origin : gap_end - origin]
+            self._fill(index, Piece(start, gap_end, payload, segment))
             late = late or run is not None
-            start = hole_end
+            start = gap_end
             index = bisect_right(held, start, key=end_of)
         self.out_of_order += late
 
@@ -346,7 +346,7 @@ class Stream:
                 self._settle(items)
         if self._settled:
             while self._held_bytes > limits.held_bytes or self._held_pieces > limits.held_segments:
-                self._give_up_hole(items, Anomaly.LIMIT)
+                self._give_up_gap(items, Anomaly.LIMIT)
             if self.held:
                 self._doubt(now, items)
         plain = self._settled and not self.held and self._fin is None
@@ -366,14 +366,14 @@ class Stream:
             or now.ts_ns - self._proved_ns >= self._limits.patience_ns
         ):
             while self.held and self.held[0].start <= self._proved:
-                self._give_up_hole(items)
+                self._give_up_gap(items)
             self._proved = _NEVER
 
     def _acked_position(self) -> int:
         """The position up to which the receiver is known to have everything."""
         return self.offset - _WINDOW if self.ack is None else self.position(self.ack.ack)
 
-    def _give_up_hole(self, items: list[Item], why: Anomaly | None = None) -> None:
+    def _give_up_gap(self, items: list[Item], why: Anomaly | None = None) -> None:
         first = self.held[0]
         if why:
             report(why, self.offset, first.start, first.pieces[0].segment, items)

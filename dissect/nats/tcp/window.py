@@ -2,8 +2,8 @@
 
 A zero window is a packet without SYN, FIN or RST whose window is 0. The first one closes its sender's window;
 the next packet with another window opens it. A segment fills the window if its last byte is the last one that
-the receiver's latest packet allows (RFC 9293, 3.8.6). Windows count in units that both SYNs agree on
-(RFC 7323); where the receiver's SYN was not captured, nothing is known to fill its window.
+the receiver's latest packet allows (RFC 9293, 3.8.6). Both SYNs agree on the unit of windows (RFC 7323); if
+the receiver's SYN was not captured, `window_full` stays 0.
 """
 
 from __future__ import annotations
