@@ -1,4 +1,4 @@
-"""Cells of text tables: what a column says, or nothing."""
+"""Cells of text tables, which are empty for absent values."""
 
 from __future__ import annotations
 

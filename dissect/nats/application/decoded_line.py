@@ -11,8 +11,8 @@ _PUBLISHED = frozenset({"PUB", "HPUB", "RMSG", "LMSG", "HMSG"})
 
 
 def decoded(frame: FrameRecord) -> str:
-    """What the frame says above NATS; empty where its subject and reply say nothing. The kind of an ack is
-    in its payload: without it, an ack with a payload is just an ack."""
+    """The meaning of a frame above NATS; empty if its subject and reply have none. The kind of an ack is in
+    its payload: if the row does not show that, the kind is `ack`."""
     subject = frame.subject or ""
     if frame.op not in MESSAGES:
         return ""

@@ -1,9 +1,9 @@
-"""Questions that wait for their answers: pairs a message with the ones that come to its reply subject.
+"""Pairs messages with the answers that come to their reply subjects.
 
-A question is any message with a reply subject: an API request, a publication that asks for an ack, an ack
-that asks to be confirmed. An answer is a message from the other side whose subject is that reply subject,
-whether the inbox serves one request or all of a connection (`_INBOX.X.TOKEN`); between servers the reply
-subject is rewritten before it is sent, so that it still pairs.
+A question is any message with a reply subject: an API request, a publication that asks for an ack, or an ack
+that asks for a confirmation. An answer is a message from the other side to that reply subject, whether the
+inbox serves one request or all requests of a connection (`_INBOX.X.TOKEN`). Servers rewrite a reply subject
+before they send the request to another server, so both still agree there.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Question(Protocol):
         """Takes an answer; returns whether more may come."""
 
     def close(self, anomaly: str | None) -> Iterable[Record]:
-        """No more answers come; returns the rows. `anomaly` says if it was given up early."""
+        """Ends the exchange; returns the rows. `anomaly` is set if answers could still come."""
 
 
 class Exchanges:
-    """The questions of one session that are open, the latest of each reply subject."""
+    """The open questions of one session: the latest of each reply subject."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, Question] = OrderedDict()
@@ -71,7 +71,7 @@ class Exchanges:
         return self._taken(subject)
 
     def rest(self) -> list[Question]:
-        """The session is over: the questions that are open, in order."""
+        """Ends the session: returns the open questions, in order."""
         waiting = list(self._waiting.values())
         self._waiting, self._held = OrderedDict(), HeldPayloads()
         return waiting

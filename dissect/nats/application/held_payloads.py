@@ -1,4 +1,4 @@
-"""A limit on the payloads that rows show, because they were asked for, while they wait."""
+"""A limit on the payloads in the rows of a table that are not complete yet."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class HeldPayloads:
 
     @property
     def are_too_many(self) -> bool:
-        """Whether rows have to be given up."""
+        """Whether incomplete rows have to be emitted early."""
         return self._bytes > HELD_BYTES
 
     def are_too_many_with(self, payload: str | None) -> bool:
-        """Whether rows have to be given up before a row with this payload can wait."""
+        """Whether incomplete rows have to be emitted early before a row with this payload can wait."""
         return bool(payload) and self._bytes + len(payload or "") > HELD_BYTES

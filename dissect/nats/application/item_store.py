@@ -35,7 +35,7 @@ _position = itemgetter(slice(4))  # bodies cannot always be compared
 
 
 class StoreError(DissectError):
-    """Temporary data cannot be written or read. `reason` is what the operating system says."""
+    """Temporary data cannot be written or read. `reason` is the error of the operating system."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -51,11 +51,11 @@ def packed(item: Item) -> bytes:
 
 
 class ItemStore:
-    """The items of all stages. `add` takes them, `run` and `rows` work them off."""
+    """The items of all stages. `add` stores them; `run` and `rows` process and remove those of a stage."""
 
     def __init__(self) -> None:
         self._held: defaultdict[int, list[_Entry]] = defaultdict(list)
-        self._count = 0  # of those that are held
+        self._count = 0  # of items in memory
         self._runs: defaultdict[int, list[_Run]] = defaultdict(list)
 
     def add(self, item: Item) -> None:
@@ -97,7 +97,7 @@ class ItemStore:
             yield group
 
     def _taken(self, stage: int) -> Iterator[_Entry]:
-        """The items of a stage that are held, in order. They are no longer; each is freed once read."""
+        """Removes the items of a stage from memory and returns them in order; each is freed once read."""
         held = self._held.pop(stage, [])
         self._count -= len(held)
         held.sort(key=_position, reverse=True)

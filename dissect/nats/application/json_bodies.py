@@ -1,7 +1,7 @@
 """JSON in the payloads of JetStream, services and objects: read without ever raising, shown without secrets.
 
-Wire payloads may be cut, wrong, nested a thousand levels deep, or hold numbers of a million digits. What can
-be read is a dict; anything else is None, and the row says why.
+A payload may be cut, invalid, nested a thousand levels deep, or contain numbers of a million digits. A
+readable object is a dict; anything else is None, and an anomaly in the row gives the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONTENTS = ("data", "hdrs")
 
 
 def read_object(content: bytes) -> Object | None:
-    """The JSON object that a payload is; None if it is none."""
+    """The payload as a JSON object; None if it is not one."""
     if content[:1] != b"{" and content.lstrip()[:1] != b"{":
         return None
     try:
@@ -59,7 +59,7 @@ def shown(value: Mapping[str, object]) -> str:
 
 
 def _audited(value: Object) -> Object:
-    """The request and response that an audit repeats as texts."""
+    """The request and response, which an audit advisory contains as texts, made readable and masked."""
     found: Object = {}
     for name in ("request", "response"):
         body = value.get(name)

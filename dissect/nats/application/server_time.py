@@ -1,4 +1,4 @@
-"""Times that servers write into JSON, and what they say of the server's clock."""
+"""Times that servers write into JSON, and the difference between the server's clock and the capture's."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def time_ns(text: str) -> int | None:
 
 
 def clock_ns(written: str, seen_ns: int) -> int | None:
-    """How far a server's clock is ahead of the capture's, from a time that it wrote into a message that was
-    seen at `seen_ns`. Includes the way from the server, and how long the message waited there."""
+    """How far a server's clock is ahead of the capture's, by a time that it wrote into a message that was
+    captured at `seen_ns`. The result includes the latency from the server and its own delay."""
     time = time_ns(written)
     if time is None or time <= 0 or abs(time - seen_ns) > _LONGEST_NS:
         return None  # Go writes the year 1 for no time

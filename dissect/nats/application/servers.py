@@ -48,7 +48,7 @@ class ServerRecord(Record):
 
 @dataclass(slots=True)
 class _Server:
-    """What is known of a server. Of two values the one that was said later counts, and of two at the same
+    """The facts about a server. Of two values the later one counts, and of two at the same
     time the greater: so the order in which connections are read does not matter."""
 
     first_ns: int
@@ -60,7 +60,7 @@ class _Server:
     links: set[tuple[str, str]] = field(default_factory=set)
 
     def learn(self, ts_ns: int, values: dict[str, str]) -> None:
-        """Takes what it says of itself."""
+        """Reads what its INFO or CONNECT says about the server."""
         self.first_ns, self.last_ns = min(self.first_ns, ts_ns), max(self.last_ns, ts_ns)
         for name, value in values.items():
             if value:

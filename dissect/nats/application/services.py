@@ -1,6 +1,6 @@
 """Services: endpoints with their requests, errors and latencies (ADR-32).
 
-A service subscribes to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`, also with its name and id behind them, and
+A service subscribes to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`, also followed by its name and id, and
 answers them with JSON that names its endpoints. A connection that makes these subscriptions is a service's:
 its latencies are those of its handlers. On other connections the same answers, and error headers on
 replies, show which requests go to services: their latencies are round trips. An endpoint that nobody
@@ -53,8 +53,8 @@ class ServiceRecord(Record):
     instances: Annotated[
         int | None, "number of instances that answered, on the connection of a client"
     ] = None
-    version: Annotated[str | None, "version of the service, if the service told it"] = None
-    endpoint: Annotated[str | None, "name of the endpoint, if the service told it"] = None
+    version: Annotated[str | None, "version of the service, if its answers were captured"] = None
+    endpoint: Annotated[str | None, "name of the endpoint, if the service's answers were captured"] = None
     subject: Annotated[str, "subject of the endpoint"]
     queue_group: Annotated[str | None, "queue group of the endpoint"] = None
     requests: Annotated[int, "number of requests"] = 0
@@ -75,7 +75,7 @@ class ServiceRecord(Record):
 
 @dataclass(slots=True)
 class _Endpoint:
-    """An endpoint of an instance, as it says itself."""
+    """An endpoint of an instance, as the answers of the instance describe it."""
 
     name: str
     subject: str
@@ -213,7 +213,7 @@ class Services:
             row.last_error, row.last_error_code = masked_text(error or "") or None, code
 
     def _learn(self, frame: LayerFrame) -> None:
-        """Takes what an instance says of itself."""
+        """Reads an instance's answer to `$SRV`."""
         read = read_object(frame.content)
         if read is None or not text(read, "type").startswith(_TYPE):
             return

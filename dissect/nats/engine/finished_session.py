@@ -47,7 +47,7 @@ class FinishedSession:
             self._rows = pickle.dumps(packed, 5)
 
     def note(self, note: Note) -> None:
-        """Counts an anomaly that a late packet shows. The session has holes now, so that the answers were not
+        """Counts an anomaly that a late packet shows. The session has gaps now, so that the answers were not
         all to be seen: see `Session.finish`."""
         rows, notes, session = self._unpacked()
         if session is None:

@@ -52,10 +52,10 @@ class ConnectionFraming:
         self._streams = [FrameStream(way, quota, payloads) for way in Direction]
         self._first_bytes = FirstBytes(midstream)
         self._kind = ConnectionKind(self._streams, midstream, hint)
-        self._early: list[Event] = []  # before the verdict
-        self._out: list[Event] = []  # in the making
-        self._delivered = False  # whether any were handed on
-        self._swapped = False  # whether roles were swapped since the last events were handed on
+        self._early: list[Event] = []  # events before the verdict
+        self._out: list[Event] = []  # events of the current call
+        self._delivered = False  # whether any events were returned
+        self._swapped = False  # whether roles were swapped since events were last returned
         self._layered = False  # whether the stack changes anything
         self._unread = Unread()
         self._other = "other"  # the protocol, if it is not NATS
@@ -154,7 +154,7 @@ class ConnectionFraming:
         self._delivered = True
         if not self._kind.is_confirmed and out and self._kind.add_events(stream, out):
             self._swap_roles()
-        return self._handed_on(out) if self._swapped else out
+        return self._returned(out) if self._swapped else out
 
     def finish(self) -> list[Event] | RolesSwapped:
         """The last events: the connection is over."""
@@ -176,7 +176,7 @@ class ConnectionFraming:
         return self._deliver()
 
     def _take_rare(self, stream: FrameStream, items: Sequence[Item]) -> list[Event] | RolesSwapped:
-        """As `feed`, while the kind is not settled or layers lie below NATS."""
+        """As `feed`, in states that are rare: seeking, starting, undecided, or with layers below NATS."""
         for item in items:
             if self._layered:
                 self._take_layered(stream.direction, item)
@@ -219,12 +219,12 @@ class ConnectionFraming:
     def _deliver(self) -> list[Event] | RolesSwapped:
         """Returns the events if they are known to be NATS."""
         if self.verdict is _NATS:
-            return self._handed_on(self._early + self._out)
+            return self._returned(self._early + self._out)
         if self.verdict is _UNDECIDED:
             self._early += self._out
         return []
 
-    def _handed_on(self, events: list[Event]) -> list[Event] | RolesSwapped:
+    def _returned(self, events: list[Event]) -> list[Event] | RolesSwapped:
         self._early = []
         self._delivered = self._delivered or bool(events)
         swapped, self._swapped = self._swapped, False

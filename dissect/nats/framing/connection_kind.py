@@ -56,7 +56,7 @@ class ConnectionKind:
         return self.is_confirmed or ops <= self._evidence[stream].ops
 
     def contexts(self, stream: FrameStream) -> tuple[Context, ...]:
-        """The contexts in which a stream may be parsed, by what is known now."""
+        """The contexts in which a stream may be parsed, by the current evidence."""
         either = self._hinted and self._midstream  # nobody knows who opened the connection
         if self._is_settled and not either:
             return (stream.context,)
@@ -72,7 +72,7 @@ class ConnectionKind:
             return False
         evidence = self._evidence[stream]
         evidence.add(chain)
-        if not evidence.tells:
+        if not evidence.is_conclusive:
             return False
         context, swapped = self._gateway_context(stream)
         context = context or self._likeliest(stream)

@@ -92,7 +92,7 @@ def without_gap_notes(
     items: Sequence[Item], direction: Direction, *lists: list[Event]
 ) -> list[Item]:
     """Removes the notes of the gaps among items from lists of events: the layer that takes the items reports
-    its gaps itself. Gaps whose notes are not there, because they were handed on, come back as noted.
+    its gaps itself. Gaps whose notes were already returned to the caller come back as `noted`.
     """
     gaps = {item.offset for item in items if isinstance(item, Gap)}
     if not gaps:

@@ -2,9 +2,8 @@
 
 `state.STREAM` lists the states and their transitions. A gap inside a body of known length does not end
 FRAMING; a gap that contains a control line, or bytes that are not a frame, does. Each byte is counted in one
-field of `counts`. What a stream discovers about the connection (a `Discovery`) is returned before the
-following bytes are read, because it may change how to parse them. The caller handles it, and calls
-`proceed` for the rest.
+field of `counts`. A fact about the connection (a `Discovery`) is returned before the following bytes are
+read, because it may change how to parse them. The caller handles it, and calls `proceed` for the rest.
 """
 
 from __future__ import annotations
@@ -42,28 +41,28 @@ class FrameStream:
         self.context = Context(_ROLES[direction], None)
         self.counts = ByteCounts()
         self.frames = 0
-        self.from_start = False  # whether it was read from its first byte on
-        self.layer: Layer | None = None  # that made it opaque
+        self.from_start = False  # whether frames were read from its first byte on
+        self.layer: Layer | None = None  # the layer that made the stream opaque
         self.end = 0  # offset after the last item
-        self.ts_ns = 0  # of the latest packet: a frame is complete when all before it is there
+        self.ts_ns = 0  # the time of the latest packet, because a frame also needs all earlier bytes
         self.decoder: Decoder | None = None
         self.resync: Resynchronizer | None = Resynchronizer(quota)
         self._quota = quota
         self._payloads = payloads
         self._contexts: tuple[Context, ...] = ALL
         self._is_nats = False
-        self._confirmed = False  # whether the kind is
-        self._kindless = True
-        # Taken, but not read yet; the next one is the last. Empty lists are a tenth of an empty deque.
+        self._confirmed = False  # whether the kind is confirmed
+        self._kindless = True  # whether the kind is unknown
+        # Items to read, the next one last. An empty list has a tenth of the size of an empty deque.
         self._pending: list[Chunk | Gap] = []
-        self._proof: Chain | None = None  # of the frames at which reading goes on
+        self._proof: Chain | None = None  # the proven frames at which reading resumes
         self._between = True  # whether the next byte begins a frame
-        self._base = 0  # where the decoder began
-        self._failed_at = -1  # where bytes were not a frame
-        self._gap_bytes = 0  # in the frame in progress
-        self._gap: Anomaly | None = None  # why they are missing
-        self._recent: list[Chunk] = []  # the frame in progress, while the kind is not known
-        self._first: Chunk | Gap | None = None  # the packet where the frame in progress begins
+        self._base = 0  # the offset at which the decoder began
+        self._failed_at = -1  # the latest offset at which bytes were not a frame
+        self._gap_bytes = 0  # missing bytes of the frame in progress
+        self._gap: Anomaly | None = None  # the reason why they are missing
+        self._recent: list[Chunk] = []  # chunks of the frame in progress, while the kind is unknown
+        self._first: Chunk | Gap | None = None  # the packet in which the frame in progress begins
 
     def swap_roles(self, named: bool) -> None:
         """Makes the stream that of the other side. Its direction stays if rows have already `named` it."""
@@ -187,7 +186,7 @@ class FrameStream:
         try:
             frames = decoder.receive(data)
             while frames:
-                found = self._hand_on(frames, item, out)
+                found = self._add_batch(frames, item, out)
                 if decoder.offset == end:
                     self._between = True
                     return found
@@ -275,10 +274,10 @@ class FrameStream:
             self.counts.opaque += len(item.data)
         return None
 
-    def _hand_on(
+    def _add_batch(
         self, frames: list[Frame], item: Chunk | Gap, out: list[Event]
     ) -> Handshake | None:
-        """Appends the frames that `item` completes."""
+        """Appends the batch of frames that `item` completes."""
         batch = _new(Batch)  # calling the class takes twice as long (CPython 3.11)
         batch.direction, batch.ts_ns, batch.frames = self.direction, self.ts_ns, frames
         batch.first, batch.last, batch.flaw = self._first or item, item, self._gap
@@ -311,7 +310,7 @@ class FrameStream:
             frames = decoder.read()
             self._between = bool(frames)
             if frames:
-                found = self._hand_on(frames, gap, out)
+                found = self._add_batch(frames, gap, out)
         if outside:
             self._lose(gap, decoder, end, [], outside)
         return found

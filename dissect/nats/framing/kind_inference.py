@@ -28,7 +28,7 @@ class Evidence:
         self.contexts: tuple[Context, ...] = ()
         self.ops = _NO_OPERATIONS
         self.dotted = False
-        self._newest: tuple[Context, ...] = ()  # the ways to read what was found last
+        self._newest: tuple[Context, ...] = ()  # the contexts of the latest chain
 
     def add(self, chain: Chain) -> None:
         """Adds a chain of proven frames."""
@@ -45,7 +45,7 @@ class Evidence:
         return len(self.ops) > before
 
     @property
-    def tells(self) -> bool:
+    def is_conclusive(self) -> bool:
         """Whether it determines the kind."""
         return bool(self.ops - UNSPECIFIC - {"INFO"})
 

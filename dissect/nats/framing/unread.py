@@ -12,7 +12,7 @@ from .frame_stream import FrameStream
 
 
 class Unread:
-    """Hands out items one by one, unless a layer withdraws them before."""
+    """Returns items one by one, unless a layer withdraws them first."""
 
     def __init__(self) -> None:
         self._lists: list[list[tuple[FrameStream, Item]]] = []  # reading one may make another

@@ -232,7 +232,7 @@ class FlowSummaryBuilder:
             self._decode(direction, segment)
 
     def _decode(self, direction: DirectionBuilder, segment: Segment) -> None:
-        """Decodes what the latest packet completes, as `FrameStream.feed` does."""
+        """Decodes the frames that the latest packet completes, as `FrameStream.feed` does."""
         decoder, piece = direction.decoder, direction.piece
         assert decoder and piece
         if segment.ts_ns > direction.ts_ns:
@@ -390,7 +390,7 @@ def _goes_on(direction: DirectionBuilder, batch: Batch) -> bool:
     reader = direction.stream and direction.stream.decoder
     if not reader or reader.context is not direction.context:
         return False
-    return batch.frames[-1].__class__ not in _GREETINGS  # the decoder stops behind those
+    return batch.frames[-1].__class__ not in _GREETINGS  # the decoder stops after those
 
 
 def _is_of(piece: PacketBytes, chunk: Chunk | Gap) -> bool:

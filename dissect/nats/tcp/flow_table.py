@@ -56,9 +56,9 @@ _NOTHING: list[Delivery] = []
 
 
 class FlowTable:
-    """All open flows. `new_stream` makes the reassembly of a direction. No packet before `next_expiry_ns` ends
-    a flow by its time. `evicted` counts flows that were dropped because there were too many, and `relieved`
-    directions whose gaps were given up because too many bytes waited."""
+    """All open flows. `new_stream` makes the reassembly of a direction. No packet before `next_expiry_ns`
+    ends a flow by its time. `evicted` counts flows that were dropped because there were too many, and
+    `relieved` directions whose gaps were given up because too many bytes waited."""
 
     def __init__(
         self,

@@ -38,8 +38,8 @@ def test_the_likeliest_way_to_read(lines: list[bytes], sender: Role, expected: C
 
 
 def test_pings_tell_nothing() -> None:
-    assert not evidence_of(b"PING\r\n").tells
-    assert evidence_of(b"PUB a 5\r\n").tells
+    assert not evidence_of(b"PING\r\n").is_conclusive
+    assert evidence_of(b"PUB a 5\r\n").is_conclusive
 
 
 def test_a_gateway_sends_messages_one_way() -> None:

@@ -113,7 +113,7 @@ class Call:
 
     @property
     def is_proven(self) -> bool:
-        """Whether this is a call: by its subject, or by the answer where the prefix is a foreign one."""
+        """Whether this is a call: by its subject or, if that has another prefix, by the answer."""
         if self._certain:
             return True
         value = self.value
@@ -141,7 +141,7 @@ class Call:
         return (self.row,) if self.is_proven else ()
 
     def mark(self, anomaly: str) -> None:
-        """Notes what is odd."""
+        """Sets the anomaly."""
         self.row.anomalies = [*(self.row.anomalies or ()), anomaly]
 
     def _read(self, frame: LayerFrame) -> None:
@@ -168,7 +168,7 @@ class Call:
 
 
 def _message_facts(frame: LayerFrame) -> Object:
-    """What the headers of a stored message say of it (ADR-31)."""
+    """The facts in the headers of a stored message (ADR-31)."""
     facts: Object = {
         "stream": header(frame, "Nats-Stream"),
         "subject": header(frame, "Nats-Subject"),

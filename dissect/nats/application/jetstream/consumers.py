@@ -1,4 +1,4 @@
-"""The consumers that a session uses: what the API last said of each, and what it delivered and got acked."""
+"""The consumers that a session uses: the latest API answer about each, its deliveries and acks."""
 
 from __future__ import annotations
 

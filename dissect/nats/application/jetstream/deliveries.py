@@ -122,7 +122,7 @@ class Deliveries:
         self._emitted: OrderedDict[str, bool] = OrderedDict()  # whether the delivery was seen
 
     def deliver(self, frame: LayerFrame, said: AckSubject) -> tuple[DeliveryRecord, list[Record]]:
-        """A message comes: its row, and the rows that are given up for it.
+        """Adds a delivered message; returns its row, and incomplete rows that are emitted early.
 
         Its ack may have come before it: a delivery that a loss has cut is complete only when the loss is
         certain. Then it completes the row of the ack, unless that is out already.
@@ -148,7 +148,7 @@ class Deliveries:
         return row, given_up
 
     def _over(self, newest: DeliveryRecord) -> Iterator[Record]:
-        """The rows that are given up because those that wait show more payloads than may be held."""
+        """Incomplete rows that are emitted early, because the waiting ones show too many payloads."""
         if self._held.are_too_many:
             yield from self._done()
         while self._held.are_too_many:
@@ -164,7 +164,7 @@ class Deliveries:
         return row
 
     def _put(self, key: str, row: DeliveryRecord) -> list[Record]:
-        """Waits for the acks of a row; returns the one that is given up for it."""
+        """Stores a row until its acks come; returns the row that is emitted early to make room."""
         unacked = self._unacked
         before = unacked.pop(key, None)
         if before is not None:
@@ -210,13 +210,13 @@ class Deliveries:
         return self._unacked.get(key) or self._settled.get(key)
 
     def finish(self) -> Iterator[Record]:
-        """The session is over; yields all rows that are left."""
+        """Ends the session; yields all remaining rows."""
         yield from self._settled.values()
         yield from self._unacked.values()
         self._settled, self._unacked = OrderedDict(), OrderedDict()
 
     def _done(self) -> list[DeliveryRecord]:
-        """The settled rows for which nothing more is expected."""
+        """The acked rows that nothing more can change."""
         settled, confirming, done = self._settled, self._confirming, []
         while len(settled) > _REPEATED or (settled and self._held.are_too_many):
             key = next(iter(settled))
@@ -253,7 +253,7 @@ def _row(frame: LayerFrame, said: AckSubject) -> DeliveryRecord:
 
 
 def ack_of(content: bytes) -> str:
-    """What an ack says: `ack`, `nak`, `progress`, `term` or `next`; empty for what is none."""
+    """The kind of an ack: `ack`, `nak`, `progress`, `term` or `next`; empty if the payload is not an ack."""
     if content in (b"", b"+ACK", b"+OK"):
         return "ack"
     if content == b"+WPI":
@@ -267,7 +267,7 @@ def _read_ack(row: DeliveryRecord, frame: LayerFrame, ack: str) -> None:
         row.anomalies = [*(row.anomalies or ()), mark.value]
         return
     if row.ack not in (None, "progress"):
-        return  # the first one that settles it counts
+        return  # the first final ack counts
     row.ack, row.ack_ns = ack, frame.ts_ns
     if row.subject is not None:
         row.ack_latency_ns = max(0, frame.ts_ns - row.ts_ns)

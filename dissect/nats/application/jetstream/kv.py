@@ -1,4 +1,4 @@
-"""Key-value buckets: what was put, read, deleted and watched (ADR-8).
+"""Key-value buckets: keys that were put, read, deleted and watched (ADR-8).
 
 A bucket `b` is the stream `KV_b` with the subjects `$KV.b.KEY`; with an API prefix writes carry it in front
 (nats.go: jetstream/kv.go). A write is a publication, a read the last message of the key's subject, and a

@@ -1,4 +1,4 @@
-"""Object stores: what was put, fetched, deleted, linked and looked up (ADR-20).
+"""Object stores: objects that were put, fetched, deleted, linked and looked up (ADR-20).
 
 A store `b` is the stream `OBJ_b`. An object's chunks are messages on `$O.b.C.NUID`, in order; after them
 comes its meta message on `$O.b.M.NAME` (base64url), a JSON object with name, size, chunks and digest. A
@@ -76,7 +76,7 @@ class _Digest:
         self.is_known = True
 
     def __reduce__(self) -> tuple[type[_Digest], tuple[()], dict[str, object]]:
-        """A hash cannot be pickled: what is moved no longer knows its digest."""
+        """A hash cannot be pickled, so the digest is unknown after the session has moved."""
         return _Digest, (), {"is_known": False}
 
     def add(self, frame: LayerFrame) -> None:
@@ -128,7 +128,7 @@ class Objects:
         self._early: dict[tuple[str, str], int] = {}
 
     def publish(self, frame: LayerFrame) -> tuple[ObjectRecord | None, list[Record]]:
-        """A publication to a store: the row that its ack completes, and rows that are given up."""
+        """Adds a publication to a store; returns the row that its ack completes, and rows that end early."""
         bucket, part, rest = _parts(frame.subject or "")
         if part == "C" and rest:
             transfer, given_up = self._transfer("put", bucket, rest, frame)
@@ -180,7 +180,7 @@ class Objects:
                 yield watch
 
     def finish(self) -> Iterator[Record]:
-        """The session is over; yields what is not complete."""
+        """Ends the session; yields the incomplete rows."""
         for (_, bucket, nuid), transfer in self._transfers.items():
             meta = self._metas.get((bucket, nuid))
             if meta:
@@ -192,7 +192,7 @@ class Objects:
     def _transfer(
         self, op: str, bucket: str, nuid: str, frame: LayerFrame
     ) -> tuple[_Transfer, list[Record]]:
-        """The transfer that a chunk belongs to, and the one that is given up for it."""
+        """The transfer of a chunk, and the one that ends early to make room for it."""
         key, given_up = (op, bucket, nuid), []
         found = self._transfers.get(key)
         if found is None:

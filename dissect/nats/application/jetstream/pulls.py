@@ -1,4 +1,4 @@
-"""Pull requests, each with what it got and how it ended.
+"""Pull requests: the messages that each one received, and how it ended.
 
 A pull asks for a batch; its messages come under their own subjects to the subscription on its inbox, and
 statuses come on the inbox itself (ADR-13, ADR-37; server/consumer.go). A full batch ends without a status,
@@ -89,7 +89,7 @@ _Key = tuple[str, str]  # stream and consumer
 
 
 class Pulls:
-    """The open pulls of one session, and what its subscriptions listen to."""
+    """The open pulls of one session, and the subjects of its subscriptions."""
 
     def __init__(self) -> None:
         self._subjects: dict[str, str] = {}  # sid -> subject of its subscription
@@ -105,7 +105,7 @@ class Pulls:
         self._subjects[frame.sid or ""] = frame.subject or ""
 
     def unsubscribe(self, frame: LayerFrame) -> Iterator[Record]:
-        """Ends the pulls of an inbox that nobody listens to any more."""
+        """Ends the pulls of an inbox without a subscription."""
         if frame.max_msgs:
             return
         inbox = self._subjects.pop(frame.sid or "", "")
@@ -116,7 +116,7 @@ class Pulls:
                 yield self._close(key, inbox)
 
     def pull(self, frame: LayerFrame, asked: ApiSubject) -> tuple[PullRecord, list[Record]]:
-        """A pull request, or an ack that asks for the next: its row, and rows that end."""
+        """Adds a pull request, or an ack that asks for the next message; returns its row and ended ones."""
         row = PullRecord(
             session=frame.session,
             number=frame.number,
@@ -142,7 +142,7 @@ class Pulls:
         return row, ended
 
     def deliver(self, frame: LayerFrame, said: AckSubject) -> Iterable[Record]:
-        """A message came from a consumer; returns the pull that it fills."""
+        """Adds a message from a consumer; returns the pull that it fills."""
         key = said.stream, said.consumer
         inboxes = self._inboxes.get(key)
         if not inboxes:
@@ -161,7 +161,7 @@ class Pulls:
         return ()
 
     def status(self, frame: LayerFrame) -> Iterator[Record]:
-        """A status came on an inbox; yields the pull that it ends."""
+        """Adds a status on an inbox; yields the pull that it ends."""
         inbox = frame.subject or ""
         key = self._consumers.get(inbox)
         if key is None or frame.status is None:
@@ -177,7 +177,7 @@ class Pulls:
         yield self._close(key, inbox)
 
     def finish(self) -> Iterator[Record]:
-        """The session is over; yields what is open."""
+        """Ends the session; yields the open pulls."""
         for _, _, row in self._open.values():
             if row.delivered >= row.batch:
                 row.end = "filled"  # it had max_bytes, and its status did not come
@@ -185,7 +185,7 @@ class Pulls:
         self._open, self._inboxes, self._consumers = OrderedDict(), {}, {}
 
     def _inbox(self, inboxes: dict[str, deque[PullRecord]], frame: LayerFrame) -> str | None:
-        """The inbox of the pull that a message of its consumer is for; None if it is for none."""
+        """The inbox of the pull that a message from its consumer answers; None if it answers none."""
         if frame.sid is None:  # on server links the message's subject is the inbox
             subject = frame.subject or ""
             return subject if subject in inboxes else None
@@ -205,7 +205,7 @@ class Pulls:
         return None
 
     def _close(self, key: _Key, inbox: str) -> PullRecord:
-        """The oldest open pull of an inbox is over."""
+        """Ends the oldest open pull of an inbox."""
         rows = self._inboxes[key][inbox]
         row = rows.popleft()
         del self._open[row.number]

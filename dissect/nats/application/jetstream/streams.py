@@ -1,4 +1,4 @@
-"""The streams that a session uses: what the API last said of each, and what was published and delivered."""
+"""The streams that a session uses: latest API answers, and messages published and delivered."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ class ApiSubject(NamedTuple):
 
 
 class AckSubject(NamedTuple):
-    """What an ack reply says of a delivery. `key` is the reply without what servers add on links, and
-    `subject` the message's own, which only links have in the reply."""
+    """A delivery by its ack reply. `key` is the reply without the parts that servers add on links, and
+    `subject` the subject of the message, which is in the reply on links only."""
 
     key: str
     domain: str
@@ -79,7 +79,7 @@ def _alternatives(calls: list[str]) -> str:
     return "|".join(re.escape(call) for call in sorted(calls, key=len, reverse=True))
 
 
-# A lone `INFO` is not a call under a foreign prefix: too many subjects end like that.
+# A lone `INFO` is not a call under another prefix: too many subjects end like that.
 _FOREIGN = re.compile(rf"\.({_alternatives(_OF_STREAM + _OF_CONSUMER)})\.")
 _OWN = re.compile(rf"({_alternatives(list(_NAMES))})(?:\.|$)")
 # The form that nearly all replies have; to take the others apart step by step takes three times as long.
@@ -89,7 +89,7 @@ _USUAL_ACK = re.compile(
 
 
 def api_subject(subject: str) -> ApiSubject | None:
-    """What an API request asks for; None if the subject is none."""
+    """The API request of a subject; None if it is not the subject of one."""
     if subject.startswith("$JS."):
         head, api, rest = subject.partition(".API.")
         domain = head[4:]
@@ -120,7 +120,7 @@ def _named(api: str, domain: str, rest: str, certain: bool) -> ApiSubject:
 
 
 def ack_subject(reply: str) -> AckSubject | None:
-    """What an ack reply says; None if it is none."""
+    """The delivery of an ack reply; None if it is not an ack reply."""
     usual = _USUAL_ACK(reply)
     if usual:
         return _numbered(reply, "", usual[1], usual[2], usual.groups()[2:], "")
@@ -217,7 +217,7 @@ _PURPOSES = (
 
 
 def purpose(subject: str) -> str:
-    """What a subject that NATS reserves is for; empty for any other."""
+    """The purpose of a subject that NATS reserves; empty for any other."""
     if subject[:1] not in "$_":
         return ""
     if subject.startswith(_SYSTEM):
@@ -226,7 +226,7 @@ def purpose(subject: str) -> str:
 
 
 def _system_purpose(subject: str) -> str:
-    """What a subject of the system account is for (nats-server: server/events.go)."""
+    """The purpose of a subject of the system account (nats-server: server/events.go)."""
     if ".CLAIMS." in subject:
         return "account claims"
     starts = (name for start, name in _SYSTEM_STARTS if subject.startswith(start))

@@ -1,4 +1,4 @@
-"""The clocks of several captures: what messages that pass from one to the other prove about them.
+"""The differences between the clocks of several captures, proven by messages that pass between them.
 
 A message cannot come before it was sent. Of the clocks of two captures, the one where messages come from is
 ahead by `ahead` if the smallest latency is shorter than it really is by that: so `ahead` is at least minus
@@ -19,7 +19,7 @@ from .hops import Hop
 
 
 class Correction(NamedTuple):
-    """What is added to the times of a capture, and how far that may be off; None if nobody knows."""
+    """The nanoseconds to add to the times of a capture, and their largest error; None if it is unknown."""
 
     ns: int
     error_ns: int | None

@@ -1,4 +1,4 @@
-"""What unique messages prove about the others: the smallest latencies between captures, and anchors.
+"""Evidence from unique messages for the matching of others: smallest latencies, and anchors.
 
 A latency is from the frame that brought a message to a server to a frame in which that server sent it on,
 where these two are in different captures. An anchor is a message that a publisher sent and a line carried:

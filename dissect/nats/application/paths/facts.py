@@ -1,4 +1,4 @@
-"""What `paths` has to know of all sessions: the servers at their ends, where bytes are missing, the captures.
+"""The facts about all sessions that `paths` needs: the servers at their ends, gaps, and captures.
 
 `SessionFacts` collects it for one session; `Facts` has it for all, and goes to every task. It is small: an
 entry per connection, and one per gap up to a limit.
@@ -20,7 +20,7 @@ from .items import SESSIONS, key_of
 
 # Connections whose facts are kept; of further ones rows lack the servers, and say that something is missing.
 CONNECTIONS = 1 << 16
-# Gaps that are told apart on one side of a connection: later ones count as one with the last.
+# Gaps that are counted one by one on one side of a connection: later ones count as one with the last.
 _GAPS = 4096
 _CAPTURES = 256  # captures of one connection; more of them count as the last one
 
@@ -49,7 +49,7 @@ class SessionFacts:
             self.taps.append(frame.capture)
 
     def meet(self, frame: LayerFrame) -> None:
-        """A server, or on links both, say who they are; what was said first on a connection counts."""
+        """Notes the servers that an INFO or CONNECT names; the first names on a connection count."""
         read = read_object((frame.json or "").encode("utf-8", "replace"))
         if read is None or (frame.op == "CONNECT" and frame.kind not in LINKS):
             return

@@ -1,4 +1,4 @@
-"""What a message keeps on its way from server to server, so that its hops can be recognised.
+"""The parts of a message that stay the same from server to server, so that its hops can be recognised.
 
 Payload and headers stay. So does the subject, but for what servers put around it, and for subject mappings
 and imports; and the reply, but for `_GR_.` before it on gateways, `_R_.` instead of it after a service
@@ -91,7 +91,7 @@ def hop_of(frame: LayerFrame) -> Hop:
 
 
 def _content(frame: LayerFrame, subject: str) -> tuple[int, bytes]:
-    """The size and the digest of what a message keeps. Digests for different `person` are never equal, so a
+    """The size and the digest of these parts. Digests for different `person` are never equal, so a
     payload that repeats the headers or the subject of another message is not taken for these."""
     payload = frame.content
     if frame.captured_bytes is not None:  # a part is missing: it equals nothing
@@ -113,5 +113,5 @@ def _content(frame: LayerFrame, subject: str) -> tuple[int, bytes]:
 
 
 def _plain(subject: str) -> str:
-    """A subject or reply without what a gateway puts before it."""
+    """A subject or reply without the prefix of gateways."""
     return subject[_GATEWAY_LENGTH:] if subject.startswith(_GATEWAY) else subject

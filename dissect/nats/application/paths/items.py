@@ -1,11 +1,11 @@
-"""What the stages of `paths` pass on: the stages by number, and items with hops, publications and places.
+"""The data that the stages of `paths` pass on: items with hops, publications and places, by stage.
 
-SESSIONS   what is known of a session: `path_facts`
+SESSIONS   the facts about a session: `facts`
 ASKS       by session and reply subject: publications, and PubAcks that came back there
 PLACES     by stream and sequence: publications that are stored there, and deliveries from there
 CONTENTS   by content: publications, and frames that may carry them
-LATENCIES  between captures: `path_evidence`
-ANCHORS    by publisher and line: `path_evidence`
+LATENCIES  between captures: `evidence`
+ANCHORS    by publisher and line: `evidence`
 EQUALS     by content, subject and reply, of equal publications: the same as CONTENTS
 MESSAGES   by publication: itself, and its hops
 """
@@ -86,7 +86,7 @@ def _message_item(key: bytes, hop: Hop, matched_by: str, copies: int | None) -> 
 
 
 def message_in(item: Item) -> tuple[Match, int | None]:
-    """What an item of MESSAGES has: a match, and for the publication (matched by nothing) its `copies`."""
+    """The match in an item of MESSAGES, and for a publication, which has no match, its `copies`."""
     matched_by, copies, hop = cast("tuple[str, int | None, tuple[object, ...]]", item.body)
     return Match(Hop._make(hop), matched_by), copies
 

@@ -31,7 +31,7 @@ def mapped(
             by_subject.setdefault(hop.subject, []).append(hop)
     for hops in by_subject.values():
         if len({hop.line for hop in hops}) < len(hops):
-            continue  # twice on a line: somebody publishes it again
+            continue  # twice on a line: it is published again
         entered = [server for hop in hops if (server := facts.receiver(hop))]
         if reached.isdisjoint(entered) and len(set(entered)) == len(entered):
             for hop in _sent_on(hops, reached, facts):

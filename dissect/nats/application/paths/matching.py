@@ -217,7 +217,7 @@ def matches_of(
         for piece in known.pieces(facts, publications[0].side, key):
             ours, theirs = _within(piece, publications, line)
             if piece.is_whole and len(theirs) > len(ours):
-                return  # somebody else publishes the same
+                return  # another publisher sends the same
             if piece.is_whole and len(theirs) == len(ours):
                 parts.append((ours, theirs))
     for ours, theirs in parts:

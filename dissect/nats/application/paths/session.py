@@ -16,7 +16,7 @@ _INTERNAL = ("$SYS.", "$NRG.", "$JSC.", "$JS.", "$LDS.")
 
 
 def is_followed(frame: FrameRecord) -> bool:
-    """Whether the frame carries a message of somebody's."""
+    """Whether the frame carries a message of a client."""
     return frame.op in MESSAGES and not (frame.subject or "").startswith(_INTERNAL)
 
 
@@ -38,7 +38,7 @@ class PathSession:
         return ()
 
     def finish(self) -> Iterable[Item]:
-        """The item with what is known of the session."""
+        """The item with the facts about the session."""
         return (self._facts.item(self._session),) if self._session else ()
 
     @staticmethod

@@ -1,12 +1,12 @@
 """The way of each message through the system: from its publisher through servers to its readers.
 
 One row per hop. The first hop is the publication by a client; the others are frames that carry the same
-message: between servers, and to clients that subscribe. What cannot be proven is left out: `copies` says
-that a publication has equal ones, and a hop says by what it was matched (see `path_matching`).
+message: between servers, and to clients that subscribe. Hops that cannot be proven are left out: `copies`
+counts equal publications, and `matched_by` names the proof of a hop (see `matching`).
 
-The frames of each session become items (`path_session`), and the stages here make rows of them: each stage
-has one function over all items of a key, so that the rows do not depend on how the work is divided. What a
-stage has to know of all sessions is small: `path_facts`, `path_clocks`.
+The frames of each session become items (`session`), and the stages here make rows of them: each stage
+has one function over all items of a key, so that the rows do not depend on how the work is divided. The
+facts about all sessions that a stage needs are few: `facts` and `clocks`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a session says in NATS Streaming: connections, publications, subscriptions, deliveries and their acks.
+"""The NATS Streaming of a session: connections, publications, subscriptions, deliveries and their acks.
 
 Each message is a protobuf payload whose type only its subject shows. What a server names in its answer to a
 connection request is certain (`discovered`); so is what goes to an inbox that a request named. Where a
@@ -75,7 +75,7 @@ class _Request:
         return False
 
     def close(self, anomaly: str | None) -> Iterable[Record]:
-        """The row; none for what only looked like a request."""
+        """The row; none for a message that only looked like a request."""
         if anomaly:
             mark(self.row, anomaly)
         return () if self.row.evidence == "shape" else (self.row,)
@@ -110,7 +110,7 @@ class Streaming:
         return rows
 
     def _read(self, frame: LayerFrame, subject: str) -> Iterable[Record]:
-        """The rows of a frame by what is known so far."""
+        """The rows of a frame, by the subjects known so far."""
         purpose = self._subjects.purpose(subject)
         if purpose:
             return self._asked(frame, purpose)
@@ -130,7 +130,7 @@ class Streaming:
         return self._shaped(frame, subject) if frame.content[:1] in _BEGINNINGS else ()
 
     def finish(self) -> Iterator[Record]:
-        """The session is over; yields what waits for an answer."""
+        """Ends the session; yields the requests that wait for an answer."""
         for question in self._exchanges.rest():
             yield from question.close(None)
         yield from self._publications.values()

@@ -2,7 +2,7 @@
 
 A client asks `_STAN.discover.CLUSTER`, or another prefix that its server was configured with; the answer
 names all other subjects (stan.go: pb/protocol.proto, nats-streaming-server: server/server.go). Where that
-exchange was not captured, the default subjects still show what a message is, if its payload agrees.
+exchange was not captured, the default subjects still show the type of a message, if its payload agrees.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST = 1024  # subjects of servers that a session remembers
 
 
 class Purpose(NamedTuple):
-    """What a message to a subject asks for, of which cluster, and by what that is known: `discovered` or
+    """The request that a message to a subject makes, its cluster, and how that is known: `discovered` or
     `subject`. `channel` is the rest of a publication's subject."""
 
     op: str
@@ -57,7 +57,7 @@ class StreamingSubjects:
             self._prefixes[said.pub_prefix] = Purpose("publish", cluster, "discovered")
 
     def purpose(self, subject: str) -> Purpose | None:
-        """What a message to this subject asks for; None if nothing that is known."""
+        """The purpose of a message to this subject; None if it is unknown."""
         found = self._known.get(subject)
         if found:
             return found
