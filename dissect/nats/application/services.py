@@ -54,7 +54,9 @@ class ServiceRecord(Record):
         int | None, "number of instances that answered, on the connection of a client"
     ] = None
     version: Annotated[str | None, "version of the service, if its answers were captured"] = None
-    endpoint: Annotated[str | None, "name of the endpoint, if the service's answers were captured"] = None
+    endpoint: Annotated[
+        str | None, "name of the endpoint, if the service's answers were captured"
+    ] = None
     subject: Annotated[str, "subject of the endpoint"]
     queue_group: Annotated[str | None, "queue group of the endpoint"] = None
     requests: Annotated[int, "number of requests"] = 0
