@@ -1,4 +1,4 @@
-"""What tests of summaries need: talks of one flow, and states laid against each other."""
+"""Helpers for tests of summaries: conversations of one flow, and comparisons of advanced with true states."""
 
 from __future__ import annotations
 
@@ -40,15 +40,17 @@ CONNECT = b'CONNECT {"verbose":false,"lang":"go","version":"1"}\r\nPING\r\n'
 
 @dataclass
 class Outcome:
-    """How many summaries there were, and what became of them."""
+    """The number of summaries by result, and of flows without a summary (`unclean`)."""
 
-    leaps: int = 0
+    advanced: int = 0
     refused: int = 0
     unclean: int = 0
 
     def __add__(self, other: Outcome) -> Outcome:
         return Outcome(
-            self.leaps + other.leaps, self.refused + other.refused, self.unclean + other.unclean
+            self.advanced + other.advanced,
+            self.refused + other.refused,
+            self.unclean + other.unclean,
         )
 
 
@@ -68,9 +70,9 @@ def surveyed(
 
 
 def claims_hold(part: Sequence[Segment], summary: ChunkSummary) -> None:
-    """What a summary says without knowing the state: its steps have each byte once, in order, and frames that
-    are skipped are read from these bytes as it says, whatever was before."""
-    told: list[Counter[str]] = [Counter(), Counter()]
+    """Checks the claims of a summary that need no state: its steps have each byte once, in order, and skipped
+    frames are read from these bytes as it says, whatever was before."""
+    counted: list[Counter[str]] = [Counter(), Counter()]
     read: list[Counter[str]] = [Counter(), Counter()]
     places = [0, 0]
     said = [
@@ -90,12 +92,12 @@ def claims_hold(part: Sequence[Segment], summary: ChunkSummary) -> None:
             assert ops.total() == step.frames and ops.keys() == step.ops
             read[step.way] += ops
         elif isinstance(step, FrameBatch):
-            told[step.way].update(frame.op for frame in step.batch.frames)
+            counted[step.way].update(frame.op for frame in step.batch.frames)
         else:
             for way, amount in enumerate(step.sums):
                 for kind, count in amount.counts.items() if amount else ():
-                    told[way][kind.op] += count
-    assert told == read
+                    counted[way][kind.op] += count
+    assert counted == read
     assert summary.steps is None or places == [direction.size for direction in summary.directions]
 
 
@@ -115,7 +117,7 @@ def check(
     tables: Sequence[str] = TABLES,
     options: Options = OPTIONS,
 ) -> Outcome:
-    """Lays what summaries make of the true state before each partition against the true state behind it."""
+    """Advances the true state before each partition, and compares the result with the true state after it."""
     outcome = Outcome()
     dissection = quiet(tables, options)
     before: dict[bytes, bytes] = {}
@@ -123,17 +125,17 @@ def check(
         part = every[start:stop]
         summaries = surveyed(part, tables, options)
         list(dissection.feed(part))
-        behind = dissection.save()
+        after = dissection.save()
         outcome.unclean += len({undirected(s.key) for s in part} & before.keys() - summaries.keys())
         for name in summaries.keys() & before.keys():
             reached = quiet(tables, options).advanced(before[name], summaries[name])
             if reached is None:
                 outcome.refused += 1
                 continue
-            outcome.leaps += 1
-            found = difference(opened(reached), opened(behind[name]))
+            outcome.advanced += 1
+            found = difference(opened(reached), opened(after[name]))
             assert not found, found
-        before = behind
+        before = after
     return outcome
 
 
@@ -210,15 +212,15 @@ class Talk(Conversation[int]):
         return len(self.segments)
 
 
-def leap(
+def advances(
     every: Sequence[Segment],
     start: int,
     stop: int | None = None,
     change: Callable[[ChunkSummary], None] | None = None,
     options: Options = OPTIONS,
 ) -> bool:
-    """Whether the flow leaps over a partition; where it does, to the true state, and with the rows after
-    it."""
+    """Whether the flow's state advances across a partition. If so, checks that it is the true state, and that
+    the rows after it are the true rows."""
     stop = len(every) if stop is None else stop
     dissection = quiet(TABLES, options)
     list(dissection.feed(every[:start]))
@@ -234,9 +236,9 @@ def leap(
     if reached is None:
         return False
     list(dissection.feed(every[start:stop]))
-    behind = dissection.save()[NAME]
-    assert not difference(opened(reached), opened(behind))
-    rows = [rows_from(state, every[stop:], options) for state in (reached, behind)]
+    after = dissection.save()[NAME]
+    assert not difference(opened(reached), opened(after))
+    rows = [rows_from(state, every[stop:], options) for state in (reached, after)]
     assert rows[0] == rows[1]
     return True
 

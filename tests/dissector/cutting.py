@@ -72,7 +72,7 @@ def same_when_cut(path: Path, size: int) -> int:
     return wrong
 
 
-def same_in_stretches(paths: Sequence[Path], size: int) -> list[Partition]:
+def same_in_partitions(paths: Sequence[Path], size: int) -> list[Partition]:
     """Checks that the partitions of files are their timeline."""
     packets, reports = whole(paths)
     walked, _ = settled(paths, size)

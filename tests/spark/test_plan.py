@@ -37,7 +37,7 @@ def frames(made: Job) -> int:
     return rows.count()
 
 
-def test_a_single_stretch_is_only_decoded(spark: SparkSession) -> None:
+def test_a_single_partition_is_only_decoded(spark: SparkSession) -> None:
     path = str(CAPTURES / "core-2.15.1.pcap")
     made = job(spark, path, 1 << 30)
     assert frames(made) == len(in_one([path], ["frames"]))

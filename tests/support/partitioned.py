@@ -98,7 +98,7 @@ def stitched(
     ]
 
 
-def in_stretches(
+def in_partitions(
     paths: Sequence[str],
     size: int,
     tables: Collection[str] = TABLES,

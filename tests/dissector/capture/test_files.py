@@ -20,7 +20,7 @@ from dissect.nats.capture.files import (
 )
 from dissect.nats.errors import CaptureError, MissingLibrary
 
-from tests.dissector.cutting import packets, same_in_stretches, whole
+from tests.dissector.cutting import packets, same_in_partitions, whole
 from tests.support.pcapwriter import pcap_file
 from tests.support.requirements import missing
 
@@ -121,6 +121,6 @@ def test_a_folder_elsewhere_is_the_folder_here(folder: Path) -> None:
     assert [report.size for report in reports] == [
         (folder / f"{number}.pcap").stat().st_size for number in range(3)
     ]
-    made = same_in_stretches([folder.as_uri()], 4096)  # type: ignore[list-item]  # a URI is a str
+    made = same_in_partitions([folder.as_uri()], 4096)  # type: ignore[list-item]  # a URI is a str
     assert len(made) > 6
     assert pyarrow.fs

@@ -16,10 +16,10 @@ from tests.dissector.advancing import (
     OPTIONS,
     TABLES,
     Talk,
+    advances,
     check,
     even,
     go_on,
-    leap,
     msg,
     opened,
     plain,
@@ -41,7 +41,7 @@ def test_plain_traffic_is_summed_up() -> None:
     said = sum(len(segment.payload) for segment in talk.segments[start:])
     assert len(packed) < said / 100
     assert sum(isinstance(step, (Deltas, FrameBatch)) for step in steps(talk.segments, start)) < 8
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
 
 
 @pytest.mark.parametrize("wire", [b"PING\r\n", b"SUB c 3\r\n", b"UNSUB 1\r\n", pub(b"bad.*")])
@@ -51,16 +51,16 @@ def test_what_is_not_plain_is_told(wire: bytes) -> None:
     go_on(talk).say(0, wire)
     go_on(talk)
     assert any(isinstance(step, FrameBatch) for step in steps(talk.segments, start))
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
 
 
 def test_a_late_info_is_fed_and_obeyed() -> None:
     talk = plain()
     start = talk.here
     go_on(talk).say(1, INFO.replace(b"1000", b"600"), 30)
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
     go_on(talk)
-    assert not leap(talk.segments, start)  # messages are too large by then
+    assert not advances(talk.segments, start)  # messages are too large by then
 
 
 def test_a_message_over_several_packets_at_both_ends() -> None:
@@ -69,19 +69,19 @@ def test_a_message_over_several_packets_at_both_ends() -> None:
     start = talk.here - 4
     go_on(talk)
     talk.say(1, msg(b"a.b", 1, b"y" * 9000))
-    assert leap(talk.segments, start, talk.here - 4)
+    assert advances(talk.segments, start, talk.here - 4)
 
 
-def test_a_request_and_its_reply_in_two_stretches() -> None:
+def test_a_request_and_its_reply_in_two_partitions() -> None:
     talk = plain()
     talk.say(0, pub(b"ask", reply=b"r.1"))
     start = talk.here
     go_on(talk)
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
     talk.say(1, msg(b"r.1", 2))
     go_on(talk)
     # Nobody can tell from the partition that it is one.
-    assert not leap(talk.segments, start)
+    assert not advances(talk.segments, start)
 
 
 def test_an_inbox_is_known_by_its_name() -> None:
@@ -90,7 +90,7 @@ def test_an_inbox_is_known_by_its_name() -> None:
     start = talk.here
     go_on(talk).say(1, msg(b"_INBOX.abc.1", 2))
     go_on(talk)
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
 
 
 def test_the_last_message_of_a_subscription() -> None:
@@ -99,9 +99,9 @@ def test_the_last_message_of_a_subscription() -> None:
     start = talk.here
     stop = go_on(talk, 5).here
     go_on(talk, 5)
-    assert leap(talk.segments, start, stop)
-    assert not leap(talk.segments, start)
-    assert leap(talk.segments, talk.here - 8)  # after it
+    assert advances(talk.segments, start, stop)
+    assert not advances(talk.segments, start)
+    assert advances(talk.segments, talk.here - 8)  # after it
 
 
 def test_messages_of_a_subscription_from_before() -> None:
@@ -110,7 +110,7 @@ def test_messages_of_a_subscription_from_before() -> None:
     talk.say(1, msg(b"c", 9) * 2 + msg(b"c", 8) + msg(b"a.b", 1))
     go_on(talk)
     talk.say(1, msg(b"c", 7) + msg(b"c", 8))
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
 
 
 def test_what_is_fed_stays_between_what_was_said_before_and_after() -> None:
@@ -122,7 +122,7 @@ def test_what_is_fed_stays_between_what_was_said_before_and_after() -> None:
             talk.say(
                 0, b"UNSUB 1 30\r\n"
             )  # nobody can tell whether this packet begins with a frame
-    assert not leap(talk.segments, start)
+    assert not advances(talk.segments, start)
 
 
 def _publishing(greeted: bool) -> Talk:
@@ -138,9 +138,9 @@ def test_operations_that_may_tell_the_kind(greeted: bool) -> None:
     start = talk.here
     for _ in range(20):
         talk.say(0, pub(b"orders.new"))
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
     talk.say(0, b"HPUB a 12 12\r\nNATS/1.0\r\n\r\n\r\n")
-    assert leap(talk.segments, start) is greeted
+    assert advances(talk.segments, start) is greeted
 
 
 def test_times_that_go_back() -> None:
@@ -154,7 +154,7 @@ def test_times_that_go_back() -> None:
         talk.say(0, b"PING\r\n")
         talk.say(1, b"PONG\r\n+OK\r\n")
     talk.say(1, b"+OK\r\n")
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
 
 
 def _garbage(summary: ChunkSummary) -> None:
@@ -170,8 +170,8 @@ def test_nothing_is_skipped_while_the_other_side_is_lost() -> None:
     start = talk.here
     for _ in range(20):
         talk.say(0, pub(b"orders.new"))
-    assert leap(talk.segments, start)
-    assert not leap(talk.segments, start, change=_garbage)
+    assert advances(talk.segments, start)
+    assert not advances(talk.segments, start, change=_garbage)
 
 
 def test_acknowledgements_alone() -> None:
@@ -179,7 +179,7 @@ def test_acknowledgements_alone() -> None:
     start = talk.here
     for side in (0, 1, 1):
         talk.raw(side, b"")
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
 
 
 def test_what_is_not_nats_only_counts() -> None:
@@ -190,13 +190,13 @@ def test_what_is_not_nats_only_counts() -> None:
     talk.say(1, b"HTTP/1.1 200 OK\r\n\r\n")
     start = talk.here
     talk.say(1, bytes(50_000))
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
 
 
 def test_inside_tls() -> None:
     """After the handshake, which is read packet by packet for its facts."""
     every = sample("tls-2.15.1.pcap")
-    assert check(every, even(len(every), 8)).leaps > 2
+    assert check(every, even(len(every), 8)).advanced > 2
 
 
 def _spoiled(how: str) -> tuple[list[Segment], int, int]:
@@ -226,9 +226,9 @@ def _spoiled(how: str) -> tuple[list[Segment], int, int]:
 
 
 @pytest.mark.parametrize("how", "lost twice swapped cut probe fin rst syn nothing".split())
-def test_a_stretch_that_is_not_clean_has_no_stride(how: str) -> None:
+def test_a_partition_that_is_not_clean_has_no_summary(how: str) -> None:
     every, start, middle = _spoiled(how)
-    assert leap(every, start, middle)
+    assert advances(every, start, middle)
     assert list(surveyed(every[start:])) == []
 
 
@@ -236,17 +236,17 @@ def test_a_stretch_that_is_not_clean_has_no_stride(how: str) -> None:
 def test_a_state_that_is_not_settled(how: str) -> None:
     every, _, middle = _spoiled(how)
     for behind in range(1, 6):
-        leap(every, middle + behind)
+        advances(every, middle + behind)
 
 
 @pytest.mark.parametrize("flags", [FIN | ACK, RST])
 @pytest.mark.parametrize("side", [0, 1])
-def test_after_an_end_nothing_leaps(flags: int, side: int) -> None:
+def test_after_an_end_nothing_advances(flags: int, side: int) -> None:
     talk = plain()
     talk.raw(side, b"", flags)
     start = talk.here
     go_on(talk) if flags & RST else talk.say(1 - side, [pub(b"a"), msg(b"a.b", 1)][side])
-    assert not leap(talk.segments, start)
+    assert not advances(talk.segments, start)
 
 
 def test_bytes_that_wait_in_the_other_direction() -> None:
@@ -257,12 +257,12 @@ def test_bytes_that_wait_in_the_other_direction() -> None:
     for _ in range(20):
         talk.raw(1, msg(b"a.b", 1))
     every = talk.segments[:lost] + talk.segments[lost + 1 :]
-    assert not leap(every, lost + 1)
+    assert not advances(every, lost + 1)
 
 
 def test_where_something_else_begins() -> None:
     every = sample("tls-2.15.1.pcap")[:60]
-    assert sum(check(every, [at, at + 4]).leaps for at in range(1, len(every) - 5))
+    assert sum(check(every, [at, at + 4]).advanced for at in range(1, len(every) - 5))
 
 
 @pytest.mark.parametrize("name", ["websocket-2.15.1.pcap", "leafnode-s2-2.15.1.pcap"])
@@ -282,7 +282,7 @@ def test_bytes_that_are_missing_right_before() -> None:
     go_on(talk)
     every = list(talk.segments)
     _first_is_missing(every, start)
-    assert not leap(every, start - 1)
+    assert not advances(every, start - 1)
 
 
 def _wrong_context(summary: ChunkSummary) -> None:
@@ -330,12 +330,12 @@ def _in_parts(summary: ChunkSummary) -> None:
     "change",
     [_wrong_context, _wrong_start, _wrong_sequence, _too_late, _no_steps, _wrong_flow, _loud],
 )
-def test_a_stride_that_does_not_fit(change: Callable[[ChunkSummary], None]) -> None:
+def test_a_summary_that_does_not_fit(change: Callable[[ChunkSummary], None]) -> None:
     talk = plain()
     start = talk.here
     go_on(talk)
-    assert leap(talk.segments, start)
-    assert not leap(talk.segments, start, change=change)
+    assert advances(talk.segments, start)
+    assert not advances(talk.segments, start, change=change)
 
 
 def test_a_stream_that_seeks_takes_whole_packets_only() -> None:
@@ -343,10 +343,10 @@ def test_a_stream_that_seeks_takes_whole_packets_only() -> None:
     talk.say(0, b"x" * 100 + b"\r\n" + pub(b"a.b")[:300], 100)
     start = talk.here
     talk.say(0, pub(b"a.b")[300:])
-    assert not leap(talk.segments, start, change=_in_parts)
+    assert not advances(talk.segments, start, change=_in_parts)
 
 
-def test_a_dissection_leaps_itself() -> None:
+def test_a_dissector_advances_itself() -> None:
     talk = plain()
     start = talk.here
     go_on(talk)

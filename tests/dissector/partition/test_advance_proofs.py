@@ -8,7 +8,7 @@ from dissect.nats import Options
 from dissect.nats.partition import survey
 from natsync.protocol import Kind
 
-from tests.dissector.advancing import NAME, Talk, go_on, leap, msg, plain, pub, surveyed
+from tests.dissector.advancing import NAME, Talk, advances, go_on, msg, plain, pub, surveyed
 from tests.support.tcp_conversation import ACK, SYN
 
 
@@ -35,7 +35,7 @@ def test_a_greeting_that_changes_nothing_is_heard() -> None:
     go_on(talk)
     talk.say(0, b'CONNECT {"lang":"go"}\r\n')
     go_on(talk)
-    assert leap(talk.segments, start, options=_HINTED)
+    assert advances(talk.segments, start, options=_HINTED)
 
 
 def test_a_first_byte_that_may_be_a_keep_alive() -> None:
@@ -45,11 +45,11 @@ def test_a_first_byte_that_may_be_a_keep_alive() -> None:
     talk.raw(1, b"\0")
     talk.raw(1, b"\r\n" + msg(b"a.b", 1))
     go_on(talk)
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
 
 
 @pytest.mark.parametrize("side", [0, 1])
-def test_a_kind_that_comes_to_light_within_a_stretch(side: int) -> None:
+def test_a_kind_that_comes_to_light_within_a_partition(side: int) -> None:
     """What was read before is told as it was read."""
     talk = Talk(greeted=False)
     for _ in range(20):
@@ -61,7 +61,7 @@ def test_a_kind_that_comes_to_light_within_a_stretch(side: int) -> None:
     talk.say(side, (_ROUTE, _NEWS)[side])
     for _ in range(20):
         talk.say(1, b"RMSG a.b c 5\r\nhello\r\n")
-    leap(talk.segments, start)
+    advances(talk.segments, start)
 
 
 def test_a_line_is_read_as_it_was_when_it_came() -> None:
@@ -79,13 +79,13 @@ def test_a_line_is_read_as_it_was_when_it_came() -> None:
     for _ in range(9):
         talk.say(1, b"PING\r\n")
         talk.say(0, b"PONG\r\n")
-    assert leap(talk.segments, start, options=options)
+    assert advances(talk.segments, start, options=options)
     talk.say(1, b"RMSG one two 900\r\nx")
-    assert leap(talk.segments, start, options=options)
+    assert advances(talk.segments, start, options=options)
     talk.say(0, _DEDICATED)
     stop = talk.here
     talk.say(1, b"y" * 899 + b"\r\n")
-    assert not leap(talk.segments, start, stop, options=options)
+    assert not advances(talk.segments, start, stop, options=options)
 
 
 def test_an_account_with_a_dot_on_a_gateway() -> None:
@@ -102,16 +102,16 @@ def test_an_account_with_a_dot_on_a_gateway() -> None:
         start = talk.here
         for _ in range(20):
             talk.say(0, message % account)
-        assert leap(talk.segments, start) is taken
+        assert advances(talk.segments, start) is taken
 
 
 def test_an_error_is_not_the_last_word_when_messages_follow() -> None:
     talk = plain()
     start = talk.here
     go_on(talk).say(1, b"-ERR 'Slow Consumer'\r\n")
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
     go_on(talk)
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
 
 
 def test_messages_before_and_behind_what_is_told() -> None:
@@ -119,7 +119,7 @@ def test_messages_before_and_behind_what_is_told() -> None:
     start = talk.here
     go_on(talk).say(0, b"UNSUB 1\r\n")
     go_on(talk)
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
 
 
 @pytest.mark.parametrize("behind", range(1, 12))
@@ -136,12 +136,12 @@ def test_sequence_numbers_that_wrap(behind: int) -> None:
     go_on(talk)
     wraps = [s.key for s in talk.segments[start:] if s.seq + s.length >= 2**32]
     assert len(set(wraps)) == 2
-    assert leap(talk.segments, start)
+    assert advances(talk.segments, start)
 
 
 @pytest.mark.parametrize("silence_s", [1, 25 * 3600])
 @pytest.mark.parametrize("ahead_s", [0, 20 * 3600])
-def test_a_silence_that_ends_a_flow_within_a_stretch(silence_s: int, ahead_s: int) -> None:
+def test_a_silence_that_ends_a_flow_within_a_partition(silence_s: int, ahead_s: int) -> None:
     """`ahead_s`: a packet from before has a time that lies ahead, so that the flow itself goes on."""
     talk = plain()
     talk.raw(0, b"", after_ns=ahead_s * 10**9)
@@ -149,10 +149,10 @@ def test_a_silence_that_ends_a_flow_within_a_stretch(silence_s: int, ahead_s: in
     start = talk.here
     go_on(talk).raw(0, b"", after_ns=silence_s * 10**9)
     go_on(talk)
-    assert leap(talk.segments, start) is (silence_s == 1)
+    assert advances(talk.segments, start) is (silence_s == 1)
 
 
-def test_a_flow_that_begins_has_no_stride() -> None:
+def test_a_flow_that_begins_has_no_summary() -> None:
     talk = plain()
     assert not surveyed(talk.segments)
     assert not surveyed(talk.segments[1:])
@@ -167,18 +167,18 @@ def test_full_windows_are_counted(size: int) -> None:
     talk.raw(0, b"")
     talk.raw(1, msg(b"a.b", 1, b"x" * (size - len(msg(b"a.b", 1, b"x" * 100)) + 100)))
     assert talk.segments[-1].length == size
-    assert leap(go_on(talk).segments, start)
+    assert advances(go_on(talk).segments, start)
 
 
 @pytest.mark.parametrize(("window", "certain"), [(60, True), (44, False), (40, False)])
 def test_a_window_that_may_be_full_before_it_is_known(window: int, certain: bool) -> None:
-    """The receiver's latest window is in the state, not in the stretch: it may be full after 707 bytes."""
+    """The receiver's latest window is in the state, not in the partition: it may be full after 707 bytes."""
     talk = Talk(scale=4)
     talk.windows[0] = window
     start = go_on(talk).here
     talk.raw(1, msg(b"a.b", 1, b"x" * 690))
     assert talk.segments[-1].length == 707
-    assert leap(go_on(talk).segments, start) is certain
+    assert advances(go_on(talk).segments, start) is certain
 
 
 @pytest.mark.parametrize("before", [False, True])
@@ -190,4 +190,4 @@ def test_nothing_is_passed_over_while_a_window_is_closed(before: bool) -> None:
         talk.windows[0] = 100
     start = talk.here
     go_on(talk)
-    assert not leap(talk.segments, start)
+    assert not advances(talk.segments, start)

@@ -29,7 +29,7 @@ def test_samples(name: str, parts: int) -> None:
 )
 def test_tables(name: str, tables: list[str]) -> None:
     every = sample(name)
-    assert check(every, even(len(every), 4), tables).leaps
+    assert check(every, even(len(every), 4), tables).advanced
 
 
 @pytest.mark.parametrize(
@@ -45,18 +45,18 @@ def test_cut_anywhere(name: str, data: st.DataObject) -> None:
     check(every, cuts, options=options)
 
 
-def test_clean_traffic_leaps(tmp_path: object) -> None:
+def test_clean_traffic_advances_states(tmp_path: object) -> None:
     every = generated(Plan(packets=2500, seed=3), tmp_path)
     outcome = check(every, even(len(every), 4))
-    assert outcome.leaps > 40
+    assert outcome.advanced > 40
     assert not outcome.refused
 
 
-def test_damaged_traffic_leaps_where_it_is_clean(tmp_path: object) -> None:
+def test_damaged_traffic_advances_states_where_it_is_clean(tmp_path: object) -> None:
     plan = Plan(packets=2500, seed=4, loss=0.002, reordered=0.003, duplicated=0.002)
     every = generated(plan, tmp_path)
     outcome = check(every, even(len(every), 6))
-    assert outcome.leaps > 20
+    assert outcome.advanced > 20
     assert outcome.unclean
 
 

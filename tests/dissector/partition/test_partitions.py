@@ -1,4 +1,4 @@
-"""Stretches: read one after the other they are the timeline of all files, as merging whole files gives it."""
+"""Partitions: read one after the other they are the timeline of all files, as merging whole files gives it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.dissector.cutting import (
     SIZES,
     backwards,
     packets,
-    same_in_stretches,
+    same_in_partitions,
     settled,
     whole,
 )
@@ -46,7 +46,7 @@ def test_files_that_do_not_overlap_are_read_extent_by_extent(tmp_path: Path) -> 
     records = packets(300)
     paths = written(tmp_path, records[200:], records[:100], records[100:200])
     for size in SIZES:
-        made = same_in_stretches(paths, size)
+        made = same_in_partitions(paths, size)
         assert all(len(one.byte_ranges) == 1 and one.begin_ns is None for one in made)
     assert [one.byte_ranges[0].capture for one in made] == ["001", "002", "000"]
 
@@ -54,7 +54,7 @@ def test_files_that_do_not_overlap_are_read_extent_by_extent(tmp_path: Path) -> 
 def test_only_what_overlaps_is_read_together(tmp_path: Path) -> None:
     records = packets(900)
     paths = written(tmp_path, records[:310], shifted(records[295:600], 1), records[600:])
-    made = same_in_stretches(paths, SMALLEST)
+    made = same_in_partitions(paths, SMALLEST)
     assert [one.number for one in made] == list(range(len(made)))
     together = [one for one in made if len(one.byte_ranges) > 1]
     assert 0 < len(together) < 4 < len(made) / 4
@@ -66,8 +66,8 @@ def test_two_taps_are_one_timeline(late: bool, tmp_path: Path) -> None:
     other = shifted(packets(400, 2), 0)
     paths = written(tmp_path, backwards(records) if late else records, other)
     for size in SIZES:
-        made = same_in_stretches(paths, size)
-    made = same_in_stretches(paths, SMALLEST)
+        made = same_in_partitions(paths, size)
+    made = same_in_partitions(paths, SMALLEST)
     largest = max(sum(byte_range.bytes for byte_range in one.byte_ranges) for one in made)
     assert len(made) > 20 and largest < 12 * SMALLEST
     assert all(one.bytes < 12 * SMALLEST for one in made)
@@ -77,14 +77,14 @@ def test_two_taps_are_one_timeline(late: bool, tmp_path: Path) -> None:
 def test_samples_are_one_timeline() -> None:
     paths = sorted(path for path in CAPTURES.glob("*.pcap*"))
     for size in (1 << 13, 1 << 16):
-        same_in_stretches(paths, size)
+        same_in_partitions(paths, size)
 
 
 def test_hostile_captures_are_one_timeline(tmp_path: Path) -> None:
     names = [name for name in HOSTILE if len(HOSTILE[name]) < 200_000]
     for number, name in enumerate(names):
         (tmp_path / f"{number:03}").write_bytes(HOSTILE[name])
-    same_in_stretches(sorted(tmp_path.iterdir()), 1 << 14)
+    same_in_partitions(sorted(tmp_path.iterdir()), 1 << 14)
 
 
 STEPS = st.lists(st.sampled_from([0, 0, 1, 2, 5, 30, -1, -4]), max_size=120)
@@ -105,10 +105,10 @@ def test_any_captures_are_one_timeline(
             data = chance.randbytes(chance.choice([60, 200, 400]))
             records.append(Record(START_NS + ms * 10**6, data))
         captures.append(records)
-    same_in_stretches(written(tmp_path_factory.mktemp("any"), *captures), SMALLEST)
+    same_in_partitions(written(tmp_path_factory.mktemp("any"), *captures), SMALLEST)
 
 
-def test_a_stretch_reports_what_it_read(tmp_path: Path) -> None:
+def test_a_partition_reports_what_it_read(tmp_path: Path) -> None:
     paths = written(tmp_path, packets(100), packets(100, 2))
     walked, _ = settled(paths, 1 << 20)
     (one,) = partitions_of(walked)
@@ -131,8 +131,8 @@ def test_more_captures_than_can_be_open_are_refused(
         partitions_of(walked)
 
 
-def test_captures_without_packets_have_no_stretch(tmp_path: Path) -> None:
+def test_captures_without_packets_have_no_partition(tmp_path: Path) -> None:
     paths = written(tmp_path, [], packets(3), [])
-    assert [one.byte_ranges[0].capture for one in same_in_stretches(paths, SMALLEST)] == ["001"]
-    assert same_in_stretches(written(tmp_path, []), SMALLEST) == []
+    assert [one.byte_ranges[0].capture for one in same_in_partitions(paths, SMALLEST)] == ["001"]
+    assert same_in_partitions(written(tmp_path, []), SMALLEST) == []
     assert whole([tmp_path / "000"])[0] == []

@@ -38,7 +38,7 @@ def test_states_are_those_of_a_dissection(name: str) -> None:
         assert not difference(dissection._unpacked(state), dissection._unpacked(states[key]))
 
 
-def test_what_begins_in_the_stretch_has_no_stride() -> None:
+def test_what_begins_in_the_partition_has_no_summary() -> None:
     every = list(segments([str(CAPTURES / "core-2.15.1.pcap")]))
     assert _survey(every).states()
     assert not _survey(every).summaries()

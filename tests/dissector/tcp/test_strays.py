@@ -14,7 +14,7 @@ from dissect.nats.tcp.flow_table import FlowTable
 from dissect.nats.tcp.reassembly import Stream
 from dissect.nats.types import Chunk, Gap, Oddity, Segment
 
-from tests.support.partitioned import in_one, in_stretches
+from tests.support.partitioned import in_one, in_partitions
 from tests.support.pcapwriter import Record, ip, link, pcap_file, tcp
 from tests.support.tcp_conversation import ACK, Conversation
 
@@ -145,4 +145,4 @@ def test_parts_of_a_capture_give_the_rows_of_the_whole(tmp_path: Path, seed: int
     whole = in_one([str(path)])
     assert any(getattr(row, "anomaly", "") == "sequence_jump" for row in whole)
     for size in (300, 700, 2000):
-        assert in_stretches([str(path)], size) == whole
+        assert in_partitions([str(path)], size) == whole

@@ -19,7 +19,7 @@ from dissect.nats.types import Direction
 
 from tests.dissector.advancing import check, even
 from tests.support import xor_layer
-from tests.support.partitioned import in_one, in_stretches
+from tests.support.partitioned import in_one, in_partitions
 from tests.support.pcapwriter import pcap_file
 from tests.support.sums import kept
 from tests.support.xor_talk import GREETING, Harm, capture, conversation, lossy
@@ -98,7 +98,7 @@ def test_the_bytes_of_every_layer_add_up(tmp_path: Path, harm: Harm) -> None:
 @pytest.mark.parametrize("size", [7_000, 40_000])
 def test_the_stages_of_spark_give_the_same_rows(tmp_path: Path, size: int, harm: Harm) -> None:
     path = capture(tmp_path / "a.pcap", harm)
-    assert in_stretches([path], size, options=OPTIONS) == in_one([path], options=OPTIONS)
+    assert in_partitions([path], size, options=OPTIONS) == in_one([path], options=OPTIONS)
 
 
 def test_no_summary_of_its_packets_is_believed(tmp_path: Path) -> None:
@@ -106,4 +106,4 @@ def test_no_summary_of_its_packets_is_believed(tmp_path: Path) -> None:
     path.write_bytes(pcap_file(conversation(40001, True)))
     every = list(segments([str(path)]))
     outcome = check(every, even(len(every), 6))
-    assert outcome.refused and not outcome.leaps
+    assert outcome.refused and not outcome.advanced

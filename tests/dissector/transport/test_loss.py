@@ -20,7 +20,7 @@ from tests.dissector.transport.s2.test_layer import stored
 from tests.support.conversations import INFO, RESPONDER, Said
 from tests.support.damage import Record
 from tests.support.packets import place_of
-from tests.support.partitioned import in_one, in_stretches
+from tests.support.partitioned import in_one, in_partitions
 
 NAMES = [
     f"{name}-2.15.1.pcap"
@@ -114,7 +114,7 @@ def test_a_snap_length_invents_nothing(name: str, snap: int, tmp_path: Path) -> 
 )
 def test_the_stages_of_spark_give_the_same_rows(name: str) -> None:
     paths = [str(CAPTURES / name)]
-    assert in_stretches(paths, 6_000, options=OPTIONS) == in_one(paths, options=OPTIONS)
+    assert in_partitions(paths, 6_000, options=OPTIONS) == in_one(paths, options=OPTIONS)
 
 
 def test_packets_that_waited_for_another_go_through_the_layer() -> None:

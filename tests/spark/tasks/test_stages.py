@@ -18,7 +18,7 @@ from tests.support.partitioned import (
     WORK,
     chunks_of,
     in_one,
-    in_stretches,
+    in_partitions,
     planned,
     share_of,
     stitched,
@@ -39,7 +39,7 @@ def written(tmp_path: Path, records: list[Record], name: str = "t.pcap") -> str:
 
 def is_the_same(paths: list[str], size: int = 4096) -> None:
     assert len(planned(paths, size)) > 1
-    assert in_stretches(paths, size) == in_one(paths)
+    assert in_partitions(paths, size) == in_one(paths)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -47,9 +47,9 @@ def test_every_sample(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(CAPTURES / name)
     whole = in_one([path])
     for size in (4096, 65536, 1 << 30):
-        assert in_stretches([path], size) == whole, size
+        assert in_partitions([path], size) == whole, size
     monkeypatch.setattr(survey, "_SETTLED_PACKETS", 1)
-    assert in_stretches([path], 8192) == whole, "with summaries only"
+    assert in_partitions([path], 8192) == whole, "with summaries only"
 
 
 def test_a_flow_that_was_silent_before_is_read_again(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_captures_and_nats_inside_payloads(tmp_path: Path) -> None:
     is_the_same([written(tmp_path, talk.close().records)])
 
 
-def test_a_message_larger_than_some_stretches(tmp_path: Path) -> None:
+def test_a_message_larger_than_some_partitions(tmp_path: Path) -> None:
     body = bytes(range(256)) * 200
     talk = Talk().handshake().from_server(INFO).from_client(CONNECT)
     talk.from_client(b"PUB a %d\r\n%b\r\nPUB b 0\r\n\r\n" % (len(body), body))
@@ -198,7 +198,7 @@ def test_overlapping_captures(tmp_path: Path) -> None:
     is_the_same(paths, 8192)
 
 
-def test_what_a_stretch_has_to_know_of_others() -> None:
+def test_what_a_partition_has_to_know_of_others() -> None:
     found = planned([str(CAPTURES / "core-2.15.1.pcap")], 8192)
     told, _ = surveyed(found)
     known = chunk_contexts(found, told)

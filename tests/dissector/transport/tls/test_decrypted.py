@@ -31,7 +31,7 @@ from tests.dissector.fuzz_layers import begun
 from tests.dissector.samples import CAPTURES, rewritten, sample
 from tests.dissector.test_samples_packets import shuffled
 from tests.support.packets import place_of
-from tests.support.partitioned import in_one, in_stretches
+from tests.support.partitioned import in_one, in_partitions
 from tests.support.pcapwriter import Interface
 from tests.support.pcapwriter import Record as Packet
 from tests.support.pcapwriter import pcapng_file, with_secrets
@@ -149,7 +149,7 @@ def test_a_snap_length_costs_the_records_that_it_cuts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [5_000, 30_000])
 def test_the_stages_of_spark_give_the_same_rows(size: int) -> None:
     paths = [str(CAPTURES / NAME)]
-    assert in_stretches(paths, size, options=OPTIONS) == in_one(paths, options=OPTIONS)
+    assert in_partitions(paths, size, options=OPTIONS) == in_one(paths, options=OPTIONS)
 
 
 @pytest.mark.parametrize("size", [3_000, 5_000, 30_000, 1 << 20])
@@ -159,7 +159,7 @@ def test_the_stages_of_spark_give_the_same_rows_wherever_the_secrets_are(
 ) -> None:
     paths = [str(embedded(tmp_path, blocks))]
     found = in_one(paths)
-    assert in_stretches(paths, size) == found
+    assert in_partitions(paths, size) == found
     assert len(found) > 187
 
 

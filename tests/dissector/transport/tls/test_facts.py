@@ -22,7 +22,7 @@ from natsync.protocol.websocket import Opcode, build_frame
 
 from tests.support.certificates import Authority, Paths
 from tests.support.conversations import INFO
-from tests.support.partitioned import in_one, in_stretches
+from tests.support.partitioned import in_one, in_partitions
 from tests.support.pcapwriter import Talk, pcap_file
 from tests.support.tls_talk import CLIENT, SERVER, Said, handshake
 
@@ -253,7 +253,7 @@ def test_the_stages_of_spark_give_the_same_rows(
     said = handshake(client, parties.serve(parties.expired, TLS_12), TALK)
     path = capture(tmp_path, said, after_info)
     for size in (900, 4_000):
-        assert in_stretches([path], size) == in_one([path])
+        assert in_partitions([path], size) == in_one([path])
 
 
 @pytest.mark.parametrize(

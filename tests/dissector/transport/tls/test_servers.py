@@ -21,7 +21,7 @@ from dissect.nats.schema.records import AnomalyRecord, FlowRecord, Record, Sessi
 from tests.bench.tap import write_said
 from tests.dissector.transport.test_traces import MESSAGES, TIMEOUT, check, publish
 from tests.support.certificates import Authority
-from tests.support.partitioned import in_one, in_stretches
+from tests.support.partitioned import in_one, in_partitions
 from tests.support.pcapwriter import Record as Packet
 from tests.support.pcapwriter import pcap_file
 from tests.support.servers import NatsServer, Which, require_server
@@ -203,6 +203,6 @@ def test_servers_in_tls(link: Link, tmp_path: Path) -> None:
     left = contents(rows(tmp_path / "lossy.pcap", options))
     assert not left - whole
     assert whole.total() // 3 < left.total() < whole.total()
-    assert in_stretches([str(near)], 100_000, options=options) == in_one(
+    assert in_partitions([str(near)], 100_000, options=options) == in_one(
         [str(near)], options=options
     )

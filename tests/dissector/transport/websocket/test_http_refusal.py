@@ -9,7 +9,7 @@ import pytest
 from dissect.nats.pipeline import records
 from dissect.nats.schema.records import AnomalyRecord, FlowRecord
 
-from tests.support.partitioned import in_one, in_stretches
+from tests.support.partitioned import in_one, in_partitions
 from tests.support.pcapwriter import Talk, pcap_file
 
 GET = b"GET /nats HTTP/1.1\r\nHost: a:8080\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
@@ -54,4 +54,4 @@ def test_other_http_is_no_anomaly(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [300, 5_000])
 def test_the_stages_of_spark_give_the_same_rows(tmp_path: Path, size: int) -> None:
     path = capture(tmp_path, GET, REDIRECT)
-    assert in_stretches([path], size) == in_one([path])
+    assert in_partitions([path], size) == in_one([path])
