@@ -1,4 +1,4 @@
-"""Partitions: read one after the other they are the timeline of all files, as merging whole files gives it."""
+"""Partitions: read one after the other, they are the timeline of all files, as merging whole files is."""
 
 from __future__ import annotations
 
