@@ -18,6 +18,8 @@ from tests.support.paths import ROOT
 from tests.support.pictures import PACKAGE, PICTURES, parts_of, structure, topology
 from tests.support.requirements import missing
 
+# Test suites of nats.go and nats.py.
+OTHERS_TESTS = {"jetstream/test", "micro/test", "nats/tests", "nats-key-value/tests"}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -44,6 +46,27 @@ def test_the_picture_of_the_dissector_shows_its_imports() -> None:
     svg = drawn.with_suffix(".svg").read_text(encoding="utf-8")
     shown = set(re.findall(r">(\w+)</text>", svg))
     assert parts_of(PACKAGE) <= shown
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_paths_on_the_pages_for_developers_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    paths = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]*|setup\.cfg|tables\.py)`", text)) - OTHERS_TESTS
+    assert len(paths) > 10
+    assert [each for each in paths if not (ROOT / each).exists() | (PACKAGE / each).exists()] == []
+
+
+def test_the_folders_of_the_dissector_are_listed() -> None:
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    tree = contributing.partition("## Where things are")[2].partition("\n## ")[0]
+    assert folders <= set(re.findall(r"\b([a-z_]+)/", tree))
+    architecture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = architecture.partition("| part |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert len(rows) > 5
+    for row in rows:
+        part, *named = re.findall(r"`(\w+)`", row)
+        assert set(named) <= {path.stem for path in (PACKAGE / part).iterdir()}, part
 
 
 def test_the_picture_of_a_topology_shows_what_the_command_prints(

@@ -44,9 +44,7 @@ class FrameStream:
         self.from_start = False  # whether frames were read from its first byte on
         self.layer: Layer | None = None  # the layer that made the stream opaque
         self.end = 0  # offset after the last item
-        self.ts_ns = (
-            0  # the time of the latest packet, because a frame also needs all earlier bytes
-        )
+        self.ts_ns = 0  # the latest time of its packets: a frame needs all bytes before its end
         self.decoder: Decoder | None = None
         self.resync: Resynchronizer | None = Resynchronizer(quota)
         self._quota = quota
