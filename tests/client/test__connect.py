@@ -104,9 +104,9 @@ def test_the_first_connect_imports_little() -> None:
         "except natsync.ConnectError: print('refused')\n"
         "print(*{'urllib.parse', 'ipaddress', 'encodings.idna', 'ssl', 'logging'} & {*sys.modules})"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
-    )
+    # Without `site`: what finds an editable installation imports pathlib, and with it urllib.parse.
+    command = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     assert done.stdout == "refused\n\n"
 
 
