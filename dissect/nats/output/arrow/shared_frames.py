@@ -83,28 +83,21 @@ class SharedFrames:
         window = self._window
         count = size = 0
         for runs in self._merged(processes):
-            rows, shown = sum(map(_size_of, runs)), sum(map(_payload_of, runs))
-            if count + rows < self._reach and size + shown < PAYLOAD_BYTES:
-                window.waiting += map(_piece_of, runs)
-                count += rows
-                size += shown
-                continue
-            begun = 0
-            for at, (run, following) in enumerate(zip(runs, [*runs[1:], None]), 1):
-                count += run[7]
-                size += run[8]
-                if count < self._reach and size < PAYLOAD_BYTES:
+            while runs:
+                counts = list(accumulate(map(_size_of, runs), initial=count))
+                sizes = list(accumulate(map(_payload_of, runs), initial=size))
+                many = bisect_left(counts, self._reach, 1)
+                end = _past_release(runs, min(many, bisect_left(sizes, PAYLOAD_BYTES, 1)))
+                some, runs = runs[:end], runs[end:]
+                window.waiting += map(_piece_of, some)
+                count, size = counts[len(some)], sizes[len(some)]
+                if end > len(some):
                     continue
-                if following and run[:3] == following[:3]:  # released together
-                    continue
-                window.waiting += map(_piece_of, runs[begun:at])
-                begun = at
                 window.release(count // 2)
                 count -= count // 2
                 size = 0
                 if window.released >= self._group_rows or self._bytes >= _MOST_BYTES:
                     yield self._take()
-            window.waiting += map(_piece_of, runs[begun:])
         window.release(count)
         if window.released:
             yield self._take()
@@ -171,3 +164,10 @@ class SharedFrames:
             if not left[number]:
                 del left[number]
                 self._bytes -= self._parts.pop(number).nbytes
+
+
+def _past_release(runs: Sequence[PlacedRun], end: int) -> int:
+    """The end of the release to which the run before `end` belongs."""
+    while end < len(runs) and runs[end][:3] == runs[end - 1][:3]:
+        end += 1
+    return end
