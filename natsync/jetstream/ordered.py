@@ -34,7 +34,7 @@ from .consume_errors import (
 from .errors import InsufficientResourcesError, JetStreamNotEnabledError, JetStreamUnavailableError
 from .message import NO_ORIGIN, JetStreamMsg, origin_of, parse_sequences
 from .messages import ALARM, LOOK, Backoff, OnError, report
-from .pull import Meaning, OpenPulls, PullPlan, PullStatus
+from .pull import Meaning, OpenPulls, PullPlan, PullStatus, may_be_status
 from .pull_inbox import PullInbox, PullSource
 
 __all__ = ["Made", "OrderedMessages"]
@@ -165,7 +165,7 @@ class OrderedMessages:
             parts[0] != self._origin
             or parts[2] != b"%d" % self._expected
             or not parts[1].isdigit()
-            or not frame.payload
+            or (not frame.payload and may_be_status(frame))
             or self._plan.max_bytes
         ):
             return self._act(inbox.read(frame))

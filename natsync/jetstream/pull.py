@@ -15,8 +15,8 @@ from typing import TypedDict
 
 from .._checks import check_count, check_seconds, check_text
 from ..errors import Error, OptionError
-from ..message import Msg
-from ..protocol import ProtocolError
+from ..message import Delivered, Msg
+from ..protocol import HMsg, ProtocolError
 from .consume_errors import (
     ConsumerDeletedError,
     ConsumerLeadershipChangedError,
@@ -35,6 +35,7 @@ __all__ = [
     "PullPlan",
     "PullRequest",
     "PullStatus",
+    "may_be_status",
     "read_status",
 ]
 
@@ -83,10 +84,14 @@ class PullStatus:
     """The last delivery of the consumer, as a heartbeat tells."""
 
 
+def may_be_status(frame: Delivered) -> bool:
+    """Whether `frame`, which has no payload, may be a status: not without headers, or a status after
+    NATS/1.0. A quick look, which messages without values pass, too (headers_only)."""
+    return isinstance(frame, HMsg) and frame.headers[8:10] != b"\r\n"
+
+
 def read_status(msg: Msg, stream: str, consumer: str) -> PullStatus | None:
-    """What `msg` means if it is a status; None if it is a message of the stream."""
-    if msg.data or msg.header_block[8:10] == b"\r\n":  # without a status after NATS/1.0
-        return None
+    """What `msg`, which `may_be_status`, means if it is one; None if it is a message of the stream."""
     try:
         status = msg.status
     except ProtocolError:  # whoever asks for the headers meets it again

@@ -14,7 +14,7 @@ from ..core import Core
 from ..errors import Error
 from ..message import Delivered, ReceivedMsg
 from .message import AckNoneMsg, JetStreamMsg
-from .pull import Meaning, PullRequest, PullStatus, read_status
+from .pull import Meaning, PullRequest, PullStatus, may_be_status, read_status
 
 __all__ = ["Outage", "Pin", "PullInbox", "PullSource", "tell_outage"]
 
@@ -124,7 +124,7 @@ class PullInbox:
 
     def read(self, frame: Delivered) -> JetStreamMsg | PullStatus:
         """Returns the status or message that `frame` brings."""
-        if not frame.payload:
+        if not frame.payload and may_be_status(frame):
             msg = ReceivedMsg(frame, self._respond)
             status = read_status(msg, self._source.stream, self._source.consumer)
             if status is not None:

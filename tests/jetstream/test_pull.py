@@ -24,14 +24,16 @@ from natsync.jetstream.pull import (
     PullPlan,
     PullRequest,
     PullStatus,
+    may_be_status,
     read_status,
 )
-from natsync.message import ReceivedMsg
+from natsync.message import Delivered, ReceivedMsg
 from natsync.protocol import HMsg
+from natsync.protocol import Msg as MsgFrame
 
 from tests.jetstream.made import Sent, message, status
 
-# The lines that nat-server writes (server/consumer.go), those of older versions included.
+# The lines that nats-server writes (server/consumer.go), those of older versions included.
 LINES = [
     ("100 Idle Heartbeat", Meaning.HEARTBEAT, None),
     ("100 FlowControl Request", Meaning.HEARTBEAT, None),
@@ -83,10 +85,23 @@ def test_the_counts_of_a_status() -> None:
 
 
 def test_what_is_no_status() -> None:
-    assert read_status(message(), "S", "c") is None
     assert read_status(message(b""), "S", "c") is None
     broken = ReceivedMsg(HMsg(b"s.a", b"1", b"", b"no headers at all", b""), Sent().respond)
     assert read_status(broken, "S", "c") is None
+
+
+@pytest.mark.parametrize(
+    ("frame", "may_be"),
+    [
+        (MsgFrame(b"a", b"1"), False),
+        (HMsg(b"a", b"1", b"", b"NATS/1.0\r\nNats-Msg-Size: 7\r\n\r\n"), False),
+        (HMsg(b"a", b"1", b"", b"NATS/1.0\r\n\r\n"), False),
+        (HMsg(b"a", b"1", b"", b"NATS/1.0 404 No Messages\r\n\r\n"), True),
+        (HMsg(b"a", b"1", b"", b"NATS/1.0"), True),  # broken: a closer look says so
+    ],
+)
+def test_a_quick_look_finds_every_status(frame: Delivered, may_be: bool) -> None:
+    assert may_be_status(frame) is may_be
 
 
 @given(st.integers(100, 999), st.text(st.characters(min_codepoint=32, max_codepoint=126)))
