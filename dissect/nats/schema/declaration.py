@@ -124,13 +124,14 @@ class LayerFrame(FrameRecord):
 
 
 class ApplicationState(Protocol):
-    """An application layer at work on one session; it is pickled when the session moves elsewhere."""
+    """The state of an application layer for one session. It is pickled when another process continues the
+    session."""
 
     def add(self, frame: LayerFrame) -> Iterable[Record]:
         """Takes the next frame that the layer wants; returns the rows that it completes."""
 
     def finish(self) -> Iterable[Record]:
-        """The session is over; returns the rows that are left."""
+        """Ends the session; returns the remaining rows."""
 
 
 @dataclass(slots=True)
@@ -174,14 +175,26 @@ class LastStage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ApplicationLayer:
-    """An application protocol above NATS: it reads frames and makes rows of one or more tables.
+    """An application protocol above NATS, which makes the rows of a table from frames.
 
-    `ops` names the operations whose frames it reads. `start` makes the state that takes those of one session,
-    in order. It is importable by name, so that other processes have it, and takes nothing from elsewhere:
-    then every way to run the layer gives the same rows. Memory is bounded by the layer itself.
+        class Sizes:
+            def add(self, frame: LayerFrame) -> Iterable[Record]:
+                return [SizeRecord(session=frame.session, ts_ns=frame.ts_ns, bytes=len(frame.content))]
+
+            def finish(self) -> Iterable[Record]:
+                return ()
+
+        layer = ApplicationLayer(frozenset({"PUB", "HPUB"}), Sizes)
+
+    `ops` are the operations of the frames that it reads: the payloads of other frames are not kept, and Spark
+    does not move them. `start` makes a state, which gets the frames of one session in order and returns rows
+    as soon as they are complete, so that it limits its own memory. `start` is importable by name, because
+    other processes call it, and the state depends on its frames only: then every way to run the layer gives
+    the same rows.
+
     A layer `across` sessions has one state for all of them; their frames come interleaved in any order, and
-    its rows must not depend on it. If it is `grouped`, it has a state for each session nevertheless, whose
-    rows are items, and `grouped` runs the stages that make the rows of the table from those of all sessions.
+    its rows must not depend on that order. A `grouped` layer has one state for each session, whose rows are
+    items, and `grouped` runs the stages that make the rows of the table from the items of all sessions.
     """
 
     ops: frozenset[str]
