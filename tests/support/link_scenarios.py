@@ -321,3 +321,4 @@ def across_leaf(stage: Stage, hub: NatsServer, spoke: NatsServer) -> None:
     head.close()
     heard(spoke, "l", r"LS- sales\.>")
     branch.close()
+    heard(hub, "l", r"LS- [^\]\n]+", 4)

@@ -42,6 +42,7 @@ OPTIONS = Options(key_logs=[KEYS])
 TRUTH = json.loads((CAPTURES / "truth.json").read_text())[NAME]["connections"]
 
 SERVER_PORTS = (4222, 4223, 8443)
+LINKS, LINK_PORTS = "tls-links.pcapng", (6221, 7221, 7222, 7422)
 
 Content = tuple[object, ...]
 
@@ -218,11 +219,11 @@ def test_a_capture_of_several_files_shares_its_secrets(tmp_path: Path) -> None:
     assert contents(found) == contents(rows(CAPTURES / NAME))
 
 
-def plaintexts() -> Iterator[tuple[bytes, bytes]]:
+def plaintexts(name: str, keys: str) -> Iterator[tuple[bytes, bytes]]:
     """What both sides of each connection said in TLS: client, server."""
-    for said in begun(NAME, b"\x16\x03\x01"):
+    for said in begun(name, b"\x16\x03\x01"):
         assert LAYER.transforms
-        made = LAYER.transforms(LayerOptions(KeyLogs((KEYS,))))
+        made = LAYER.transforms(LayerOptions(KeyLogs((keys,))))
         ends: Counter[Direction] = Counter()
         texts = {way: b"" for way in Direction}
         for number, (way, data) in enumerate(said):
@@ -234,13 +235,16 @@ def plaintexts() -> Iterator[tuple[bytes, bytes]]:
         yield texts[Direction.ORIGINATOR], texts[Direction.RESPONDER]
 
 
-def test_tshark_decrypts_the_same_bytes() -> None:
+@pytest.mark.parametrize("name, ports, count", [(NAME, SERVER_PORTS, 12), (LINKS, LINK_PORTS, 4)])
+def test_tshark_decrypts_the_same_bytes(name: str, ports: tuple[int, ...], count: int) -> None:
     program = shutil.which("tshark")
     if program is None:
         pytest.skip("tshark is missing: apt-get install tshark")
-    ours = list(plaintexts())
-    command = [program, "-n", "-q", "-r", str(CAPTURES / NAME), "-o", f"tls.keylog_file:{KEYS}"]
-    command += [f"-dtcp.port=={port},tls" for port in SERVER_PORTS]
+    path = CAPTURES / name
+    keys = str(path.with_suffix(".keylog"))
+    ours = list(plaintexts(name, keys))
+    command = [program, "-n", "-q", "-r", str(path), "-o", f"tls.keylog_file:{keys}"]
+    command += [f"-dtcp.port=={port},tls" for port in ports]
     command += [f"-zfollow,tls,raw,{number}" for number in range(len(ours))]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     theirs: dict[int, tuple[bytes, bytes]] = {}
@@ -249,9 +253,9 @@ def test_tshark_decrypts_the_same_bytes() -> None:
         lines = [line for line in lines if not line.startswith(("=", "Follow"))]
         first = bytes.fromhex("".join(line for line in lines if not line.startswith("\t")))
         second = bytes.fromhex("".join(line for line in lines if line.startswith("\t")))
-        is_server = int(sender.rpartition(":")[2]) in SERVER_PORTS
+        is_server = int(sender.rpartition(":")[2]) in ports
         theirs[int(number)] = (second, first) if is_server else (first, second)
-    assert len(ours) == 12 and all(map(all, ours))
+    assert len(ours) == count and all(map(all, ours))
     assert theirs == dict(enumerate(ours))
 
 
