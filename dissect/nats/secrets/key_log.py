@@ -42,6 +42,8 @@ _MOST_MISSING = 10_000  # secrets; more of them are looked for as if they had ne
 
 _RANDOM_BYTES = 32
 _MOST_SECRET_BYTES = 64  # of the longest hash; a master secret has 48
+# The shortest label, a random, and a secret of one byte. Shorter lines are read 6 times as fast.
+_LEAST_LINE_BYTES = min(map(len, LABELS)) + 2 * _RANDOM_BYTES + 4
 _MOST_LINE_BYTES = 1024
 
 
@@ -115,7 +117,8 @@ class KeyLog:
         if len(self._rest) > _MOST_LINE_BYTES:  # no line of this format
             self._rest = b"#"
         for line in lines:
-            self._add_line(line, path or self.path)
+            if len(line) >= _LEAST_LINE_BYTES:
+                self._add_line(line, path or self.path)
 
     def _add_line(self, line: bytes, path: str) -> None:
         fields = line.split()

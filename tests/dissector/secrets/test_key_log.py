@@ -97,6 +97,20 @@ def test_other_lines_are_passed_over(line: bytes) -> None:
     assert log
 
 
+def test_lines_that_are_too_short_are_not_looked_at() -> None:
+    looked_at = []
+
+    class Seen(KeyLog):
+        def _add_line(self, line: bytes, path: str) -> None:
+            looked_at.append(line)
+            super()._add_line(line, path)
+
+    log, shortest = Seen(), b"CLIENT_RANDOM %s 01" % RANDOM.hex().encode()
+    log.add(b"\n" * 1000 + b"a\n" * 1000 + shortest[:-1] + b"\n" + shortest + b"\n")
+    assert looked_at == [shortest]
+    assert log.find(RANDOM, "CLIENT_RANDOM") == b"\1"
+
+
 @given(st.lists(st.integers(1, 40)))
 def test_a_log_may_come_in_pieces(sizes: list[int]) -> None:
     log, at = KeyLog(), 0
