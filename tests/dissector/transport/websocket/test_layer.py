@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import pickle
+import shutil
+import subprocess
 import zlib
+from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.transport.layer import Found, Heads, Undecided
+from dissect.nats.transport.layer import Found, Heads, LayerOptions, Undecided
 from dissect.nats.transport.websocket.layer import LAYER, Upgrade, WebSocketTransform
 from dissect.nats.types import Chunk, Direction, Gap, Item, Oddity
 from natsync.protocol.websocket import Opcode, build_frame, deflate
 
+from tests.dissector.fuzz_layers import begun
 from tests.dissector.transport.s2.test_layer import stored
+from tests.support.paths import CAPTURES
 
 INFO = b'INFO {"server_id":"NS"} \r\n'
 GET = b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
@@ -298,3 +303,37 @@ def test_any_bytes_are_accounted_for(parts: list[bytes | int]) -> None:
         assert sum(length for name, length, _ in noted(found) if name == "skipped") == (
             made.counts.skipped
         )
+
+
+@pytest.mark.parametrize("name", ["websocket-2.15.1.pcap", "websocket-deflate-2.15.1.pcap"])
+def test_tshark_takes_the_same_bytes_out_of_frames(name: str) -> None:
+    program = shutil.which("tshark")
+    if program is None:
+        pytest.skip("tshark is missing: apt-get install tshark")
+    command = [
+        program,
+        "-n",
+        "-r",
+        str(CAPTURES / name),
+        "-Y",
+        "websocket",
+        "-d",
+        "tcp.port==8080,http",
+    ]
+    command += ["-T", "fields", "-e", "tcp.stream", "-e", "tcp.dstport", "-e", "data.data"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    theirs: dict[tuple[int, bool], bytes] = {}
+    for line in done.stdout.splitlines():
+        stream, port, data = line.split("\t")
+        key = int(stream), port == "8080"
+        theirs[key] = theirs.get(key, b"") + bytes.fromhex(data.replace(",", ""))
+    ours: dict[tuple[int, bool], bytes] = {}
+    for number, said in enumerate(begun(name, b"GET ")):
+        assert LAYER.transforms
+        made, ends = LAYER.transforms(LayerOptions()), Counter[Direction]()
+        for at, (way, data) in enumerate(said):
+            found = made[way].feed(Chunk(at, at, "t.pcap", ends[way], data))
+            key = number, way is Direction.ORIGINATOR
+            ours[key] = ours.get(key, b"") + plain(found)
+            ends[way] += len(data)
+    assert ours == theirs and len(b"".join(ours.values())) > 3_000
