@@ -16,7 +16,8 @@ from natsync import errors
 from tests.support.certificates import Authority
 from tests.support.http_proxy import ConnectProxy
 from tests.support.proxy import Proxy
-from tests.support.servers import NatsServer
+from tests.support.servers import NatsServer, cluster
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 TIMEOUT = 10.0
@@ -128,6 +129,20 @@ def test_a_lost_connection_is_made_again(plain: NatsServer) -> None:
         nc.publish("kept", b"after")
         assert sub.next_msg(TIMEOUT).data == b"after"
         assert nc.stats.reconnects == 1
+
+
+def test_other_servers_are_discovered_and_reached() -> None:
+    """The INFO of a WebSocket names the WebSocket listeners of the cluster."""
+    section = "websocket { listen: 127.0.0.1:-1, no_tls: true }\n"
+    with cluster(2, section) as servers:
+        ports = [server.websocket_port for server in servers]
+        with natsync.connect(f"ws://127.0.0.1:{ports[0]}", reconnect_wait=0.01) as nc:
+            known = {f"127.0.0.1:{port}" for port in ports}
+            eventually(lambda: set(nc.server_info.connect_urls) == known)
+            servers[0].terminate()
+            eventually(lambda: nc.stats.reconnects == 1 and nc.status is natsync.Status.CONNECTED)
+            assert nc.server_info.server_name == servers[1].name
+            assert nc.rtt(TIMEOUT) < TIMEOUT
 
 
 def test_the_programs_headers_are_sent(plain: NatsServer) -> None:
