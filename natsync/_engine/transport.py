@@ -128,16 +128,17 @@ class Transport:
         self._name = tls.name_of(host)
         self._process = os.getpid()
         context = tls.make_context()
-        # After a reset `wrap_socket` fails, too, but CPython before 3.12 leaves the descriptor to a socket
-        # that nobody has (ssl.py: SSLSocket._create).
-        self.finish()
         self._blocked += (ssl.SSLWantReadError, ssl.SSLWantWriteError)
         self._blocked_writing = (ssl.SSLWantWriteError,)
         self._failed = (ssl.SSLError,)
         self._write_bytes = RECORD_BYTES
-        self._socket = self._secured = context.wrap_socket(
-            self._socket, do_handshake_on_connect=False, server_hostname=self._name
-        )
+        try:
+            self._socket = self._secured = context.wrap_socket(
+                self._socket, do_handshake_on_connect=False, server_hostname=self._name
+            )
+        except OSError as error:  # the connection was reset
+            _close_secured(error)
+            raise
 
     def handshake(self) -> bool:
         """Makes one step of the TLS handshake and returns whether it is done. If not, wait and call
@@ -236,6 +237,19 @@ class Transport:
     def _check(code: int, fine: frozenset[int] | set[int] = frozenset()) -> None:
         if code and code not in fine:
             raise OSError(code, os.strerror(code))
+
+
+def _close_secured(error: OSError) -> None:
+    """Closes the socket that `wrap_socket` had made when it failed: CPython up to 3.12 leaves that open, and
+    the error refers to it (ssl.py: SSLSocket._create)."""
+    import ssl
+
+    trace = error.__traceback__
+    while trace:
+        made = trace.tb_frame.f_locals.get("self")
+        if isinstance(made, ssl.SSLSocket):
+            made.close()
+        trace = trace.tb_next
 
 
 class WakePair:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import threading
@@ -218,25 +219,52 @@ def test_a_refusal_of_the_function_is_a_connect_error_and_a_late_socket_is_close
         assert ours.recv(1) == b""
 
 
+class ResetInTime(socket.socket):
+    """A connected socket that its peer resets after connecting has been found to have worked: when the
+    `ssl` module looks at its type, before it looks whether it is connected."""
+
+    peer: socket.socket | None = None
+
+    def getsockopt(self, level: int, option: int) -> int:  # type: ignore[override]  # only one form is used
+        found = super().getsockopt(level, option)
+        if option == socket.SO_TYPE and self.peer:
+            reset(self.peer, self)
+        return found
+
+
+def reset(far: socket.socket, near: socket.socket) -> None:
+    """Resets the connection; returns when `near` can see that."""
+    abort_on_close(far)
+    far.close()
+    gone = select.poll()
+    gone.register(near, select.POLLIN)
+    assert gone.poll(TIMEOUT * 1000)
+
+
+@pytest.mark.parametrize("early", [True, False])
 @pytest.mark.parametrize("scheme", ["tls", "wss"])
-def test_after_a_reset_before_tls_begins_the_next_server_is_tried(scheme: str) -> None:
-    def reset(host: str, port: int) -> socket.socket:
+def test_after_a_reset_before_tls_begins_the_next_server_is_tried(scheme: str, early: bool) -> None:
+    """And no descriptor is left, although the error is kept."""
+
+    def connected(host: str, port: int) -> socket.socket:
         tries.append(port)
         if len(tries) == 3:
             raise ConnectionRefusedError(111, "enough")
         with socket.create_server(("127.0.0.1", 0)) as sink:
-            near = socket.create_connection(sink.getsockname())
+            plain = socket.create_connection(sink.getsockname())
             far, _ = sink.accept()
-            abort_on_close(far)
-            far.close()
-            gone = select.poll()
-            gone.register(near, select.POLLIN)
-            assert gone.poll(TIMEOUT * 1000)
+        near = ResetInTime(fileno=plain.detach())
+        if early:
+            reset(far, near)
+        else:
+            near.peer = far
         return near
 
     tries: list[int] = []
     tls = natsync.TLS(handshake_first=True)
     servers = [f"{scheme}://127.0.0.1:{port}" for port in (1, 2, 3)]
+    before = set(os.listdir("/proc/self/fd"))
     with pytest.raises(errors.NoServersError, match="the TLS handshake: Connection reset by peer"):
-        natsync.connect(servers, tls=tls, open_socket=reset)
+        natsync.connect(servers, tls=tls, open_socket=connected)
     assert sorted(tries) == [1, 2, 3]
+    assert set(os.listdir("/proc/self/fd")) <= before
