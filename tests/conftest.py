@@ -61,6 +61,11 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Names a long text after its parameter: ids of megabytes went between processes with each test."""
+    return argname if isinstance(val, (str, bytes)) and len(val) > 100 else None
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """A check: golden(name, text) fails with a diff unless tests/golden/<name> holds `text`."""
