@@ -8,6 +8,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 SAMPLE = str(CAPTURES / "core-2.15.1.pcap")
+SMALL = [str(CAPTURES / f"{name}-2.15.1.pcap") for name in ("jetstream", "services", "auth")]
 TLS = "tls-keys-2.15.1"
 KEYS = CAPTURES / f"{TLS}.keylog"
 
@@ -58,12 +60,19 @@ def done(
     return dissect(spark, paths, TABLES, JobOptions(options=options, chunk_bytes=size), str(out))
 
 
-@pytest.mark.parametrize("size", [4096, 65536, 1 << 30])
+@cache
+def of_all_samples() -> list[Record]:
+    """The rows of the command line."""
+    return in_one([str(CAPTURES)])
+
+
+# Smaller pieces of every sample: tasks/test_stages.py, where none of them is a task.
+@pytest.mark.parametrize("size", [16384, 65536, 1 << 30])
 def test_all_samples_give_the_rows_of_the_command_line(
     spark: SparkSession, tmp_path: Path, size: int
 ) -> None:
     summary = done(spark, [str(CAPTURES)], tmp_path / "out", size)
-    assert written(tmp_path / "out") == in_one([str(CAPTURES)])
+    assert written(tmp_path / "out") == of_all_samples()
     assert summary.chunks >= 20
     assert summary.rows["frames"] > 4000
     assert set(summary.seconds) == {"walk", "survey", "stitch", "decode", "publish"}
@@ -232,9 +241,9 @@ def test_files_lie_by_day_and_spark_reads_them(spark: SparkSession, tmp_path: Pa
 
 def test_a_job_may_be_run_again(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done(spark, [str(CAPTURES / "bulk-2.15.1.pcap")], out, 65536)
-    done(spark, [SAMPLE], out, 65536)
-    assert written(out) == in_one([SAMPLE])
+    done(spark, [SMALL[1]], out, 4096)
+    done(spark, [SMALL[2]], out, 4096)
+    assert written(out) == in_one([SMALL[2]])
 
 
 def test_a_folder_of_somebody_else_stays(spark: SparkSession, tmp_path: Path) -> None:
@@ -298,9 +307,9 @@ def test_a_plan_gives_several_tables_and_surveys_once(
         return running(self, stage, *values)  # type: ignore[arg-type]  # handed on as they come
 
     monkeypatch.setattr(Stages, "running", counted)
-    made = plan(spark, SAMPLE, chunk_size=8192)
+    made = plan(spark, SMALL[0], chunk_size=4096)
     for table in TABLES:
-        assert made.table(table).count() == len(in_one([SAMPLE], [table]))
+        assert made.table(table).count() == len(in_one([SMALL[0]], [table]))
         assert made.table(table).columns
     assert stages == ["walk", "survey", "stitch"]
     assert set(made.summary.seconds) == set(stages)
@@ -318,12 +327,12 @@ def test_reading_again_uses_the_same_plan(
 
     monkeypatch.setattr(api, "plan", counted)
     path = tmp_path / "a.pcap"
-    path.write_bytes(Path(SAMPLE).read_bytes())
+    path.write_bytes(Path(SMALL[0]).read_bytes())
     frames, sessions = (read(spark, str(path), table) for table in ("frames", "sessions"))
     assert frames.count() > sessions.count() > 0
     assert len(plans) == 1
     read(spark, str(path), "frames", redact=False)
     assert len(plans) == 2
-    path.write_bytes((CAPTURES / "bulk-2.15.1.pcap").read_bytes())
+    path.write_bytes(Path(SMALL[1]).read_bytes())
     assert read(spark, str(path), "sessions", redact=False).count() > 0
     assert len(plans) == 3

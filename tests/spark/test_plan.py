@@ -55,6 +55,6 @@ def test_several_are_surveyed_and_stitched(spark: SparkSession) -> None:
 
 def test_where_fragments_wait_it_is_surveyed_again(spark: SparkSession, tmp_path: Path) -> None:
     path = fragmented(tmp_path)
-    made = job(spark, path, 4096)
+    made = job(spark, path, 12288)
     assert frames(made) == len(in_one([path], ["frames"]))
     assert made.surveyed_again > 0

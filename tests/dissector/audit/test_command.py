@@ -176,8 +176,8 @@ def test_a_suppression_that_holds_for_nothing_is_named(services: list[str], tmp_
 
 
 @pytest.mark.parametrize("name", ["sarif", "ocsf", "ecs"])
-def test_formats_of_others(name: str) -> None:
-    result = audit(AUTH, "--format", name)
+def test_formats_of_others(services: list[str], name: str) -> None:
+    result = audit(*services, "--format", name)
     assert result.exit_code == 1
     for line in [result.stdout] if name == "sarif" else result.stdout.splitlines():
         assert json.loads(line)

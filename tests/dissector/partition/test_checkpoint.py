@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import islice
 
 import pytest
@@ -38,6 +39,7 @@ def _rows(given: Iterable[Rows]) -> Iterator[Record]:
         yield from some.records
 
 
+@cache
 def _whole(name: str) -> list[Record]:
     return _ordered(records([str(CAPTURES / name)], _TABLES, _OPTIONS))
 

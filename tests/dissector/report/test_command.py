@@ -42,9 +42,15 @@ def without_data(path: Path) -> str:
     return re.sub(r"<script>.*?</script>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
-def test_a_page(tmp_path: Path) -> None:
-    out = tmp_path / "a.html"
-    done = run(CORE, "-o", out)
+@pytest.fixture(scope="module")
+def of_core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """The page of a sample, and what was said: making one takes more than a second."""
+    out = tmp_path_factory.mktemp("report") / "a.html"
+    return out, run(CORE, "-o", out)
+
+
+def test_a_page(of_core: tuple[Path, Result], tmp_path: Path) -> None:
+    out, done = of_core
     assert (done.exit_code, done.stdout) == (0, "")
     assert re.fullmatch(
         rf"nats-dissect: 7 sessions, 210 frames, \d+ findings in {re.escape(str(out))}\n",
@@ -65,7 +71,7 @@ def test_two_processes_make_the_page_of_one(tmp_path: Path) -> None:
     assert two.read_bytes() == one.read_bytes()
 
 
-def test_tables_in_place_of_captures(tmp_path: Path) -> None:
+def test_tables_in_place_of_captures(of_core: tuple[Path, Result], tmp_path: Path) -> None:
     for table in TABLES:
         some = [row for row in rows([CORE], [table])]
         if some:
@@ -73,8 +79,7 @@ def test_tables_in_place_of_captures(tmp_path: Path) -> None:
                 pa.Table.from_batches([batch(TABLE_OF[type(some[0])].name, some)]),
                 tmp_path / f"{table}.parquet",
             )
-    captured, stored = tmp_path / "a.html", tmp_path / "b.html"
-    assert run(CORE, "-o", captured).exit_code == 0
+    captured, stored = of_core[0], tmp_path / "b.html"
     done = run("--tables", tmp_path, "-o", stored)
     assert done.exit_code == 0 and "7 sessions, 210 frames" in done.stderr
     data = re.compile(r'<script type="application/json" id="data">(.*?)</script>')
@@ -88,6 +93,7 @@ def test_tables_in_place_of_captures(tmp_path: Path) -> None:
         (CORE.read_bytes()[:3000], 3, "everything before it was read"),
         (CORE.read_bytes()[:24], 0, "no NATS; 0 sessions, 0 frames"),
     ],
+    ids=["text", "cut", "empty"],
 )
 def test_strange_captures(tmp_path: Path, content: bytes, status: int, said: str) -> None:
     capture, out = tmp_path / "a.pcap", tmp_path / "a.html"

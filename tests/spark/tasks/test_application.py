@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 CLUSTER = str(CAPTURES / "cluster-2.15.1.pcap")
 PATHS = [
     str(CAPTURES / "core-2.15.1.pcap"),
-    str(CAPTURES / "damaged-loss-reorder.pcap"),
+    str(CAPTURES / "lossy.pcap"),
     CLUSTER,
 ]
 

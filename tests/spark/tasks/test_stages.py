@@ -47,7 +47,8 @@ def test_every_sample(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(CAPTURES / name)
     whole = in_one([path])
     for size in (4096, 65536, 1 << 30):
-        assert in_partitions([path], size) == whole, size
+        if size < 1 << 30 or len(planned([path], 65536)) > 1:  # else it is the same partition again
+            assert in_partitions([path], size) == whole, size
     monkeypatch.setattr(survey, "_SETTLED_PACKETS", 1)
     assert in_partitions([path], 8192) == whole, "with summaries only"
 
