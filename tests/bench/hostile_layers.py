@@ -194,3 +194,6 @@ CASES: dict[Case, int] = {
 
 BOMBS = {deflate_bomb, deflate_in_one_message, s2_bomb}
 """Those whose bytes expand a thousand times or more."""
+
+MANY_ROWS = {s2_wrong_checksums}
+"""Those of which every 28 bytes are three anomalies."""

@@ -84,7 +84,8 @@ def test_nothing_is_slow_and_time_grows_as_the_capture_does(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("case", hostile_layers.CASES)
 def test_layers_are_not_slow_and_time_grows_as_the_capture_does(case: Case, tmp_path: Path) -> None:
-    """All tables but `paths`; the server's secrets are known, so that records are tried."""
+    """All tables but `paths`; the server's secrets are known, so that records are tried. Half the speed is
+    asserted where nearly all of the time goes to rows."""
     keys = tmp_path / "keys.log"
     keys.write_bytes(hostile_layers.SECRETS)
     options, tables = Options(key_logs=[str(keys)]), TABLES.keys() - {"paths"}
@@ -97,7 +98,8 @@ def test_layers_are_not_slow_and_time_grows_as_the_capture_does(case: Case, tmp_
     speed = size / taken
     print(f"{case.__name__:26} {speed / 1e6:6.2f} MB/s, 4 n takes {growth:.1f} n")
     # A bomb is small: its plaintext takes the time, which is limited.
-    assert speed >= WORST or case in hostile_layers.BOMBS and taken < BOMB_SECONDS
+    least = WORST / 2 if case in hostile_layers.MANY_ROWS else WORST
+    assert speed >= least or case in hostile_layers.BOMBS and taken < BOMB_SECONDS
     assert growth < TIMES
 
 
