@@ -99,8 +99,12 @@ class Stack:
     def push(self, layer: Layer, directions: Sequence[Direction]) -> tuple[int, set[Direction]]:
         """Adds a layer for these directions: a new one on top, or the one that the other direction has pushed
         before. Returns its height, and the directions that it changes."""
+        own = [level for level in self._levels if level.begun.intersection(directions)]
         for height, level in enumerate(self._levels):
-            if level.layer.name == layer.name and not level.begun.intersection(directions):
+            # Not below a layer of these directions: that one would get its own plaintext.
+            if own and level is own[-1]:
+                own = []
+            elif not own and level.layer.name == layer.name:
                 break
         else:
             height, level = len(self._levels), _Level(layer, self._options, self._opaque)

@@ -6,7 +6,9 @@ import pickle
 
 from dissect.nats.transport import proxy
 from dissect.nats.transport.layer import Column
+from dissect.nats.transport.s2 import layer as s2
 from dissect.nats.transport.stack import MOST_LAYERS, Stack
+from dissect.nats.transport.websocket import layer as websocket
 from dissect.nats.types import Chunk, Direction, Gap, Item
 
 from tests.support import xor_layer
@@ -96,6 +98,14 @@ def test_the_second_direction_joins_a_layer_that_the_first_has_pushed() -> None:
     stack.feed(RESPONDER, chunk(0, GREETING))
     assert stack.push(xor_layer.LAYER, [ORIGINATOR]) == (0, {ORIGINATOR})
     assert stack.feed(ORIGINATOR, secret(5, b"PING\r\n")) == [(ORIGINATOR, chunk(5, b"PING\r\n"))]
+
+
+def test_a_layer_is_not_joined_below_another_one_of_the_same_direction() -> None:
+    stack = Stack()
+    assert stack.push(websocket.LAYER, [ORIGINATOR])[0] == 0
+    assert stack.push(s2.LAYER, [RESPONDER])[0] == 1
+    assert stack.push(websocket.LAYER, [RESPONDER]) == (2, {RESPONDER})
+    assert list(stack.byte_counts(RESPONDER)) == ["s2", "websocket"]
 
 
 def test_roles_are_swapped_in_every_layer() -> None:
