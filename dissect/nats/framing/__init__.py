@@ -4,7 +4,7 @@ from .byte_counts import ByteCounts
 from .connection import ConnectionFraming
 from .finished import FinishedFraming, finished, without_bytes
 from .frame_stream import FrameStream
-from .resync import Quota
+from .resync.resynchronizer import Quota
 
 __all__ = [
     "ByteCounts",

@@ -18,13 +18,13 @@ from ..transport.registry import layer_of
 from ..transport.stack import Stack
 from ..types import Chunk, Direction, Item
 from .byte_counts import ByteCounts
-from .chain import Chain
 from .connection_kind import ConnectionKind
 from .contexts import mirrored
 from .discoveries import Discovery, Handshake, LayerBegins, Proven
 from .events import OF_LAYERS, Event, Note, RolesSwapped, without_gap_notes
 from .frame_stream import FrameStream
-from .resync import Quota, answer_each_other
+from .resync.chain import Chain
+from .resync.resynchronizer import Quota, answer_each_other
 from .state import VERDICT, Proof, StreamState, next_state
 from .unread import Unread
 

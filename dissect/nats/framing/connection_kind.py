@@ -22,11 +22,11 @@ from natsync.protocol import (
 )
 
 from ..types import Direction
-from .chain import Chain
 from .contexts import ALL
 from .events import Batch, Event
 from .frame_stream import FrameStream
 from .kind_inference import Evidence, kind_of_news, sends_messages
+from .resync.chain import Chain
 from .state import KIND, KindEvent, KindState, next_state
 
 _BY_SENDER = {role: tuple(item for item in ALL if item.sender is role) for role in Role}

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from natsync.protocol import Connect, Info
 
 from ..transport.layer import Layer
-from .chain import Chain
+from .resync.chain import Chain
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ from ..transport.layer import Layer, rest_of
 from ..transport.registry import next_layer
 from ..types import Chunk, Direction, Gap, Item, Oddity
 from .byte_counts import ByteCounts
-from .chain import Chain
 from .contexts import ALL
 from .discoveries import Discovery, Handshake, LayerBegins, Proven, Unread
 from .events import Batch, Event, gap_anomaly, note_of, note_of_oddity
-from .resync import Loss, Quota, Resynchronizer
+from .resync.chain import Chain
+from .resync.resynchronizer import Loss, Quota, Resynchronizer
 from .state import STREAM, StreamEvent, StreamState, next_state
 
 _HANDSHAKE = frozenset({Info, Connect})

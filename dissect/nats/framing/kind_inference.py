@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from natsync.protocol import Context, Kind, Role, ServerInfo, kind_of_info
 
-from .chain import Chain
 from .contexts import UNSPECIFIC, agreed
+from .resync.chain import Chain
 
 _INTEREST = {"RS+", "RS-", "A+", "A-"}
 _TRAFFIC = {"RMSG", "HMSG"}

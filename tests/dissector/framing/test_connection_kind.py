@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dissect.nats.framing.chain import Chain
 from dissect.nats.framing.connection_kind import ConnectionKind
 from dissect.nats.framing.frame_stream import FrameStream
-from dissect.nats.framing.resync import Quota
+from dissect.nats.framing.resync.chain import Chain
+from dissect.nats.framing.resync.resynchronizer import Quota
 from dissect.nats.types import Direction
 from natsync.protocol import Connect, Context, Info, Kind, Role
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dissect.nats.framing.discoveries import Handshake, LayerBegins, Proven, Unread
 from dissect.nats.framing.events import Batch, Event
 from dissect.nats.framing.frame_stream import FrameStream
-from dissect.nats.framing.resync import Quota
+from dissect.nats.framing.resync.resynchronizer import Quota
 from dissect.nats.framing.state import StreamState
 from dissect.nats.transport.tls import layer as tls
 from dissect.nats.types import Chunk, Direction

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dissect.nats.framing.chain import Chain
 from dissect.nats.framing.contexts import ALL
 from dissect.nats.framing.kind_inference import Evidence, kind_of_news, sends_messages
+from dissect.nats.framing.resync.chain import Chain
 from natsync.protocol import Context, Kind, Role, ServerInfo
 
 from tests.support.conversations import CONNECT, ORIGINATOR, RESPONDER, Said

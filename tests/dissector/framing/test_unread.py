@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissect.nats.framing.frame_stream import FrameStream
-from dissect.nats.framing.resync import Quota
+from dissect.nats.framing.resync.resynchronizer import Quota
 from dissect.nats.framing.unread import Unread
 from dissect.nats.types import Chunk, Direction
 

@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from ..types import Chunk, Gap
+from ...types import Chunk, Gap
 
 Held = Chunk | Gap
 

@@ -32,10 +32,10 @@ from typing import NamedTuple
 
 from natsync.protocol import Context
 
-from ..transport.detect import CANDIDATE, START, START_BYTES
+from ...transport.detect import CANDIDATE, START, START_BYTES
+from ..contexts import ALL
+from .buffer import Held, ResyncBuffer, Run
 from .chain import Chain
-from .contexts import ALL
-from .resync_buffer import Held, ResyncBuffer, Run
 
 _FAR = 256 << 10
 _LINE_BYTES = 1 << 20

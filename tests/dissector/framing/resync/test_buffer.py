@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissect.nats.framing.resync_buffer import ResyncBuffer
+from dissect.nats.framing.resync.buffer import ResyncBuffer
 from dissect.nats.types import Chunk, Gap
 
 

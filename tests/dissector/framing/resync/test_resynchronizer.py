@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import process_time
 
 from dissect.nats.framing.contexts import ALL
-from dissect.nats.framing.resync import Quota, Resynchronizer
+from dissect.nats.framing.resync.resynchronizer import Quota, Resynchronizer
 from dissect.nats.types import Chunk, Gap
 from natsync.protocol import Context, Kind, Role
 

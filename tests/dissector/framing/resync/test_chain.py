@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dissect.nats.framing.chain import Chain
 from dissect.nats.framing.contexts import ALL
+from dissect.nats.framing.resync.chain import Chain
 from natsync.protocol import Context, Kind, Role
 
 CLIENT = Context(Role.CLIENT, Kind.CLIENT)

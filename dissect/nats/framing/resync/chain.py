@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from natsync.protocol import Context
 
-from ..transport.detect import START_BYTES
-from .contexts import FREE, UNSPECIFIC, ContextReader, reader_in
+from ...transport.detect import START_BYTES
+from ..contexts import FREE, UNSPECIFIC, ContextReader, reader_in
 
 
 class Chain:
