@@ -7,6 +7,7 @@ import pickle
 import random
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
@@ -171,6 +172,34 @@ def test_several_processes_give_the_same_lines() -> None:
 
     assert lines(2) == lines(1)
     assert lines(1).count("\n") == 187
+
+
+def test_a_key_log_may_grow_while_a_live_capture_is_read(tmp_path: Path) -> None:
+    data, log = (CAPTURES / NAME).read_bytes(), tmp_path / "keys.log"
+    log.touch()
+    command = ["frames", "--format", "jsonl", "--keylog"]
+    program = [sys.executable, "-m", "dissect.nats", *command, str(log), "-"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=pipe) as running:
+        assert running.stdin and running.stdout and running.stderr
+        running.stdin.write(data[:2000])
+        running.stdin.flush()
+        lines = [
+            running.stdout.readline()
+        ]  # in clear: it has looked for secrets by now, and found none
+        log.write_bytes(Path(KEYS).read_bytes())
+        running.stdin.write(data[2000 : len(data) // 2])
+        running.stdin.flush()
+        while json.loads(lines[-1])["op"] != "PONG":  # encrypted
+            lines.append(running.stdout.readline())
+        assert running.poll() is None
+        running.stdin.write(data[len(data) // 2 :])
+        running.stdin.close()
+        lines += running.stdout.readlines()
+        running.stderr.read()
+    whole = CliRunner().invoke(cli, [*command, KEYS, str(CAPTURES / NAME)])
+    expected = whole.stdout.replace(f'"{NAME}"', '"-"').encode()
+    assert b"".join(lines) == expected
 
 
 def embedded(folder: Path, blocks: int = 1) -> Path:
