@@ -194,7 +194,9 @@ def _other_protocols(run: Command) -> str:
     if not protocols:
         return "; no TCP connections"
     counts = ", ".join(f"{name} {count}" for name, count in protocols.most_common())
-    return f"; TCP connections: {counts} (`flows` lists them)"
+    wants_keys = "tls" in protocols and not run.options.key_logs
+    secrets = "; TLS needs a key log: --keylog" if wants_keys else ""
+    return f"; TCP connections: {counts} (`flows` lists them{secrets})"
 
 
 def leave(report: CaptureReport, interrupted: bool) -> None:
