@@ -99,16 +99,17 @@ class Stack:
     def push(self, layer: Layer, directions: Sequence[Direction]) -> tuple[int, set[Direction]]:
         """Adds a layer for these directions: a new one on top, or the one that the other direction has pushed
         before. Returns its height, and the directions that it changes."""
-        own = [level for level in self._levels if level.begun.intersection(directions)]
-        for height, level in enumerate(self._levels):
-            # Not below a layer of these directions: that one would get its own plaintext.
-            if own and level is own[-1]:
-                own = []
-            elif not own and level.layer.name == layer.name:
-                break
-        else:
-            height, level = len(self._levels), _Level(layer, self._options, self._opaque)
-            self._levels.append(level)
+        levels = self._levels
+        # Above all layers of these directions: one further down would get its own plaintext.
+        free = 0
+        for height, each in enumerate(levels, 1):
+            if each.begun.intersection(directions):
+                free = height
+        same = (at for at in range(free, len(levels)) if levels[at].layer.name == layer.name)
+        height = next(same, len(levels))
+        if height == len(levels):
+            levels.append(_Level(layer, self._options, self._opaque))
+        level = levels[height]
         level.begun.update(directions)
         changed = level.transforms.keys() & set(directions)
         level.running.update({way: level.transforms[way] for way in changed})
