@@ -36,6 +36,7 @@ from tests.support.partitioned import in_one, in_partitions
 from tests.support.pcapwriter import Interface
 from tests.support.pcapwriter import Record as Packet
 from tests.support.pcapwriter import pcapng_file, with_secrets
+from tests.support.requirements import missing
 
 NAME = "tls-keys-2.15.1.pcap"
 KEYS = str(CAPTURES / "tls-keys-2.15.1.keylog")
@@ -268,7 +269,7 @@ def plaintexts(name: str, keys: str) -> Iterator[tuple[bytes, bytes]]:
 def test_tshark_decrypts_the_same_bytes(name: str, ports: tuple[int, ...], count: int) -> None:
     program = shutil.which("tshark")
     if program is None:
-        pytest.skip("tshark is missing: apt-get install tshark")
+        missing("tshark", "apt-get install tshark")
     path = CAPTURES / name
     keys = str(path.with_suffix(".keylog"))
     ours = list(plaintexts(name, keys))

@@ -20,6 +20,7 @@ from natsync.protocol.websocket import Opcode, build_frame, deflate
 from tests.dissector.fuzz_layers import begun
 from tests.dissector.transport.s2.test_layer import stored
 from tests.support.paths import CAPTURES
+from tests.support.requirements import missing
 
 INFO = b'INFO {"server_id":"NS"} \r\n'
 GET = b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
@@ -309,7 +310,7 @@ def test_any_bytes_are_accounted_for(parts: list[bytes | int]) -> None:
 def test_tshark_takes_the_same_bytes_out_of_frames(name: str) -> None:
     program = shutil.which("tshark")
     if program is None:
-        pytest.skip("tshark is missing: apt-get install tshark")
+        missing("tshark", "apt-get install tshark")
     command = [
         program,
         "-n",
