@@ -149,11 +149,12 @@ def test_ten_tables_above_the_frames_beside_frames(folder: Path) -> None:
 @pytest.mark.parametrize("table", ["sessions", "frames"])
 @KINDS
 def test_two_processes_beside_one(folder: Path, kind: str, table: str) -> None:
-    """Two processes cannot be twice as fast. Each reads all packets, and flows are not divided: one of them has
+    """Two processes cannot be twice as fast. Each reads all packets, and flows are whole: one of them has
     52 % of the packets of `unique` and 55 % of `repeating`. For sessions it takes 0.6 of the CPU time of a
     single process, and starts half a second later: 1.6 times as fast is the most on two idle cores, and 1.5
     was measured. Frames take more work for each packet, so that less of it is done twice, but need a third
-    process, which puts them in order and writes them: 1.4 and 1.6 were measured."""
+    process, which puts them in order and writes them: 1.4 and 1.6 were measured.
+    """
     path = capture(folder, PACKETS, kind)
     rest = [*parquet(folder), path] if table == "frames" else [path]
     one, two = compared([[*DISSECT, table, "--jobs", jobs, *rest] for jobs in ("1", "2")])
