@@ -99,7 +99,7 @@ class Transport:
         self._secured: ssl.SSLSocket | None = None  # the socket again, where TLS is on it
         self._write_bytes: int | None = None
         self._name = ""
-        self._process = 0
+        self._process = os.getpid()
         self._answered = False
         try:
             self._socket.setblocking(False)
@@ -126,7 +126,6 @@ class Transport:
         import ssl
 
         self._name = tls.name_of(host)
-        self._process = os.getpid()
         context = tls.make_context()
         self._blocked += (ssl.SSLWantReadError, ssl.SSLWantWriteError)
         self._blocked_writing = (ssl.SSLWantWriteError,)
@@ -154,6 +153,12 @@ class Transport:
             raise explain(error, self._name) from error
         self.wants_write = False
         return True
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process has made the connection. A forked one says nothing on it: its parent goes on
+        using it."""
+        return self._process == os.getpid()
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -212,7 +217,7 @@ class Transport:
         A forked process sends nothing: it shares the connection with its parent, which goes on using
         it.
         """
-        if self._secured and self._process == os.getpid():
+        if self._secured and self.is_own:
             with suppress(OSError, ValueError):
                 self._secured.unwrap()
         self._socket.close()

@@ -88,7 +88,6 @@ class WebSocketTransport(Transport):
         self._covers = 0  # bytes of the caller's that are in it
         self._pong = b""  # to be sent after it
         self._ended = False
-        self._process = os.getpid()
 
     def fileno(self) -> int:
         return self._inner.fileno()
@@ -148,7 +147,7 @@ class WebSocketTransport(Transport):
 
         A forked process says nothing: its parent goes on using the connection.
         """
-        if not self._unsent and self._process == os.getpid():
+        if not self._unsent and self._inner.is_own:
             try:
                 payload = (1000).to_bytes(2, "big")
                 self._inner.write(memoryview(build_frame(Opcode.CLOSE, payload, os.urandom(4))))

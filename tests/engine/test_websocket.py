@@ -79,6 +79,7 @@ class Inner(Transport):
         self.sent = b""
         self.incoming: list[bytes | None] = []
         self.closed = False
+        self._process = os.getpid()
 
     def fileno(self) -> int:
         return 5

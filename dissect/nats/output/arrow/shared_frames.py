@@ -106,9 +106,8 @@ class SharedFrames:
         """The runs of all processes in the order of their releases, each with all that were released with it.
         The next part is that of the process that is furthest behind."""
         held: list[list[PlacedRun]] = [[] for _ in processes]
-        reached = dict.fromkeys(
-            range(len(processes)), -1
-        )  # by process, but for those that are over
+        # By process, but for those that are over.
+        reached = dict.fromkeys(range(len(processes)), -1)
         while reached:
             number = min(reached, key=reached.__getitem__)
             part = next(processes[number], None)
