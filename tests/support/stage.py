@@ -30,6 +30,7 @@ SETTLE_TIMEOUT = 20.0
 # Written at once; a ring of 64 MiB, as immediate mode spends a whole snaplen on every packet.
 TCPDUMP = ["-n", "-U", "--immediate-mode", "-B", "65536", "-Z", "root"]
 POLL = 0.01
+QUIET = 0.2
 KINDS = {"c": "client", "w": "client", "r": "route", "g": "gateway", "l": "leafnode"}
 TRACE = re.compile(r"\[TRC\] (\S+:\d+) - ([a-z])id(?:_ws)?:\d+ .*?(<<-|->>) \[(\S+?)[\] ]")
 
@@ -42,6 +43,17 @@ def loopback_packets() -> int:
         ["ip", "-json", "-stats", "link", "show", "dev", "lo"], capture_output=True, check=True
     )
     return int(json.loads(shown.stdout)[0]["stats64"]["tx"]["packets"])
+
+
+def unread_bytes() -> int:
+    """How many bytes wait in the sockets of this network namespace (proc_net_tcp.rst, of Linux)."""
+    queues = [
+        line.split()[4].split(":")
+        for name in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+        if line.split()[3] == "01"  # established
+    ]
+    return sum(int(queue, 16) for pair in queues for queue in pair)
 
 
 class Stage:
@@ -131,6 +143,7 @@ class Stage:
         before = {id(client): client.counts.copy() for client in self.clients}
         with Sniffer(path, [program, "-i", device, *options], counted):
             yield
+            self._settle(counted)
             for server in self.servers:
                 server.signal(SIGSTOP)  # else a timer of theirs falls between capture and log
         traces = [server.log()[logged.get(server.name, 0) :] for server in self.servers]
@@ -147,6 +160,20 @@ class Stage:
         }
         for server in self.servers:
             server.signal(SIGCONT)
+
+    def _settle(self, counted: Callable[[], int]) -> None:
+        """Waits until the servers have logged all that was sent to them: at the end of a client, servers
+        still tell each other of lost interest. Between what they do, they are silent for milliseconds."""
+        seen: object = None
+        since = time.monotonic()
+        deadline = since + SETTLE_TIMEOUT
+        while time.monotonic() - since < QUIET:
+            now = (counted(), [len(server.log()) for server in self.servers])
+            if now != seen or unread_bytes():
+                seen, since = now, time.monotonic()
+            if time.monotonic() > deadline:
+                raise RuntimeError("the servers never come to rest")
+            time.sleep(POLL)
 
 
 class Sniffer:
