@@ -163,7 +163,8 @@ class Stage:
 
     def _settle(self, counted: Callable[[], int]) -> None:
         """Waits until the servers have logged all that was sent to them: at the end of a client, servers
-        still tell each other of lost interest. Between what they do, they are silent for milliseconds."""
+        still tell each other of lost interest. Between what they do, they are silent for milliseconds.
+        """
         seen: object = None
         since = time.monotonic()
         deadline = since + SETTLE_TIMEOUT
