@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..secrets.key_log import KeyLog
-from .pcapng_section import TLS_KEY_LOG
+from .pcapng.section import TLS_KEY_LOG
 from .reader import NOWHERE
 from .report import CaptureReport, FileReport
 from .sources import file_size, files_of, read_file, unpacked

@@ -4,7 +4,7 @@ If all of them are from pcap files with the same link type and kind of header, t
 the same records, byte for byte, in the order of the timeline. Otherwise it is a pcapng file. It has the
 sections of each pcapng input with all their blocks except the other packets, so that comments, name
 resolution and secrets stay; packets of pcap files become enhanced packet blocks with the same times. Captures
-that overlap in time become one section, see `merged_section`.
+that overlap in time become one section, see `pcapng.merged_section`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import BinaryIO
 
 from ..errors import CaptureError
 from . import pcap, pcapng
-from .merged_section import PACKETS, Block, BlockSource, write_merged
-from .pcapng_section import ENHANCED, INTERFACE, ORDERS, SECTION, SIMPLE
+from .pcapng.merged_section import PACKETS, Block, BlockSource, write_merged
+from .pcapng.section import ENHANCED, INTERFACE, ORDERS, SECTION, SIMPLE
 from .report import CaptureReport, FileReport
 from .sources import read_file, read_runs, unpacked
 

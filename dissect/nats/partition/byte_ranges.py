@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from ..capture.files import capture_name, opened, size_and_mtime
-from ..capture.pcapng_section import interfaces_in
+from ..capture.pcapng.section import interfaces_in
 from ..capture.reader import NOWHERE, Ended, Pieces, Reading
 from ..capture.report import CaptureReport, FileReport
 from ..capture.sources import STDIN, files_of, is_packed, read_file, read_part

@@ -17,7 +17,7 @@ from itertools import groupby
 from math import inf
 
 from ..capture.merge import MOST_OPEN, merge
-from ..capture.pcapng_section import SECRETS_NAME
+from ..capture.pcapng.section import SECRETS_NAME
 from ..capture.report import CaptureReport
 from ..capture.sources import too_many
 from ..types import Packets

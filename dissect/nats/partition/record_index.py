@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from ..capture import pcapng
-from ..capture.pcapng_section import MOST_INTERFACES, interfaces_in
+from ..capture.pcapng.section import MOST_INTERFACES, interfaces_in
 from ..capture.reader import Ended
 from ..capture.report import FileReport, InterfaceReport
 from . import resync as guess

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterator
 
 from ..capture import pcap, pcapng
-from ..capture.pcapng_section import ORDERS
+from ..capture.pcapng.section import ORDERS
 
 # A position in `data` -> the next record's, or -1 if no record begins here. It may be after the end of
 # `data`.

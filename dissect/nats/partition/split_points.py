@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..capture.pcapng_section import SECTION
+from ..capture.pcapng.section import SECTION
 from ..capture.reader import BLOCK
 from ..capture.report import FileReport
 from ..capture.sources import read_records, unpacked

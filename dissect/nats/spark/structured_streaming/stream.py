@@ -27,7 +27,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from ...capture import CaptureReport, FileReport
 from ...capture.files import capture_name, opened, size_and_mtime
 from ...capture.merge import merge
-from ...capture.pcapng_section import SECRETS_NAME
+from ...capture.pcapng.section import SECRETS_NAME
 from ...capture.reader import NOWHERE
 from ...capture.sources import is_packed, read_file, too_many
 from ...engine.session_tables import Rows

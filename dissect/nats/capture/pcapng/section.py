@@ -7,10 +7,10 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..secrets.key_log import KeyLog
-from ..types import Packets
-from .reader import Ended
-from .report import FileReport, InterfaceReport
+from ...secrets.key_log import KeyLog
+from ...types import Packets
+from ..reader import Ended
+from ..report import FileReport, InterfaceReport
 
 # A section header shows its byte order by this number, after type and length.
 ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}

@@ -15,9 +15,9 @@ from math import inf
 from operator import itemgetter
 from typing import BinaryIO, NamedTuple
 
-from ..errors import CaptureError
-from .pcapng_section import ENHANCED, INTERFACE, OBSOLETE, SECTION, STATISTICS, Section
-from .report import FileReport
+from ...errors import CaptureError
+from ..report import FileReport
+from .section import ENHANCED, INTERFACE, OBSOLETE, SECTION, STATISTICS, Section
 
 PACKETS = (OBSOLETE, ENHANCED)
 _HEAD = 24  # bytes of a section header before its options

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import struct
 
-from ..secrets.key_log import KeyLog
-from .pcapng_section import ORDERS, SECTION, Interface, Section
-from .reader import NOWHERE, Blocks, Ended, Reading
-from .report import FileReport
+from ...secrets.key_log import KeyLog
+from ..reader import NOWHERE, Blocks, Ended, Reading
+from ..report import FileReport
+from .section import ORDERS, SECTION, Interface, Section
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
 HEADER = 12

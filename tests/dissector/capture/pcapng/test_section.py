@@ -9,7 +9,7 @@ import pytest
 
 from dissect.nats.capture import InterfaceReport
 from dissect.nats.capture.pcapng import HEADER, read_pcapng
-from dissect.nats.capture.pcapng_section import MOST_INTERFACES, interfaces_in
+from dissect.nats.capture.pcapng.section import MOST_INTERFACES, interfaces_in
 from dissect.nats.capture.reader import Blocks
 from dissect.nats.capture.report import FileReport
 from dissect.nats.types import Packet

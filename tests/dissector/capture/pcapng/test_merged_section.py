@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dissect.nats.capture import CaptureReport, merged_section, read_packets
-from dissect.nats.capture.merged_section import Block, BlockSource, write_merged
+from dissect.nats.capture import CaptureReport, read_packets
+from dissect.nats.capture.pcapng import merged_section
+from dissect.nats.capture.pcapng.merged_section import Block, BlockSource, write_merged
 from dissect.nats.errors import CaptureError
 
 from tests.support.pcapwriter import (

@@ -1,0 +1,21 @@
+"""The blocks of pcapng files: read as packets, and written as one section."""
+
+from .packets import (
+    HEADER,
+    LARGEST_BLOCK,
+    MAGIC,
+    block_fault,
+    is_section,
+    read_pcapng,
+    type_and_size,
+)
+
+__all__ = [
+    "HEADER",
+    "LARGEST_BLOCK",
+    "MAGIC",
+    "block_fault",
+    "is_section",
+    "read_pcapng",
+    "type_and_size",
+]
