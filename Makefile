@@ -105,8 +105,8 @@ fuzz: ## feed the codec any bytes, and the dissector damaged captures, for SECON
 	$(fresh)
 	$(RUN) python -m tests.protocol.fuzz $(SECONDS)
 	$(RUN) python -m tests.protocol.fuzz_streaming $(SECONDS)
-	$(RUN) python -m tests.dissector.fuzz $(SECONDS)
-	$(RUN) python -m tests.dissector.fuzz_layers $(SECONDS)
+	$(RUN) python -m tests.dissector.fuzzing.captures $(SECONDS)
+	$(RUN) python -m tests.dissector.fuzzing.layers $(SECONDS)
 
 soak: NEEDS = .[test]
 soak: ## clients on a bad network, with servers that restart, for SECONDS=60 each, every message accounted for

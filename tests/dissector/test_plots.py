@@ -17,7 +17,7 @@ from pyarrow import parquet
 from dissect.nats import plots
 from dissect.nats.output.arrow.records import batch
 
-from tests.dissector.samples import rows
+from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES, ROOT
 
 if TYPE_CHECKING:

@@ -13,6 +13,6 @@ def with_toys(folder: Path) -> Path:
     for package in ("natsync", "dissect"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / package, folder / package, ignore=ignored)
-    layer = ROOT / "tests" / "dissector" / "toy_layer.py"
+    layer = ROOT / "tests" / "dissector" / "application" / "toy_layer.py"
     shutil.copy(layer, folder / "dissect" / "nats" / "application" / "toys.py")
     return folder

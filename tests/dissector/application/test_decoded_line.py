@@ -7,7 +7,7 @@ import pytest
 from dissect.nats.application.decoded_line import decoded
 from dissect.nats.schema.records import FrameRecord
 
-from tests.dissector.layer_talk import Nothing, Talk
+from tests.dissector.application.layer_talk import Nothing, Talk
 
 ACK = "$JS.ACK.ORDERS.worker.1.42.17.1795226503305173000.3"
 

@@ -11,7 +11,7 @@ from dissect.nats.options import Payload
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
-from tests.dissector.layer_talk import Nothing, Talk, values
+from tests.dissector.application.layer_talk import Nothing, Talk, values
 
 
 def test_an_answer_comes_from_the_other_side_to_the_reply_subject() -> None:

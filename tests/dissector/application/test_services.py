@@ -13,7 +13,7 @@ from dissect.nats.pipeline import records
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
-from tests.dissector.layer_talk import MS, Talk, values
+from tests.dissector.application.layer_talk import MS, Talk, values
 from tests.support.paths import CAPTURES
 
 INFO = "io.nats.micro.v1.info_response"

@@ -16,7 +16,7 @@ from dissect.nats.pipeline import records, segments
 from dissect.nats.schema.records import Record
 from dissect.nats.secrets.key_log import KeyLog, KeyLogs
 
-from tests.dissector.samples import CAPTURES, sample
+from tests.dissector.samples.rows import CAPTURES, sample
 from tests.support.pcapwriter import Interface
 from tests.support.pcapwriter import Record as Packet
 from tests.support.pcapwriter import pcapng_file, with_secrets

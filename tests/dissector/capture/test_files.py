@@ -20,7 +20,7 @@ from dissect.nats.capture.files import (
 )
 from dissect.nats.errors import CaptureError, MissingLibrary
 
-from tests.dissector.cutting import packets, same_in_partitions, whole
+from tests.dissector.partition.cutting import packets, same_in_partitions, whole
 from tests.support.pcapwriter import pcap_file
 from tests.support.requirements import missing
 

@@ -10,7 +10,7 @@ import pytest
 from dissect.nats.partition.chunk_summary import Bytes, ChunkSummary, Deltas, FrameBatch, FrameRun
 from dissect.nats.types import Chunk, Segment
 
-from tests.dissector.advancing import (
+from tests.dissector.partition.advancing import (
     INFO,
     NAME,
     OPTIONS,

@@ -8,7 +8,16 @@ from dissect.nats import Options
 from dissect.nats.partition import survey
 from natsync.protocol import Kind
 
-from tests.dissector.advancing import NAME, Talk, advances, go_on, msg, plain, pub, surveyed
+from tests.dissector.partition.advancing import (
+    NAME,
+    Talk,
+    advances,
+    go_on,
+    msg,
+    plain,
+    pub,
+    surveyed,
+)
 from tests.support.tcp_conversation import ACK, SYN
 
 

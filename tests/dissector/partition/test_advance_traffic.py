@@ -10,8 +10,8 @@ from dissect.nats import Options
 from dissect.nats.options import Payload
 
 from tests.bench.generate import Plan
-from tests.dissector.advancing import INFO, Talk, check, even, generated, msg, pub, sample
-from tests.dissector.samples import PCAPS
+from tests.dissector.partition.advancing import INFO, Talk, check, even, generated, msg, pub, sample
+from tests.dissector.samples.rows import PCAPS
 
 
 @pytest.mark.parametrize("name", PCAPS)

@@ -15,7 +15,7 @@ from dissect.nats.capture import CaptureReport
 from dissect.nats.errors import CaptureError
 from dissect.nats.partition.byte_ranges import SMALLEST, captures, cut, read_byte_range, window
 
-from tests.dissector.cutting import HOSTILE, SIZES, packets, same_when_cut, settled, whole
+from tests.dissector.partition.cutting import HOSTILE, SIZES, packets, same_when_cut, settled, whole
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import START_NS, Interface, Record, pcap_file, pcapng_file
 

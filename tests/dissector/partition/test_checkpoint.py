@@ -22,7 +22,7 @@ from dissect.nats.tables import FROM_ENGINE
 from dissect.nats.tcp.flow import undirected
 from dissect.nats.types import Segment
 
-from tests.dissector.samples import PCAPS
+from tests.dissector.samples.rows import PCAPS
 from tests.support.graphs import difference
 from tests.support.paths import CAPTURES
 

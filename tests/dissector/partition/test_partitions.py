@@ -18,7 +18,7 @@ from dissect.nats.partition import partitions as module
 from dissect.nats.partition.byte_ranges import SMALLEST
 from dissect.nats.partition.partitions import partitions_of, read_partition
 
-from tests.dissector.cutting import (
+from tests.dissector.partition.cutting import (
     HOSTILE,
     SIZES,
     backwards,

@@ -20,7 +20,14 @@ from dissect.nats.partition.record_index import (
     walk_chain,
 )
 
-from tests.dissector.cutting import HOSTILE, backwards, packets, packets_of, same_when_cut, whole
+from tests.dissector.partition.cutting import (
+    HOSTILE,
+    backwards,
+    packets,
+    packets_of,
+    same_when_cut,
+    whole,
+)
 from tests.support.pcapwriter import (
     START_NS,
     Interface,

@@ -9,7 +9,7 @@ import pytest
 
 from dissect.nats.partition.resync import first_record, span
 
-from tests.dissector.cutting import modified, packets
+from tests.dissector.partition.cutting import modified, packets
 from tests.support.pcapwriter import Record, pcap_file, pcapng_file, section
 
 MANY = packets(1500)

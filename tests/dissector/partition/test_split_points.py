@@ -12,7 +12,7 @@ from dissect.nats.capture import FileReport
 from dissect.nats.partition.split_points import bytes_of, pieces
 from dissect.nats.types import Packet
 
-from tests.dissector.cutting import HOSTILE, backwards, packets, whole
+from tests.dissector.partition.cutting import HOSTILE, backwards, packets, whole
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import START_NS, Record, pcap_file, pcapng_file
 

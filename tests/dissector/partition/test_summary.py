@@ -9,7 +9,7 @@ from dissect.nats.options import Payload
 from dissect.nats.partition import summary as building
 from dissect.nats.partition.chunk_summary import Bytes, Deltas, FrameBatch, FrameRun
 
-from tests.dissector.advancing import PUB, packets, steps_of, summary_of
+from tests.dissector.partition.advancing import PUB, packets, steps_of, summary_of
 from tests.dissector.transport.s2.test_layer import stored
 
 

@@ -15,7 +15,7 @@ from dissect.nats.pipeline import segments
 from dissect.nats.tables import FROM_ENGINE
 from dissect.nats.types import Segment
 
-from tests.dissector.advancing import NAME, PUB, packets, summary_of
+from tests.dissector.partition.advancing import NAME, PUB, packets, summary_of
 from tests.support.graphs import difference
 from tests.support.paths import CAPTURES
 

@@ -16,7 +16,7 @@ from dissect.nats.cli import cli
 from dissect.nats.output.arrow.records import batch
 from dissect.nats.tables import TABLE_OF, TABLES
 
-from tests.dissector.samples import rows
+from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
 
 CORE = CAPTURES / "core-2.15.1.pcap"

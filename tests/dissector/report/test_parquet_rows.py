@@ -15,7 +15,7 @@ from dissect.nats.report.parquet_rows import TablesError, records_of, rows_in, t
 from dissect.nats.schema.records import Record
 from dissect.nats.tables import TABLE_OF
 
-from tests.dissector.samples import rows
+from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
 
 NAMES = ["orders-2.15.1.pcap", "gateway-2.15.1.pcap", "stores-2.15.1.pcap", "services-2.15.1.pcap"]

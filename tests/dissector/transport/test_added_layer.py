@@ -17,7 +17,7 @@ from dissect.nats.pipeline import records, segments
 from dissect.nats.schema.records import FlowRecord, FrameRecord, Record, SessionRecord
 from dissect.nats.types import Direction
 
-from tests.dissector.advancing import check, even
+from tests.dissector.partition.advancing import check, even
 from tests.support import xor_layer
 from tests.support.partitioned import in_one, in_partitions
 from tests.support.pcapwriter import pcap_file

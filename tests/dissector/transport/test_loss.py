@@ -15,7 +15,7 @@ from dissect.nats.pipeline import records
 from dissect.nats.schema.records import SessionRecord
 from dissect.nats.types import Chunk
 
-from tests.dissector.samples import CAPTURES, rewritten, sample
+from tests.dissector.samples.rows import CAPTURES, rewritten, sample
 from tests.dissector.transport.s2.test_layer import stored
 from tests.support.conversations import INFO, RESPONDER, Said
 from tests.support.damage import Record

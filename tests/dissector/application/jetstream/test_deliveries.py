@@ -12,7 +12,7 @@ from dissect.nats.options import Payload
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
-from tests.dissector.layer_talk import MS, Talk, values
+from tests.dissector.application.layer_talk import MS, Talk, values
 
 
 def reply(seq: int, attempt: int = 1, consumer: str = "C") -> str:

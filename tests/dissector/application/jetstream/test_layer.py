@@ -13,7 +13,7 @@ from dissect.nats.pipeline import released
 from dissect.nats.schema.declaration import LayerFrame
 from dissect.nats.tables import TABLES, frames_for
 
-from tests.dissector.layer_talk import Talk, values
+from tests.dissector.application.layer_talk import Talk, values
 from tests.support.paths import CAPTURES
 
 _SUBJECTS = st.sampled_from(

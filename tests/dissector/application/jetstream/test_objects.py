@@ -14,7 +14,7 @@ from dissect.nats.application.jetstream.objects import ObjectRecord
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
-from tests.dissector.layer_talk import MS, Talk, values
+from tests.dissector.application.layer_talk import MS, Talk, values
 
 TYPE = "io.nats.jetstream.api.v1.x"
 

@@ -7,7 +7,7 @@ from dissect.nats.application.jetstream.publishes import PublishRecord
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
-from tests.dissector.layer_talk import MS, Talk, values
+from tests.dissector.application.layer_talk import MS, Talk, values
 
 
 def publications(talk: Talk) -> list[Record]:

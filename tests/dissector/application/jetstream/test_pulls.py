@@ -10,7 +10,7 @@ from dissect.nats.application.jetstream.pulls import PullRecord
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
-from tests.dissector.layer_talk import MS, Talk, values
+from tests.dissector.application.layer_talk import MS, Talk, values
 
 NEXT = "$JS.API.CONSUMER.MSG.NEXT.S.C"
 

@@ -8,7 +8,7 @@ from dissect.nats.application.jetstream.api import Call
 from dissect.nats.application.jetstream.stored_message import asked_subject, stored_message
 from dissect.nats.application.jetstream.subjects import api_subject
 
-from tests.dissector.layer_talk import Nothing, Talk
+from tests.dissector.application.layer_talk import Nothing, Talk
 
 
 def call(subject: str, body: dict[str, object] | None = None) -> tuple[Talk, Call]:

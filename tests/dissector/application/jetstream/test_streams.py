@@ -9,7 +9,7 @@ from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.application.jetstream.streams import StreamRecord
 from dissect.nats.schema.records import Record
 
-from tests.dissector.layer_talk import MS, Talk, values
+from tests.dissector.application.layer_talk import MS, Talk, values
 
 TYPE = "io.nats.jetstream.api.v1."
 CONFIG = {"name": "S", "subjects": ["a", "b"], "retention": "limits", "num_replicas": 3}

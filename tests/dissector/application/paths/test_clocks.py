@@ -9,7 +9,7 @@ import pytest
 from dissect.nats.application.paths.clocks import Clocks, Correction
 from dissect.nats.application.paths.evidence import Pair
 
-from tests.dissector.grouping import hop
+from tests.dissector.application.paths.grouping import hop
 
 MS = 1_000_000
 

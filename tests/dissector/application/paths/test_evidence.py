@@ -8,7 +8,7 @@ from dissect.nats.application.paths.hops import Hop
 from dissect.nats.application.paths.items import ANCHORS, Match
 from dissect.nats.schema.declaration import Item
 
-from tests.dissector.grouping import Scattered, hop
+from tests.dissector.application.paths.grouping import Scattered, hop
 
 P, R = ("p", "responder"), ("r", "responder")
 LINE = (*R, "1")

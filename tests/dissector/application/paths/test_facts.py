@@ -7,8 +7,8 @@ import json
 from dissect.nats.application.paths.facts import Facts, SessionFacts
 from dissect.nats.schema.declaration import LayerFrame
 
-from tests.dissector.grouping import hop
-from tests.dissector.layer_talk import Nothing, Talk
+from tests.dissector.application.layer_talk import Nothing, Talk
+from tests.dissector.application.paths.grouping import hop
 
 
 def greeting(op: str, sender: str, kind: str = "client", **said: str) -> LayerFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dissect.nats.application.paths.hops import hop_of
 
-from tests.dissector.layer_talk import Nothing, Talk
+from tests.dissector.application.layer_talk import Nothing, Talk
 
 ACK = "$JS.ACK.S.C.2.7.9.1795213358078505028.0"
 

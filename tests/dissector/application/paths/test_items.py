@@ -20,7 +20,7 @@ from dissect.nats.application.paths.items import (
     publication_item,
 )
 
-from tests.dissector.grouping import hop
+from tests.dissector.application.paths.grouping import hop
 
 
 def test_a_hop_comes_back_from_its_item() -> None:

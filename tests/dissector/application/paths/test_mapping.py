@@ -8,7 +8,7 @@ from dissect.nats.application.paths.facts import Facts
 from dissect.nats.application.paths.hops import Hop
 from dissect.nats.application.paths.mapping import mapped
 
-from tests.dissector.grouping import hop
+from tests.dissector.application.paths.grouping import hop
 
 ENDS = {
     "p": {"responder": "NA"},

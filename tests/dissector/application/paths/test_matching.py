@@ -13,7 +13,7 @@ from dissect.nats.application.paths.items import (
     key_of,
 )
 
-from tests.dissector.grouping import hop, path_rows
+from tests.dissector.application.paths.grouping import hop, path_rows
 
 
 def matched(

@@ -13,7 +13,7 @@ from dissect.nats.application.paths.items import (
 from dissect.nats.application.paths.session import PathSession, is_followed
 from dissect.nats.schema.declaration import Item
 
-from tests.dissector.layer_talk import Nothing, Talk
+from tests.dissector.application.layer_talk import Nothing, Talk
 
 
 def said(talk: Talk) -> list[tuple[int, bytes]]:

@@ -16,8 +16,8 @@ from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.declaration import LayerFrame
 from dissect.nats.tables import frames_for
 
-from tests.dissector.grouping import Scattered, items_of, path_rows
-from tests.dissector.layer_talk import Talk, values
+from tests.dissector.application.layer_talk import Talk, values
+from tests.dissector.application.paths.grouping import Scattered, items_of, path_rows
 from tests.support.paths import CAPTURES
 
 

@@ -7,7 +7,7 @@ import pytest
 from dissect.nats.application.streaming.messages import is_plausible, parsed, start_text
 from natsync.protocol.streaming import MsgProto, PubAck, StartPosition, SubscriptionRequest
 
-from tests.dissector.layer_talk import Nothing, Talk
+from tests.dissector.application.layer_talk import Nothing, Talk
 
 NOW = 1_600_000_000 * 10**9
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dissect.nats.application.streaming.records import mark, new_row
 
-from tests.dissector.layer_talk import Nothing, Talk
+from tests.dissector.application.layer_talk import Nothing, Talk
 
 
 def test_a_new_row_is_of_its_frame_and_may_be_marked() -> None:

@@ -31,7 +31,7 @@ from natsync.protocol.streaming import (
     UnsubscribeRequest,
 )
 
-from tests.dissector.layer_talk import MS, Talk, values
+from tests.dissector.application.layer_talk import MS, Talk, values
 
 NOW = 1_600_000_000 * 10**9
 NAMES = {"sub_requests": "s.x", "unsub_requests": "u.x", "close_requests": "c.x"}

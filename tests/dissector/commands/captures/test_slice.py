@@ -11,7 +11,7 @@ from dissect.nats import FrameRecord, SessionRecord
 from dissect.nats.capture import CaptureReport, read_packets
 from dissect.nats.cli import cli
 
-from tests.dissector.samples import PLACES, Values, rows, values_of
+from tests.dissector.samples.rows import PLACES, Values, rows, values_of
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import (
     GRE,

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from dissect.nats import FrameRecord
 from dissect.nats.cli import cli
 
-from tests.dissector.samples import rows, values_of
+from tests.dissector.samples.rows import rows, values_of
 from tests.support.paths import CAPTURES
 from tests.support.pcapwriter import START_NS, Record, Talk, pcap_file
 

@@ -12,7 +12,7 @@ from dissect.nats.commands.session.detail import session_story
 from dissect.nats.commands.session.summary import SessionSummary
 from dissect.nats.schema.records import SubscriptionRecord
 
-from tests.dissector.layer_talk import Talk
+from tests.dissector.application.layer_talk import Talk
 from tests.support.paths import CAPTURES
 
 

@@ -8,7 +8,7 @@ from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
 from dissect.nats.tables import TABLE_OF
 from dissect.nats.tables import TABLES as DECLARED
 
-from tests.dissector.samples import rows
+from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
 
 

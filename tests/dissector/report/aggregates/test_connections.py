@@ -7,7 +7,7 @@ from collections import Counter
 from dissect.nats.report.aggregates.connections import Connections, host, trouble, who
 from dissect.nats.schema.records import FlowRecord, SessionRecord
 
-from tests.dissector.samples import rows
+from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
 
 

@@ -24,7 +24,7 @@ from dissect.nats.report.aggregates.findings import (
 )
 from dissect.nats.tables import TABLES
 
-from tests.dissector.samples import rows
+from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
 
 AUTH = CAPTURES / "auth-2.15.1.pcap"

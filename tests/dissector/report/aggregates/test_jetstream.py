@@ -11,7 +11,7 @@ from dissect.nats.application.jetstream.pulls import PullRecord
 from dissect.nats.report.aggregates.jetstream import JetStream
 from dissect.nats.schema.records import Record
 
-from tests.dissector.samples import rows
+from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
 
 NAMES = ("orders-2.15.1.pcap", "jetstream-2.15.1.pcap")

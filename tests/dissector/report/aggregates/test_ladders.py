@@ -6,7 +6,7 @@ from dissect.nats.application.paths.rows import PathRecord
 from dissect.nats.report.aggregates.ladders import FIRST, LAST, Ladders, rung
 from dissect.nats.schema.records import FrameRecord
 
-from tests.dissector.samples import rows
+from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
 
 

@@ -9,7 +9,7 @@ import pytest
 from dissect.nats.report.aggregates.requests import Requests
 from dissect.nats.schema.records import RequestRecord
 
-from tests.dissector.samples import rows
+from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
 
 NAMES = ("core-2.15.1.pcap", "services-2.15.1.pcap")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dissect.nats.report.aggregates.topology import Client, Link, Topology
 from dissect.nats.schema.records import SessionRecord
 
-from tests.dissector.samples import rows
+from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
 
 

@@ -13,7 +13,7 @@ from dissect.nats.report.aggregates.traffic import (
 )
 from dissect.nats.schema.records import FrameRecord
 
-from tests.dissector.samples import rows
+from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
 
 

@@ -9,7 +9,7 @@ from dissect.nats.report.aggregates.traffic import BYTES
 from dissect.nats.report.bounded.durations import Histogram
 from dissect.nats.report.figures import charts as figures
 
-from tests.dissector.samples import rows
+from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
 
 

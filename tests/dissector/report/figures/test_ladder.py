@@ -9,7 +9,7 @@ import pytest
 from dissect.nats.application.paths.rows import PathRecord
 from dissect.nats.report.figures.ladder import STEPS, Steps, ladder
 
-from tests.dissector.samples import rows
+from tests.dissector.samples.rows import rows
 from tests.support.audit import frame
 from tests.support.paths import CAPTURES
 

@@ -9,7 +9,7 @@ from dissect.nats.report.aggregates.aggregate import TABLES, Aggregate
 from dissect.nats.report.page.ladder_data import ladder_data
 from dissect.nats.schema.records import FrameRecord
 
-from tests.dissector.samples import rows
+from tests.dissector.samples.rows import rows
 from tests.support.paths import CAPTURES
 
 GATEWAY = CAPTURES / "gateway-2.15.1.pcap"

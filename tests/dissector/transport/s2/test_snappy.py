@@ -12,7 +12,7 @@ from dissect.nats.transport.s2 import snappy as s2_snappy
 from dissect.nats.transport.s2.codec import BlockError, decode_in_python
 from dissect.nats.transport.s2.snappy import decompress, repeat_length, snappy_block
 
-from tests.dissector.fuzz_layers import blocks
+from tests.dissector.fuzzing.layers import blocks
 
 LITERAL = b"\x0cabcd"
 

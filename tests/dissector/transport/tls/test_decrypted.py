@@ -28,9 +28,9 @@ from dissect.nats.transport.layer import LayerOptions
 from dissect.nats.transport.tls.layer import LAYER, TlsTransform
 from dissect.nats.types import Chunk, Direction, Gap, Item
 
-from tests.dissector.fuzz_layers import begun
-from tests.dissector.samples import CAPTURES, rewritten, sample
-from tests.dissector.test_samples_packets import shuffled
+from tests.dissector.fuzzing.layers import begun
+from tests.dissector.samples.rows import CAPTURES, rewritten, sample
+from tests.dissector.samples.test_packets import shuffled
 from tests.support.packets import place_of
 from tests.support.partitioned import in_one, in_partitions
 from tests.support.pcapwriter import Interface

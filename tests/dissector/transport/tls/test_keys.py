@@ -27,7 +27,7 @@ from dissect.nats.transport.tls.keys import DirectionKeys
 from dissect.nats.transport.tls.layer import TlsTransform
 from dissect.nats.types import Chunk, Direction
 
-from tests.dissector.samples import CAPTURES, rewritten, sample
+from tests.dissector.samples.rows import CAPTURES, rewritten, sample
 from tests.support.packets import place_of
 from tests.support.pcapwriter import Record
 

@@ -17,7 +17,7 @@ from dissect.nats.transport.websocket.layer import LAYER, Upgrade, WebSocketTran
 from dissect.nats.types import Chunk, Direction, Gap, Item, Oddity
 from natsync.protocol.websocket import Opcode, build_frame, deflate
 
-from tests.dissector.fuzz_layers import begun
+from tests.dissector.fuzzing.layers import begun
 from tests.dissector.transport.s2.test_layer import stored
 from tests.support.paths import CAPTURES
 from tests.support.requirements import missing

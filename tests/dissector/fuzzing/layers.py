@@ -1,4 +1,4 @@
-"""Hostile bytes into the layers below NATS: `python -m tests.dissector.fuzz_layers [SECONDS] [--seed S]`.
+"""Hostile bytes into the layers below NATS: `python -m tests.dissector.fuzzing.layers [SECONDS] [--seed S]`.
 
 A run takes what both sides of a real connection said (TLS with its secrets and without, WebSocket, S2, a
 refused upgrade), or an element of it (a block, a ClientHello, a certificate), harms it, and feeds it in
@@ -272,7 +272,7 @@ def main(arguments: list[str] | None = None) -> int:
         while time.monotonic() < until:
             try:
                 TARGETS[name](random.Random(f"{given.seed}:{name}:{run}"))
-            except Exception:  # whatever it is, it is told with what makes it again
+            except Exception:  # any error is reported with the numbers that repeat it
                 traceback.print_exc()
                 print(f"{name}: broken by --target {name} --seed {given.seed} --run {run}")
                 return 1

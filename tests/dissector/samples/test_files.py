@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dissector.samples import (
+from tests.dissector.samples.rows import (
     CAPTURES,
     PCAPS,
     rewritten,

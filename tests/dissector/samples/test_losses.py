@@ -11,7 +11,7 @@ import pytest
 from dissect.nats import FrameRecord
 from dissect.nats.schema.records import Record as Row
 
-from tests.dissector.samples import PCAPS, anomalies, frames, known, rewritten, rows, sample
+from tests.dissector.samples.rows import PCAPS, anomalies, frames, known, rewritten, rows, sample
 from tests.support.damage import drop
 from tests.support.packets import SYN, Place, place_of
 

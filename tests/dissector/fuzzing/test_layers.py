@@ -1,4 +1,4 @@
-"""The fuzzer of the layers below NATS: a few runs of each target, and a broken law that is told."""
+"""The fuzzer of the layers below NATS: a few runs of each target, and a broken law that is reported."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from tests.dissector import fuzz_layers
-from tests.dissector.fuzz_layers import TARGETS, main
+from tests.dissector.fuzzing import layers
+from tests.dissector.fuzzing.layers import TARGETS, main
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -22,7 +22,7 @@ def test_a_broken_law_is_printed_with_what_makes_it_again(
     def broken(dice: random.Random) -> None:
         assert dice.random() < 0.5, "a law"
 
-    monkeypatch.setitem(fuzz_layers.TARGETS, "s2_block", broken)
+    monkeypatch.setitem(layers.TARGETS, "s2_block", broken)
     assert main(["5", "--seed", "3", "--target", "s2_block"]) == 1
     said = capsys.readouterr()
     assert "s2_block: broken by --target s2_block --seed 3 --run " in said.out

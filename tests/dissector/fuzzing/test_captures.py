@@ -13,9 +13,9 @@ import pytest
 from dissect.nats import CaptureError, FrameRecord
 from dissect.nats.framing.byte_counts import ByteCounts
 
-from tests.dissector import fuzz
-from tests.dissector.fuzz import TABLES, Case, case_of, check, good_frames
-from tests.dissector.harms import HARMS, NAMES, SPOILS, Harm, Spoil, sample
+from tests.dissector.fuzzing import captures
+from tests.dissector.fuzzing.captures import TABLES, Case, case_of, check, good_frames
+from tests.dissector.fuzzing.harms import HARMS, NAMES, SPOILS, Harm, Spoil, sample
 from tests.support.damage import pcap_bytes
 from tests.support.paths import CAPTURES
 
@@ -24,7 +24,7 @@ GOOD = Case(NAME, (CAPTURES / NAME).read_bytes(), len(sample(NAME).records), ("n
 
 
 def test_two_seconds_break_no_law() -> None:
-    runs, failure = fuzz.run(2, random.randrange(2**32))
+    runs, failure = captures.run(2, random.randrange(2**32))
     assert failure is None, str(failure)
     assert runs  # a busy machine does few
 
@@ -73,14 +73,14 @@ def test_files_are_spoilt_from_there_on(spoil: Spoil) -> None:
 
 def broken_rows(change: Callable[[list[object]], object]) -> Callable[..., list[object]]:
     """`records`, and what `change` does to them."""
-    honest = fuzz.records
+    honest = captures.records
 
-    def told(paths: list[str], tables: object = TABLES, *rest: object) -> list[object]:
+    def reported(paths: list[str], tables: object = TABLES, *rest: object) -> list[object]:
         rows: list[object] = list(honest(paths, tables, *rest))  # type: ignore[arg-type]  # as called
         change(rows)
         return rows
 
-    return told
+    return reported
 
 
 def forget(rows: list[object]) -> None:
@@ -106,7 +106,7 @@ def refuse(rows: list[object]) -> None:
     [
         (forget, "tables do not agree"),
         (invent, "frames overlap"),
-        (move, "not told"),
+        (move, "not reported"),
         (refuse, "is refused"),
     ],
 )
@@ -117,7 +117,7 @@ def test_wrong_rows_break_the_laws(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     good_frames(NAME, GOOD.intact)
-    monkeypatch.setattr(fuzz, "records", broken_rows(change))
+    monkeypatch.setattr(captures, "records", broken_rows(change))
     with pytest.raises(AssertionError, match=law):
         check(GOOD, tmp_path)
 
@@ -134,15 +134,15 @@ def test_time_memory_and_tracebacks_break_the_laws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(fuzz, "SECONDS", 0.0)
+        patch.setattr(captures, "SECONDS", 0.0)
         with pytest.raises(AssertionError, match="seconds"):
             check(GOOD, tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(fuzz, "GROWTH_BYTES", 0)
+        patch.setattr(captures, "GROWTH_BYTES", 0)
         with pytest.raises(AssertionError, match="MB"):
             check(GOOD, tmp_path)
     with pytest.raises(AssertionError, match="exit status 1"):
-        monkeypatch.setattr(fuzz.CliRunner, "invoke", lambda *_: Ended(1))
+        monkeypatch.setattr(captures.CliRunner, "invoke", lambda *_: Ended(1))
         check(GOOD, tmp_path)
 
 
@@ -162,13 +162,13 @@ def test_a_broken_law_is_printed_with_what_makes_it_again(
     def broken(case: Case, folder: Path) -> None:
         raise KeyError("surprise")
 
-    monkeypatch.setattr(fuzz, "check", broken)
+    monkeypatch.setattr(captures, "check", broken)
     kept = tmp_path / "kept"
-    assert fuzz.main(["5", "--seed", "3", "--run", "7", "--keep", str(kept)]) == 1
+    assert captures.main(["5", "--seed", "3", "--run", "7", "--keep", str(kept)]) == 1
     printed = capsys.readouterr().out
     assert "1 runs" in printed and "KeyError: 'surprise'" in printed
     assert "--seed 3 --run 7" in printed and case_of(3, 7).name in printed
     assert kept.read_bytes() == case_of(3, 7).data
-    monkeypatch.setattr(fuzz, "check", lambda case, folder: None)
-    assert fuzz.main(["0.05", "--seed", "3"]) == 0
+    monkeypatch.setattr(captures, "check", lambda case, folder: None)
+    assert captures.main(["0.05", "--seed", "3"]) == 0
     assert set(NAMES) > {case_of(3, 7).name}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dissector.samples import PCAPS, PLACES, TIMES, rewritten, same_frames, sample
+from tests.dissector.samples.rows import PCAPS, PLACES, TIMES, rewritten, same_frames, sample
 from tests.support.damage import Record
 from tests.support.packets import FIN, RST, SYN, Place, part, place_of
 

@@ -1,11 +1,12 @@
-"""Damaged captures into the dissector: `python -m tests.dissector.fuzz [SECONDS] [--seed S] [--run R]`.
+"""Damaged captures into the dissector:
+`python -m tests.dissector.fuzzing.captures [SECONDS] [--seed S] [--run R]`.
 
 A run takes a sample capture and damages it from some packet on: bits, lengths, sequence numbers, flags,
 times, payloads; packets dropped, doubled, swapped, taken from another capture; bytes of the file, its end, a
 piece of another file; as pcap, pcapng or gzip. Then all six tables and a command are made of it, and the
 laws must hold: nothing but CaptureError is raised; time and memory are bounded; frames of one sender do not
 overlap; per direction span = framed + skipped + missing + unfinished; tables agree; and what was good before
-the damage is still told.
+the damage is still reported.
 
 A failure is printed with the seed and the number of its run, which make it again.
 """
@@ -36,7 +37,7 @@ from dissect.nats.schema.records import FrameRecord, Record, SessionRecord
 from dissect.nats.tcp.limits import FlowLimits, Limits
 from dissect.nats.types import Direction
 
-from tests.dissector.harms import HARMS, NAMES, SPOILS, sample
+from tests.dissector.fuzzing.harms import HARMS, NAMES, SPOILS, sample
 from tests.support import damage
 from tests.support.damage import Pcap, pcap_bytes
 from tests.support.paths import CAPTURES
@@ -91,8 +92,8 @@ def check(case: Case, folder: Path) -> None:
     assert memory < GROWTH_BYTES, f"took {memory >> 20} MB"
     check_rows(rows)
     if case.options.flow_limits != TIGHT.flow_limits:
-        gone = good_frames(case.name, case.intact) - told(rows)
-        assert not gone, f"what was good before is not told: {sorted(gone)[:3]}"
+        gone = good_frames(case.name, case.intact) - reported(rows)
+        assert not gone, f"frames before the damage are not reported: {sorted(gone)[:3]}"
 
 
 def peak() -> int:
@@ -102,11 +103,11 @@ def peak() -> int:
 @kept()
 def check_sums(path: str, options: Options) -> None:
     for _, group in packet_events(segments([path]), options):
-        for talk, _ in group:
-            if not (talk.over and talk.is_nats):
+        for connection, _ in group:
+            if not (connection.over and connection.is_nats):
                 continue
             for way in Direction:
-                closed(talk.framing, way, talk.flow.side(way).stream)
+                closed(connection.framing, way, connection.flow.side(way).stream)
 
 
 def check_rows(rows: Sequence[Record]) -> None:
@@ -136,7 +137,7 @@ def check_command(case: Case, path: Path) -> None:
     assert "Traceback" not in done.output
 
 
-def told(rows: Sequence[Record]) -> set[Frame]:
+def reported(rows: Sequence[Record]) -> set[Frame]:
     return {
         (row.session, row.op, row.offset, row.sender, row.subject, row.ts_ns)
         for row in rows
@@ -153,9 +154,9 @@ def good_frames(name: str, count: int) -> set[Frame]:
     with tempfile.NamedTemporaryFile() as file:
         file.write(pcap_bytes(pcap.with_records(pcap.records[:count])))
         file.flush()
-        first = told(list(records([file.name], ["frames"])))
+        first = reported(list(records([file.name], ["frames"])))
     proved = {session for session, op, *_ in first if op == "INFO"}
-    both = first & told(list(records([str(CAPTURES / name)], ["frames"])))
+    both = first & reported(list(records([str(CAPTURES / name)], ["frames"])))
     return {frame for frame in both if frame[0] in proved}
 
 
@@ -247,7 +248,9 @@ def run(seconds: float, seed: int, first: int = 0) -> tuple[int, Failure | None]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.dissector.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.dissector.fuzzing.captures", description=__doc__
+    )
     parser.add_argument("seconds", nargs="?", type=float, default=60.0, help="default: 60")
     parser.add_argument("--seed", type=int, default=None, help="repeats an earlier run")
     parser.add_argument("--run", type=int, default=None, help="only this one")
