@@ -28,6 +28,40 @@ class Suite(NamedTuple):
     mac: str = ""
 
 
+_KINDS = (
+    ("AES_128_GCM_SHA256", "gcm", 16, "sha256", ""),
+    ("AES_256_GCM_SHA384", "gcm", 32, "sha384", ""),
+    ("CHACHA20_POLY1305_SHA256", "chacha20", 32, "sha256", ""),
+    ("AES_128_CBC_SHA", "cbc", 16, "sha256", "sha1"),
+    ("AES_256_CBC_SHA", "cbc", 32, "sha256", "sha1"),
+    ("AES_128_CBC_SHA256", "cbc", 16, "sha256", "sha256"),
+    ("AES_256_CBC_SHA256", "cbc", 32, "sha256", "sha256"),
+    ("AES_256_CBC_SHA384", "cbc", 32, "sha384", "sha384"),
+    ("AES_128_CCM", "ccm", 16, "sha256", ""),
+    ("AES_256_CCM", "ccm", 32, "sha256", ""),
+    ("AES_128_CCM_8", "ccm8", 16, "sha256", ""),
+    ("AES_256_CCM_8", "ccm8", 32, "sha256", ""),
+)
+"""What follows the key exchange in the name of a suite of TLS 1.2, and what it means."""
+
+# fmt: off
+_CODES = {
+    "RSA": (0x009C, 0x009D, 0, 0x002F, 0x0035, 0x003C, 0x003D, 0, 0xC09C, 0xC09D, 0xC0A0, 0xC0A1),
+    "DHE_RSA": (0x009E, 0x009F, 0xCCAA, 0x0033, 0x0039, 0x0067, 0x006B, 0,
+                0xC09E, 0xC09F, 0xC0A2, 0xC0A3),
+    "ECDHE_RSA": (0xC02F, 0xC030, 0xCCA8, 0xC013, 0xC014, 0xC027, 0, 0xC028),
+    "ECDHE_ECDSA": (0xC02B, 0xC02C, 0xCCA9, 0xC009, 0xC00A, 0xC023, 0, 0xC024,
+                    0xC0AC, 0xC0AD, 0xC0AE, 0xC0AF),
+    "PSK": (0x00A8, 0x00A9, 0xCCAB, 0x008C, 0x008D, 0x00AE, 0, 0x00AF,
+            0xC0A4, 0xC0A5, 0xC0A8, 0xC0A9),
+    "DHE_PSK": (0x00AA, 0x00AB, 0xCCAD, 0x0090, 0x0091, 0x00B2, 0, 0x00B3, 0xC0A6, 0xC0A7),
+    "RSA_PSK": (0x00AC, 0x00AD, 0xCCAE, 0x0094, 0x0095, 0x00B6, 0, 0x00B7),
+    "ECDHE_PSK": (0xD001, 0xD002, 0xCCAC, 0xC035, 0xC036, 0xC037, 0, 0xC038),
+}
+# fmt: on
+"""By key exchange, the codes in the order of `_KINDS`; 0: there is no such suite."""
+
+
 def _suites() -> dict[int, Suite]:
     found = {
         0x1301: Suite("TLS_AES_128_GCM_SHA256", "gcm", 16, "sha256"),
@@ -36,37 +70,10 @@ def _suites() -> dict[int, Suite]:
         0x1304: Suite("TLS_AES_128_CCM_SHA256", "ccm", 16, "sha256"),
         0x1305: Suite("TLS_AES_128_CCM_8_SHA256", "ccm8", 16, "sha256"),
     }
-    exchanges = {
-        "RSA": (0x009C, 0x009D, None, 0x002F, 0x0035, 0x003C, 0x003D),
-        "DHE_RSA": (0x009E, 0x009F, 0xCCAA, 0x0033, 0x0039, 0x0067, 0x006B),
-        "ECDHE_RSA": (0xC02F, 0xC030, 0xCCA8, 0xC013, 0xC014, 0xC027, None),
-        "ECDHE_ECDSA": (0xC02B, 0xC02C, 0xCCA9, 0xC009, 0xC00A, 0xC023, None),
-    }
-    kinds = (
-        ("AES_128_GCM_SHA256", "gcm", 16, "sha256", ""),
-        ("AES_256_GCM_SHA384", "gcm", 32, "sha384", ""),
-        ("CHACHA20_POLY1305_SHA256", "chacha20", 32, "sha256", ""),
-        ("AES_128_CBC_SHA", "cbc", 16, "sha256", "sha1"),
-        ("AES_256_CBC_SHA", "cbc", 32, "sha256", "sha1"),
-        ("AES_128_CBC_SHA256", "cbc", 16, "sha256", "sha256"),
-        ("AES_256_CBC_SHA256", "cbc", 32, "sha256", "sha256"),
-    )
-    for exchange, codes in exchanges.items():
-        for code, (name, cipher, key_bytes, hash_name, mac) in zip(codes, kinds):
+    for exchange, codes in _CODES.items():
+        for code, (name, *rest) in zip(codes, _KINDS):
             if code:
-                name = f"TLS_{exchange}_WITH_{name}"
-                found[code] = Suite(name, cipher, key_bytes, hash_name, mac)
-    for code, exchange in ((0xC028, "ECDHE_RSA"), (0xC024, "ECDHE_ECDSA")):
-        name = f"TLS_{exchange}_WITH_AES_256_CBC_SHA384"
-        found[code] = Suite(name, "cbc", 32, "sha384", "sha384")
-    for code, size, cipher in (
-        (0xC0AC, 16, "ccm"),
-        (0xC0AD, 32, "ccm"),
-        (0xC0AE, 16, "ccm8"),
-        (0xC0AF, 32, "ccm8"),
-    ):
-        name = f"TLS_ECDHE_ECDSA_WITH_AES_{size * 8}_CCM{'_8' if cipher == 'ccm8' else ''}"
-        found[code] = Suite(name, cipher, size, "sha256")
+                found[code] = Suite(f"TLS_{exchange}_WITH_{name}", *rest)
     return found
 
 

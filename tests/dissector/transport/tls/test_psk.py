@@ -1,0 +1,107 @@
+"""Pre-shared keys instead of certificates, as proxies in front of NATS use them: OpenSSL speaks on both sides."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from dissect.nats import FlowRecord, FrameRecord, Options
+from dissect.nats.pipeline import records
+
+from tests.bench.tap import Tap
+from tests.support.requirements import missing
+
+KEY = "00112233445566778899aabbccddeeff"
+INFO = b'INFO {"server_id":"a","version":"2.15.1","max_payload":1048576}\r\n'
+CONNECT = b'CONNECT {"verbose":false}\r\n'
+TIMEOUT = 20.0
+# Level 0 allows suites with SHA-1 or a tag of 8 bytes.
+V13, V12 = "-tls1_3 -ciphersuites ", "-tls1_2 -cipher @SECLEVEL=0:"
+SUITES = {
+    "TLS_AES_128_GCM_SHA256": V13 + "TLS_AES_128_GCM_SHA256",
+    "TLS_CHACHA20_POLY1305_SHA256": V13 + "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_PSK_WITH_AES_256_GCM_SHA384": V12 + "PSK-AES256-GCM-SHA384",
+    "TLS_PSK_WITH_AES_128_CCM_8": V12 + "PSK-AES128-CCM8",
+    "TLS_PSK_WITH_AES_128_CBC_SHA": V12 + "PSK-AES128-CBC-SHA",
+    "TLS_DHE_PSK_WITH_AES_256_CCM": V12 + "DHE-PSK-AES256-CCM",
+    "TLS_DHE_PSK_WITH_AES_128_GCM_SHA256": V12 + "DHE-PSK-AES128-GCM-SHA256",
+    "TLS_ECDHE_PSK_WITH_CHACHA20_POLY1305_SHA256": V12 + "ECDHE-PSK-CHACHA20-POLY1305",
+    "TLS_ECDHE_PSK_WITH_AES_256_CBC_SHA384": V12 + "ECDHE-PSK-AES256-CBC-SHA384",
+}
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_psk(tmp_path: Path, suite: str) -> None:
+    keys, capture = tmp_path / "keys", tmp_path / "psk.pcap"
+    with ExitStack() as stack:
+        port = free_port()
+        listening = f"s_server -accept {port} -nocert -keylogfile {keys}"
+        server = stack.enter_context(openssl(listening, SUITES[suite]))
+        wait_for(port)
+        tap = stack.enter_context(Tap(port))
+        client = stack.enter_context(
+            openssl(f"s_client -connect 127.0.0.1:{tap.port}", SUITES[suite])
+        )
+        send(server, INFO)
+        assert line(client) == INFO
+        send(client, CONNECT + b"PUB orders.new 3\r\ntea\r\nPING\r\n")
+        assert [line(server) for _ in range(4)][-1] == b"PING\r\n"
+        send(server, b"PONG\r\n")
+        assert line(client) == b"PONG\r\n"
+    tap.write(capture, 4222)
+    found = list(records([str(capture)], ("frames", "flows"), Options(key_logs=[str(keys)])))
+    frames = [row for row in found if isinstance(row, FrameRecord)]
+    assert [row.op for row in frames] == ["INFO", "CONNECT", "PUB", "PING", "PONG"]
+    (flow,) = (row for row in found if isinstance(row, FlowRecord))
+    assert flow.tls_cipher == suite
+
+
+@contextmanager
+def openssl(command: str, suite: str) -> Iterator[subprocess.Popen[bytes]]:
+    program = shutil.which("openssl") or missing("openssl", "apt-get install openssl")
+    process = subprocess.Popen(
+        [program, *command.split(), "-psk", KEY, "-quiet", *suite.split()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    with process:
+        yield process
+        process.terminate()
+
+
+def send(process: subprocess.Popen[bytes], data: bytes) -> None:
+    assert process.stdin
+    process.stdin.write(data)
+    process.stdin.flush()
+
+
+def line(process: subprocess.Popen[bytes]) -> bytes:
+    assert process.stdout
+    return process.stdout.readline()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def wait_for(port: int) -> None:
+    """OpenSSL says nowhere that it listens."""
+    until = monotonic() + TIMEOUT
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except ConnectionRefusedError:
+            if monotonic() > until:
+                raise
+            sleep(0.01)
