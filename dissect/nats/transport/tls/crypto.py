@@ -71,9 +71,10 @@ def _suites() -> dict[int, Suite]:
         0x1305: Suite("TLS_AES_128_CCM_8_SHA256", "ccm8", 16, "sha256"),
     }
     for exchange, codes in _CODES.items():
-        for code, (name, *rest) in zip(codes, _KINDS):
+        for code, (name, cipher, key_bytes, hash_name, mac) in zip(codes, _KINDS):
             if code:
-                found[code] = Suite(f"TLS_{exchange}_WITH_{name}", *rest)
+                name = f"TLS_{exchange}_WITH_{name}"
+                found[code] = Suite(name, cipher, key_bytes, hash_name, mac)
     return found
 
 

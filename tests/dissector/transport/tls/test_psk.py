@@ -1,4 +1,4 @@
-"""Pre-shared keys instead of certificates, as proxies in front of NATS use them: OpenSSL speaks on both sides."""
+"""Pre-shared keys instead of certificates, as proxies in front of NATS use them. OpenSSL is on both sides."""
 
 from __future__ import annotations
 
