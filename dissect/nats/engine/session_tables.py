@@ -62,7 +62,7 @@ def build_tables(
 
 class TableBuilder:
     """`build_tables` in steps: call `feed` any number of times, then `finish`. `alive` has the tables of open
-    connections, `budget` the quota of their sessions. With `quiet` the state is the same, but no records are
+    connections, `quota` the quota of their sessions. With `quiet` the state is the same, but no records are
     made. `protocols` counts the connections that are over, by protocol; for `runs` see `build_tables`.
     """
 
@@ -76,7 +76,7 @@ class TableBuilder:
     ) -> None:
         self._protocols: Counter[str] = Counter() if protocols is None else protocols
         self.alive: dict[Connection, SessionTables] = {}
-        self.budget = EntryQuota()
+        self.quota = EntryQuota()
         self._tables = frozenset(tables)
         self._options = options
         self._layers = ApplicationStates(self._tables)
@@ -90,7 +90,7 @@ class TableBuilder:
 
     def feed(self, source: Iterable[PacketEvents], together: bool = False) -> Iterator[Rows]:
         """The records that each group completes, at the latest when `source` ends."""
-        alive, tables, options, budget = (self.alive, self._tables, self._options, self.budget)
+        alive, tables, options, quota = (self.alive, self._tables, self._options, self.quota)
         layers = self._layers
         most = _GROUP_EVENTS if together or _AT_THE_END.issuperset(tables) else 1
         waiting: list[tuple[SortKey, list[_Part]]] = []
@@ -102,7 +102,7 @@ class TableBuilder:
                 session_tables = alive.get(connection)
                 if session_tables is None:
                     session_tables = alive[connection] = SessionTables(
-                        connection, tables, options, budget, layers, self._runs
+                        connection, tables, options, quota, layers, self._runs
                     )
                 events = session_tables.due(events)
                 framing = connection.framing
@@ -186,7 +186,7 @@ class SessionTables:
         connection: Connection,
         tables: Collection[str],
         options: Options,
-        budget: EntryQuota,
+        quota: EntryQuota,
         layers: ApplicationStates,
         runs: bool = False,
     ) -> None:
@@ -194,7 +194,7 @@ class SessionTables:
         self._tables = tables
         is_nats = connection.is_nats
         self._session = (
-            Session(connection.flow.id, tables, options.redact, budget)
+            Session(connection.flow.id, tables, options.redact, quota)
             if is_nats and not _OF_SESSIONS.isdisjoint(tables)
             else None
         )

@@ -60,7 +60,7 @@ class Dissector:
             "limits": options.stream_limits,
             "resync": self._connections.quota,
             "key_logs": self._connections.key_logs,
-            "sessions": self._table_builder.budget,
+            "sessions": self._table_builder.quota,
         }
         self._names = {id(value): name for name, value in self._shared.items()}
 

@@ -1,5 +1,5 @@
-"""Frames of both directions -> facts about the session: peers, subscriptions, requests, counts, how it
-ended."""
+"""Frames of both directions -> facts about the session: its peers, subscriptions, requests, counts, and
+its end."""
 
 from .delta import SessionDelta
 from .quota import EntryQuota

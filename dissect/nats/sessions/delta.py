@@ -1,8 +1,8 @@
-"""The effect of many frames of one sender on a session, for frames whose order does not matter.
+"""Sums over many frames of one sender, for frames whose order does not matter to their session.
 
 Order does not matter for plain frames: messages published without a reply subject, messages delivered under
 a subject that is not a reply subject, messages between servers, and +OK. A frame with an anomaly of its own
-is not plain. `Session.add_delta` checks the rest: whether the state of the session makes their order matter.
+is not plain. `Session.add_delta` checks whether their order matters in the present state of the session.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _INBOX = b"_INBOX."
 _K = TypeVar("_K")
 
 
-def is_sound(subject: bytes) -> bool:
-    """Whether `subject` is valid for a publish. Some subjects of JetStream's API contain wildcards."""
+def is_publishable(subject: bytes) -> bool:
+    """Whether a client may publish to `subject`. Some subjects of JetStream's API contain wildcards."""
     return is_literal(subject) or subject.startswith(b"$JS.")
 
 
@@ -32,8 +32,8 @@ class SessionDelta:
 
     `counts` has frames by class, `delivered` messages and bytes by sid, `carried` messages and bytes by
     account, subject and queues; keys are in the order of their first frame. `largest` is the size of the
-    largest published message, `subjects` has the subjects of delivered messages, and `ok` is the position
-    of the last +OK.
+    largest published message in bytes, `subjects` has the subjects of delivered messages, and `ok` is the
+    position of the last +OK.
     """
 
     __slots__ = "counts bytes largest delivered subjects carried ok".split()
@@ -48,7 +48,7 @@ class SessionDelta:
         self.ok: FramePosition | None = None
 
     def add(self, batch: Batch, reply_subjects: Container[bytes]) -> bool:
-        """Adds a batch and returns True if all of its frames are plain; otherwise adds nothing."""
+        """Adds a batch if all of its frames are plain, and returns whether they are."""
         frames, test_of = batch.frames, _TESTS.get
         for frame in frames:
             test = test_of(frame.__class__)
@@ -103,7 +103,7 @@ _ADDERS: dict[type[Frame], Callable[..., None]] = {
 
 
 def _is_plain_publish(frame: Pub | HPub, _: Container[bytes]) -> bool:
-    return not frame.reply and is_sound(frame.subject) and _has_good_headers(frame)
+    return not frame.reply and is_publishable(frame.subject) and _has_good_headers(frame)
 
 
 def _is_plain_delivery(frame: Msg | HMsg, reply_subjects: Container[bytes]) -> bool:

@@ -22,15 +22,15 @@ class Endpoint:
     other: Endpoint
 
     def __init__(
-        self, direction: Direction, budget: EntryQuota, emit: Emit, on_forgotten: OnForgotten
+        self, direction: Direction, quota: EntryQuota, emit: Emit, on_forgotten: OnForgotten
     ) -> None:
         self.direction = direction
         self.counts: defaultdict[type[Frame], int] = defaultdict(int)
         self.bytes = 0
         self.pings = Pings()
-        self.subscriptions = Subscriptions(budget, emit, on_forgotten)
-        self.interest = Interest(budget, emit, on_forgotten)
-        self.last_error: Err | None = None  # if it was the last frame
+        self.subscriptions = Subscriptions(quota, emit, on_forgotten)
+        self.interest = Interest(quota, emit, on_forgotten)
+        self.last_error: Err | None = None  # only while it is the latest frame
 
     def op_counts(self) -> Counts | None:
         """The number of frames of each operation; None if there are none."""

@@ -13,7 +13,7 @@ _WELL_FORMED = re.compile(
 
 
 def header_error(block: bytes) -> str:
-    """The reason why `block` is no valid header block; empty if it is valid."""
+    """The reason why `block` is not a valid header block; empty if it is valid."""
     if _WELL_FORMED.fullmatch(block):
         return ""
     try:

@@ -17,8 +17,9 @@ _GOSSIP = "nats-route://"
 
 class Identity:
     """The peers of a session as their INFO and CONNECT describe them. A later INFO of a server updates
-    its first one. `infos` are by sender, `connect` is the last CONNECT, and `token` the claims of its JWT;
-    `account`, `urls` and `lame_duck_ns` (the time of the first such INFO) come from INFO."""
+    its first one. `infos` has the INFO of each sender, `connect` is the last CONNECT, and `token` has the
+    claims of its JWT. `account`, `urls` and `lame_duck_ns` come from INFO; the latter is the time of the
+    first INFO that announces lame duck mode."""
 
     def __init__(self) -> None:
         self.infos: dict[Direction, ServerInfo] = {}
@@ -44,7 +45,7 @@ class Identity:
             self.urls = info.connect_urls or self.urls
 
     def learn_connect(self, options: ConnectOptions) -> None:
-        """Adds a CONNECT; a later one replaces the first, as on the server."""
+        """Adds a CONNECT. It replaces an earlier one, as on the server."""
         self.connect = options
         self.token = read_token(options.jwt)
 

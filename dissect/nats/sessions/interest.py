@@ -6,9 +6,9 @@ RS+ and LS+ open interest or change its weight; RS- and LS- end it. On routes, t
 matches. RS- for interest that was never announced ends nothing: an optimistic gateway uses it to decline
 a subject. A- does not change queue groups (gateway.go: processGatewayAccountUnsub).
 
-A message is matched by subject with the interest of its receiver. Interest with wildcards is found by
-shape: the positions of `*`, and whether the subject ends with `>`. Real links have few shapes, so no index
-is needed.
+A message counts for the interest of its receiver that matches the subject. Interest with wildcards is found
+by its shape: the positions of `*`, and whether the subject ends with `>`. Real links have few shapes, so no
+index is needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from natsync.protocol import LMsg, LSub, LUnsub, RHMsg, RMsg, RSub, RUnsub
 from .quota import EntryQuota
 from .subscriptions import Emit, OnForgotten, Subscription
 
-# Beyond these limits some interest is not matched: no real link comes near them.
+# Limits on the work for a message: beyond them, messages are not counted for some of the interest. No real
+# link comes near these limits.
 _SHAPES = 32
 _TOKENS = 32
 _ORIGINS = 8
@@ -31,12 +32,12 @@ _Key = tuple[bytes, bytes, bytes, bytes]  # account, origin, subject, queue
 
 
 class Interest:
-    """The interest of one endpoint. `emit` is called once for each interest, when it has ended. For `opened`
-    and `on_forgotten` see `Subscriptions`."""
+    """The interest of one endpoint. `emit` is called once for each interest, when it has ended. `opened` and
+    `on_forgotten` are those of `Subscriptions`."""
 
-    def __init__(self, budget: EntryQuota, emit: Emit, on_forgotten: OnForgotten) -> None:
+    def __init__(self, quota: EntryQuota, emit: Emit, on_forgotten: OnForgotten) -> None:
         self.opened = 0
-        self._budget = budget
+        self._quota = quota
         self._emit = emit
         self._on_forgotten = on_forgotten
         self._subs: dict[_Key, Subscription] = {}
@@ -69,13 +70,14 @@ class Interest:
             sub = self._subs.pop((frame.account, origin, frame.subject, frame.queue), None)
             if sub:
                 sub.end("unsub", ts_ns)
-                self._budget.release(1)
+                self._quota.release(1)
                 self._emit(sub)
                 return
 
     def deliver(self, frame: RMsg | RHMsg | LMsg, size: int, count: int = 1) -> None:
-        """Counts a message from the other endpoint, or `count` equal ones of `size` bytes in total: for all
-        matching interest without a queue, and for the queue groups that the message names."""
+        """Counts a message from the other endpoint, or `count` equal messages of `size` bytes in total. They
+        count for all matching interest without a queue, and for the queue groups that the message names.
+        """
         queues = (b"", *frame.queues[:_QUEUES])
         for pattern in self._patterns(frame.subject):
             for origin in self._origins:
@@ -87,7 +89,7 @@ class Interest:
 
     def recharge(self) -> None:
         """Charges a new quota for the interest that is stored here."""
-        self._budget.charge(len(self._subs))
+        self._quota.charge(len(self._subs))
 
     def finish(self, ts_ns: int | None) -> None:
         """Ends all interest. `ts_ns` is when the session ended; None if its end was not captured."""
@@ -95,7 +97,7 @@ class Interest:
             if ts_ns is not None:
                 sub.end("session", ts_ns)
             self._emit(sub)
-        self._budget.release(len(self._subs))
+        self._quota.release(len(self._subs))
         self._subs.clear()
         del self._emit, self._on_forgotten  # bound to the session: a reference cycle
 
@@ -129,13 +131,13 @@ class Interest:
 
     def _has_room(self) -> bool:
         """Acquires an entry of the quota. If none is left, the older half of this endpoint is forgotten."""
-        if self._budget.acquire(1):
+        if self._quota.acquire(1):
             return True
         oldest = list(islice(self._subs.items(), (len(self._subs) + 1) // 2))
         for key, sub in oldest:
             del self._subs[key]
             self._emit(sub)
-        self._budget.release(len(oldest))
+        self._quota.release(len(oldest))
         if oldest:
             self._on_forgotten(len(oldest))
-        return self._budget.acquire(1)
+        return self._quota.acquire(1)

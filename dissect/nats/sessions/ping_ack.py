@@ -14,7 +14,8 @@ class Pings:
         self.rtt_ns: int | None = None
         self.sent = 0
         self.answered = 0
-        self._open: list[int] = []  # a tenth of an empty deque, and never long
+        # Not a deque, because an empty deque takes ten times the memory; this list stays short.
+        self._open: list[int] = []
 
     def ping(self, ts_ns: int) -> None:
         """This endpoint sent a PING."""
@@ -55,8 +56,8 @@ class Acknowledgements:
         self._since = 0
 
     def connect(self, verbose: bool, operations: int) -> None:
-        """Adds a CONNECT. `operations` is the number of operations so far, including this one, which the
-        server acknowledges in the mode that it sets."""
+        """Adds a CONNECT. `operations` is the number of operations so far, including the CONNECT itself: the
+        server acknowledges it in the mode that it sets."""
         before = operations - 1
         if self._verbose:
             self._owed += before - self._since
@@ -64,6 +65,6 @@ class Acknowledgements:
         self._verbose = verbose
 
     def unasked(self, operations: int) -> int:
-        """The number of +OKs beyond those that `operations` account for."""
+        """The number of +OKs in excess of those that acknowledge `operations` operations."""
         owed = self._owed + (operations - self._since if self._verbose else 0)
         return max(0, self.count - owed)

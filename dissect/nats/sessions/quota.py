@@ -1,4 +1,4 @@
-"""The limit on what all sessions of a capture store together."""
+"""A limit on the entries that all sessions of a capture store together."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ _ENTRIES = 1 << 18
 
 
 class EntryQuota:
-    """Counts entries: subscriptions and open requests.
+    """Counts entries: subscriptions and open requests. `left` is the number that may still be stored.
 
-    Real servers have hundreds of thousands of them; a hostile capture has more.
+    Real servers have hundreds of thousands of them. A hostile capture may have any number.
     """
 
     __slots__ = ("left",)

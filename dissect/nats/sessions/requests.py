@@ -7,7 +7,8 @@ reply, and belongs to the request to whose reply subject its sid is subscribed. 
 reused, the earlier request gets no more replies. If a client has subscribed twice, copies under the second
 sid do not count.
 
-Status 503 without a payload comes from the server: there are no responders.
+A message with status 503 and without a payload comes from the server, and reports that there are no
+responders.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ _NEXT = b".CONSUMER.MSG.NEXT."
 ACK = b"$JS.ACK."
 
 
-# JetStream's error responses have some hundred bytes; a larger payload is not an error.
+# JetStream's error responses have some hundred bytes. A larger payload is not an error.
 _ERROR_BYTES = 16 << 10
 _ERROR_HEAD = 512
 _API_TYPE = "io.nats.jetstream.api."
-# From this inline status on, JetStream refuses. For a pull, 404 (no messages) and 408 (expired) are
-# ordinary ends.
+# An inline status of 400 or more is a refusal by JetStream. Only 404 (no messages) and 408 (expired) are
+# ordinary ends of a pull.
 _REFUSED_STATUS = 400
 _PULL_ENDS = (404, 408)
 
@@ -96,11 +97,11 @@ def _api_outcome(payload: bytes) -> tuple[str, int | None]:
 class Requests:
     """Counts requests and replies; with `rows` it also makes a record of each request."""
 
-    def __init__(self, budget: EntryQuota, rows: RequestRows | None = None) -> None:
+    def __init__(self, quota: EntryQuota, rows: RequestRows | None = None) -> None:
         self.sent = 0
         self.replies = 0
         self.no_responders = 0
-        self._budget = budget
+        self._quota = quota
         self._rows = rows
         self._room = 0
         # Reply subject -> sid of its replies; empty before the first reply.
@@ -120,8 +121,9 @@ class Requests:
         if self._rows:
             self._rows.sent(message, ts_ns, size)
 
-    def is_none(self, subjects: Collection[bytes]) -> bool:
-        """Whether messages under these subjects, none of them delivered by JetStream, are no replies."""
+    def expects_none_of(self, subjects: Collection[bytes]) -> bool:
+        """Whether no request expects a reply under these subjects. Deliveries of JetStream can be replies
+        under other subjects: they must not be among these messages."""
         if not self.sent:
             return True
         return self._newer.keys().isdisjoint(subjects) and self._older.keys().isdisjoint(subjects)
@@ -164,7 +166,7 @@ class Requests:
 
     def recharge(self) -> None:
         """Charges a new quota for the open requests."""
-        self._budget.charge(2 * self._room)
+        self._quota.charge(2 * self._room)
 
     def finish(self) -> None:
         """Ends all open requests."""
@@ -173,13 +175,14 @@ class Requests:
             self._rows.settle(self._newer, ())
             # The rows refer to the session, and a reference cycle would delay its release.
             self._rows = None
-        self._budget.release(2 * self._room)
+        self._quota.release(2 * self._room)
         self._room = 0
         self._newer, self._older = {}, {}
 
     def _more_room(self) -> dict[bytes, bytes]:
-        """The newer requests, with room for one more. If there is no room, the older requests are settled."""
-        if self._room < _OPEN and self._budget.acquire(2 * _STEP):
+        """The newer requests, with room for one more. If the quota leaves no room, the older requests are
+        settled."""
+        if self._room < _OPEN and self._quota.acquire(2 * _STEP):
             self._room += _STEP
         else:
             if self._rows:
@@ -207,8 +210,9 @@ class Requests:
 
 
 class RequestRows:
-    """The records of open requests. `emit` is called with each when it is settled. That is the order in which
-    requests were sent, except for requests whose reply subject is reused."""
+    """The records of open requests. `emit` is called with each record when it is settled. Records are settled
+    in the order in which the requests were sent, except for requests whose reply subject is reused.
+    """
 
     def __init__(self, session: str, emit: Callable[[RequestRecord], None]) -> None:
         self._session = session

@@ -1,12 +1,12 @@
-"""One session: counts the frames of both sides, and keeps the facts from which its row is made.
+"""One session: counts the frames of both endpoints, and stores the facts from which its row is made.
 
-`add` is called for every batch of frames, so it costs a look-up and a count per frame; `_ACTIONS` has
-everything else that an operation means. Subscriptions are always followed, because a frame may have a sid
-that is in use. Requests are followed if a table needs them: the row of the session counts them. Rows of both
-are made only for requested tables.
+`add` runs for every batch of frames, so it only looks up and counts each frame; `_ACTIONS` has the functions
+for what else an operation changes. Subscriptions are always followed, because a SUB may reuse the sid of an
+open one, which is an anomaly of its frame. Requests are followed only if a requested table shows or counts
+them. Rows of subscriptions and requests are made only if their tables are requested.
 
-To count something new per message, change three places: an action here, `SessionDelta` (the sum of many
-messages, which Spark's stages pass on instead of messages), and `Session.add_delta`, which applies the sum.
+To count something new per message, change three places: an action here, `SessionDelta` (the sums over many
+messages, which Spark's stages pass on instead of messages), and `Session.add_delta`, which applies the sums.
 `test_a_sum_is_worth_its_frames` compares whole rows, so it fails if one place is forgotten.
 """
 
@@ -49,7 +49,7 @@ from ..schema.records import Record, RequestRecord, text_of
 from ..secrets.redact import Secrets
 from ..types import Direction
 from .advisories import ADVISORY, trouble
-from .delta import SessionDelta, is_sound
+from .delta import SessionDelta, is_publishable
 from .endpoint import Endpoint
 from .headers import header_error
 from .identity import Identity
@@ -60,18 +60,20 @@ from .subscriptions import Subscription, subscription_row
 
 _ERRORS = 64
 _NO_LIMIT = 1 << 62
-# Tables that show or count requests, or the anomaly of those that were dropped for their number.
+# Tables that show or count requests, or the anomaly of requests that were dropped because the quota was used
+# up.
 _WITH_REQUESTS = frozenset({"sessions", "requests", "anomalies"})
 _ORIGINATOR = Direction.ORIGINATOR
-_OPERATIONS = (Connect, Pub, HPub, Sub, Unsub)  # what a verbose client gets a +OK for
+_OPERATIONS = (Connect, Pub, HPub, Sub, Unsub)  # the server acknowledges them with +OK
 
 
 class Session:
-    """Call `add` for batches and `note` for anomalies, then `finish`; `engine.session_row` makes its row
-    from `originator`, `responder`, `requests`, `identity`, `errors` and `anomalies`.
+    """Call `add` for batches and `note` for anomalies, then `finish`. `engine.session_row` makes the row of
+    the session from `originator`, `responder`, `requests`, `identity`, `errors` and `anomalies`.
 
-    `rows` has completed rows of `tables` (subscriptions, requests), `notes` the anomalies that the session
-    found itself; the caller takes them and empties the lists. With `redact`, texts do not repeat secrets.
+    `rows` has completed rows of `tables` (subscriptions, requests), and `notes` has the anomalies that the
+    session itself found; the caller takes them and empties the lists. With `redact`, texts do not repeat
+    secrets.
     """
 
     def __init__(
@@ -79,67 +81,67 @@ class Session:
         session: str = "",
         tables: Collection[str] = (),
         redact: bool = True,
-        budget: EntryQuota | None = None,
+        quota: EntryQuota | None = None,
     ) -> None:
         self.rows: list[Record] = []
         self.notes: list[Note] = []
         self._session = session
         self.redact = redact
         self._wants_subscriptions = "subscriptions" in tables
-        budget = budget or EntryQuota()
-        self.originator = self._endpoint(Direction.ORIGINATOR, budget)
-        self.responder = self._endpoint(Direction.RESPONDER, budget)
+        quota = quota or EntryQuota()
+        self.originator = self._endpoint(Direction.ORIGINATOR, quota)
+        self.responder = self._endpoint(Direction.RESPONDER, quota)
         self.originator.other, self.responder.other = self.responder, self.originator
         self._pairs_requests = not _WITH_REQUESTS.isdisjoint(tables)
         wanted = "requests" in tables
-        self.requests = Requests(budget, RequestRows(session, self._emit) if wanted else None)
+        self.requests = Requests(quota, RequestRows(session, self._emit) if wanted else None)
         self.identity = Identity()
         self._oks = Acknowledgements()
-        self._last: dict[type[Frame], FramePosition] = {}  # of what may be one too many
+        self._last: dict[type[Frame], FramePosition] = {}  # +OK and PONG
         self._max_payload = _NO_LIMIT
         self.secrets = Secrets()
         self._errors: list[str] = []
         self.anomalies: Counter[str] = Counter()
-        self._has_holes = False
+        self._has_gaps = False
         self._batch: Batch
         self._is_over = False
 
     def add(self, batch: Batch) -> None:
         """Adds the frames that one packet completed."""
-        side = self.originator if batch.direction is _ORIGINATOR else self.responder
+        sender = self.originator if batch.direction is _ORIGINATOR else self.responder
         self._batch = batch
         ts_ns = batch.ts_ns
-        counts = side.counts
+        counts = sender.counts
         for frame in batch.frames:
             kind = frame.__class__
             counts[kind] += 1
             action = _ACTIONS.get(kind)
             if action:
-                action(self, side, frame, ts_ns)
-        if side.last_error and not isinstance(frame, Err):
-            side.last_error = None
+                action(self, sender, frame, ts_ns)
+        if sender.last_error and not isinstance(frame, Err):
+            sender.last_error = None
 
     def __getstate__(self) -> dict[str, object]:
         """Leaves out the latest batch."""
         return {name: value for name, value in self.__dict__.items() if name != "_batch"}
 
     def add_delta(self, direction: Direction, delta: SessionDelta) -> bool:
-        """Adds the sums of many batches of one side. Returns False, and changes nothing, unless it is
-        certain that their order does not matter, neither among themselves nor with frames that the other
-        side sent in between."""
-        side = self.originator if direction is _ORIGINATOR else self.responder
-        if delta.largest > self._max_payload or not self.requests.is_none(delta.subjects):
+        """Adds the sums over many batches of one sender. Returns False, and changes nothing, unless it is
+        certain that the order of their frames does not matter, neither among themselves nor relative to
+        frames that the other endpoint sent in between."""
+        sender = self.originator if direction is _ORIGINATOR else self.responder
+        if delta.largest > self._max_payload or not self.requests.expects_none_of(delta.subjects):
             return False
-        if not side.other.subscriptions.deliver(delta.delivered):
+        if not sender.other.subscriptions.deliver(delta.delivered):
             return False
         for kind, count in delta.counts.items():
-            side.counts[kind] += count
-        side.bytes += delta.bytes
-        side.last_error = None
+            sender.counts[kind] += count
+        sender.bytes += delta.bytes
+        sender.last_error = None
         if self._wants_subscriptions:
             for (account, subject, queues), (count, size) in delta.carried.items():
                 message = RMsg(subject, account, queues=queues)
-                side.other.interest.deliver(message, size, count)
+                sender.other.interest.deliver(message, size, count)
         if delta.ok:
             self._oks.count += delta.counts[Ok]
             self._last[Ok] = delta.ok
@@ -148,16 +150,16 @@ class Session:
     def note(self, note: Note) -> None:
         """Counts an anomaly that framing found. After missing frames, PINGs and PONGs no longer pair."""
         self.anomalies[note.anomaly.value] += 1
-        self._has_holes = True
+        self._has_gaps = True
         self.originator.pings.reset()
         self.responder.pings.reset()
 
     def recharge(self) -> None:
         """Charges a new quota for the entries of this session."""
         self.requests.recharge()
-        for side in (self.originator, self.responder):
-            side.subscriptions.recharge()
-            side.interest.recharge()
+        for endpoint in (self.originator, self.responder):
+            endpoint.subscriptions.recharge()
+            endpoint.interest.recharge()
 
     def finish(self, ended_ns: int | None, handshake: bool) -> None:
         """Ends the session. `ended_ns` is when the connection ended, None if that was not captured;
@@ -165,13 +167,13 @@ class Session:
         if self._is_over:
             return
         self._is_over = True
-        if handshake and not self._has_holes:
+        if handshake and not self._has_gaps:
             self._check_answers()
         self.requests.finish()
-        for side in (self.originator, self.responder):
-            side.subscriptions.finish(ended_ns)
-            side.interest.finish(ended_ns)
-            del side.other  # which would not be freed at once in a cycle
+        for endpoint in (self.originator, self.responder):
+            endpoint.subscriptions.finish(ended_ns)
+            endpoint.interest.finish(ended_ns)
+            del endpoint.other  # a reference cycle would delay the release of both
 
     @property
     def errors(self) -> list[str]:
@@ -184,9 +186,9 @@ class Session:
     def _emit(self, row: RequestRecord) -> None:
         self.rows.append(row)
 
-    def _endpoint(self, direction: Direction, budget: EntryQuota) -> Endpoint:
+    def _endpoint(self, direction: Direction, quota: EntryQuota) -> Endpoint:
         return Endpoint(
-            direction, budget, partial(self._emit_subscription, direction), self._note_forgotten
+            direction, quota, partial(self._emit_subscription, direction), self._note_forgotten
         )
 
     def _emit_subscription(self, direction: Direction, sub: Subscription) -> None:
@@ -194,7 +196,7 @@ class Session:
             self.rows.append(subscription_row(self._session, direction, sub))
 
     def _add_note(self, place: FramePosition, anomaly: Anomaly, size: int, text: str) -> None:
-        """Adds an anomaly of a frame, or of the entries stored so far."""
+        """Adds an anomaly that this session found."""
         direction, ts_ns, number, capture, offset = place
         self.anomalies[anomaly.value] += 1
         self.notes.append(Note(direction, ts_ns, number, capture, anomaly, offset, size, text))
@@ -209,8 +211,7 @@ class Session:
         self._add_note(place, Anomaly.FORGOTTEN, 0, text)
 
     def _check_answers(self) -> None:
-        """Checks, if everything was captured, that there are not more +OKs and PONGs than operations and
-        PINGs."""
+        """Reports +OKs and PONGs in excess of operations and PINGs. Requires that everything was captured."""
         originator, responder = self.originator, self.responder
         unasked = self._oks.unasked(originator.count(_OPERATIONS))
         if unasked:
@@ -219,17 +220,17 @@ class Session:
         if unasked > 0:
             self._add_note(self._last[Pong], Anomaly.UNASKED_PONG, 0, f"{unasked} more than PINGs")
 
-    def _on_info(self, side: Endpoint, frame: Info, ts_ns: int) -> None:
+    def _on_info(self, sender: Endpoint, frame: Info, ts_ns: int) -> None:
         try:
             info = ServerInfo.parse(frame.json)
         except ProtocolError as error:
             self._add_frame_note(frame, Anomaly.BAD_JSON, error.reason)
             return
-        self.identity.learn_info(side.direction, info, ts_ns)
-        if side is self.responder:
+        self.identity.learn_info(sender.direction, info, ts_ns)
+        if sender is self.responder:
             self._max_payload = info.max_payload or _NO_LIMIT
 
-    def _on_connect(self, side: Endpoint, frame: Connect, ts_ns: int) -> None:
+    def _on_connect(self, sender: Endpoint, frame: Connect, ts_ns: int) -> None:
         self.secrets.learn(frame.json)
         try:
             options = ConnectOptions.parse(frame.json)
@@ -237,61 +238,61 @@ class Session:
             self._add_frame_note(frame, Anomaly.BAD_JSON, error.reason)
             return
         self.identity.learn_connect(options)
-        self._oks.connect(options.verbose, side.count(_OPERATIONS))
+        self._oks.connect(options.verbose, sender.count(_OPERATIONS))
 
-    def _on_error(self, side: Endpoint, frame: Err, ts_ns: int) -> None:
-        side.last_error = frame
-        side.other.subscriptions.refuse(frame.text, ts_ns)
-        if side is self.responder:
+    def _on_error(self, sender: Endpoint, frame: Err, ts_ns: int) -> None:
+        sender.last_error = frame
+        sender.other.subscriptions.refuse(frame.text, ts_ns)
+        if sender is self.responder:
             self.requests.refuse(frame.text)
         if len(self._errors) < _ERRORS:
             self._errors.append(text_of(frame.text))
 
-    def _on_ok(self, side: Endpoint, frame: Ok, ts_ns: int) -> None:
+    def _on_ok(self, sender: Endpoint, frame: Ok, ts_ns: int) -> None:
         self._oks.count += 1
         self._last[Ok] = place_of(self._batch, frame)
 
-    def _on_ping(self, side: Endpoint, frame: Ping, ts_ns: int) -> None:
-        side.pings.ping(ts_ns)
+    def _on_ping(self, sender: Endpoint, frame: Ping, ts_ns: int) -> None:
+        sender.pings.ping(ts_ns)
 
-    def _on_pong(self, side: Endpoint, frame: Pong, ts_ns: int) -> None:
-        side.other.pings.pong(ts_ns)
+    def _on_pong(self, sender: Endpoint, frame: Pong, ts_ns: int) -> None:
+        sender.other.pings.pong(ts_ns)
         self._last[Pong] = place_of(self._batch, frame)
 
-    def _on_publish(self, side: Endpoint, frame: Pub | HPub, ts_ns: int) -> None:
+    def _on_publish(self, sender: Endpoint, frame: Pub | HPub, ts_ns: int) -> None:
         size = frame.payload_bytes
         if frame.__class__ is HPub:
             size += frame.header_bytes
             self._check_headers(frame)
-        side.bytes += size
+        sender.bytes += size
         if frame.reply and self._pairs_requests:
             self.requests.send(frame, ts_ns, size)
         if size > self._max_payload:
             text = f"{size} bytes, where the server takes {self._max_payload}"
             self._add_frame_note(frame, Anomaly.MAX_PAYLOAD_EXCEEDED, text)
-        if not is_sound(frame.subject):
+        if not is_publishable(frame.subject):
             text = "published to a wildcard or an empty token"
             self._add_frame_note(frame, Anomaly.INVALID_SUBJECT, text)
 
     def _check_headers(self, frame: HPub | HMsg | RHMsg | LMsg) -> None:
-        flaw = header_error(frame.headers) if frame.headers else ""
-        if flaw:
-            self._add_frame_note(frame, Anomaly.BAD_HEADERS, flaw)
+        reason = header_error(frame.headers) if frame.headers else ""
+        if reason:
+            self._add_frame_note(frame, Anomaly.BAD_HEADERS, reason)
 
     def _note_trouble(self, frame: Msg | HMsg | RMsg | RHMsg | LMsg) -> None:
         text = trouble(frame.subject)
         if text:
             self._add_frame_note(frame, Anomaly.JETSTREAM_TROUBLE, text)
 
-    def _on_delivery(self, side: Endpoint, frame: Msg | HMsg, ts_ns: int) -> None:
+    def _on_delivery(self, sender: Endpoint, frame: Msg | HMsg, ts_ns: int) -> None:
         size = frame.payload_bytes
         if frame.__class__ is HMsg:
             size += frame.header_bytes
             self._check_headers(frame)
-        side.bytes += size
+        sender.bytes += size
         if frame.subject.startswith(ADVISORY):
             self._note_trouble(frame)
-        subs = side.other.subscriptions
+        subs = sender.other.subscriptions
         sub = subs.by_sid.get(frame.sid) or subs.unknown(frame.sid)
         sub.delivered += 1
         sub.bytes += size
@@ -300,32 +301,32 @@ class Session:
         if self.requests.sent:
             self.requests.receive(frame, ts_ns, size, sub)
 
-    def _on_message(self, side: Endpoint, frame: RMsg | RHMsg | LMsg, ts_ns: int) -> None:
+    def _on_message(self, sender: Endpoint, frame: RMsg | RHMsg | LMsg, ts_ns: int) -> None:
         size = frame.payload_bytes + frame.header_bytes
-        side.bytes += size
+        sender.bytes += size
         if frame.header_bytes and not isinstance(frame, RMsg):
             self._check_headers(frame)
         if frame.subject.startswith(ADVISORY):
             self._note_trouble(frame)
         if self._wants_subscriptions:
-            side.other.interest.deliver(frame, size)
+            sender.other.interest.deliver(frame, size)
 
-    def _on_sub(self, side: Endpoint, frame: Sub, ts_ns: int) -> None:
-        if not side.subscriptions.open(frame, ts_ns):
+    def _on_sub(self, sender: Endpoint, frame: Sub, ts_ns: int) -> None:
+        if not sender.subscriptions.open(frame, ts_ns):
             self._add_frame_note(frame, Anomaly.SID_IN_USE, "the subscription that has it goes on")
         try:
             check_subscribe(frame.subject)
         except ProtocolError as error:
             self._add_frame_note(frame, Anomaly.INVALID_SUBJECT, error.reason)
 
-    def _on_unsub(self, side: Endpoint, frame: Unsub, ts_ns: int) -> None:
-        side.subscriptions.unsub(frame, ts_ns)
+    def _on_unsub(self, sender: Endpoint, frame: Unsub, ts_ns: int) -> None:
+        sender.subscriptions.unsub(frame, ts_ns)
 
-    def _on_interest(self, side: Endpoint, frame: RSub | LSub, ts_ns: int) -> None:
-        side.interest.open(frame, ts_ns)
+    def _on_interest(self, sender: Endpoint, frame: RSub | LSub, ts_ns: int) -> None:
+        sender.interest.open(frame, ts_ns)
 
-    def _on_no_interest(self, side: Endpoint, frame: RUnsub | LUnsub, ts_ns: int) -> None:
-        side.interest.close(frame, ts_ns)
+    def _on_no_interest(self, sender: Endpoint, frame: RUnsub | LUnsub, ts_ns: int) -> None:
+        sender.interest.close(frame, ts_ns)
 
 
 _ACTIONS: dict[type[Frame], Callable[..., None]] = {

@@ -2,8 +2,8 @@
 
 A subscription ends by UNSUB, by its last message (the maximum of an UNSUB counts all messages since the SUB),
 by an -ERR that refuses it, or with its session. Messages that were in flight when it ended still count. A
-message for a sid whose SUB was not captured opens a subscription with unknown subject. On routes of 1.x
-servers both endpoints subscribe like that.
+message for a sid whose SUB was not captured opens a subscription with an unknown subject. On routes of 1.x
+servers, both endpoints send SUB.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .quota import EntryQuota
 # How many ended subscriptions may still receive messages, and for how long.
 _ENDING = 1024
 _ENDING_NS = 10 * 10**9
-# The number of latest subscriptions among which a refused one is searched.
+# An -ERR that refuses a subscription without its sid can only mean one of this many latest subscriptions.
 _RECENT = 256
 
 
@@ -61,17 +61,16 @@ class Subscription:
 
 
 class _Recent:
-    """The latest subscriptions of an endpoint: an -ERR may refuse one of them. No -ERR searches all of them
-    again, for there may be one every 24 bytes."""
+    """The latest subscriptions of an endpoint, one of which an -ERR may refuse. No -ERR searches all of them
+    again, because a hostile capture may have an -ERR every 24 bytes."""
 
     __slots__ = ("_subs", "_by_name", "_passed")
 
     def __init__(self) -> None:
         self._subs: list[Subscription] = []
         self._by_name: dict[tuple[bytes, bytes], list[Subscription]] = {}
-        self._passed = (
-            0  # how many of the first ones are valid or closed: `invalid` passes over them
-        )
+        # This many at the beginning are valid or closed, so that `invalid` need not look at them again.
+        self._passed = 0
 
     def add(self, sub: Subscription) -> None:
         """Adds the latest subscription; the oldest is forgotten if there are too many."""
@@ -83,14 +82,14 @@ class _Recent:
         self._by_name.setdefault((sub.subject, sub.queue), []).append(sub)
 
     def named(self, subject: bytes, queue: bytes) -> Subscription | None:
-        """The first open one with this subject and queue."""
+        """The first open subscription with this subject and queue."""
         found = self._by_name.get((subject, queue), [])
         while found and found[0].close:
             del found[0]
         return found[0] if found else None
 
     def invalid(self) -> Subscription | None:
-        """The first open one whose subject is not valid."""
+        """The first open subscription whose subject is not valid."""
         for sub in self._subs[self._passed :]:
             if not sub.close and not sub.has_valid_subject:
                 return sub
@@ -98,12 +97,12 @@ class _Recent:
         return None
 
     def silent(self) -> Subscription | None:
-        """The last open one without messages."""
+        """The last open subscription that has no messages."""
         live = (sub for sub in reversed(self._subs) if not sub.close and not sub.delivered)
         return next(live, None)
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Forgets all of them."""
         self._subs.clear()
         self._by_name.clear()
         self._passed = 0
@@ -126,23 +125,25 @@ class Subscriptions:
     `opened` counts all of them. `on_forgotten` is called with the number of subscriptions that were dropped
     because the quota was used up."""
 
-    def __init__(self, budget: EntryQuota, emit: Emit, on_forgotten: OnForgotten) -> None:
+    def __init__(self, quota: EntryQuota, emit: Emit, on_forgotten: OnForgotten) -> None:
         self.by_sid: dict[bytes, Subscription] = {}
         self.opened = 0
-        self._budget = budget
+        self._quota = quota
         self._emit = emit
         self._on_forgotten = on_forgotten
-        # Lists, for empty deques are ten times as large; both stay short.
+        # Not deques, because an empty deque takes ten times the memory; both lists stay short.
         self._ending: list[Subscription] = []
         self._recent = _Recent()
 
     def open(self, frame: Sub, ts_ns: int) -> bool:
-        """Adds a SUB. Returns False if its sid is in use: the server keeps the first one (processSubEx)."""
+        """Adds a SUB. Returns False if its sid is in use: the server keeps the first subscription
+        (nats-server: client.go, processSubEx)."""
         known = self.by_sid.get(frame.sid)
         if known:
             if known.close is None:
                 if known.opened_ns is None and known.max_msgs is None:
-                    # Its first messages came before the SUB: packets of the two directions were reordered.
+                    # Its first messages were captured before the SUB, because packets of the two directions were
+                    # reordered.
                     known.subject, known.queue, known.opened_ns = frame.subject, frame.queue, ts_ns
                     self._recent.add(known)
                     return True
@@ -169,7 +170,7 @@ class Subscriptions:
         """Adds messages and their bytes by sid, in the order of the first message of each sid. Returns False
         and changes nothing if the order of these messages matters."""
         by_sid = self.by_sid
-        if len(sums) - len(by_sid.keys() & sums.keys()) > self._budget.left:
+        if len(sums) - len(by_sid.keys() & sums.keys()) > self._quota.left:
             return False
         for sid, (count, _) in sums.items():
             sub = by_sid.get(sid)
@@ -194,8 +195,8 @@ class Subscriptions:
             self._release(ending.pop(0))
 
     def refuse(self, text: bytes, ts_ns: int) -> None:
-        """Adds an -ERR, which may refuse one of the latest subscriptions. Only a permissions violation names
-        it."""
+        """Adds an -ERR, which may refuse one of the latest subscriptions. Only a permissions violation says
+        which."""
         lower = text.lower()
         violation = read_violation(text)
         found: Subscription | None = None
@@ -212,7 +213,7 @@ class Subscriptions:
 
     def recharge(self) -> None:
         """Charges a new quota for the subscriptions that are stored here."""
-        self._budget.charge(len(self.by_sid))
+        self._quota.charge(len(self.by_sid))
 
     def finish(self, ts_ns: int | None) -> None:
         """Ends all subscriptions. `ts_ns` is when the session ended; None if its end was not captured."""
@@ -220,7 +221,7 @@ class Subscriptions:
             if sub.close is None and ts_ns is not None:
                 sub.end("session", ts_ns)
             self._emit(sub)
-        self._budget.release(len(self.by_sid))
+        self._quota.release(len(self.by_sid))
         self.by_sid.clear()
         self._ending.clear()
         self._recent.clear()
@@ -228,9 +229,9 @@ class Subscriptions:
 
     def _add(self, sub: Subscription) -> Subscription:
         self.opened += 1
-        if not self._budget.acquire(1):
+        if not self._quota.acquire(1):
             self._forget()
-            if not self._budget.acquire(1):
+            if not self._quota.acquire(1):
                 self._on_forgotten(1)
                 self._emit(sub)
                 return sub
@@ -248,7 +249,7 @@ class Subscriptions:
     def _release(self, sub: Subscription) -> None:
         if self.by_sid.get(sub.sid) is sub:
             del self.by_sid[sub.sid]
-            self._budget.release(1)
+            self._quota.release(1)
             self._emit(sub)
 
 

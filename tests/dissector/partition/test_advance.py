@@ -352,10 +352,10 @@ def test_a_dissector_advances_itself() -> None:
     go_on(talk)
     dissection = quiet(TABLES, OPTIONS)
     list(dissection.feed(talk.segments[:start]))
-    left = dissection._table_builder.budget.left
+    left = dissection._table_builder.quota.left
     summary = surveyed(talk.segments[start:])[NAME]
     assert dissection.advance(NAME, summary)
-    assert dissection._table_builder.budget.left == left
+    assert dissection._table_builder.quota.left == left
     assert not dissection.advance(NAME, summary)  # it is behind it
     assert not dissection.advance(b"?", summary)
     other = quiet(TABLES, OPTIONS)

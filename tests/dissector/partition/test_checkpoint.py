@@ -117,7 +117,7 @@ def test_a_quiet_one_has_the_same_states(name: str, tables: list[str]) -> None:
         for flow, state in loud.save().items():
             assert not difference(loud._unpacked(state), loud._unpacked(states[flow]))
     assert not list(quiet.finish())
-    assert quiet._table_builder.budget.left == EntryQuota().left
+    assert quiet._table_builder.quota.left == EntryQuota().left
 
 
 def test_flows_that_are_dropped_give_back_what_they_held() -> None:
@@ -131,7 +131,7 @@ def test_flows_that_are_dropped_give_back_what_they_held() -> None:
             states = dissection.save()
             dissection.drop(states)
             assert not dissection.save()
-            assert dissection._table_builder.budget.left == EntryQuota().left
+            assert dissection._table_builder.quota.left == EntryQuota().left
             assert not dissection._connections.quota.used_bytes
             dissection.load(states.values())
     assert used

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dissect.nats.framing.events import Batch
 from dissect.nats.sessions import EntryQuota, Session, SessionDelta
-from dissect.nats.sessions.delta import is_sound
+from dissect.nats.sessions.delta import is_publishable
 from dissect.nats.types import Chunk, Direction
 from natsync.protocol import Context, Decoder, Frame, Kind, Role
 
@@ -36,10 +36,8 @@ def _batch(wire: bytes, way: Direction, number: int = 1, kind: Kind = Kind.CLIEN
     return Batch(way, number, chunk, chunk, _frames(wire, way, kind), None)
 
 
-def _session(
-    before: Sequence[tuple[Direction, bytes]], budget: EntryQuota | None = None
-) -> Session:
-    session = Session("s", _TABLES, budget=budget)
+def _session(before: Sequence[tuple[Direction, bytes]], quota: EntryQuota | None = None) -> Session:
+    session = Session("s", _TABLES, quota=quota)
     for way, wire in before:
         session.add(_batch(wire, way))
     session.rows.clear()
@@ -158,5 +156,5 @@ def test_sids_that_are_unknown_need_room() -> None:
 
 
 def test_subjects_that_are_sound() -> None:
-    assert is_sound(b"a.b") and is_sound(b"$JS.API.*")
-    assert not is_sound(b"a.*") and not is_sound(b"a..b")
+    assert is_publishable(b"a.b") and is_publishable(b"$JS.API.*")
+    assert not is_publishable(b"a.*") and not is_publishable(b"a..b")

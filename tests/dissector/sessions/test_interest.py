@@ -18,14 +18,14 @@ class RecordedInterest(Interest):
     def __init__(self, entries: int = 1000) -> None:
         self.over: list[Subscription] = []
         self.given_up: list[int] = []
-        self.budget = EntryQuota(entries)
+        self.quota = EntryQuota(entries)
         self.entries = entries
-        super().__init__(self.budget, self.over.append, self.given_up.append)
+        super().__init__(self.quota, self.over.append, self.given_up.append)
 
     def end(self, ts_ns: int | None = 9) -> list[tuple[bytes, bytes, str | None, int]]:
         self.finish(ts_ns)
         assert len(self.over) == self.opened
-        assert self.budget.left == self.entries
+        assert self.quota.left == self.entries
         return [(sub.subject, sub.queue, sub.close, sub.delivered) for sub in self.over]
 
 

@@ -6,9 +6,9 @@ from dissect.nats.sessions.quota import EntryQuota
 
 
 def test_what_is_taken_is_gone_until_it_is_given_back() -> None:
-    budget = EntryQuota(3)
-    assert budget.acquire(2)
-    assert not budget.acquire(2)
-    assert budget.acquire(1)
-    budget.release(3)
-    assert budget.left == 3
+    quota = EntryQuota(3)
+    assert quota.acquire(2)
+    assert not quota.acquire(2)
+    assert quota.acquire(1)
+    quota.release(3)
+    assert quota.left == 3

@@ -16,9 +16,9 @@ class RecordedRequests:
 
     def __init__(self, entries: int = 1 << 18) -> None:
         self.out: list[RequestRecord] = []
-        self.budgets = EntryQuota(entries), EntryQuota(entries)
+        self.quotas = EntryQuota(entries), EntryQuota(entries)
         rows = RequestRows("s", self.out.append)
-        self.both = Requests(self.budgets[0], rows), Requests(self.budgets[1])
+        self.both = Requests(self.quotas[0], rows), Requests(self.quotas[1])
         self.ts_ns = 0
 
     def send(self, message: Pub | HPub) -> None:
@@ -35,10 +35,10 @@ class RecordedRequests:
             requests.receive(message, self.ts_ns, size, sub)
 
     def rows(self) -> list[RequestRecord]:
-        for requests, budget in zip(self.both, self.budgets):
-            left = budget.left
+        for requests, quota in zip(self.both, self.quotas):
+            left = quota.left
             requests.finish()
-            assert budget.left >= left
+            assert quota.left >= left
             assert requests.sent == len(self.out)
             assert requests.replies == sum(row.responses for row in self.out)
             assert requests.no_responders == sum(row.status == 503 for row in self.out)

@@ -59,9 +59,9 @@ def row_after(
     return record
 
 
-def notes_after(*sent: SentFrame, budget: EntryQuota | None = None) -> list[tuple[str, int, str]]:
+def notes_after(*sent: SentFrame, quota: EntryQuota | None = None) -> list[tuple[str, int, str]]:
     """Name, packet and text of what the session finds notes_after."""
-    session = Session(budget=budget)
+    session = Session(quota=quota)
     add_frames(session, *sent)
     session.finish(None, True)
     return [(note.anomaly.value, note.number, note.text) for note in session.notes]
@@ -285,7 +285,7 @@ def test_more_answers_than_questions() -> None:
 
 def test_what_is_given_up_is_said() -> None:
     subs: list[SentFrame] = [(ORIGINATOR, Sub(b"a", b"%d" % number)) for number in range(3)]
-    assert notes_after(*subs, budget=EntryQuota(2)) == [
+    assert notes_after(*subs, quota=EntryQuota(2)) == [
         ("forgotten", 3, "1 subscriptions given up: there were too many")
     ]
 

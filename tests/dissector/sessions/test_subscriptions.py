@@ -18,8 +18,8 @@ class RecordedSubscriptions(Subscriptions):
     def __init__(self, entries: int = 1000) -> None:
         self.over: list[Subscription] = []
         self.given_up: list[int] = []
-        self.budget = EntryQuota(entries)
-        super().__init__(self.budget, self.over.append, self.given_up.append)
+        self.quota = EntryQuota(entries)
+        super().__init__(self.quota, self.over.append, self.given_up.append)
 
     def deliver(self, sid: bytes, ts_ns: int = 0) -> None:
         sub = self.by_sid.get(sid) or self.unknown(sid)
@@ -30,7 +30,7 @@ class RecordedSubscriptions(Subscriptions):
     def end(self, ts_ns: int | None = None) -> list[tuple[bytes, str | None, int | None, int]]:
         self.finish(ts_ns)
         assert len(self.over) == self.opened
-        assert self.budget.left >= 0 and not self.by_sid
+        assert self.quota.left >= 0 and not self.by_sid
         return [(sub.subject, sub.close, sub.closed_ns, sub.delivered) for sub in self.over]
 
 
