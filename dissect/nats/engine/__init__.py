@@ -1,1 +1,1 @@
-"""Segments -> the records of the tables: drives TCP, framing and sessions."""
+"""Segments -> the records of the tables. The engine drives TCP, framing, sessions and application layers."""

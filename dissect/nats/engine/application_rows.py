@@ -1,6 +1,7 @@
 """Frames of one connection -> the rows of application layers.
 
-The number of a frame counts every frame of its session, so frames that no layer wants are counted too.
+The number of a frame is its position among all frames of its session, so frames that no layer reads are
+counted, too.
 """
 
 from __future__ import annotations
@@ -39,29 +40,29 @@ class ApplicationStates:
         state, store = layer.start(), self._stores.get(layer)
         return _Storing(state, store) if store else state
 
-    def chosen(self, records: Iterable[Record]) -> list[Record]:
-        """The records of requested tables: a layer may make rows of other tables, too."""
+    def requested(self, records: Iterable[Record]) -> list[Record]:
+        """Those records whose tables are requested. A layer may also make rows of other tables."""
         rows = self._rows
         return [row for row in records if row.__class__ in rows or row.__class__ is LayerFrame]
 
     def finish(self) -> Iterator[list[Record]]:
-        """The last rows of layers across sessions, some at a time, when all sessions are over."""
+        """The last rows of layers across sessions, a few thousand at a time, when all sessions are over."""
         for state in filter(None, self.states.values()):
-            yield self.chosen(state.finish())
+            yield self.requested(state.finish())
         for layer, store in self._stores.items():
             assert layer.grouped
             rows = store.rows(layer.grouped)
             while some := [*islice(rows, _TOGETHER)]:
-                yield self.chosen(some)
+                yield self.requested(some)
 
     def close(self) -> None:
-        """Frees what grouped layers hold."""
+        """Frees the files in which grouped layers store items."""
         for store in self._stores.values():
             store.close()
 
 
 class _Storing:
-    """The state of a session whose rows are items: they go to the store."""
+    """The state of a grouped layer for one session. It puts the items of the layer into the store."""
 
     def __init__(self, state: ApplicationState, store: ItemStore) -> None:
         self._state = state
@@ -90,8 +91,10 @@ class ApplicationRows:
         self._layers = layers
         self._own: list[ApplicationState] = []
         self._kind: Kind | None = None
-        self._kind_name = kind_name(None)  # found once: the value of an Enum takes a call in Python
-        self._running: dict[str, list[ApplicationState]] = {}  # by the operations that they read
+        self._kind_name = kind_name(
+            None
+        )  # stored, because reading the value of an Enum calls Python code
+        self._running: dict[str, list[ApplicationState]] = {}  # by operation
         for layer, shared in layers.states.items():
             state = shared or layers.start(layer)
             for op in layer.ops:
@@ -116,11 +119,11 @@ class ApplicationRows:
                 for frame in self._frames.for_layers(event, name, account, running):
                     for state in running[frame.op]:
                         found += state.add(frame)
-        return self._layers.chosen(found) if found else found
+        return self._layers.requested(found) if found else found
 
     def finish(self) -> list[Record]:
         """The last rows of a session that is over."""
-        return self._layers.chosen(row for state in self._own for row in state.finish())
+        return self._layers.requested(row for state in self._own for row in state.finish())
 
     def skip(self, batch: Batch) -> None:
         """Counts a batch without making rows."""

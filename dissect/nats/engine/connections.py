@@ -82,7 +82,7 @@ def packet_events(
     key_logs: KeyLogs | None = None,
 ) -> Iterator[PacketEvents]:
     """The groups that each segment or tick releases. Frames keep their payloads if `options` show them or
-    `payloads` is true. `key_logs` has the TLS secrets; None: those of the options alone."""
+    `payloads` is true. `key_logs` has the TLS secrets; None means those of the options alone."""
     table = ConnectionTable(options, payloads, key_logs)
     yield from table.feed(source)
     yield from table.finish()
@@ -109,7 +109,7 @@ class ConnectionTable:
     def feed(self, source: Iterable[Segment | Tick]) -> Iterator[PacketEvents]:
         """The groups that each segment or tick releases."""
         alive, add, tick = self.alive, self.table.add, self.table.tick
-        new = tuple.__new__  # a third of the time of calling the classes, for every packet
+        new = tuple.__new__  # takes a third of the time of calling the class, for every packet
         for segment in source:
             deliveries = add(segment) if segment.__class__ is Segment else tick(segment.ts_ns)
             if not deliveries:
@@ -135,7 +135,7 @@ class ConnectionTable:
         yield from self._groups(self.table.finish(), _AFTER_ALL)
 
     def _groups(self, deliveries: Iterable[Delivery], packet: int) -> Iterator[PacketEvents]:
-        """The groups of these deliveries: each flow that is over by itself, then the rest."""
+        """The groups of these deliveries: one for each flow that is over, then one for all others."""
         some: list[Delivery] = []
         for delivery in deliveries:
             some.append(delivery)
@@ -148,8 +148,8 @@ class ConnectionTable:
             yield PacketEvents(SortKey(packet), taken)
 
     def _take(self, deliveries: Iterable[Delivery]) -> list[tuple[Connection, list[Event]]]:
-        """The connections of these deliveries, with their new events. The directions of deliveries do not yet
-        reflect a swap of roles that one of them causes."""
+        """The connections of these deliveries, with their new events. If a delivery swaps the roles of a
+        flow, the directions of its next deliveries are still the old ones."""
         taken: dict[Connection, list[Event]] = {}
         swapped: set[Flow] = set()
         for flow, direction, items in deliveries:

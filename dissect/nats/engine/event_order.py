@@ -1,5 +1,4 @@
-"""Puts the events of both directions of a connection in time order while one direction waits for missing
-bytes."""
+"""Keeps the events of a connection in time order while one of its directions waits for missing bytes."""
 
 from __future__ import annotations
 
@@ -13,9 +12,8 @@ _LATE_FRAMES = 1000
 
 
 class EventOrder:
-    """Holds the events of a connection while bytes are missing in one direction. Without it, frames after a
-    gap would come later than frames that the other side sent meanwhile: a reply would come before its
-    request.
+    """Holds the events of a connection while bytes are missing in one direction. Otherwise frames after a gap
+    would come after frames that the other side sent later: a reply would come before its request.
     """
 
     def __init__(self, connection: Connection) -> None:

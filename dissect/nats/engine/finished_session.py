@@ -1,8 +1,8 @@
-"""A session whose frames have all been seen, while late packets may still belong to its connection.
+"""A session after its last frame, while late packets may still belong to its connection.
 
-Its rows are made, and wait here packed until the connection is over: they take a twentieth of the memory of
-the state that they are made from. The columns that late packets can change are set at the end: the time of
-the last packet, repeated bytes, and anomalies.
+Its rows are made at once and stored in packed form until the connection is over, because they take a
+twentieth of the memory of the session's state. Late packets can change a few columns, which are set at the
+end: the time of the last packet, retransmitted bytes, and anomalies.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _Row = TypeVar("_Row", bound=Record)
 
 
 class LastRows(NamedTuple):
-    """The rows of a session that is over, in their order: `rows`, the anomalies in `notes`, and `session`,
-    which is None if the frames were only read by layers."""
+    """The last rows of a session, in their order: `rows`, the anomalies in `notes`, and `session`, its own
+    row. `session` is None if only application layers read the frames."""
 
     rows: list[Record]
     notes: list[Note]
@@ -32,7 +32,7 @@ class LastRows(NamedTuple):
 
 
 class FinishedSession:
-    """The last rows of a session; their notes are the anomalies that it found when it was finished."""
+    """The last rows of a session, with the anomalies that the session found when it was finished."""
 
     __slots__ = ("_rows",)
 
@@ -47,8 +47,8 @@ class FinishedSession:
             self._rows = pickle.dumps(packed, 5)
 
     def note(self, note: Note) -> None:
-        """Counts an anomaly that a late packet shows. The session has gaps now, so that the answers were not
-        all to be seen: see `Session.finish`."""
+        """Counts an anomaly that a late packet shows. Now the session has a gap, so the anomalies that
+        `Session.finish` finds in sessions without gaps are withdrawn."""
         rows, notes, session = self._unpacked()
         if session is None:
             return
@@ -82,7 +82,7 @@ def _made(row: type[_Row], values: Sequence[object]) -> _Row:
 
 
 def _shared(value: object) -> object:
-    """A value; a text that other rows have too is one object."""
+    """The value. Equal texts become one object, because many rows have the same texts."""
     return intern(value) if isinstance(value, str) else value
 
 

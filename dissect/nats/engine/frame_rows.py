@@ -1,7 +1,7 @@
-"""Frames -> the rows of the table `frames`, made only if these rows are requested.
+"""Frames -> the rows of the table `frames`, if they are requested.
 
-`rows_of` makes records of a run. `cells_of` makes the values of one column for many frames of one class, by
-the same expressions.
+`rows_of` makes the records of a run. `cells_of` makes the values of one column for many frames of one class,
+from the same expressions.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class FrameRows:
         self._session, self._payload = connection.flow.id, options.payload
         self._maker = RunMaker(self._session, options.payload, options.redact)
         self._kind: Kind | None = None
-        self._kind_name = kind_name(None)  # found once: the value of an Enum takes a call in Python
+        self._kind_name = kind_name(
+            None
+        )  # stored, because reading the value of an Enum calls Python code
 
     def __getstate__(self) -> dict[str, object]:
         """Leaves out the kind, which comes with the next frames."""
@@ -81,8 +83,8 @@ class FrameRows:
     def for_layers(
         self, batch: Batch, kind: str, account: str, ops: Container[str]
     ) -> list[LayerFrame]:
-        """The frames of a batch with these operations, as application layers get them: without runs, and
-        without anomalies that only the session finds."""
+        """The frames of a batch with these operations, as records for application layers. They lack the
+        anomalies that only the session finds."""
         number, facts = self._maker.numbered(batch)
         session, ts_ns, payload, packet = self._session, batch.ts_ns, self._payload, batch.first
         sender = "originator" if batch.direction is _ORIGINATOR else "responder"
@@ -122,18 +124,18 @@ def _fill(row: FrameRecord, frame: Message, payload: Payload) -> None:
 
 def _add_facts(row: FrameRecord, facts: FrameFacts) -> None:
     row.json, row.error = facts.json, facts.error
-    found = dict.fromkeys((*facts.flaws, *(row.anomalies or ()), *facts.anomalies))
+    found = dict.fromkeys((*facts.gaps, *(row.anomalies or ()), *facts.anomalies))
     row.anomalies = list(found) or None
 
 
 def kind_name(kind: Kind | None) -> str:
-    """The value of a kind in columns."""
+    """The name of a kind in columns."""
     return kind.value if kind else "unknown"
 
 
 def _fill_headers(row: FrameRecord, block: bytes) -> None:
     if not block:
-        return  # bytes of it are missing
+        return  # bytes of the block are missing
     try:
         parsed = parse_headers(block)
     except ProtocolError:
@@ -156,7 +158,7 @@ _KNOWN_BYTES = 128
 
 
 class _Texts(dict[bytes, str]):
-    """Decoded texts of the wire, cached: the same subjects come over and over."""
+    """Decoded texts of the wire, cached because the same subjects come again and again."""
 
     def __missing__(self, wire: bytes) -> str:
         text = text_of(wire)
@@ -168,7 +170,7 @@ class _Texts(dict[bytes, str]):
 
 
 _USED = {"new": object.__new__, "texts": _Texts()}
-# Computed columns: the field that the frame must have, and the expression for the value.
+# Computed columns: the field that the frame needs for it, and the expression for its value.
 _VALUES = {
     "queues": ("queues", f"[queue.{_DECODED} for queue in frame.queues] or None"),
     "weight": ("weight", "frame.weight if frame.queue else None"),
@@ -180,7 +182,7 @@ _VALUES = {
     "content": ("payload", "frame.payload"),
 }
 _OTHERS = {"op": "frame.op", "content": "b''"}
-_AS_THEY_ARE = {"total_bytes", "offset", "payload_bytes", "max_msgs"}
+_COPIED = {"total_bytes", "offset", "payload_bytes", "max_msgs"}
 
 
 def _value(column: str, names: set[str]) -> str:
@@ -194,11 +196,12 @@ def _value(column: str, names: set[str]) -> str:
 
 
 def _own_value(column: str, names: set[str]) -> str:
-    """The same for a column that depends on the frame alone and is not text of the wire; empty for others."""
+    """The expression for a column that depends on the frame alone and is not text of the wire; empty for
+    other columns."""
     if column in _VALUES:
         field, value = _VALUES[column]
         return value if field in names else _OTHERS.get(column, "")
-    if column in names and column in _AS_THEY_ARE:
+    if column in names and column in _COPIED:
         return f"frame.{column}"
     return _OTHERS.get(column, "")
 
@@ -208,15 +211,17 @@ Cells = Callable[[Sequence[Frame]], list[Value | bytes]]
 
 @cache
 def cells_of(frame: type, column: str) -> Cells | None:
-    """The function that makes the values of a column for frames of this class, without a row; None if all are
-    absent. Texts come as the bytes of the wire, empty where they are absent. Columns that are the same for a
-    whole run, and `ROW_COLUMNS`, are none of these."""
+    """The function that makes the values of a column for frames of this class, without rows; None if they
+    have no such value. Texts are the bytes of the wire, empty where they are absent. Not for
+    `ROW_COLUMNS`, nor for columns that are the same for a whole run."""
     names = {item.name for item in fields(frame)}
     is_text = column in _TEXTS and column in names
     value = f"frame.{column}" if is_text else _own_value(column, names)
     if not value:
         return None
-    made: Cells = eval(f"lambda frames: [{value} for frame in frames]")  # of what is declared above
+    made: Cells = eval(
+        f"lambda frames: [{value} for frame in frames]"
+    )  # only expressions that are declared above
     return made
 
 
@@ -224,8 +229,8 @@ ROW_COLUMNS = frozenset(
     "header_bytes captured_bytes status status_text headers json error payload payload_sha256"
     " anomalies".split()
 )
-"""Columns that are taken out of a row, since few frames have values there. A frame has captured bytes only
-with an anomaly, too."""
+"""Columns in which few frames have values: their values are taken from a row. A frame that has
+`captured_bytes` also has an anomaly."""
 
 
 class _Makers(dict[type[Frame], tuple[Callable[..., _Row], bool]]):
@@ -244,15 +249,16 @@ class _Makers(dict[type[Frame], tuple[Callable[..., _Row], bool]]):
 
 
 def _maker(names: set[str], row_class: type[_Row]) -> Callable[..., _Row]:
-    """Makes a row out of a frame that has fields with these names and of its `_CONTEXT`, one assignment
-    a column: a third of the time of calling FrameRecord (0.4 and 1.3 us for a PUB, CPython 3.11).
+    """A function that makes a row from a frame with these fields and from its `_CONTEXT`, by one assignment
+    per column. It takes a third of the time of calling FrameRecord (0.4 us instead of 1.3 for a PUB, CPython
+    3.11).
     """
     lines = [f"row.{item.name} = {_value(item.name, names)}" for item in fields(row_class)]
     used = {**_USED, "row_class": row_class}
     head = f"def make(frame, {', '.join((*_CONTEXT, *(f'{name}={name}' for name in used)))}):"
     scope: dict[str, Callable[..., _Row]] = {}
     source = "\n ".join([head, "account = account or None", "row = new(row_class)", *lines])
-    # Compiled first: CPython ends by SIGINT, whatever handles it, if it meets a string that runs.
+    # Compiled first: if SIGINT comes while CPython runs a string, it ends although SIGINT has a handler.
     exec(compile(f"{source}\n return row", __file__, "exec"), dict(used), scope)
     return scope["make"]
 

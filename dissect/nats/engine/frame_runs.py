@@ -1,6 +1,6 @@
-"""Frames -> runs: the frames that one packet completed, with what their rows have in common.
+"""Frames -> runs: the frames that one packet completed, with the columns that all their rows share.
 
-Columns are made of many runs at once (`output.arrow.frame_columns`) without a row.
+`output.arrow.frame_columns` makes columns from many runs at once, without making rows.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _TEXTS = frozenset({Info, Connect, Err})  # frames with texts that may repeat se
 
 
 class FrameFacts(NamedTuple):
-    """Facts about one frame that depend on the session: texts without secrets, and anomalies. Those of
-    `flaws` explain missing bytes, and come before all others."""
+    """Facts about one frame that depend on the session: texts without secrets, and anomalies. The anomalies
+    in `gaps` explain missing bytes, and come before all others."""
 
     json: str | None = None
     error: str | None = None
-    flaws: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
     anomalies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunLabels:
-    """Columns that are the same for many runs: those of one sender whose frames begin in one capture.
+    """Columns that are the same for many runs: the runs of one sender whose frames begin in one capture file.
 
-    `account` is the account to which a route is dedicated, if any; `payload` says how rows show payloads.
-    Labels are compared by identity, and equal ones may occur.
+    `account` is the account to which a route is dedicated, if any; `payload` is how rows show payloads.
+    Labels are compared by identity, but equal ones may exist.
     """
 
     session: str
@@ -60,13 +60,14 @@ class _Run(NamedTuple):
 class FrameRun(_Run, Record):
     """Consecutive frames of one sender that one packet completed and that begin in the same packet.
 
-    `number` is that of the first frame. `facts` has the facts of few frames by their numbers."""
+    `number` is the number of the first frame. `facts` has the facts of frames by number; most have none.
+    """
 
     __slots__ = ()
 
     @property
     def payload_bytes(self) -> int:
-        """The size of the payloads that it holds."""
+        """The size of all payloads."""
         return sum(len(getattr(frame, "payload", b"")) for frame in self.frames)
 
     def part(self, start: int, stop: int) -> FrameRun:
@@ -99,8 +100,8 @@ class RunMaker:
         """The runs of a batch: one, or two where its first frame began in an earlier packet."""
         frames, first, last = batch.frames, batch.first, batch.last
         count = len(frames)
-        if count == 1 and batch.flaw is None and frames[0].__class__ not in _TEXTS:
-            # As `numbered`, for half of its time.
+        if count == 1 and batch.gap is None and frames[0].__class__ not in _TEXTS:
+            # The same as `numbered`, in half of its time.
             self._number = number = self._number + 1
             facts = _NO_FACTS
         else:
@@ -108,7 +109,7 @@ class RunMaker:
         labels = self._labels[batch.direction is _ORIGINATOR].get(first.capture)
         if labels is None or labels.kind is not kind or labels.account != account:
             labels = self._new_labels(batch.direction, first.capture, kind, account)
-        # A third of the time of calling the class.
+        # Takes a third of the time of calling the class.
         new = tuple.__new__
         if first is last or count == 1:
             return [new(FrameRun, (labels, number, batch.ts_ns, first.number, frames, facts))]
@@ -119,10 +120,10 @@ class RunMaker:
         return [begun, new(FrameRun, rest)]
 
     def numbered(self, batch: Batch) -> tuple[int, dict[int, FrameFacts]]:
-        """Numbers the frames of a batch: the number of the first, and facts of few by their numbers."""
+        """Numbers the frames of a batch. Returns the number of the first, and facts by number."""
         number = self._number + 1
         self._number += len(batch.frames)
-        if batch.flaw or not _TEXTS.isdisjoint(map(type, batch.frames)):
+        if batch.gap or not _TEXTS.isdisjoint(map(type, batch.frames)):
             return number, self._facts(batch, number)
         return number, _NO_FACTS
 
@@ -148,13 +149,13 @@ class RunMaker:
         for at, frame in enumerate(batch.frames, number):
             if frame.__class__ in _TEXTS:
                 facts = {**facts, at: self._texts(frame)}
-        if batch.flaw:
+        if batch.gap:
             known = facts.get(number, FrameFacts())
-            facts = {**facts, number: known._replace(flaws=(batch.flaw.value,))}
+            facts = {**facts, number: known._replace(gaps=(batch.gap.value,))}
         return facts
 
     def _texts(self, frame: Frame) -> FrameFacts:
-        """The texts of an INFO, CONNECT or -ERR; the secrets of a CONNECT are known from now on."""
+        """The texts of an INFO, CONNECT or -ERR. The secrets of a CONNECT are masked from now on."""
         if isinstance(frame, Err):
             text = text_of(frame.text)
             return FrameFacts(error=self._secrets.masked(text) if self._redact else text)
@@ -167,7 +168,7 @@ class RunMaker:
 
 
 def marked(runs: Sequence[FrameRun], notes: Iterable[Note]) -> list[FrameRun]:
-    """The runs, with anomalies of their frames."""
+    """The runs, with the anomalies that `notes` report for their frames."""
     places = {
         (run.labels.sender, frame.offset): (index, run.number + at)
         for index, run in enumerate(runs)

@@ -1,8 +1,8 @@
-"""The row of a session: every column of it is set here.
+"""Makes the row of a session. Each of its columns is set in this module:
 
-flow, framing    `session_row`    addresses, times, start and end, what was lost
-layers           `add_facts`      what lies between TCP and NATS
-INFO, CONNECT    `add_peers`      who the two ends are
+flow, framing    `session_row`    addresses, times, start and end, lost bytes
+layers           `add_facts`      the layers between TCP and NATS
+INFO, CONNECT    `add_peers`      client and server
 frames           `_add_frames`    counts, requests, round trips, errors
 """
 
@@ -24,7 +24,7 @@ from .frame_rows import kind_name
 
 _RESPONDER = Direction.RESPONDER
 
-# Names that peers choose: any text, so perhaps a URL with a password.
+# Names that peers choose. They may be any text, even a URL with a password.
 _PEER_NAMES = (
     "client_name client_lang client_version server_name server_version cluster remote_name"
     " remote_cluster account user user_name"
@@ -32,7 +32,7 @@ _PEER_NAMES = (
 
 
 def session_row(connection: Connection, session: Session) -> SessionRecord:
-    """The row of a session, complete up to now."""
+    """The row of a session, up to the present state. Finishes the session."""
     flow, framing = connection.flow, connection.framing
     session.finish(flow.last_ns if flow.end in (End.FIN, End.RST) else None, framing.handshake)
     counts = [framing.byte_counts(direction) for direction in Direction]
@@ -61,14 +61,14 @@ def session_row(connection: Connection, session: Session) -> SessionRecord:
 
 
 def set_late_columns(record: SessionRecord, flow: Flow) -> None:
-    """Sets the columns that packets may change although all bytes of the connection were seen."""
+    """Sets the columns that late packets may still change after the last byte of the connection."""
     record.last_ns = flow.last_ns
     record.retransmitted_bytes = sum(side.stream.retransmitted_bytes for side in flow.sides)
     record.slow_consumer = _slow_consumer(record, flow)
 
 
 def add_facts(record: Record, facts: Mapping[str, Value]) -> None:
-    """Sets the columns of a record that layers know."""
+    """Sets the columns for which the layers between TCP and NATS have values."""
     names = record.__slots__
     for name in facts.keys() & set(names):
         setattr(record, name, facts[name])
@@ -128,7 +128,8 @@ def _mask_peers(record: SessionRecord, secrets: Secrets) -> None:
 
 
 def _add_frames(record: SessionRecord, session: Session, kind: Kind | None) -> None:
-    """Sets the columns that frames fill; an -ERR may be how the session ended."""
+    """Sets the columns that count frames. If the session ended with an -ERR that closes a connection, that is
+    its end."""
     originator, responder = sides = session.originator, session.responder
     record.frames_originator = originator.op_counts()
     record.frames_responder = responder.op_counts()
@@ -152,9 +153,10 @@ def _add_frames(record: SessionRecord, session: Session, kind: Kind | None) -> N
 
 
 def _slow_consumer(record: SessionRecord, flow: Flow) -> str | None:
-    """How it shows that a server took the other side for a slow consumer, if it did. nats-server closes the
-    connection when its deadline for writing is over, or too much waits, mostly without an -ERR: what it would
-    say cannot be sent (server/client.go, `flushOutbound`)."""
+    """The evidence that the server closed the connection because of a slow consumer: `error` if it said so,
+    `stalled` if the receiver had stopped it; None without evidence. nats-server closes such a connection when
+    its write deadline has passed or too many bytes are pending, mostly without an -ERR, which could not be
+    sent either (server/client.go, `flushOutbound`)."""
     if any(text.lower().startswith("slow consumer") for text in record.errors or ()):
         return "error"
     slow = gave_up_on(flow)

@@ -25,19 +25,20 @@ from .finished_session import FinishedSession, LastRows
 from .frame_rows import FrameRows
 from .session_row import add_facts, session_row
 
-# This many groups are processed together: code and data stay in the processor's caches, which saves a third
-# of the time. Groups with large frames are processed sooner.
+# This many groups are processed together, so that code and data stay in the processor's caches: it saves a
+# third of the time. Groups with large frames are processed sooner.
 _GROUP_EVENTS = 256
 _TOGETHER_BYTES = 1 << 20
 
 _time = attrgetter("ts_ns")
 _AT_THE_END = frozenset(name for name, table in TABLES.items() if table.at_end)
-# Tables for which a session is followed. Layers need none: without it, all ten tables take a tenth less time.
+# Tables that need the state of a session. Application layers need none: without it, their ten tables take a
+# tenth less time.
 _OF_SESSIONS = frozenset(FROM_ENGINE) - {"flows"}
 
 
 class Rows(NamedTuple):
-    """Records that were released together, of all requested tables. Where runs were asked for, a `FrameRun`
+    """Records of all requested tables that were released together. If runs were requested, a `FrameRun`
     stands for the rows of its frames."""
 
     release: SortKey
@@ -52,8 +53,8 @@ def build_tables(
     protocols: Counter[str] | None = None,
     runs: bool = False,
 ) -> Generator[Rows, None, None]:
-    """The records that each group of events completes. `tables` are names in `tables.TABLES`. With `together`
-    records may come some groups later, which takes less time; with `runs` those of frames come as runs.
+    """The records that each group of events completes. `tables` are names in `tables.TABLES`. With
+    `together`, records may come a few groups later, which takes less time. With `runs`, frames come as runs.
     `protocols` counts the connections that are over, by protocol."""
     with closing(TableBuilder(tables, options, protocols=protocols, runs=runs)) as builder:
         yield from builder.feed(source, together)
@@ -61,10 +62,9 @@ def build_tables(
 
 
 class TableBuilder:
-    """`build_tables` in steps: call `feed` any number of times, then `finish`. `alive` has the tables of open
-    connections, `quota` the quota of their sessions. With `quiet` the state is the same, but no records are
-    made. `protocols` counts the connections that are over, by protocol; for `runs` see `build_tables`.
-    """
+    """`build_tables` in steps: call `feed` any number of times, then `finish`, then `close`. `alive` has the
+    tables of open connections, and `quota` limits the entries of their sessions. With `quiet`, the state is
+    the same, but no records are made. `protocols` and `runs` are those of `build_tables`."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class TableBuilder:
 
     def feed(self, source: Iterable[PacketEvents], together: bool = False) -> Iterator[Rows]:
         """The records that each group completes, at the latest when `source` ends."""
-        alive, tables, options, quota = (self.alive, self._tables, self._options, self.quota)
+        alive, tables, options, quota = self.alive, self._tables, self._options, self.quota
         layers = self._layers
         most = _GROUP_EVENTS if together or _AT_THE_END.issuperset(tables) else 1
         waiting: list[tuple[SortKey, list[_Part]]] = []
@@ -133,12 +133,12 @@ class TableBuilder:
                 yield Rows(SortKey(NEVER_NS, number), records)
 
     def close(self) -> None:
-        """Frees what layers across sessions hold."""
+        """Frees the files of layers across sessions."""
         self._layers.close()
 
 
 def _discarded(groups: Iterable[tuple[SortKey, list[_Part]]]) -> list[Rows]:
-    """As `_records_of`, where nobody wants the records."""
+    """Updates the state as `_records_of` does, without making records."""
     for _, parts in groups:
         for session_tables, events, _, _, over in parts:
             if events:
@@ -151,7 +151,7 @@ def _discarded(groups: Iterable[tuple[SortKey, list[_Part]]]) -> list[Rows]:
 def _records_of(
     groups: Iterable[tuple[SortKey, list[_Part]]], kinds: Container[Kind | None] | None
 ) -> list[Rows]:
-    """The records of some groups, for connections of these kinds."""
+    """The records of these groups, for connections of these kinds."""
     rows = []
     for release, parts in groups:
         records: list[Record] = []
@@ -171,10 +171,10 @@ def _records_of(
 
 
 class SessionTables:
-    """The state of one connection from which its rows are made.
+    """The state from which the rows of one connection are made.
 
-    While frames of NATS may come, that is a session, or layers, or both: what the requested tables need.
-    """
+    While NATS frames may come, the requested tables need a session, or the state of application layers, or
+    both. After the last frame, the last rows are left (`FinishedSession`)."""
 
     __slots__ = (
         *("_connection", "_tables", "_session", "_finished", "_order", "_frames", "_runs"),
@@ -208,7 +208,7 @@ class SessionTables:
         self._wants_anomalies = "anomalies" in tables
 
     def resume(self, runs: bool) -> None:
-        """Continues in another table builder, with its quota and its choice of runs or rows of frames."""
+        """Continues in another table builder: charges its quota, and makes runs of frames if it does."""
         self._runs = runs
         if self._session:
             self._session.recharge()
@@ -259,7 +259,7 @@ class SessionTables:
         return self._order is None or self._order.is_clear
 
     def add_delta(self, direction: Direction, delta: SessionDelta) -> bool:
-        """Updates the state by the sums of many batches; see `Session.add_delta`."""
+        """Updates the state by the sums over many batches; see `Session.add_delta`."""
         if self._frames:
             self._frames.count(sum(delta.counts.values()))
         if self._layers:
@@ -347,8 +347,8 @@ class SessionTables:
         session.notes.clear()
 
 
-# One connection in a group: its events that are due, its kind and account at that time, and whether it is
-# over.
+# A connection in a group: its tables, the events that are due, its kind and account at that time, and whether
+# it is over.
 _Part = tuple[SessionTables, list[Event], Kind | None, str, bool]
 
 

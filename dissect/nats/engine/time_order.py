@@ -1,9 +1,9 @@
 """Puts the records of all sessions in time order, within a window.
 
 A row comes when it is complete: rows of a session that waits for missing bytes come late, and so do rows
-about a whole session. `TimeOrder` holds back a number of rows and releases them in order of time; a row
-that comes even later stays late. The order depends on the rows and on which were released together, never
-on how the work was divided among processes.
+about a whole session. `TimeOrder` holds back a limited number of rows and releases them in order of time. A
+row that comes even later is released out of order. The order depends only on the rows and on which of them
+were released together, not on how the work was divided among processes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ PAYLOAD_BYTES = 32 << 20
 
 
 def place_of(record: Record) -> SortPosition:
-    """The sort position of a record in its table: its time first; only equal records share a position."""
+    """The sort position of a record in its table. It begins with the time of the record. Only equal
+    records share a position."""
     return _PLACES[record.__class__](record)
 
 
@@ -57,7 +58,7 @@ class TimeOrder(Generic[_Row]):
     """Sorts rows within a window of `reach` rows; 0 keeps the order in which they come.
 
     Call `put` for each group of rows that was released together; it returns the rows that leave the window.
-    Call `flush` at the end. A row is anything that stands for a record.
+    Call `flush` at the end. A row may be anything that stands for a record.
     """
 
     def __init__(self, reach: int) -> None:

@@ -17,8 +17,8 @@ class Batch:
     """Frames of one sender that one packet completed; there is at least one.
 
     `ts_ns` is when the receiver could read them. `last` is from the packet that completed them, `first`
-    from the one where the first frame begins; the others begin in `last`. `flaw` is the anomaly that
-    explains missing bytes in the first frame, if any are missing.
+    from the one where the first frame begins; the others begin in `last`. `gap` is the anomaly that explains
+    missing bytes in the first frame; None if no bytes of it are missing.
     """
 
     direction: Direction
@@ -26,12 +26,12 @@ class Batch:
     first: Chunk | Gap
     last: Chunk | Gap
     frames: list[Frame]
-    flaw: Anomaly | None
+    gap: Anomaly | None
 
     def __reduce__(self) -> tuple[type[Batch], tuple[object, ...]]:
         """Pickles a waiting batch without its bytes: only the positions of packets are needed."""
         first, last = _bare(self.first, 0), _bare(self.last, self.last.offset)
-        return Batch, (self.direction, self.ts_ns, first, last, self.frames, self.flaw)
+        return Batch, (self.direction, self.ts_ns, first, last, self.frames, self.gap)
 
 
 def _bare(place: Chunk | Gap, offset: int) -> Chunk | Gap:

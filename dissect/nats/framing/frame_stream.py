@@ -280,7 +280,7 @@ class FrameStream:
         """Appends the batch of frames that `item` completes."""
         batch = _new(Batch)  # calling the class takes twice as long (CPython 3.11)
         batch.direction, batch.ts_ns, batch.frames = self.direction, self.ts_ns, frames
-        batch.first, batch.last, batch.flaw = self._first or item, item, self._gap
+        batch.first, batch.last, batch.gap = self._first or item, item, self._gap
         out.append(batch)
         self._first = item
         self.frames += len(frames)

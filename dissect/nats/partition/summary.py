@@ -241,7 +241,7 @@ class FlowSummaryBuilder:
             frames = decoder.receive(segment.payload)
             while frames:
                 batch = _new(Batch)
-                batch.direction, batch.frames, batch.flaw = Direction.ORIGINATOR, frames, None
+                batch.direction, batch.frames, batch.gap = Direction.ORIGINATOR, frames, None
                 batch.ts_ns, batch.last = direction.ts_ns, piece.place()
                 batch.first = direction.first.place() if direction.first else batch.last
                 direction.first = piece

@@ -142,8 +142,7 @@ class Subscriptions:
         if known:
             if known.close is None:
                 if known.opened_ns is None and known.max_msgs is None:
-                    # Its first messages were captured before the SUB, because packets of the two directions were
-                    # reordered.
+                    # Packets of the two directions were reordered: its first messages came before the SUB.
                     known.subject, known.queue, known.opened_ns = frame.subject, frame.queue, ts_ns
                     self._recent.add(known)
                     return True

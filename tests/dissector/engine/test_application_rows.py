@@ -54,5 +54,5 @@ def test_rows_of_layers_are_the_same_without_a_session(name: str) -> None:
 
 def test_rows_of_tables_that_nobody_wants_are_left_out() -> None:
     server = ServerRecord(first_ns=1, last_ns=2)
-    assert ApplicationStates(["servers"]).chosen([server]) == [server]
-    assert ApplicationStates(["frames"]).chosen([server]) == []
+    assert ApplicationStates(["servers"]).requested([server]) == [server]
+    assert ApplicationStates(["frames"]).requested([server]) == []

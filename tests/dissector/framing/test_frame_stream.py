@@ -44,7 +44,7 @@ def test_a_gap_after_the_known_end_of_a_body() -> None:
     said = Said().client().say(ORIGINATOR, b"PUB a 10\r\nhello").lose(ORIGINATOR, 30)
     said.say(ORIGINATOR, PUB, PUB).over()
     assert said.ops(ORIGINATOR) == ["CONNECT", "PUB", "PUB", "PUB"]
-    assert next(iter(list(said.batches(ORIGINATOR))[1:])).flaw is not None
+    assert next(iter(list(said.batches(ORIGINATOR))[1:])).gap is not None
 
 
 def test_bytes_that_are_no_frame() -> None:

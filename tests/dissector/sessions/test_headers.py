@@ -11,7 +11,7 @@ from natsync.protocol import HMsg, ProtocolError, parse_headers
 
 
 @pytest.mark.parametrize(
-    ("block", "flaw"),
+    ("block", "reason"),
     [
         (b"NATS/1.0\r\n\r\n", ""),
         (b"NATS/1.0 503\r\n\r\n", ""),
@@ -22,8 +22,8 @@ from natsync.protocol import HMsg, ProtocolError, parse_headers
         (b"NATS/1.0\r\nno colon\r\n\r\n", "header line without a colon"),
     ],
 )
-def test_flaws(block: bytes, flaw: str) -> None:
-    assert header_error(block) == flaw
+def test_reasons(block: bytes, reason: str) -> None:
+    assert header_error(block) == reason
 
 
 @given(st.text("NATS/1.0 \t\r\n:a5", max_size=40).map(str.encode), st.booleans())
@@ -31,10 +31,10 @@ def test_the_short_way_says_what_the_codec_says(rest: bytes, begun: bool) -> Non
     block = b"NATS/1.0\r\n" + rest if begun else rest
     try:
         parse_headers(block)
-        flaw = ""
+        reason = ""
     except ProtocolError as error:
-        flaw = error.reason
-    assert header_error(block) == flaw
+        reason = error.reason
+    assert header_error(block) == reason
 
 
 def test_status() -> None:
