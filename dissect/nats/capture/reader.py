@@ -31,10 +31,10 @@ class Pieces(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The state at the end of reading. `landed` is the position at which the next record begins, or would.
-    `context` are bytes that turn the rest of the file into a capture if they are put before it. Of pcapng:
-    how many `sections` began, how many interfaces were `described`, and `leans` if the time of a packet is
-    that of one before it."""
+    """The state at the end of reading. `landed` is the position where the next record begins, or would begin.
+    `context` are bytes that turn the rest of the file into a capture if they are put before it. For pcapng:
+    `sections` is the number of sections that began, `described` the number of interfaces that were described,
+    and `leans` is whether a packet without a time of its own took that of an earlier packet."""
 
     landed: int
     context: bytes

@@ -1,1 +1,2 @@
-"""Exact division of captures, and of the work on them, into partitions for many tasks. No Spark here."""
+"""Exact division of captures, and of the work on them, into partitions for many tasks. Nothing here needs
+Spark."""

@@ -1,8 +1,8 @@
 """Advances a flow's saved state across a chunk without rereading its packets.
 
 `advance` takes a true state and the summary of the flow in the next chunk, which a survey made without
-knowing the state (see chunk_summary.py). It never guesses: each step is proven to hold for this state;
-otherwise the packets have to be read.
+knowing the state (see chunk_summary.py). It proves each step of the summary for this state. If a step cannot
+be proven, the packets have to be read.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from .chunk_summary import (
     Deltas,
     DirectionSummary,
     FrameBatch,
-    FrameRun,
+    SkippedFrames,
     Step,
 )
 
-# Operations that are parsed in the same way in every context.
+# Operations whose grammar is the same in every context.
 _FREE = frozenset({"PING", "PONG", "+OK"})
-# Kinds of connection whose two sides use the same grammar, except for CONNECT, which is always fed.
+# Kinds of connections whose two sides use the same grammar. Only CONNECT differs: the framing reads it.
 _EVEN = (Kind.ROUTE, Kind.LEAFNODE)
-# Gateway operations with the same grammar as on a route with accounts, which a survey takes them for.
+# Operations of gateways with the same grammar as on a route with accounts. A survey takes a gateway for such
+# a route.
 _GATEWAY = {Role.CLIENT: {"RMSG", "HMSG"}, Role.SERVER: {"RS+", "A+", "A-"}}
 
 
@@ -53,13 +54,14 @@ def advance(
     for side, direction in zip(sides, summary.directions):
         if side.stream.held or direction.size and side.stream.next_seq != direction.first_seq:
             return False
-        if direction.ack_seq >= 0:  # a stray would not be counted
+        # The flow table would not count packets without bytes if they were strays.
+        if direction.ack_seq >= 0:
             if not all(map(side.stream.near, (direction.ack_seq - 1, direction.ack_seq + 1))):
                 return False
         if may_fill_window(side, direction.first_seq, direction.early):
             return False
     if any(direction.size for direction in summary.directions):
-        if connection is None or not _says(connection, session_tables, sides, summary):
+        if connection is None or not _apply_steps(connection, session_tables, sides, summary):
             return False
     for side, peer, direction in zip(sides, sides[::-1], summary.directions):
         _count(side, peer, direction)
@@ -68,7 +70,7 @@ def advance(
 
 
 def _sides(flow: Flow, summary: ChunkSummary) -> tuple[Side, Side] | None:
-    """The sides of the flow in the order of the summary's directions."""
+    """The sides of the flow in the order of the directions of the summary."""
     one, other = flow.sides
     keys = tuple(direction.key for direction in summary.directions)
     if keys == (one.key, other.key):
@@ -97,37 +99,36 @@ def _count(side: Side, peer: Side, direction: DirectionSummary) -> None:
         peer.stream.ack = direction.last
 
 
-def _says(
+def _apply_steps(
     connection: Connection,
     session_tables: SessionTables | None,
     sides: tuple[Side, Side],
     summary: ChunkSummary,
 ) -> bool:
-    """Applies the payload bytes of the chunk to framing and session."""
+    """Applies the steps of the summary to framing and session. Returns False if one cannot be proven."""
     framing = connection.framing
     if framing.verdict is Verdict.OTHER:
         return True
     if isinstance(framing, FinishedFraming):
         return False
-    if framing.stack:  # its bytes are not those that the summary has seen
+    if framing.stack:  # frames are within a layer: their bytes are not those of the packets
         return False
-    spoken = [
+    with_bytes = [
         (side, direction.size)
         for side, direction in zip(sides, summary.directions)
         if direction.size
     ]
-    streams = [framing.stream(side.direction) for side, _ in spoken]
-    if any(stream.end != side.stream.offset for stream, (side, _) in zip(streams, spoken)):
+    streams = [framing.stream(side.direction) for side, _ in with_bytes]
+    if any(stream.end != side.stream.offset for stream, (side, _) in zip(streams, with_bytes)):
         return False
     if all(stream.is_opaque for stream in streams):
         if not framing.is_steady:
             return False
-        for stream, (_, size) in zip(streams, spoken):
+        for stream, (_, size) in zip(streams, with_bytes):
             stream.count_opaque(size)
         return True
-    if (
-        session_tables is None or summary.steps is None
-    ):  # there is none before it is known that this is NATS
+    # There are no session tables before the connection is known to carry NATS.
+    if session_tables is None or summary.steps is None:
         return False
     steps = Advance(framing, session_tables, sides)
     return all(steps.apply(step) for step in summary.steps)
@@ -143,24 +144,26 @@ class Advance:
         self._session_tables = session_tables
         self._sides = sides
         self._bases = [side.stream.offset for side in sides]
-        self._contexts: list[Context | None] = [None, None]  # in which frames are skipped now
-        self._before_ns = [0, 0]  # the latest packet before the skip
+        self._contexts: list[Context | None] = [None, None]  # of the frames that are being skipped
+        self._before_ns = [0, 0]  # the latest packet before the skipped frames
 
     def apply(self, step: Step) -> bool:
         """Applies a step; returns False if it cannot be proven."""
         if isinstance(step, Deltas):
-            return all(self._add(way, delta) for way, delta in enumerate(step.sums) if delta)
+            return all(
+                self._add_delta(index, delta) for index, delta in enumerate(step.sums) if delta
+            )
         if isinstance(step, FrameBatch):
-            self._tell(step.way, step.batch)
+            self._add_batch(step.index, step.batch)
             return True
-        return self._skip(step) if isinstance(step, FrameRun) else self._feed(step)
+        return self._skip(step) if isinstance(step, SkippedFrames) else self._feed(step)
 
     def _feed(self, step: Bytes) -> bool:
-        way, framing, session_tables = step.way, self._framing, self._session_tables
-        self._contexts[way] = None
-        stream = framing.stream(self._way(way))
+        index, framing, session_tables = step.index, self._framing, self._session_tables
+        self._contexts[index] = None
+        stream = framing.stream(self._direction(index))
         reader = stream.decoder
-        chunk = _moved(step.chunk, self._bases[way])
+        chunk = _moved(step.chunk, self._bases[index])
         events = framing.feed(stream.direction, [chunk])
         if isinstance(events, RolesSwapped):
             return False
@@ -168,62 +171,66 @@ class Advance:
             session_tables.update(session_tables.due(events))
         if step.silent and events:
             return False
-        # A resynchronizer depends on where packets begin and end.
+        # A resynchronizer may not be fed parts of a packet: its result depends on where packets begin.
         if step.silent or not step.whole:
             if reader is None or stream.decoder is not reader or not session_tables.is_clear:
                 return False
         return all(map(self._holds, (0, 1)))
 
-    def _holds(self, way: int) -> bool:
-        """Whether skipped frames would still be parsed in the same context and released at once. The
-        rest of a skipped run may be fed later than it arrived, and must be parsed as it was then.
+    def _holds(self, index: int) -> bool:
+        """Whether frames that are being skipped would still be parsed in the same context and released at
+        once. A summary may feed bytes later than they arrived: that must not change their meaning.
         """
-        context = self._contexts[way]
+        context = self._contexts[index]
         if context is None:
             return True
-        reader = self._framing.stream(self._way(way)).decoder
+        reader = self._framing.stream(self._direction(index)).decoder
         return reader is not None and reader.context == context and self._is_plain
 
     @property
     def _is_plain(self) -> bool:
         return self._framing.is_steady and self._session_tables.is_clear
 
-    def _skip(self, step: FrameRun) -> bool:
-        way = step.way
-        stream = self._framing.stream(self._way(way))
+    def _skip(self, step: SkippedFrames) -> bool:
+        index = step.index
+        stream = self._framing.stream(self._direction(index))
         reader = stream.decoder
-        start, end = step.start + self._bases[way], step.end + self._bases[way]
+        start, end = step.start + self._bases[index], step.end + self._bases[index]
         if reader is None or not (stream.stands_at(start) and self._is_plain):
             return False
         if not _are_alike(reader.context, step):
             return False
         if not self._framing.adds_no_evidence(stream, step.ops):
             return False
-        self._contexts[way] = reader.context
-        self._before_ns[way] = stream.ts_ns
+        self._contexts[index] = reader.context
+        self._before_ns[index] = stream.ts_ns
         stream.advance(end, step.frames, step.ts_ns)
         return True
 
-    def _tell(self, way: int, batch: Batch) -> None:
-        base = self._bases[way]
+    def _add_batch(self, index: int, batch: Batch) -> None:
+        base = self._bases[index]
         frames = [_placed(frame, base) for frame in batch.frames]
         last = _moved(batch.last, base)
         first = last if batch.first is batch.last else _moved(batch.first, base)
-        ts_ns = max(self._before_ns[way], batch.ts_ns)
-        self._session_tables.update([Batch(self._way(way), ts_ns, first, last, frames, None)])
+        ts_ns = max(self._before_ns[index], batch.ts_ns)
+        self._session_tables.update(
+            [Batch(self._direction(index), ts_ns, first, last, frames, None)]
+        )
 
-    def _add(self, way: int, delta: SessionDelta) -> bool:
+    def _add_delta(self, index: int, delta: SessionDelta) -> bool:
         if delta.ok:
-            ts_ns = max(self._before_ns[way], delta.ok.ts_ns)
-            offset = delta.ok.offset + self._bases[way]
-            delta.ok = delta.ok._replace(direction=self._way(way), ts_ns=ts_ns, offset=offset)
-        return self._session_tables.add_delta(self._way(way), delta)
+            ts_ns = max(self._before_ns[index], delta.ok.ts_ns)
+            offset = delta.ok.offset + self._bases[index]
+            delta.ok = delta.ok._replace(
+                direction=self._direction(index), ts_ns=ts_ns, offset=offset
+            )
+        return self._session_tables.add_delta(self._direction(index), delta)
 
-    def _way(self, way: int) -> Direction:
-        return self._sides[way].direction
+    def _direction(self, index: int) -> Direction:
+        return self._sides[index].direction
 
 
-def _are_alike(context: Context, skip: FrameRun) -> bool:
+def _are_alike(context: Context, skip: SkippedFrames) -> bool:
     """Whether both contexts parse the control lines of these operations in the same way."""
     summarized, ops = skip.context, skip.ops - _FREE
     if not ops:
@@ -232,7 +239,7 @@ def _are_alike(context: Context, skip: FrameRun) -> bool:
         return ops <= _GATEWAY[context.sender]
     if context.kind in _EVEN:
         context = replace(context, sender=summarized.sender)
-    if "LS-" not in ops:  # all else is the same with and without
+    if "LS-" not in ops:  # the only operation whose grammar depends on lnocu
         context = replace(context, lnocu=summarized.lnocu)
     return context == summarized
 
@@ -245,5 +252,5 @@ def _moved(chunk: Chunk | Gap, base: int) -> Chunk:
 def _placed(frame: Frame, base: int) -> Frame:
     body = frame.headers if isinstance(frame, (HPub, HMsg, RHMsg, LMsg)) else b""
     if isinstance(frame, (Msg, HMsg)):
-        body += frame.payload  # where the summary kept it
+        body += frame.payload  # if the summary kept it
     return frame.placed(frame.offset + base, frame.total_bytes, body)

@@ -19,11 +19,11 @@ from ..errors import CaptureError
 from ..secrets.key_log import KeyLog
 from ..types import Packets
 
-# The number of guesses in a file is limited by this size of a byte range: smaller ones cost more than they
-# gain.
+# The smallest size of a byte range in bytes. It limits the number of guesses in a file: finding the start of
+# a smaller range would take longer than reading it.
 SMALLEST = 4096
 
-# This much of the beginning of a file is read to find its format and the context of its packets.
+# The bytes at the beginning of a file that are read to find its format and the context of its packets.
 _HEAD = 1 << 17
 _GROWING = "wait until it is complete, or read a copy of it"
 
@@ -35,9 +35,9 @@ class ByteRange:
     `path` is the file and `capture` its name in rows; a `stop` of None is the end of the file. `number`
     counts the byte ranges of a file from 0. `first` is the number of the first packet in its file,
     `before_ns` the largest time before it, and `context` the bytes that turn the range into a capture if
-    they are put before it. While `guessed`, no record need begin at `start`, and these three are unknown.
-    `size` and `changed_ns` are those of the file when it was cut. `packed`: the file is compressed, and
-    this range is all of it; `max_expanded` bounds its contents.
+    they are put before it. While the range is `guessed`, perhaps no record begins at `start`, and these three
+    are unknown. `size` and `changed_ns` are those of the file when it was cut. If the file is `packed`
+    (compressed), the range is all of it, and `max_expanded` limits the size of its contents.
     """
 
     path: str
@@ -60,7 +60,7 @@ class ByteRange:
         return max((self.size if self.stop is None else self.stop) - self.start, 0)
 
     def report(self) -> FileReport:
-        """A report to pass to `read_byte_range`."""
+        """A new report, for `read_byte_range`."""
         return FileReport(self.path, self.capture, size=self.size)
 
 
@@ -86,7 +86,7 @@ def cut(path: str, size_bytes: int, max_expanded: int | None = None) -> list[Byt
         with closing(records(whole, whole.report())) as packets:
             next(packets, None)
         return [whole]
-    step = max(size_bytes, SMALLEST) & ~3  # pcapng's blocks are aligned
+    step = max(size_bytes, SMALLEST) & ~3  # blocks of pcapng begin at multiples of 4
     context = _context(path, min(step, _HEAD))
     starts = range(0, max(size, 1), step)
     return [
@@ -108,15 +108,15 @@ def cut(path: str, size_bytes: int, max_expanded: int | None = None) -> list[Byt
 def read_byte_range(
     byte_range: ByteRange, report: FileReport, embedded: KeyLog | None = None
 ) -> Generator[Packets, None, None]:
-    """The packets of a byte range, as reading the whole file gives them. TLS secrets in it are added to
-    `embedded`. Raises CaptureError if the file has changed since it was cut."""
+    """The packets of a byte range, the same as from reading the whole file. TLS secrets in the range are
+    added to `embedded`. Raises CaptureError if the file has changed since it was cut."""
     report.before = byte_range.first - 1
     yield from records(byte_range, report, embedded)
     report.finished = True
 
 
 def records(byte_range: ByteRange, report: FileReport, embedded: KeyLog | None = None) -> Reading:
-    """Like `read_byte_range`, and returns where reading ended."""
+    """Does the same as `read_byte_range`, and returns the state at the end of reading."""
     report.last_ns = byte_range.before_ns
     stop = NOWHERE if byte_range.stop is None else byte_range.stop
     check_unchanged(byte_range)

@@ -8,9 +8,9 @@
     second.load(states.values())
     rows = list(second.feed(more_segments)) + list(second.finish())
 
-Splitting a capture in this way, or dividing its flows among dissectors, gives the rows of a single
-dissection: what happens to a flow depends only on its own packets and on the times of others, and all of
-that is in its state. Only drops caused by a limit of the whole capture depend on how flows are divided.
+Splitting a capture in this way, or dividing its flows among dissectors, gives the same rows as a single
+dissection: the rows of a flow depend only on its own packets and on the times of other packets, and its state
+has all of that. Only drops caused by a limit of the whole capture depend on how flows are divided.
 
 A state is a pickle of some kilobytes, valid for the same version, tables and options. It contains bytes of
 the capture, secrets included. Never load a state that someone else may have written: unpickling runs code.
@@ -38,9 +38,9 @@ _State = tuple[Flow, list[int], Connection | None, SessionTables | None]
 
 
 class Dissector:
-    """Takes segments and returns the records of `tables` as they become complete. With `quiet` the
-    states are the same, but no records are made; with `runs` those of frames come as runs. `key_logs` has
-    the TLS secrets that its connections use, restored ones included; None: those of the options alone.
+    """Takes segments and returns the records of `tables` as they become complete. With `quiet`, the states
+    are the same, but no records are made. With `runs`, frames come as runs. `key_logs` has the TLS secrets
+    for all connections, restored ones included; None means those of the options alone.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Dissector:
         self._names = {id(value): name for name, value in self._shared.items()}
 
     def feed(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
-        """The records that these segments complete. For `together` see `session_tables.build_tables`."""
+        """The records that these segments complete. `together` is as in `build_tables`."""
         return self._table_builder.feed(self._connections.feed(source), together)
 
     def finish(self) -> Iterator[Rows]:
@@ -77,8 +77,8 @@ class Dissector:
         return self.feed([Tick(ts_ns)])
 
     def save(self, wanted: Container[bytes] | None = None) -> dict[bytes, bytes]:
-        """The states of all open flows, or of those in `wanted`, by `flow.undirected`. The dissection is
-        not affected."""
+        """The states of all open flows, or of those in `wanted`, by `flow.undirected`. The dissection
+        does not change."""
         return {
             name: self._packed(flow, deadlines)
             for name, flow, deadlines in self._flows()
@@ -110,9 +110,9 @@ class Dissector:
                 self._table_builder.restore(connection, session_tables)
 
     def advanced(self, state: bytes, summary: bytes) -> bytes | None:
-        """The state of a flow after the packets of a summary (`Survey.summaries`), or None if the
-        summary cannot be proven for this state: then the packets have to be read. No flow of this
-        dissector changes."""
+        """The state of a flow after the packets of a summary (`Survey.summaries`). None if the summary
+        cannot be proven for this state: then the packets have to be read. The flows of this dissector do not
+        change."""
         key_logs = self._connections.key_logs
         alone = Dissector(self._tables, self._options, quiet=True, key_logs=key_logs)
         alone.load([state])
@@ -124,7 +124,7 @@ class Dissector:
         return alone._packed(flow, deadlines)
 
     def advance(self, name: bytes, summary: bytes) -> bool:
-        """Advances a flow across the packets of a summary. Returns False, and changes nothing, if it
+        """Advances a flow across the packets of a summary. Returns False, and changes nothing, if the summary
         cannot be proven."""
         state = self.save([name]).get(name)
         reached = self.advanced(state, summary) if state else None
@@ -151,20 +151,21 @@ class Dissector:
 
 
 class _Pickler(pickle.Pickler):
-    """Replaces what all flows share by a name, and drops payloads that were already delivered."""
+    """Pickles a state. Objects that all flows share are replaced by names, and payloads that were already
+    delivered are left out."""
 
     def __init__(self, output: BytesIO, names: dict[int, str]) -> None:
         super().__init__(output, pickle.HIGHEST_PROTOCOL)
         self._names = names
-        self.dispatch_table = {**copyreg.dispatch_table, Segment: _witness}
+        self.dispatch_table = {**copyreg.dispatch_table, Segment: _without_payload}
 
     def persistent_id(self, value: object) -> str | None:
         """The name of a shared object."""
         return self._names.get(id(value))
 
 
-def _witness(segment: Segment) -> tuple[type[Segment], tuple[object, ...]]:
-    """Pickles a segment without its payload, which was already delivered."""
+def _without_payload(segment: Segment) -> tuple[type[Segment], tuple[object, ...]]:
+    """Pickles a segment without its payload."""
     place = segment.ts_ns, segment.number, segment.capture, segment.key
     rest = segment.seq, segment.ack, segment.flags, b"", segment.length, 0, segment.window
     return Segment, (*place, *rest)

@@ -1,15 +1,18 @@
-"""The summary of a flow in one chunk: its effect on any state in which the flow may reach the chunk.
+"""The summary of a flow in one chunk: the effect of its packets on any state in which the flow may reach the
+chunk.
 
 A flow has a summary only if each of its packets in the chunk takes the fast path of flow table and
-reassembly: a plain ACK, complete, and the next in order. A summary is a list of steps in packet order:
-- Bytes: bytes that the true framing has to read: the start of a direction, up to where the survey knew the
-  beginning of a frame; every INFO and CONNECT; and the end;
-- FrameRun: whole frames, and the context that parsed them. A decoder that is idle where they begin, and has
-  the same context, reads the same frames, whatever came before: that is the proof;
+reassembly: it is a plain ACK, complete, and the next in order. A summary is a list of steps in the order of
+the packets:
+- Bytes: bytes that the true framing has to read. These are the first bytes of a direction, up to the first
+  frame whose beginning the survey knew; each INFO and CONNECT; and the last bytes;
+- SkippedFrames: whole frames, and the context in which they were parsed. A decoder that is idle where they
+  begin, and has the same context, decodes the same frames, whatever came before: that is the proof;
 - FrameBatch: some of these frames, without payloads, for the true session;
-- Deltas: the sums of many frames whose order does not matter, if the session agrees.
+- Deltas: the sums over many of these frames, which the true session may add if their order does not matter.
 
-Offsets in a summary count from the first byte of its direction in the chunk.
+A step has the `index` of its direction in `ChunkSummary.directions`. Offsets count from the first byte of
+the direction in the chunk.
 """
 
 from __future__ import annotations
@@ -31,10 +34,13 @@ from ..types import Chunk, Segment
 
 @dataclass(slots=True)
 class DirectionSummary:
-    """One direction: `size` bytes from `first_seq` on, with the last packet and the last bytes. `ack_seq` is
-    the sequence number, give or take one, of packets without bytes before those; -1 if there are none.
-    Before the other side's first packet, it sends `early` bytes; for each unit in which that side's windows
-    may count, `fills` has how many later segments fill them.
+    """One direction: `packets` packets with `size` bytes from `first_seq` on. `last` is the last packet, and
+    `chunk` the bytes of the last packet that has some. `ack_seq` is the sequence number, give or take one, of
+    the packets before these bytes; -1 if there are none.
+
+    To count full receive windows, `early` is the number of bytes before the first packet of the other
+    direction; and for each unit in which that side may count its windows, `fills` has the number of later
+    segments that fill one.
     """
 
     key: bytes
@@ -50,20 +56,20 @@ class DirectionSummary:
 
 @dataclass(slots=True)
 class Bytes:
-    """Bytes of a direction. `whole`: all bytes of a packet. `silent`: they complete nothing."""
+    """Bytes of a direction: all bytes of a packet if `whole`. If `silent`, they complete no frame."""
 
-    way: int
+    index: int
     chunk: Chunk
     whole: bool
     silent: bool
 
 
 @dataclass(slots=True)
-class FrameRun:
-    """Frames of a direction from `start` to `end`, parsed in `context`. None of them is an INFO or a
-    CONNECT."""
+class SkippedFrames:
+    """Frames of a direction from offset `start` to `end`, parsed in `context`. None of them is an INFO or a
+    CONNECT. `ts_ns` is the time of the last one, and `ops` are the operations of all."""
 
-    way: int
+    index: int
     start: int
     end: int
     context: Context
@@ -74,26 +80,26 @@ class FrameRun:
 
 @dataclass(slots=True)
 class FrameBatch:
-    """A batch of a direction that the session has to process."""
+    """Frames of a direction that the session has to process."""
 
-    way: int
+    index: int
     batch: Batch
 
 
 @dataclass(slots=True)
 class Deltas:
-    """The sums of both directions since the previous step."""
+    """The sums over frames of both directions since the previous step."""
 
     sums: list[SessionDelta | None]
 
 
-Step = Bytes | FrameRun | FrameBatch | Deltas
+Step = Bytes | SkippedFrames | FrameBatch | Deltas
 
 
 @dataclass(slots=True)
 class ChunkSummary:
-    """`latest_ns` is the time of the latest packet of any flow in the chunk, `last_ns` that of this
-    flow. Without `steps` the summary only counts packets and bytes, as for TLS."""
+    """`latest_ns` is the time of the latest packet of any flow in the chunk, `last_ns` the time of the latest
+    packet of this flow. Without `steps`, the summary only counts packets and bytes, as for TLS."""
 
     latest_ns: int
     last_ns: int
@@ -109,7 +115,7 @@ class ChunkSummary:
 
 
 def unpacked(summary: bytes) -> ChunkSummary:
-    """The summary that was packed."""
+    """The summary, from the bytes that `packed` returned."""
     found: ChunkSummary = pickle.loads(zlib.decompress(summary))
     return found
 
@@ -150,20 +156,21 @@ def _frame(cls: type[Frame], names: tuple[str, ...], values: tuple[object, ...])
 
 
 def name_operations(steps: Iterable[Step]) -> None:
-    """Sets the operations of each run of frames."""
-    skips: dict[int, FrameRun] = {}
+    """Sets the operations of all skipped frames."""
+    skips: dict[int, SkippedFrames] = {}
     for step in steps:
-        if isinstance(step, FrameRun):
-            skips[step.way] = step
+        if isinstance(step, SkippedFrames):
+            skips[step.index] = step
         elif isinstance(step, Deltas):
-            for way, delta in enumerate(step.sums):
+            for index, delta in enumerate(step.sums):
                 if delta:
-                    skips[way].ops |= {kind.op for kind in delta.counts}
+                    skips[index].ops |= {kind.op for kind in delta.counts}
         elif isinstance(step, FrameBatch):
-            skips[step.way].ops |= {frame.op for frame in step.batch.frames}
+            skips[step.index].ops |= {frame.op for frame in step.batch.frames}
 
 
 def leave_out_carried(steps: Iterable[Step]) -> None:
+    """Empties the sums by subject, which only the table `subscriptions` needs."""
     for step in steps:
         if isinstance(step, Deltas):
             for delta in filter(None, step.sums):
@@ -171,7 +178,7 @@ def leave_out_carried(steps: Iterable[Step]) -> None:
 
 
 def lightened(batch: Batch) -> Batch:
-    """The batch without bytes of packets, and without payloads that cannot be errors."""
+    """The batch without the bytes of packets, and without payloads that cannot be errors of JetStream."""
     first, last = (
         Chunk(chunk.ts_ns, chunk.number, chunk.capture, chunk.offset, b"")
         for chunk in (batch.first, batch.last)

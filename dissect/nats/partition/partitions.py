@@ -1,9 +1,9 @@
-"""Proven byte ranges of all files -> partitions of one timeline, each readable on its own, in order.
+"""Proven byte ranges of all files -> partitions of one timeline, in order. Each can be read on its own.
 
-A record's turn in the timeline (see merge.py) is the largest time up to it in its file: a record that goes
-back in time does not wait. Ordered by turn, and by file for equal turns, the records of all files are in
-the order in which they are merged. So where files overlap, the timeline can be cut at any time; elsewhere a
-partition is one byte range.
+The turn of a record in the timeline (see merge.py) is the largest time of any record up to it in its file: a
+record that goes back in time comes directly after the record before it. The records of all files are merged
+in order of their turns, and of files where turns are equal. So where files overlap, the timeline can be cut
+at any time; elsewhere a partition is one byte range.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..capture.report import CaptureReport
 from ..capture.sources import too_many
 from ..types import Packets
 from .byte_ranges import ByteRange, captures, cut, read_byte_range
-from .record_index import RecordIndex, WalkAll, settle
+from .record_index import RecordIndex, WalkAll, prove_all
 
 # A time, and the position of a file among all files.
 _Turn = tuple[int, int]
@@ -33,8 +33,8 @@ class Partition:
     """Part of the timeline of all files, `number` from 0.
 
     Its `byte_ranges` are ordered by file, then by position. It has the records whose turn is at or after
-    `begin_ns` and before `until_ns`; None is no bound. `opens_ns` has, for each byte range, a time at or
-    before which it must be opened; None: at once.
+    `begin_ns` and before `until_ns`; None is no bound. `opens_ns` has a time for each byte range, at which it
+    must be open; None means from the beginning.
     """
 
     number: int
@@ -66,14 +66,14 @@ def index_captures(
     max_expanded: int | None = None,
 ) -> tuple[list[list[RecordIndex]], int]:
     """The captures that the inputs name, each cut into proven byte ranges of about this size, and the
-    number of byte ranges whose beginning was guessed wrong. For `walk_all` see `record_index.settle`, for
-    `max_expanded` `decompress.bounded`."""
+    number of byte ranges whose beginning was guessed wrong. `walk_all` is that of `record_index.prove_all`,
+    and `max_expanded` limits the contents of compressed files (`decompress.bounded`)."""
     files = [cut(path, size_bytes, max_expanded) for path in captures(paths, report)]
-    return settle(files, walk_all)
+    return prove_all(files, walk_all)
 
 
 def partitions_of(files: Sequence[Sequence[RecordIndex]]) -> list[Partition]:
-    """The partitions of files with proven byte ranges: read one after the other they are exactly the
+    """The partitions of files with proven byte ranges. Read one after the other, they are exactly the
     timeline. Raises CaptureError if too many captures overlap."""
     made: list[Partition] = []
     group: list[_Piece] = []
@@ -90,7 +90,7 @@ def partitions_of(files: Sequence[Sequence[RecordIndex]]) -> list[Partition]:
 
 
 def ranges_with_secrets(files: Sequence[Sequence[RecordIndex]]) -> tuple[ByteRange, ...]:
-    """The byte ranges that have Decryption Secrets Blocks: connections in any other one may need them."""
+    """The byte ranges that have Decryption Secrets Blocks. Connections in other byte ranges may need them."""
     return tuple(
         each.byte_range for walked in files for each in walked if each.report.blocks[SECRETS_NAME]
     )
@@ -108,7 +108,7 @@ def read_partition(partition: Partition, report: CaptureReport) -> Generator[Pac
     if len(partition.byte_ranges) == 1:
         yield from _window(partition, partition.byte_ranges, report)
         return
-    # No range is opened later than the ranges after it: `merge` orders them by these times.
+    # `merge` opens sources by these times, in order. So a file is opened no later than the files after it.
     rows = [
         (opens, [byte_range for byte_range, _ in row])
         for opens, row in (
@@ -149,8 +149,8 @@ def _begins_ns(walked: RecordIndex) -> int:
 
 
 def _cut(group: list[_Piece], number: int) -> list[Partition]:
-    """The partitions of pieces that overlap: cut where a piece begins, so that about the size of one
-    piece begins in each partition."""
+    """The partitions of pieces that overlap. Cuts are made only where a piece begins, so that in each
+    partition about as many bytes begin as the largest piece has."""
     if len(group) == 1:
         return [Partition(number, (group[0].byte_range,))]
     _check_open(group)
@@ -170,7 +170,7 @@ def _cut(group: list[_Piece], number: int) -> list[Partition]:
 
 
 def _within(group: list[_Piece], number: int, begin: int | None, until: int | None) -> Partition:
-    """The partition of the pieces that reach into a time range."""
+    """The partition of the pieces that have records in a time range."""
     inside = sorted(
         (
             piece

@@ -1,8 +1,9 @@
 """Indexes the record headers of byte ranges, and proves that byte ranges begin where records do.
 
 A walk that begins at a true record meets only true records, so it ends exactly at the first record of the
-next byte range. The first byte range of a file begins at a known position: from there on, neighbours are
-compared, and a range that began at a wrong position, or with a wrong context, is walked again.
+next byte range. The first byte range of a file begins at a known position. From there on, the end of each
+range is compared with the beginning of the next: a range that began at a wrong position, or with a wrong
+context, is walked again.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from ..capture.report import FileReport, InterfaceReport
 from . import resync as guess
 from .byte_ranges import ByteRange, records, window
 
-# Byte ranges that are walked one after the other, each from where the one before ended.
+# Byte ranges that are walked one after the other, each from where the previous one ended.
 Chain = tuple[ByteRange, ...]
 
-# After this many rounds, a file whose bytes mislead the guesses is walked in one row that grows each round.
+# After this many rounds, a file whose bytes keep misleading the guesses is walked by a single chain, which
+# becomes longer in each round.
 _PARALLEL_ROUNDS = 3
 
 
@@ -29,9 +31,10 @@ _PARALLEL_ROUNDS = 3
 class RecordIndex:
     """The result of walking a byte range.
 
-    `byte_range` begins where the first record was found. `report` is the part of the file's report that
-    concerns this byte range. `smallest_ns` is the smallest time in it. `rising`: no packet is earlier than
-    one before it. `ended` is where the walk ended: before the next record, or at `report.fault`.
+    `byte_range` begins where the first record was found. `report` is the part of the file's report that is
+    about this byte range. `smallest_ns` is the smallest time in it. `rising` is whether no packet is earlier
+    than a packet before it. `ended` is the state at the end of the walk: before the next record, or at
+    `report.fault`.
     """
 
     byte_range: ByteRange
@@ -42,7 +45,7 @@ class RecordIndex:
 
     @property
     def landed(self) -> int:
-        """Where the first record after the byte range begins, or where reading stopped."""
+        """The position of the first record after the byte range, or where reading stopped."""
         return self.ended.landed
 
     @property
@@ -57,13 +60,13 @@ class RecordIndex:
 
     @property
     def last_ns(self) -> int | None:
-        """The largest time of its packets and of those before them in the file."""
+        """The largest time of its packets and of the packets before them in the file."""
         times = (self.report.last_ns, self.byte_range.before_ns)
         return max((time for time in times if time is not None), default=None)
 
 
 def walk(byte_range: ByteRange) -> RecordIndex:
-    """Walks the record headers of a byte range; finds the first record if its start is a guess. Raises
+    """Finds the first record of a byte range if its start is a guess, and walks the record headers. Raises
     CaptureError if the file has changed or cannot be read."""
     if byte_range.guessed:
         byte_range = _found(byte_range)
@@ -88,8 +91,8 @@ def walk(byte_range: ByteRange) -> RecordIndex:
 
 
 def walk_chain(chain: Chain) -> list[RecordIndex]:
-    """Walks consecutive byte ranges, each from where the one before ended. The start of the first must
-    be proven. Byte ranges after damage are left out."""
+    """Walks consecutive byte ranges, each from where the previous one ended. The start of the first must be
+    proven. Byte ranges after damage are left out."""
     walked: list[RecordIndex] = []
     for byte_range in chain:
         if walked:
@@ -101,24 +104,24 @@ def walk_chain(chain: Chain) -> list[RecordIndex]:
 
 
 def prove(walked: Sequence[RecordIndex]) -> tuple[list[RecordIndex], list[ByteRange]]:
-    """Splits the byte ranges of one file, in order, into those that are proven from the beginning on,
-    with the numbers of their first packets and the largest times before them, and those that must be
-    walked again. If there are none of the latter, the file is done, and byte ranges that are not proven
-    lie after damage."""
+    """Splits the byte ranges of one file, in order, into proven ones and those that must be walked again.
+    The proven ones are consecutive from the beginning of the file, and know the number of their first packet
+    and the largest time before it. If none must be walked again, the file is done: byte ranges that are not
+    proven then come after damage."""
     proven: list[RecordIndex] = []
     again: list[ByteRange] = []
     before: RecordIndex | None = None
-    settled = True  # whether the last byte range began where it should
+    was_right = True  # whether the previous byte range began at its first record
     for each in walked:
         byte_range = each.byte_range if before is None else _follow(before, each.byte_range)
         if byte_range.stop is not None and byte_range.start >= byte_range.stop:
             each = _nothing(byte_range)
         elif _same(byte_range, each):
-            settled = True
+            was_right = True
         elif byte_range.start != each.byte_range.start:
-            if settled:
+            if was_right:
                 again.append(byte_range)
-            settled = False
+            was_right = False
             if each.report.fault:
                 break
         else:
@@ -134,11 +137,11 @@ def prove(walked: Sequence[RecordIndex]) -> tuple[list[RecordIndex], list[ByteRa
 WalkAll = Callable[[Sequence[Chain]], Iterable[Sequence[RecordIndex]]]
 
 
-def settle(
+def prove_all(
     files: Iterable[Sequence[ByteRange]], walk_all: WalkAll
 ) -> tuple[list[list[RecordIndex]], int]:
-    """The proven byte ranges of files, and how many had to be walked again. `walk_all` walks chains, at
-    the same time if it can, and in any order; it is called until everything is proven."""
+    """The proven byte ranges of files, and the number of byte ranges that were walked again. `walk_all` walks
+    chains, in any order and at the same time if it can; it is called until everything is proven."""
     left = [list(byte_ranges) for byte_ranges in files]
     chains: list[Chain] = [(byte_range,) for byte_ranges in left for byte_range in byte_ranges]
     known: dict[str, dict[int, RecordIndex]] = {byte_ranges[0].path: {} for byte_ranges in left}
@@ -168,7 +171,7 @@ def settle(
 
 
 def joined(walked: Sequence[RecordIndex]) -> FileReport:
-    """The report that one reading of the whole file gives, from its proven byte ranges."""
+    """The report on a whole file, from its proven byte ranges: the same as from reading it at once."""
     byte_range = walked[0].byte_range
     whole = FileReport(
         byte_range.path, byte_range.capture, walked[0].report.format, byte_range.size
@@ -193,7 +196,7 @@ def joined(walked: Sequence[RecordIndex]) -> FileReport:
 
 
 def _found(byte_range: ByteRange) -> ByteRange:
-    """The byte range from its first record on, if one is found."""
+    """The byte range from its first record on, or unchanged if none is found."""
     size = 2 * guess.span(byte_range.context) + 64
     data = window(byte_range, size)
     at = guess.first_record(
@@ -203,13 +206,13 @@ def _found(byte_range: ByteRange) -> ByteRange:
 
 
 def _nothing(byte_range: ByteRange) -> RecordIndex:
-    """A byte range in which no record begins."""
+    """The index of a byte range in which no record begins."""
     ended = Ended(byte_range.start, byte_range.context, 0, interfaces_in(byte_range.context))
     return RecordIndex(byte_range, byte_range.report(), ended)
 
 
 def _follow(before: RecordIndex, byte_range: ByteRange) -> ByteRange:
-    """The byte range as it must be after the previous one."""
+    """The byte range as the previous one determines it."""
     return replace(
         byte_range,
         start=before.landed,
@@ -221,14 +224,14 @@ def _follow(before: RecordIndex, byte_range: ByteRange) -> ByteRange:
 
 
 def _same(byte_range: ByteRange, walked: RecordIndex) -> bool:
-    """Whether it was walked as exactly this byte range."""
+    """Whether `walked` is a walk over exactly this byte range."""
     was = walked.byte_range
     times = not walked.ended.leans or (was.before_ns or 0) == (byte_range.before_ns or 0)
     return (was.start, was.context) == (byte_range.start, byte_range.context) and times
 
 
 def _placed(walked: RecordIndex, byte_range: ByteRange) -> RecordIndex:
-    """A walk, completed by what the byte ranges before it determine: its own findings come after theirs."""
+    """The walk, completed by what the byte ranges before it determine: packet numbers, context, time."""
     ended, report, was = walked.ended, walked.report, walked.byte_range
     if was.context != byte_range.context and not _begins_section(walked):
         added = ended.context[len(was.context) :]
@@ -243,12 +246,13 @@ def _placed(walked: RecordIndex, byte_range: ByteRange) -> RecordIndex:
 
 
 def _begins_section(walked: RecordIndex) -> bool:
-    """Whether a section begins in the byte range itself, after the reader's own and that of the context."""
+    """Whether a section begins in the byte range itself: the reader counts one of its own, and the context
+    begins another."""
     return walked.ended.sections > 2 or not pcapng.is_section(walked.byte_range.context)
 
 
 def _join_interfaces(whole: list[InterfaceReport], part: list[InterfaceReport], at: int) -> None:
-    """Adds the interfaces of a part of a file; the first of them is the file's interface number `at`."""
+    """Adds the interfaces of a part of a file. The first of them has number `at` in the file."""
     for number, each in enumerate(part, at):
         if number >= MOST_INTERFACES:
             return

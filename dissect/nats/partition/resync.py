@@ -1,8 +1,8 @@
 """Finds the first record in a part of a capture that begins anywhere in the file.
 
-The result is the first position from which a chain of plausible records is longer than one record can be,
-so that a capture inside a packet is not mistaken for the outer one. It is still a guess: `record_index`
-proves it, and a wrong guess only costs time.
+The result is the first position from which a chain of plausible records is longer than any single record can
+be. So the records of a capture inside a packet are not mistaken for those of the file. The result is still a
+guess: `record_index` proves it, and a wrong guess only costs time.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from collections.abc import Callable, Iterator
 from ..capture import pcap, pcapng
 from ..capture.pcapng.section import ORDERS
 
-# A position in `data` -> the next record's, or -1 if no record begins here. It may be after the end of
-# `data`.
+# Takes `data` and the position of a record; returns the position of the next record, perhaps after the end of
+# `data`, or -1 if no record begins there.
 Step = Callable[[bytes, int], int]
 
-# No fraction of a second is as large as these seconds. So no record is found four bytes after its start,
-# where its own fields look like a record that ends at the same position.
+# The earliest time of a plausible record, in seconds since 1970 (it is 2001). No fraction of a second is as
+# large, neither in microseconds nor in nanoseconds. Without this test a record would also be found four bytes
+# after its start: there, its fraction looks like the seconds of a record that ends at the same position.
 _CLOCKS = 10**9
 
 _KINDS = {1, 2, 3, 4, 5, 6, 7, 9, 10, 0xBAD, 0x40000BAD, 0x0A0D0D0A}
 
 
 def span(context: bytes) -> int:
-    """The length that a chain must have. Twice as much must be searched, plus a record header."""
+    """The length in bytes that a chain must have. To find one, search twice as much, plus a record header."""
     if pcapng.is_section(context):
         return pcap.USUAL_SNAPLEN + 64
     order, _, header = pcap.MAGICS[context[:4]]
@@ -35,8 +36,8 @@ def span(context: bytes) -> int:
 
 
 def first_record(context: bytes, data: bytes, whole: bool) -> int | None:
-    """The position in `data` where a record of the capture seems to begin. `whole`: the file ends with
-    `data`."""
+    """The position in `data` where a record of the capture seems to begin; None if there is none. `whole` is
+    whether the file ends with `data`."""
     if pcapng.is_section(context):
         order = ORDERS[context[8:12]]
         size_at, align, steps = 4, 4, [_block_step(order)]
@@ -56,10 +57,11 @@ def first_record(context: bytes, data: bytes, whole: bool) -> int | None:
 
 
 def _chain(data: bytes, need: int, step: Step, looks: tuple[int, int], whole: bool) -> int | None:
-    """The first position from which steps lead at least `need` bytes further, or exactly to the end of
-    the file. It is at most one record's length away."""
+    """The first position from which steps lead at least `need` bytes further, or exactly to the end of the
+    file; None if it is further away than one record is long."""
     size = len(data)
-    dead: set[int] = set()  # from which they do not, so that zeros are not walked again and again
+    # Positions from which steps lead nowhere. Without them, long runs of zeros would be walked many times.
+    dead: set[int] = set()
     for start in _candidates(data, min(need, size), *looks):
         at = start
         tried: list[int] = []
@@ -68,7 +70,7 @@ def _chain(data: bytes, need: int, step: Step, looks: tuple[int, int], whole: bo
                 return start
             following = step(data, at) if at < size else -1
             if following > size and whole and tried:
-                return start  # a file cut short
+                return start  # the file ends inside this record
             tried.append(at)
             if following < 0 or following > size + need:
                 break
@@ -78,7 +80,7 @@ def _chain(data: bytes, need: int, step: Step, looks: tuple[int, int], whole: bo
 
 
 def _candidates(data: bytes, end: int, highest_at: int, align: int) -> Iterator[int]:
-    """Positions where a record of less than 16 MiB may begin: the highest byte of its length is 0."""
+    """Positions where a record may begin: the highest byte of its length is 0 (it is below 16 MiB)."""
     found = data.find(0, highest_at)
     while 0 <= found < end + highest_at:
         if (found - highest_at) % align == 0:
@@ -87,8 +89,8 @@ def _candidates(data: bytes, end: int, highest_at: int, align: int) -> Iterator[
 
 
 def _record_step(context: bytes, sane: bool, since: int = 0) -> Step:
-    """The step of a pcap record. Sane: no time is before `since` (seconds) and lengths are those that
-    programs write; otherwise lengths are those that readers accept."""
+    """The step over a pcap record. If `sane`, only records that a program would write are accepted, with
+    times from `since` (seconds) on; otherwise all that readers accept."""
     order, unit_ns, header = pcap.MAGICS[context[:4]]
     (snaplen,) = struct.unpack_from(order + "I", context, 16)
     largest = pcap.largest_packet(snaplen)

@@ -15,7 +15,8 @@ from ..capture.reader import BLOCK
 from ..capture.report import FileReport
 from ..capture.sources import read_records, unpacked
 
-# A piece may end at this many positions per piece size, but positions are at least this far apart.
+# There are this many positions per piece size at which a piece may end, but they are at least `_FINEST` bytes
+# apart.
 _FINENESS = 64
 _FINEST = 1 << 12
 
@@ -34,8 +35,8 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Part of a piece, with its smallest and largest times; None without packets. `leans`: the time of a
-    packet depends on a packet before it."""
+    """Part of a piece, with its smallest and largest times; None without packets. `leans` is that of
+    `capture.reader.Ended`."""
 
     piece: Piece
     smallest_ns: int | None
@@ -44,9 +45,9 @@ class _Part:
 
 
 def pieces(path: str, size_bytes: int, report: FileReport) -> list[Piece]:
-    """Cuts a capture into pieces of about this size, by reading it once. Pieces are larger where packets
-    go back in time. `report` has the damage; the pieces have everything before it. Raises CaptureError
-    if it is not a capture."""
+    """Cuts a capture into pieces of about this size. Reads it once. Pieces are larger where packets go back
+    in time. If the capture is damaged, `report` says so, and the pieces have everything before the damage.
+    Raises CaptureError if the file is not a capture."""
     parts = list(_parts(path, max(size_bytes // _FINENESS, _FINEST), report))
     following = _smallest_from(parts)
     made: list[Piece] = []
@@ -65,7 +66,7 @@ def pieces(path: str, size_bytes: int, report: FileReport) -> list[Piece]:
 
 
 def bytes_of(path: str, made: Sequence[Piece]) -> Iterator[tuple[int, bytes]]:
-    """The bytes of the pieces of a capture, each a file: the number of the piece, and some of its bytes."""
+    """The contents of the files for these pieces: numbers of pieces, in order, each with some bytes of it."""
     with unpacked(path, FileReport(path, "")) as blocks:
         for number, piece in enumerate(made):
             blocks.fill(len(_SECTION))
@@ -79,7 +80,7 @@ def bytes_of(path: str, made: Sequence[Piece]) -> Iterator[tuple[int, bytes]]:
 
 
 def _parts(path: str, step: int, report: FileReport) -> Iterator[_Part]:
-    """A capture in parts of this size, in order."""
+    """The parts of a capture, in order, each of about `step` bytes."""
     context = b""
     with unpacked(path, report) as blocks:
         while True:

@@ -1,8 +1,8 @@
 """Builds the summary of a flow in one chunk, packet by packet.
 
-The builder relies only on facts that hold for any state of the flow: one decoder, which learned nothing new
-in between, read consecutive frames from known bytes of known packets. All other bytes become steps for the
-true framing to read, or the flow has no summary.
+The builder relies only on facts that hold for any state of the flow: a decoder, whose context did not change
+in between, decoded consecutive frames from known bytes of known packets. All other bytes become steps that
+the true framing has to read; where there are too many, the flow has no summary.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .chunk_summary import (
     Deltas,
     DirectionSummary,
     FrameBatch,
-    FrameRun,
+    SkippedFrames,
     Step,
     leave_out_carried,
     lightened,
@@ -37,17 +37,17 @@ from .chunk_summary import (
 
 _GREETINGS = frozenset({Info, Connect})
 _ACK = 16
-# The largest number of bytes of a flow to feed: with more, reading its packets is as fast.
+# The largest number of bytes of a flow in a summary. Reading the packets again is as fast as feeding more.
 _FED_BYTES = 4 << 20
-# The largest number of bytes without a frame: more are probably encrypted or compressed, and are read again.
+# The largest number of bytes without any frame. More bytes are probably encrypted or compressed.
 _UNREAD_BYTES = 1 << 16
-# The number of reply subjects to remember: more than a session does.
-_ASKED = 1 << 14
+# The number of reply subjects to remember; a session remembers fewer.
+_REPLY_SUBJECTS = 1 << 14
 _new = object.__new__
 
 
 class PacketBytes(NamedTuple):
-    """The payload of a packet that is in no step yet: stream offsets `start` to `end`."""
+    """The payload of a packet, from offset `start` to `end` of its direction, as long as it is in no step."""
 
     packet_index: int
     start: int
@@ -55,8 +55,8 @@ class PacketBytes(NamedTuple):
     segment: Segment
 
     def place(self) -> Chunk:
-        """The packet without its bytes."""
-        segment, place = self.segment, _new(Chunk)  # calling the class takes 4 times as long
+        """The packet without its bytes. Calling the class would take four times as long."""
+        segment, place = self.segment, _new(Chunk)
         place.ts_ns, place.number, place.capture = segment.ts_ns, segment.number, segment.capture
         place.offset, place.data = self.start, b""
         return place
@@ -70,17 +70,17 @@ class PacketBytes(NamedTuple):
 
 
 class DirectionBuilder:
-    """One direction of a flow. All bytes before `at` are in steps. `context`, if known, parses the next
-    bytes. It is compared by identity: a decoder makes a new one whenever it learns something."""
+    """One direction of a flow. All bytes before offset `at` are in steps; `context`, if known, is that of the
+    next ones. Contexts are compared by identity: a decoder makes a new one whenever it changes."""
 
     __slots__ = (
-        "builder number key packets first_seq ack_seq next_seq size last peer early fills"
+        "builder index key packets first_seq ack_seq next_seq size last peer early fills"
         " piece pending at context skip stream decoder first ts_ns"
     ).split()
 
-    def __init__(self, builder: FlowSummaryBuilder, number: int, key: bytes) -> None:
+    def __init__(self, builder: FlowSummaryBuilder, index: int, key: bytes) -> None:
         self.builder = builder
-        self.number = number
+        self.index = index
         self.key = key
         self.packets = self.early = 0
         self.first_seq = self.next_seq = self.ack_seq = -1
@@ -88,18 +88,18 @@ class DirectionBuilder:
         self.last: Segment | None = None
         self.peer: DirectionBuilder
         self.fills: dict[int, int] = {}
-        self.piece: PacketBytes | None = None  # of the last packet that had bytes
+        self.piece: PacketBytes | None = None  # the last packet that has bytes
         self.pending: deque[PacketBytes] = deque()
         self.at = self.ts_ns = 0
         self.context: Context | None = None
-        self.skip: FrameRun | None = None
+        self.skip: SkippedFrames | None = None
         self.stream: FrameStream | None = None
-        self.decoder: Decoder | None = None  # once the builder reads the frames itself
+        self.decoder: Decoder | None = None  # once the builder decodes frames itself
         self.first: PacketBytes | None = None  # the packet where the frame in progress begins
 
     def open(self, context: Context) -> None:
-        """From now on, the builder decodes the frames itself. If no byte of this direction was seen, the
-        next one is taken for the first of a frame; using the summary proves this, too."""
+        """From now on, the builder itself decodes the frames of this direction. If none of its bytes was
+        seen yet, the next byte is assumed to begin a frame; `advance` proves this, too."""
         self.decoder = Decoder(
             context.sender, context.kind, payloads=self.builder.payloads, offset=self.at
         )
@@ -111,8 +111,7 @@ class DirectionBuilder:
         self.ts_ns = self.stream.ts_ns if self.stream else 0
 
     def follow(self, segment: Segment) -> bool:
-        """Counts a segment. Returns False if it is not a plain ACK, complete, and the next in order, or
-        if its window is 0."""
+        """Counts a segment. Returns whether it takes the fast path of flow table and reassembly."""
         self.packets += 1
         self.last = segment
         builder = self.builder
@@ -154,7 +153,8 @@ class DirectionBuilder:
         return True
 
     def drained(self, end: int) -> list[tuple[int, Chunk, bool]]:
-        """The bytes up to `end` that are in no step yet: packet index, bytes, whether all of a packet."""
+        """Removes the pending bytes before `end`. Returns them as packet index, bytes, and whether these are
+        all bytes of the packet."""
         chunks = []
         pending = self.pending
         while self.at < end:
@@ -179,9 +179,8 @@ class DirectionBuilder:
 
 class FlowSummaryBuilder:
     """Observes a flow that may have begun in an earlier chunk. With `payloads`, frames keep their payloads.
-
-    `packet_index` counts packets with payload. When `steps` is None, only packets are counted. While the
-    builder is `alone`, no flow table knows the flow; it has `failed` when a packet was not the next one.
+    `packet_index` counts the packets with payload. Without `steps`, only packets and bytes are counted. If
+    the builder is `alone`, no flow table has the flow; it has `failed` once a packet was out of order.
     """
 
     def __init__(self, key: bytes, back: bytes, payloads: bool = False) -> None:
@@ -189,20 +188,20 @@ class FlowSummaryBuilder:
         one, other = DirectionBuilder(self, 0, key), DirectionBuilder(self, 1, back)
         one.peer, other.peer = other, one
         self.directions = one, other
-        self.packet_index = 0
-        self.last_ns = 0
-        self.fed_bytes = 0  # that are pending, or in steps
+        self.packet_index = self.last_ns = 0
+        self.fed_bytes = 0  # pending ones, and those in steps
         self.steps: list[tuple[int, Step]] | None = []
         self.deltas: Deltas | None = None
         self.key = key
         self.alone = False
         self.failed = False
         self._connection: Connection | None = None
-        self._asked: set[bytes] = set()
+        self._reply_subjects: set[bytes] = set()
 
     def stand_alone(self) -> Connection | None:
-        """From now on segments go to `read` and no longer to the framing. Returns the connection, which
-        is not needed any more; None if the context of a direction is not known yet."""
+        """Makes the builder decode the frames itself: from now on, segments go to `read`. Returns the
+        connection, which is no longer needed; None if the context of a direction is not known yet.
+        """
         connection = self._connection
         if connection is None or not connection.framing.is_steady:
             return None
@@ -211,10 +210,7 @@ class FlowSummaryBuilder:
             if direction.size and (context is None or context.kind is None):
                 return None
         first, second = contexts
-        for direction, context in (self.directions[0], first or second), (
-            self.directions[1],
-            second or first,
-        ):
+        for direction, context in zip(self.directions, (first or second, second or first)):
             assert context
             direction.open(context if context is direction.context else mirrored(context))
         self.alone = True
@@ -248,12 +244,14 @@ class FlowSummaryBuilder:
                 if direction.context is None or frames[-1].__class__ in _GREETINGS:
                     self._resume(direction, decoder)
                 else:
-                    self._pass(direction, batch)
+                    self._skip_frames(direction, batch)
                 if decoder.offset == direction.size:
                     direction.first = None
                     return
                 frames = decoder.read() if decoder.has_more else []
-        except ProtocolError:  # for the stitch, which knows the state before
+        except (
+            ProtocolError
+        ):  # the stitch reads these packets, because it knows the state before them
             self.give_up()
             return
         if direction.first is None:
@@ -262,14 +260,14 @@ class FlowSummaryBuilder:
     def give_up(self) -> None:
         """Drops the steps: the summary will only count packets and bytes."""
         self.steps = self.deltas = self._connection = None
-        self._asked.clear()
+        self._reply_subjects.clear()
         for direction in self.directions:
             direction.pending.clear()
 
     def observe(self, connection: Connection, events: Sequence[Event]) -> None:
         """Adds the events that the framing made from the latest packet."""
         framing = connection.framing
-        # Another connection may follow; frames in a layer are in none of the bytes that are known here.
+        # After the end, a new connection may have these ports; in a layer, frames are not bytes of packets.
         if isinstance(framing, FinishedFraming) or connection.over or framing.stack:
             self.give_up()
             return
@@ -278,8 +276,8 @@ class FlowSummaryBuilder:
             side = connection.flow.sides[0]
             of_first = (batch.direction is side.direction) is (side.key == self.directions[0].key)
             direction = self.directions[0] if of_first else self.directions[1]
-            if isinstance(batch, Batch) and _goes_on(direction, batch):
-                self._pass(direction, batch)
+            if isinstance(batch, Batch) and _continues(direction, batch):
+                self._skip_frames(direction, batch)
                 return
         self._connection = connection
         batches: dict[Direction, list[Batch]] = {}
@@ -289,47 +287,49 @@ class FlowSummaryBuilder:
         for way, some in batches.items():
             key = connection.flow.side(way).key
             direction = next(direction for direction in self.directions if direction.key == key)
-            self._take(direction, framing.stream(way), some)
+            self._add_batches(direction, framing.stream(way), some)
 
-    def _take(self, direction: DirectionBuilder, stream: FrameStream, batches: list[Batch]) -> None:
-        """Adds frames that were completed in one direction."""
+    def _add_batches(
+        self, direction: DirectionBuilder, stream: FrameStream, batches: list[Batch]
+    ) -> None:
+        """Adds the batches of one direction."""
         direction.stream = stream
-        if all(_goes_on(direction, batch) for batch in batches):
+        if all(_continues(direction, batch) for batch in batches):
             for batch in batches:
-                self._pass(direction, batch)
+                self._skip_frames(direction, batch)
         else:
             self._feed(direction, stream.decoder, batches[-1].last)
 
     def _feed(self, direction: DirectionBuilder, reader: Decoder | None, last: Chunk | Gap) -> None:
-        """Adds a step that feeds these bytes; from the decoder's position on, the context is known."""
+        """Ends the skipped frames: the bytes so far become steps."""
         assert self.steps is not None
         self.deltas = None
         self._feed_silent(direction)
-        # A first byte that looks like a TCP keep-alive is not part of the stream.
-        if reader is not None and any(_is_of(piece, last) for piece in direction.pending):
+        # Reassembly drops a first byte that looks like a TCP keep-alive, so `last` may be another packet.
+        if reader is not None and any(_became(piece, last) for piece in direction.pending):
             self._resume(direction, reader)
 
     def _feed_silent(self, direction: DirectionBuilder) -> None:
-        """Adds steps that feed the bytes before the latest packet, which have completed nothing."""
+        """Adds steps for the bytes before the latest packet, which have completed no frame."""
         assert self.steps is not None and direction.piece
         if direction.context:
             for _, chunk, whole in direction.drained(direction.piece.start):
-                self.steps.append((self.packet_index, Bytes(direction.number, chunk, whole, True)))
+                self.steps.append((self.packet_index, Bytes(direction.index, chunk, whole, True)))
         direction.context = direction.skip = None
 
     def _resume(self, direction: DirectionBuilder, reader: Decoder) -> None:
-        """Adds steps that feed the bytes up to the decoder's position, from where the context is known."""
+        """Adds steps for the bytes up to the decoder's position. From there on, frames are skipped."""
         assert self.steps is not None
         self.deltas = None
         self._feed_silent(direction)
         for packet_index, chunk, whole in direction.drained(reader.offset):
-            self.steps.append((packet_index, Bytes(direction.number, chunk, whole, False)))
+            self.steps.append((packet_index, Bytes(direction.index, chunk, whole, False)))
         direction.context = reader.context
-        direction.skip = FrameRun(direction.number, direction.at, direction.at, reader.context)
+        direction.skip = SkippedFrames(direction.index, direction.at, direction.at, reader.context)
         self.steps.append((self.packet_index, direction.skip))
 
-    def _pass(self, direction: DirectionBuilder, batch: Batch) -> None:
-        """Adds whole frames to the current run of frames."""
+    def _skip_frames(self, direction: DirectionBuilder, batch: Batch) -> None:
+        """Adds the frames of a batch to the skipped frames, and to the sums or steps for the session."""
         assert self.steps is not None and direction.skip
         frames, skip = batch.frames, direction.skip
         end = frames[-1].offset + frames[-1].total_bytes
@@ -341,28 +341,27 @@ class FlowSummaryBuilder:
         skip.frames += len(frames)
         skip.ts_ns = batch.ts_ns
         deltas = self.deltas or Deltas([None, None])
-        delta = deltas.sums[direction.number] or SessionDelta()
-        if delta.add(batch, self._asked):
+        delta = deltas.sums[direction.index] or SessionDelta()
+        if delta.add(batch, self._reply_subjects):
             if self.deltas is None:
                 self.deltas = deltas
                 self.steps.append((self.packet_index, deltas))
-            deltas.sums[direction.number] = delta
+            deltas.sums[direction.index] = delta
         else:
             self.deltas = None
             for frame in frames:
                 if isinstance(frame, (Pub, HPub)) and frame.reply:
-                    self._ask(frame.reply)
+                    self._remember_reply_subject(frame.reply)
             kept = batch if self.alone else lightened(batch)
-            self.steps.append((self.packet_index, FrameBatch(direction.number, kept)))
+            self.steps.append((self.packet_index, FrameBatch(direction.index, kept)))
 
-    def _ask(self, reply: bytes) -> None:
-        if len(self._asked) >= _ASKED:
-            self._asked.clear()
-        self._asked.add(reply)
+    def _remember_reply_subject(self, reply: bytes) -> None:
+        if len(self._reply_subjects) >= _REPLY_SUBJECTS:
+            self._reply_subjects.clear()
+        self._reply_subjects.add(reply)
 
     def summary(self, latest_ns: int, carries: bool) -> ChunkSummary:
-        """The summary of the flow. `latest_ns` is the latest time of any packet in the chunk; without
-        `carries`, sums by subject are left out."""
+        """The summary of the flow. `latest_ns` is that of `ChunkSummary`; `carries` keeps sums by subject."""
         steps = self._all_steps()
         if steps is not None:
             name_operations(steps)
@@ -372,29 +371,30 @@ class FlowSummaryBuilder:
         return ChunkSummary(latest_ns, self.last_ns, (one.summary(), other.summary()), steps)
 
     def _all_steps(self) -> list[Step] | None:
-        """The steps in order, with the remaining bytes at the end."""
+        """All steps in order. The last ones have the bytes that are still pending."""
         if self.steps is None or not self.steps and self.fed_bytes > _UNREAD_BYTES:
             return None
         steps = list(self.steps)
         for direction in self.directions:
             silent = direction.context is not None
             for packet_index, chunk, whole in direction.drained(direction.size):
-                feed = Bytes(direction.number, chunk, whole, silent)
+                feed = Bytes(direction.index, chunk, whole, silent)
                 steps.append((self.packet_index + 1 if silent else packet_index, feed))
         return [step for _, step in sorted(steps, key=lambda step: step[0])]
 
 
-def _goes_on(direction: DirectionBuilder, batch: Batch) -> bool:
-    """Whether the same decoder, with the same context, read this batch and the one before in its
-    direction."""
+def _continues(direction: DirectionBuilder, batch: Batch) -> bool:
+    """Whether one decoder, in one context, decoded this batch and the previous one of its direction."""
     reader = direction.stream and direction.stream.decoder
     if not reader or reader.context is not direction.context:
         return False
-    return batch.frames[-1].__class__ not in _GREETINGS  # the decoder stops after those
+    return (
+        batch.frames[-1].__class__ not in _GREETINGS
+    )  # after an INFO or CONNECT, the context may change
 
 
-def _is_of(piece: PacketBytes, chunk: Chunk | Gap) -> bool:
-    """Whether reassembly made a chunk from these bytes."""
+def _became(piece: PacketBytes, chunk: Chunk | Gap) -> bool:
+    """Whether reassembly made this chunk from this packet."""
     if not isinstance(chunk, Chunk) or chunk.offset + len(chunk.data) != piece.end:
         return False
     return chunk.number == piece.segment.number and chunk.capture == piece.segment.capture

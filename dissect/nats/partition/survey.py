@@ -1,18 +1,18 @@
-"""Surveys a partition without knowing what came before it: the states of its flows, and their summaries.
+"""Surveys a partition without knowing the packets before it: finds the states and summaries of its flows.
 
     survey = Survey(tables, options)
     survey.run(segments)
-    survey.states()     # for flows that begin here: their states at the end
-    survey.summaries()  # for flows that may have begun earlier: for `Dissector.advanced`
+    survey.states()     # of flows that begin here: their states at the end
+    survey.summaries()  # of flows that may have begun earlier, for `Dissector.advanced`
 
-The survey runs the stages of a dissection without making records. A builder observes each flow that joins
-in midstream: whether its packets are in order, which frames were decoded from which bytes, and which of
-them a session has to process.
+The survey runs the stages of a dissection without making records. For each flow that joins in midstream, a
+builder observes whether its packets are in order, which frames were decoded from which bytes, and which of
+these frames a session has to process.
 
-A flow that joined in midstream and has sent `_SETTLED_PACKETS` most likely began in an earlier partition.
-From then on only its builder is updated: bytes go directly to a decoder, without flow table, reassembly and
-session, which takes half the time (see docs/spark.md). Such a flow has no state; if it turns out to begin
-here after all, its packets are read again.
+A flow that joined in midstream and has sent `_SETTLED_PACKETS` packets most likely began in an earlier
+partition. From then on only its builder is updated: bytes go directly to a decoder, without flow table,
+reassembly and session, which takes half the time (see docs/spark.md). Such a flow has no state. If it turns
+out that it did begin here, its packets are read again.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from ..types import Segment, Tick
 from .checkpoint import Dissector
 from .summary import DirectionBuilder, FlowSummaryBuilder
 
-# The number of flows that are observed; the packets of other flows have to be read again.
+# The number of flows that are observed. The packets of further flows have to be read again.
 _FLOWS = 1 << 16
 # After this many packets with payload, a midstream flow has only a summary. A smaller number would save
-# little, because a busy flow has thousands in a partition, and more flows that were silent before would be
-# read again.
+# little, because a busy flow has thousands of packets in a partition; and more flows would be read again that
+# had been silent before and begin here.
 _SETTLED_PACKETS = 256
 
 
 class Survey(Dissector):
-    """A dissection without records that also summarizes the flows it joined in midstream."""
+    """A dissection that makes no records and summarizes the flows that it joins in midstream."""
 
     def __init__(
         self, tables: Collection[str], options: Options, key_logs: KeyLogs | None = None
@@ -60,8 +60,7 @@ class Survey(Dissector):
             pass
 
     def states(self) -> dict[bytes, bytes]:
-        """The states of open flows, as `save` gives them. A flow that has only a summary has none: see
-        `summarized`."""
+        """The states of open flows, as of `save`. Flows that have only a summary are not among them."""
         return self.save()
 
     def summaries(self) -> dict[bytes, bytes]:
@@ -73,12 +72,12 @@ class Survey(Dissector):
         }
 
     def summarized(self) -> set[bytes]:
-        """The flows whose state is unknown, by `undirected`."""
+        """The flows that have only a summary, by `undirected`."""
         return {undirected(builder.key) for builder in self._builders() if builder.alone}
 
     def _builders(self) -> Iterator[FlowSummaryBuilder]:
         for direction in self._directions.values():
-            if direction and not direction.number:
+            if direction and not direction.index:
                 yield direction.builder
 
     def _watched(self, source: Iterable[Segment | Tick]) -> Iterator[Segment | Tick]:
@@ -91,32 +90,32 @@ class Survey(Dissector):
                 yield segment
                 continue
             key = segment.key
-            direction = directions[key] if key in directions else self._met(segment)
+            direction = directions[key] if key in directions else self._add_flow(segment)
             if direction is None:
                 yield segment
                 continue
             builder = direction.builder
             if builder.packet_index >= _SETTLED_PACKETS and not builder.alone:
-                self._settle(builder)
+                self._keep_summary_only(builder)
             if builder.alone:
                 builder.read(direction, segment)
                 if segment.ts_ns > flows.next_expiry_ns:
                     yield Tick(segment.ts_ns, segment.ordinal)
                 continue
             if not direction.follow(segment):
-                self._spoil(builder)
+                self._stop_observing(builder)
             yield segment
 
-    def _settle(self, builder: FlowSummaryBuilder) -> None:
-        """Keeps only the summary of a flow, if both contexts are known."""
+    def _keep_summary_only(self, builder: FlowSummaryBuilder) -> None:
+        """From now on updates only the builder of a flow, if the contexts of both directions are known."""
         connection = builder.stand_alone()
         if connection:
-            # Its session tables stay: events for them may still wait.
+            # The session tables of the flow stay, because events for them may still wait.
             self._connections.table.drop(connection.flow)
             del self._connections.alive[connection.flow]
 
-    def _met(self, segment: Segment) -> DirectionBuilder | None:
-        """Adds a new flow."""
+    def _add_flow(self, segment: Segment) -> DirectionBuilder | None:
+        """Begins to observe a new flow; None if it cannot be observed."""
         key, directions = segment.key, self._directions
         if len(directions) >= 2 * _FLOWS:
             return None
@@ -127,7 +126,7 @@ class Survey(Dissector):
         directions[key], directions[back] = FlowSummaryBuilder(key, back, self._payloads).directions
         return directions[key]
 
-    def _spoil(self, builder: FlowSummaryBuilder) -> None:
+    def _stop_observing(self, builder: FlowSummaryBuilder) -> None:
         for direction in builder.directions:
             self._directions[direction.key] = None
 

@@ -12,7 +12,7 @@ from dissect.nats.partition.chunk_summary import (
     Bytes,
     ChunkSummary,
     FrameBatch,
-    FrameRun,
+    SkippedFrames,
     Step,
     unpacked,
 )
@@ -82,17 +82,17 @@ def claims_hold(part: Sequence[Segment], summary: ChunkSummary) -> None:
     for step in summary.steps or []:
         if isinstance(step, Bytes):
             chunk = step.chunk
-            assert chunk.offset == places[step.way]
-            places[step.way] += len(chunk.data)
-            assert said[step.way][chunk.offset : places[step.way]] == chunk.data
-        elif isinstance(step, FrameRun):
-            assert step.start == places[step.way]
-            places[step.way] = step.end
-            ops = Counter(read_as(step.context, said[step.way][step.start : step.end]))
+            assert chunk.offset == places[step.index]
+            places[step.index] += len(chunk.data)
+            assert said[step.index][chunk.offset : places[step.index]] == chunk.data
+        elif isinstance(step, SkippedFrames):
+            assert step.start == places[step.index]
+            places[step.index] = step.end
+            ops = Counter(read_as(step.context, said[step.index][step.start : step.end]))
             assert ops.total() == step.frames and ops.keys() == step.ops
-            read[step.way] += ops
+            read[step.index] += ops
         elif isinstance(step, FrameBatch):
-            counted[step.way].update(frame.op for frame in step.batch.frames)
+            counted[step.index].update(frame.op for frame in step.batch.frames)
         else:
             for way, amount in enumerate(step.sums):
                 for kind, count in amount.counts.items() if amount else ():

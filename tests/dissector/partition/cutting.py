@@ -12,7 +12,7 @@ from pathlib import Path
 from dissect.nats.capture import CaptureReport, FileReport, read_packets
 from dissect.nats.partition.byte_ranges import captures, cut, read_byte_range
 from dissect.nats.partition.partitions import Partition, in_order, partitions_of, read_partition
-from dissect.nats.partition.record_index import Chain, RecordIndex, joined, settle, walk_chain
+from dissect.nats.partition.record_index import Chain, RecordIndex, joined, prove_all, walk_chain
 from dissect.nats.types import Packet
 
 from tests.support.pcapwriter import (
@@ -39,7 +39,7 @@ def here(chains: Iterable[Chain]) -> Iterator[list[RecordIndex]]:
 
 def settled(paths: Sequence[str | Path], size: int) -> tuple[list[list[RecordIndex]], int]:
     files = captures([str(path) for path in paths], CaptureReport())
-    return settle([cut(path, size) for path in files], here)
+    return prove_all([cut(path, size) for path in files], here)
 
 
 def packets_of(walked: Sequence[RecordIndex]) -> list[Packet]:

@@ -7,7 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from dissect.nats.partition.chunk_summary import Bytes, ChunkSummary, Deltas, FrameBatch, FrameRun
+from dissect.nats.partition.chunk_summary import (
+    Bytes,
+    ChunkSummary,
+    Deltas,
+    FrameBatch,
+    SkippedFrames,
+)
 from dissect.nats.types import Chunk, Segment
 
 from tests.dissector.partition.advancing import (
@@ -160,7 +166,7 @@ def test_times_that_go_back() -> None:
 def _garbage(summary: ChunkSummary) -> None:
     """Bytes of the other side, which are not a frame, while frames are skipped."""
     assert summary.steps
-    at = next(at for at, step in enumerate(summary.steps) if isinstance(step, FrameRun))
+    at = next(at for at, step in enumerate(summary.steps) if isinstance(step, SkippedFrames))
     chunk = Chunk(10**18, 1, "a.pcap", 0, b"what is this\r\n")
     summary.steps.insert(at + 1, Bytes(1, chunk, True, False))
 
@@ -287,13 +293,13 @@ def test_bytes_that_are_missing_right_before() -> None:
 
 def _wrong_context(summary: ChunkSummary) -> None:
     for step in summary.steps or []:
-        if isinstance(step, FrameRun):
+        if isinstance(step, SkippedFrames):
             step.context = replace(step.context, dedicated=True)
 
 
 def _wrong_start(summary: ChunkSummary) -> None:
     for step in summary.steps or []:
-        if isinstance(step, FrameRun):
+        if isinstance(step, SkippedFrames):
             step.start += 1
 
 

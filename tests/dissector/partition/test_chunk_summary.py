@@ -10,7 +10,7 @@ from dissect.nats.partition.chunk_summary import (
     Deltas,
     DirectionSummary,
     FrameBatch,
-    FrameRun,
+    SkippedFrames,
     unpacked,
 )
 from dissect.nats.sessions import SessionDelta
@@ -40,7 +40,7 @@ def test_what_is_packed_comes_back(sender: Role, kind: Kind) -> None:
     batch = Batch(Direction.RESPONDER, 7, chunk, chunk, frames, None)
     last = Segment(7, 3, "a.pcap", b"k" * 12, 1, 2, 16, b"", 5)
     direction = DirectionSummary(b"k" * 12, 1, 1, 5, last, chunk)
-    run = FrameRun(0, 0, 90, Context(sender, kind), len(frames), 7, frozenset({"PING"}))
+    run = SkippedFrames(0, 0, 90, Context(sender, kind), len(frames), 7, frozenset({"PING"}))
     steps = [run, FrameBatch(0, batch), Deltas([SessionDelta(), None])]
     summary = ChunkSummary(9, 8, (direction, direction), steps)
     assert not difference(unpacked(summary.packed()), summary)

@@ -15,7 +15,7 @@ from dissect.nats.partition.record_index import (
     RecordIndex,
     joined,
     prove,
-    settle,
+    prove_all,
     walk,
     walk_chain,
 )
@@ -136,7 +136,7 @@ def test_sections_of_either_byte_order_take_few_rounds(tmp_path: Path) -> None:
         return map(walk_chain, chains)
 
     byte_ranges = cut(str(path), SMALLEST)
-    (walked,), wrong = settle([byte_ranges], walks)
+    (walked,), wrong = prove_all([byte_ranges], walks)
     assert packets_of(walked) == whole([path])[0]
     assert wrong >= sum(rounds[1:]) > 0 and len(rounds) < 8 < len(byte_ranges)
 
@@ -154,7 +154,7 @@ def test_the_context_of_late_interfaces_takes_one_more_round(tmp_path: Path) -> 
         return map(walk_chain, chains)
 
     byte_ranges = cut(str(path), SMALLEST)
-    (walked,), wrong = settle([byte_ranges], walks)
+    (walked,), wrong = prove_all([byte_ranges], walks)
     assert packets_of(walked) == whole([path])[0]
     assert len(rounds) == 2 and wrong == rounds[1] > len(byte_ranges) // 2
 
@@ -170,7 +170,7 @@ def test_a_capture_that_always_fools_the_guess_needs_few_rounds(tmp_path: Path) 
         return map(walk_chain, chains)
 
     byte_ranges = cut(str(path), SMALLEST)
-    (walked,), wrong = settle([byte_ranges], walks)
+    (walked,), wrong = prove_all([byte_ranges], walks)
     assert packets_of(walked) == whole([path])[0]
     assert 0 < wrong and rounds < 15 < len(byte_ranges)
 

@@ -7,7 +7,7 @@ import pytest
 from dissect.nats import Options
 from dissect.nats.options import Payload
 from dissect.nats.partition import summary as building
-from dissect.nats.partition.chunk_summary import Bytes, Deltas, FrameBatch, FrameRun
+from dissect.nats.partition.chunk_summary import Bytes, Deltas, FrameBatch, SkippedFrames
 
 from tests.dissector.partition.advancing import PUB, packets, steps_of, summary_of
 from tests.dissector.transport.s2.test_layer import stored
@@ -18,8 +18,8 @@ def test_the_head_is_fed_the_middle_skipped_the_end_fed() -> None:
     steps = steps_of(packets((0, head), *[(0, PUB)] * 30, (0, tail)))
     kinds = [type(step) for step in steps]
     assert kinds[0] is Bytes and kinds[-1] is Bytes
-    assert kinds.count(FrameRun) == kinds.count(Deltas) == 1
-    (skip,) = [step for step in steps if isinstance(step, FrameRun)]
+    assert kinds.count(SkippedFrames) == kinds.count(Deltas) == 1
+    (skip,) = [step for step in steps if isinstance(step, SkippedFrames)]
     (deltas,) = [step for step in steps if isinstance(step, Deltas)]
     fed = [step.chunk for step in steps if isinstance(step, Bytes)]
     assert fed[0].data == head
@@ -35,7 +35,7 @@ def test_the_head_is_fed_the_middle_skipped_the_end_fed() -> None:
 def test_what_is_fed_later_than_it_came_has_to_be_silent() -> None:
     info, tail = b'INFO {"server_id":"NA"}\r\n', b"PUB a.b 5\r\nhe"
     steps = steps_of(packets(*[(0, PUB)] * 30, (0, info[:9]), (0, info[9:]), (0, PUB), (0, tail)))
-    behind = steps[next(at for at, step in enumerate(steps) if isinstance(step, FrameRun)) :]
+    behind = steps[next(at for at, step in enumerate(steps) if isinstance(step, SkippedFrames)) :]
     fed = [(step.chunk.data, step.silent) for step in behind if isinstance(step, Bytes)]
     assert fed == [(info[:9], True), (info[9:], False), (tail, True)]
 
@@ -82,7 +82,7 @@ def test_frames_in_a_layer_are_counted_only() -> None:
 
 
 def test_reply_subjects_are_known_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "_ASKED", 1)
+    monkeypatch.setattr(building, "_REPLY_SUBJECTS", 1)
     reply = b"MSG r.1 2 5\r\nhello\r\n"
     asked = [(0, b"PUB a.b r.%d 5\r\nhello\r\n" % number) for number in (1, 2)]
     lead = [(0, PUB), (1, reply), (0, PUB), (1, reply), (0, PUB), (1, reply)]
