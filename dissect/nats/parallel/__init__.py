@@ -1,1 +1,1 @@
-"""Several processes: workers dissect their shares of the flows, and a pool merges what they make."""
+"""Several processes: workers dissect their shares of the flows, and a pool merges their rows."""

@@ -2,8 +2,8 @@
 
 Each worker process reads all packets and dissects its share of the flows. It sends batches of rows through
 a pipe, each row with the sort key of the packet that completed it, and reports its progress now and then.
-The parent merges the workers by `SortKey`, which does not depend on how the flows are divided, and puts the
-rows in time order as a single process does. A worker that is ahead waits for room in its pipe.
+The parent merges the rows of all workers by `SortKey`, which does not depend on how the flows are divided,
+and puts them in time order as a single process does. A worker that is ahead waits until its pipe has room.
 
     worker: packets > its share of the flows > connections > tables > condition > render > pipe
     parent: pipes > merge by sort key > TimeOrder
@@ -11,10 +11,10 @@ rows in time order as a single process does. A worker that is ahead waits for ro
 Frames that become columns are packed instead of rendered, and the parent puts columns in order
 (`output.shared_frames`).
 
-Workers are spawned, not forked, although a fork would save each of them half a second of imports: pyarrow and
-numpy start threads when they are imported, and a forked process lacks these while their locks may be held.
-Workers do not import the main module of the program, which therefore needs no `if __name__ == "__main__"`; a
-renderer cannot be defined there.
+Workers are spawned, not forked, although forking would save each of them half a second of imports: pyarrow
+and numpy start threads when they are imported, which a forked process does not have, while their locks may be
+held for ever. Workers do not import the main module of the program. So it needs no
+`if __name__ == "__main__"`, but a renderer cannot be defined there.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _AHEAD = 8
 
 
 def cores() -> int:
-    """The number of processor cores that this process may use, as `os.process_cpu_count` of Python 3.13 has
-    it: neither the load nor the CPU quota of a container counts, which is why `--jobs` says a number.
+    """The number of processor cores that this process may use, as `os.process_cpu_count` of Python 3.13
+    returns it. It ignores the load and the CPU quota of a container, which is why `--jobs` takes a number.
     """
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -64,8 +64,8 @@ def sharded(
 ) -> Generator[Row, None, None]:
     """The rows of the table, in the order in which one process makes them.
 
-    `report` is updated meanwhile. Errors of a worker are raised here, and WorkerError if a worker dies. If
-    you stop early, call `close`, which ends the workers.
+    `report` is updated meanwhile. Raises the errors of workers, and WorkerError if a worker dies. If you stop
+    early, call `close`, which ends the workers.
     """
     layer = TABLES[job.table].layer
     if layer and layer.across:  # its rows need the frames of all sessions
@@ -77,14 +77,14 @@ def sharded(
 def sharded_frames(
     job: TableJob[Row], jobs: int, report: CaptureReport
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The frames as batches with the columns that the job wants `packed`. Else as `sharded`."""
+    """The frames as batches with the columns that the job wants `packed`. Otherwise the same as `sharded`."""
     frames = SharedFrames(TABLES["frames"].window)
     with _pool(job, jobs, report) as pool:
         yield from frames.in_order([map(_part, pool.batches(each)) for each in pool.workers])
 
 
 def _part(batch: EntryBatch) -> Part:
-    """The frames of a batch, and up to which packet it has all of them."""
+    """The frames of a batch, and the number of the packet up to which it has all of them."""
     if batch.entries:
         key, _, _ = batch.entries[-1]
         return batch.packed, key[0]
@@ -99,7 +99,7 @@ def shared_records(
     report: CaptureReport,
 ) -> Generator[Record, None, None]:
     """The records of several tables in one pass, in the order in which connections complete them. None of the
-    tables is made from the frames of all sessions. Errors as of `sharded`."""
+    tables may need the frames of all sessions. Raises the same errors as `sharded`."""
     job = TableJob(
         paths=tuple(paths),
         table=tables[0],
@@ -135,8 +135,7 @@ def merged(streams: Iterable[Iterator[Entry[Row]]], table: str) -> Iterator[Row]
 
 
 class _Worker:
-    """A worker process as the parent sees it. `batches` were received and not used yet; `over` is true after
-    the last one."""
+    """A worker process. `batches` were received and not used yet; `over` is true after the last one."""
 
     def __init__(self, process: SpawnProcess, connection: Connection) -> None:
         self.process = process
@@ -145,7 +144,7 @@ class _Worker:
         self.over = False
 
     def receive(self) -> None:
-        """Receives a batch; raises the error of the worker if it sent one."""
+        """Receives a batch. Raises the error of the worker if it sent one, and WorkerError if it died."""
         try:
             sent = self.connection.recv()
         except (EOFError, OSError):
@@ -173,8 +172,8 @@ class _Worker:
 
 
 class _Pool(Generic[Row]):
-    """All workers. The report is that of the first worker, because each of them reads all packets; only the
-    connections that it counts are those of all workers."""
+    """All workers. The report is that of the first worker, because each worker reads all packets; only its
+    counts of connections are added up over all workers."""
 
     def __init__(self, workers: Sequence[_Worker], report: CaptureReport) -> None:
         self.workers = workers
@@ -183,7 +182,7 @@ class _Pool(Generic[Row]):
     def entries(self, worker: _Worker) -> Iterator[Entry[Row]]:
         """The entries that one worker sends."""
         for batch in self.batches(worker):
-            yield from batch.entries  # type: ignore[misc]  # made by the work's own renderer
+            yield from batch.entries  # type: ignore[misc]  # the renderer of the job made them
 
     def batches(self, worker: _Worker) -> Iterator[EntryBatch]:
         """The batches that one worker sends."""
@@ -193,13 +192,13 @@ class _Pool(Generic[Row]):
                 continue
             batch = worker.batches.popleft()
             if worker is self.workers[0]:
-                batch.learn_into(self._report)
+                batch.update(self._report)
             if batch.last:
                 self._report.protocols += batch.report.protocols
             yield batch
 
     def _receive(self) -> None:
-        """Waits for any worker, so that none blocks because another one is slow."""
+        """Receives from any worker that has sent something, so that no worker waits for a slow one."""
         from multiprocessing.connection import Connection, wait
 
         able = {
@@ -227,10 +226,11 @@ def _pool(job: TableJob[Row], jobs: int, report: CaptureReport) -> Iterator[_Poo
 def _start(job: TableJob[Row], number: int, jobs: int) -> _Worker:
     """Starts a worker. Only the parent handles interrupts: SIGINT is blocked here, and a child inherits the
     mask before it runs its first line."""
-    # Here, because most commands start no process, and the import takes a twentieth of their start.
+    # Imported here, because most commands start no process, and the import takes a twentieth of their start.
     from multiprocessing import get_context, resource_tracker
 
-    # Where it starts the tracker, `start` unblocks the interrupt (CPython: ResourceTracker.ensure_running).
+    # Started here, because it unblocks SIGINT, also if `start` starts it (CPython:
+    # ResourceTracker.ensure_running).
     resource_tracker.ensure_running()
     context = get_context("spawn")
     ours, its = context.Pipe(duplex=False)
@@ -252,8 +252,8 @@ def _start(job: TableJob[Row], number: int, jobs: int) -> _Worker:
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """Hides the main module from multiprocessing, which would have each worker import it: scripts without a
-    guard would start workers of their own, and others import the command line for nothing."""
+    """Hides the main module from multiprocessing, which would make each worker import it: a script without
+    `if __name__ == "__main__"` would then start workers of its own."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:

@@ -1,7 +1,7 @@
 """One of several processes: dissects its share of the flows, and sends batches of the rows.
 
 Each worker reads all packets. A batch has entries, each with the sort key of the packet that completed its
-rows; an entry without rows reports progress. Frames that become columns come packed.
+rows; an entry without rows reports progress. Frames that will become columns are packed.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ _PACKED_PACKETS = 16_384
 _PACKED_RUNS = 8192
 
 Entry = tuple[tuple[int, int, str], int, list[Placed[Row]]]
-"""One release: its sort key, the bytes of its payloads, its rows; a progress report has no rows. Plain
-tuples, because named ones take twice the space and time in a pipe."""
+"""Rows that were released together: their sort key, the size of their payloads in bytes, and the rows. A
+progress report has no rows. It is a plain tuple, because a named one takes twice the space and time in a
+pipe."""
 
 
 class EntryBatch(NamedTuple):
-    """Entries in order, and the capture report so far, without the files before `first_file`. Frames that
-    were `packed` come before the entries."""
+    """Entries in order, and the capture report so far, without the files before `first_file`. `packed` frames
+    come before the entries. `last` is whether the worker sends no other batch."""
 
     entries: list[Entry[object]]
     report: CaptureReport
@@ -53,8 +54,8 @@ class EntryBatch(NamedTuple):
     last: bool
     packed: PackedFrames | None = None
 
-    def learn_into(self, report: CaptureReport) -> None:
-        """Brings `report` up to date, but for `protocols`: those are the worker's own."""
+    def update(self, report: CaptureReport) -> None:
+        """Brings `report` up to date, except for `protocols`, which a worker counts for its own flows."""
         for field in fields(report):
             if field.name not in ("files", "protocols"):
                 setattr(report, field.name, getattr(self.report, field.name))
@@ -65,7 +66,7 @@ class EntryBatch(NamedTuple):
 class TableJob(Generic[Row]):
     """The table to make. `renderer` is called in each worker and returns the function that renders a record;
     `where` is a condition in SQL. `others` are further tables, for `shared_records`. With `packed`, frames
-    come as these columns and are not rendered. A job is pickled.
+    are not rendered but packed, with these columns. A job is pickled.
     """
 
     paths: tuple[str, ...]
@@ -78,7 +79,7 @@ class TableJob(Generic[Row]):
 
 
 def tune_garbage_collector() -> None:
-    """Collects garbage less often than Python does by default, which would cost a twentieth of the time:
+    """Makes Python collect garbage less often, which saves a twentieth of the time. Little garbage needs it:
     imported modules stay, and rows form no cycles."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
@@ -95,10 +96,10 @@ def work(connection: Connection, job: TableJob[Row], number: int, jobs: int) -> 
                 Sender(connection.send, job, where.kept if where else None).run(number, jobs)
         except DissectError as error:
             connection.send(error)
-        except Exception as error:  # the rim of this process: its parent tells the user
+        except Exception as error:  # the parent process reports it to the user
             connection.send(WorkerError(f"failed: {type(error).__name__}: {error}"))
     except BrokenPipeError:
-        pass  # the parent has enough
+        pass  # the parent needs no more rows
 
 
 def _where(job: TableJob[Row]) -> Where:
@@ -122,10 +123,10 @@ class Sender(Generic[Row]):
         self._keep = keep
         self._render = job.renderer() if job.renderer else None
         self._report = CaptureReport()
-        self._files = 0  # how many files were finished when it last said so
+        self._files = 0  # the files that were finished in the latest batch
         self._waiting: list[Rows] = []
         self._rows = self._bytes = 0
-        self._next = 0  # how many packets make the next progress
+        self._next = 0  # progress is reported again after this many packets
 
     def run(self, number: int, jobs: int) -> None:
         """Dissects share `number` of `jobs`."""
@@ -155,7 +156,7 @@ class Sender(Generic[Row]):
         self._send(last=True)
 
     def _on_progress(self, packets: int) -> None:
-        """Reports that this many packets were read and everything they release was collected."""
+        """Reports, now and then, that this many packets were read and all rows that they release are sent."""
         if packets >= self._next:
             is_packed = self._work.packed is not None
             self._next = packets + (_PACKED_PACKETS if is_packed else _PROGRESS_PACKETS)

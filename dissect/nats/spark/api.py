@@ -46,12 +46,13 @@ if TYPE_CHECKING:
 class Summary:
     """The result of a job. `rows` are counts by table, `seconds` by stage.
 
-    `wrong_starts` is the number of byte ranges whose beginning was guessed wrong, `surveyed_again` the
-    number of partitions that were surveyed twice because fragments of IP packets wait when they begin.
-    `continued` counts how often a flow continued in a later partition; in `read_again` of these cases its
-    packets were read again, because its summary could not be proven. `moved_bytes` went between tasks.
-    `damaged` and `unreadable` name files with the reason, `passed_over` files that are not captures,
-    `no_tcp` counts packets without TCP by reason, and `warnings` names what makes the job slow.
+    `wrong_starts` is the number of byte ranges whose beginning was guessed wrong, and `surveyed_again` the
+    number of partitions that were surveyed twice, because fragments of IP packets are incomplete where they
+    begin. `continued` is how often a flow continued in a later partition, and `read_again` in how many of
+    these cases its packets were read again, because its summary could not be proven. `moved_bytes` is the
+    size of the data that moved between tasks. `damaged` and `unreadable` name files with the reason,
+    `passed_over` files that are not captures, `no_tcp` counts packets without TCP by reason, and `warnings`
+    are about files that make the job slow.
     """
 
     files: int = 0
@@ -91,9 +92,9 @@ def dissect(
     out: str | TableSink,
     progress: bool = False,
 ) -> Summary:
-    """Writes tables of captures to a sink. A string names a folder: each table becomes Parquet files,
-    partitioned by day. Tables that an earlier job wrote there are replaced at the end; if the job fails,
-    they stay. With `progress`, stderr shows the progress of each stage. Raises DissectError.
+    """Writes tables of captures to a sink. A string names a folder: each table becomes Parquet files there,
+    partitioned by day. Tables of an earlier job are replaced at the end; if the job fails, they stay. With
+    `progress`, stderr shows the progress of each stage. Raises DissectError.
     """
     sink: TableSink = Folder(out) if isinstance(out, str) else out
     sink.check()
@@ -139,7 +140,7 @@ def _timelines(
 
 
 def _numbered(writer: NewWriter, position: int, count: int) -> NewWriter:
-    """Makes writers whose numbers no other of `count` timelines uses."""
+    """Makes writers with numbers that no other of `count` timelines uses."""
 
     def new(number: int, tables: Iterable[str]) -> TableWriter:
         return writer(number * count + position, tables)
@@ -169,9 +170,9 @@ def _write(job: Job, tables: Sequence[str], writer: NewWriter, decoded: tasks.De
 
 
 class Plan:
-    """Indexed captures, surveyed once for all tables.
+    """Indexed captures, which are surveyed once for all tables.
 
-    `summary` has the counts of files and packets; rows, losses and damage inside packets are not known yet.
+    `summary` has the counts of files and packets. Rows, losses and damage inside packets are not known yet.
     """
 
     def __init__(self, runner: TaskRunner, jobs: Sequence[Job], summary: Summary) -> None:
@@ -272,13 +273,14 @@ def _check_table(name: str) -> None:
 
 
 def _layer_job(job: Job, table: str) -> Job:
-    """The same captures, surveyed for the frames that a layer wants: their payloads are in the states."""
+    """A job over the same captures for the frames that a layer reads. It has a survey of its own, because its
+    states have payloads of frames."""
     spec = replace(job.spec, tables=frozenset([frames_for(table)]))
     return Job(job.runner, spec, job.partitions, job.bytes)
 
 
 def _prepared(job: Job, table: str, layer: ApplicationLayer) -> tuple[DataFrame, application.Make]:
-    """What a layer makes its rows from, in the tasks, and the function that makes them."""
+    """A DataFrame with the input of a layer, and the function that makes its rows in the tasks."""
     spec = job.spec
     found = job.decoded(
         lambda contexts: application.wanted_frames(spec, contexts), application.FRAMES

@@ -1,7 +1,6 @@
-"""Released rows -> Arrow batches of their tables.
+"""Rows of the engine -> Arrow batches of their tables.
 
-Frames come as runs and become columns without a record for each row, as in the Parquet files of the command
-line.
+Frames come as runs and become columns without a record per row, as for the Parquet files of the command line.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ AddBatch = Callable[[str, "pa.RecordBatch"], None]
 def batches(
     table: str, source: Iterable[Rows], columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one table as Arrow batches, limited in rows and payload bytes; all columns, or the
-    listed ones. Rows of other tables are left out; frames come as runs."""
+    """The rows of one table as Arrow batches of limited size, with all columns or the listed ones. Leaves out
+    rows of other tables. Frames must come as runs."""
     if table == _FRAMES:
         return frame_batches(_only(FrameRun, source), columns)
     lists = (rows.records for rows in _only(TABLES[table].row, source))
@@ -40,8 +39,8 @@ def batches(
 
 
 def add_batches(source: Iterable[Rows], tables: Iterable[str], add: AddBatch) -> None:
-    """Calls `add` with the rows of these tables, of each in order of time as far as its window allows. Frames
-    come as runs."""
+    """Calls `add` with the rows of these tables, those of each table in order of time as far as its window
+    allows. Frames must come as runs."""
     waiting = {TABLES[table].row: _Waiting(table, add) for table in tables if table != _FRAMES}
     for rows in frame_batches(_frames(source, waiting)):
         add(_FRAMES, rows)
@@ -57,7 +56,7 @@ def _only(kind: type[Record], source: Iterable[Rows]) -> Iterator[Rows]:
 
 
 def _frames(source: Iterable[Rows], waiting: dict[type[Record], _Waiting]) -> Iterator[Rows]:
-    """The runs of frames; all other records are added to those of their tables."""
+    """The runs of frames. Adds all other records to `waiting`."""
     for rows in source:
         runs: list[Record] = []
         others: dict[type[Record], list[Record]] = {}
@@ -92,7 +91,7 @@ class _Waiting:
             self._pass()
 
     def flush(self) -> None:
-        """There are no more rows."""
+        """Passes on all rows."""
         self._due += self._line.flush()
         if self._due:
             self._pass()

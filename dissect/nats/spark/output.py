@@ -80,7 +80,7 @@ class Folder:
     def publish(
         self, run: str, tables: Iterable[str], written: Iterable[Written], mark: object
     ) -> None:
-        """Moves the files of a run into place. Everything that the folder had of any table is removed."""
+        """Moves the files of a run into place. All earlier tables in the folder are removed, of any name."""
         try:
             for table in tables:
                 self._collect(run, table, [one for one in written if one.table == table])
@@ -96,8 +96,8 @@ class Folder:
             raise self._fault("cannot be written", error) from None
 
     def _collect(self, run: str, table: str, written: Sequence[Written]) -> None:
-        """Puts the files of a table where all of them can be moved at once. A table without rows becomes
-        one empty file with its columns."""
+        """Moves the files of a table into one folder, which can then be moved at once. A table without rows
+        becomes one empty file with its columns."""
         ready = f"{self._root}/{run}/ready/{table}"
         for name in {one.name.rpartition("/")[0] for one in written} or {f"date={_day(0)}"}:
             self._fs.create_dir(f"{ready}/{name}", recursive=True)
@@ -122,8 +122,8 @@ class Folder:
 
 
 class Writer:
-    """Writes the rows of one partition, in a task: files of each table by day, with rows in the order in
-    which they come. `written` lists the files, after `close`."""
+    """Writes the rows of one partition, in a task: a file per table and day, with the rows in the order in
+    which they are added. After `close`, `written` lists the files."""
 
     def __init__(self, out: str, run: str, number: int, tables: Iterable[str]) -> None:
         self.written: list[Written] = []
@@ -138,7 +138,7 @@ class Writer:
         for day, of_day in _by_day(rows, TABLES[table].time):
             one = self._open.get((table, day))
             if one is None:
-                if len(self._open) >= _DAYS:  # nobody has so many, but for clocks that went mad
+                if len(self._open) >= _DAYS:  # only captures with wrong clocks have so many days
                     self.close()
                 one = self._open[table, day] = self._new(table, day)
             one.add(of_day)

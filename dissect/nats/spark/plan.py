@@ -4,8 +4,8 @@
     stitch    one task per share of the flows  the state in which each flow reaches each partition
     decode    one task per partition           the rows
 
-Only keys of flows and their states go between the stages, never payloads. `stages` has the code of each
-stage; the rows are those of one machine, because the same stages make them.
+Only the keys, states and summaries of flows go between the stages, and no payloads. `tasks.stages` has the
+code of each stage. The rows are equal to those of one process, because the same code makes them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Job:
         )
 
     def _survey(self) -> tuple[DataFrame, list[ChunkContext]]:
-        """Surveys all partitions; returns the surveys of their flows, and the context of each partition."""
+        """Surveys all partitions. Returns the surveys of their flows, and the context of each partition."""
         with self.stages.running("survey", self.runner.spark):
             count, size = len(self.partitions), self._size()
             function = tasks.surveying(self.spec, self.partitions, {})

@@ -1,7 +1,7 @@
 """Measures the stages of a job, and shows their progress on stderr.
 
-On a terminal one line is rewritten; elsewhere (a notebook, a log) a line is written when a stage is done,
-and every ten seconds while it runs.
+A terminal shows one line, which is rewritten. Elsewhere (a notebook, a log) a line is written every ten
+seconds and at the end of each stage.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LINE_S = 10.0
 
 
 def wants_progress(chosen: bool | None) -> bool:
-    """Whether progress is shown: as chosen, otherwise at a terminal and in a notebook."""
+    """Whether progress is shown: as the user chose, or else at a terminal and in a notebook."""
     if chosen is not None:
         return chosen
     # PySpark itself imports ipykernel where it is installed; kernelapp is loaded by kernels alone.
@@ -33,9 +33,8 @@ def wants_progress(chosen: bool | None) -> bool:
 
 @dataclass(slots=True)
 class Stages:
-    """Measures stages. `seconds` has the time of each finished stage, by name; of a stage that ran
-    several times, the sum. With `shown`, stderr
-    shows progress."""
+    """Measures stages. `seconds` has the time of each finished stage, by name; if a stage ran several times,
+    the sum. With `shown`, stderr shows progress."""
 
     shown: bool = False
     seconds: dict[str, float] = field(default_factory=dict)

@@ -7,11 +7,10 @@
     writer.close()                    # then `writer.written` goes back to the driver
     sink.publish(run, ["frames"], written, summary)
 
-Nothing that a task wrote is visible before `publish`, and `publish` uses only the files that it is passed,
-because tasks may fail and run twice. `output.Folder` writes Parquet files into a folder; a table format
-such as Iceberg or Delta is another class, in one file, whose `publish` commits the files that the tasks
-wrote. The output of a command (`output.sink`) has the same steps and is another protocol: it is one open
-stream of this process.
+Files of a task are not visible before `publish`. `publish` uses only the files in `written`, because a task
+may fail and run again. `output.Folder` writes Parquet files into a folder. A table format such as Iceberg or
+Delta is another class, whose `publish` commits the files that the tasks wrote. The output of a command
+(`output.sink`) has the same steps, but is a protocol of its own: it is one open stream of this process.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     with session("spark://master:7077", {"spark.executor.memory": "4g"}) as spark:
         ...
 
-A session that the program already has (in a notebook, or under spark-submit) is used as it is, and left
+A session that the program already has (in a notebook, or under spark-submit) is used as it is, and stays
 running. Otherwise one is started. Its Java prints nothing on the terminal; if Spark fails for an unknown
-reason, its output is kept in a file. All errors are raised as DissectError.
+reason, the output of Java is kept in a file. All errors are raised as DissectError.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _context(master: str | None, conf: Mapping[str, str], log: IO[bytes]) -> Ite
 
     first = {"spark.master": master, **conf} if master else conf
     gateway = SparkContext._gateway or _gateway(_conf(first), log)
-    known = gateway.jvm.System.getProperty  # what files of settings say
+    known = gateway.jvm.System.getProperty  # has the settings of spark-defaults.conf
     where = first.get("spark.master") or known("spark.master")
     check_master(gateway, where)
     interrupting = signal.getsignal(signal.SIGINT)
@@ -171,8 +171,8 @@ def _defaults(master: str) -> dict[str, str]:
         found |= {f"spark.driver.{name}": "127.0.0.1" for name in ("host", "bindAddress")}
     if is_local(master):
         found["spark.ui.enabled"] = "false"  # it would listen on every interface
-        # Only keys and states of flows are shuffled: most of Spark's default 200 tasks would just start and
-        # end.
+        # Only keys and states of flows are shuffled. Most of Spark's default of 200 tasks would have nothing
+        # to do.
         found["spark.sql.shuffle.partitions"] = str(4 * (os.cpu_count() or 1))
         if _SOURCES.is_dir() and _SOURCES not in _INSTALLED:
             found["spark.executorEnv.PYTHONPATH"] = str(_SOURCES)

@@ -98,7 +98,7 @@ def apart(path: Path | str, table: str, jobs: int) -> tuple[list[Rendered], list
         assert [batch.last for batch in batches] == [False] * (len(batches) - 1) + [True]
         report = CaptureReport()
         for batch in batches:
-            batch.learn_into(report)
+            batch.update(report)
         protocols += batches[-1].report.protocols
         reports.append(report)
         entries = [entry for batch in batches for entry in batch.entries]

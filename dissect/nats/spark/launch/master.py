@@ -1,7 +1,7 @@
-"""Checks a master URL: this machine, or a cluster that answers and has workers that can run the job.
+"""Checks a master URL: it is this machine, or a cluster that answers and has workers that can run the job.
 
-Spark itself tries to reach a master for a minute, waits for workers for ever, and gives the reasons only in
-its log.
+Spark itself tries to reach a master for a minute, waits for workers for ever, and writes the reasons only
+into its log.
 """
 
 from __future__ import annotations

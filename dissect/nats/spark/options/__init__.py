@@ -1,1 +1,1 @@
-"""What a caller of Spark may set: arguments of the command, options of read, plan and the source."""
+"""Checks the options that a caller of Spark sets: of the command, of `read` and `plan`, and of the source."""

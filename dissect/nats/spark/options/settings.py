@@ -1,5 +1,5 @@
-"""The options of the data source, which are strings, as values. Unknown or wrong ones are refused by
-name."""
+"""The options of the data source, which are strings, as values. An error names the option that is unknown or
+wrong."""
 
 from __future__ import annotations
 

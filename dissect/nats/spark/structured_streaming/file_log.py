@@ -45,8 +45,8 @@ class Entry:
 
 
 class FileLog:
-    """The entries of a stream, numbered from 1. `about` describes everything else that its rows depend
-    on."""
+    """The entries of a stream, numbered from 1. `about` describes all other things on which its rows
+    depend."""
 
     def __init__(self, store: StateStore, about: str) -> None:
         self._store = store

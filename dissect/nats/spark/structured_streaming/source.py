@@ -114,6 +114,6 @@ class ShareReader(DataSourceReader):
 
 
 def complain(report: CaptureReport) -> None:
-    """Writes to the task's log what was not read."""
+    """Writes to the log of the task which captures were not read, or not to their end."""
     for text in [f"{file.path}: {file.damage}" for file in report.damaged] + report.unreadable:
         print(f"nats-dissect: {text}", file=sys.stderr)

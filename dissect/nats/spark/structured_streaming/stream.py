@@ -4,10 +4,10 @@ Flows continue from file to file and from batch to batch: the states of open flo
 states (option `state`, shared by driver and workers, one for each query). One task reads a batch, because
 its files continue each other.
 
-Files are read in the order of their first packets. A file is read when it has not changed for five seconds,
-if another one begins after it, or for `settle` seconds (60), if it is the newest. A file that begins before
-one that was read earlier is read by itself, and bytes that are added to a file after it was read are
-ignored: both are logged, and counted in the stream's offset, which `query.lastProgress` shows.
+Files are read in the order of their first packets. The newest file is read when it has not changed for
+`settle` seconds (60), an older one when it has not changed for five seconds. A file that begins before a file
+that was read earlier is read by itself, and bytes that are added to a file after it was read are ignored:
+both are logged, and counted in the offset of the stream, which `query.lastProgress` shows.
 
 States are pickles: nobody else may write into their folder.
 """
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 Offset = dict[str, int]
 _TABLE = "frames"
 _STATE = "state-{:09}.pickle"
-_FORMAT = 2  # of what is in the folder of states
+_FORMAT = 2  # the format of the folder of states
 # Spark may ask for the last batch again, so the states at its beginning are kept.
 _KEPT = 2
 
@@ -179,7 +179,7 @@ class _Secrets:
         self.files: list[LoggedFile] = []
 
     def read_again(self, files: Sequence[LoggedFile]) -> None:
-        """Reads the secrets of files that earlier batches took."""
+        """Reads the secrets in files of earlier batches."""
         self.files = list(files)
         for one in files:
             try:

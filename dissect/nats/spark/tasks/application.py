@@ -1,8 +1,8 @@
 """Tables of application layers in Spark: the layer runs in the tasks, on the frames of each session.
 
-    decode    the frames that the layer wants, pickled: their payloads go no further than the layer
+    decode    the frames that the layer reads, pickled; only the layer gets their payloads
     shuffle   by session, in order of their numbers; for a layer across sessions in one task, by time
-    layer     the rows; of a grouped layer the items, from which `grouped` makes the rows
+    layer     the rows; or, for a grouped layer, the items from which `grouped` makes the rows
 
 The command line runs the same layer on the same frames in the same order, so the rows are equal.
 """
@@ -53,8 +53,7 @@ def layer_of(table: str) -> ApplicationLayer | None:
 
 
 def wanted_frames(spec: JobSpec, contexts: Sequence[ChunkContext]) -> Function:
-    """Takes rows `partition, kind, flow, body`, in order; returns the frames that layers want, as
-    `FRAMES`."""
+    """Takes rows `partition, kind, flow, body`, in order; returns the frames that layers read (`FRAMES`)."""
 
     def run(batches: Batches) -> Batches:
         reduce_garbage_collection()
@@ -72,8 +71,8 @@ def wanted_frames(spec: JobSpec, contexts: Sequence[ChunkContext]) -> Function:
 
 
 def in_order(frames: DataFrame, layer: ApplicationLayer) -> DataFrame:
-    """The frames of each session in one partition, in order; for a layer with one state for all sessions, all
-    frames."""
+    """The frames of each session in one partition, in order. For a layer with one state for all sessions, all
+    frames are in one partition."""
     if layer.across and not layer.grouped:
         return frames.repartition(1).sortWithinPartitions("ts_ns", "session", "number")
     return frames.repartition("session").sortWithinPartitions("session", "number")
@@ -92,7 +91,7 @@ def prepared(
 
 
 def layer_rows(table: str, make: Make) -> Function:
-    """Takes what `prepared` returns; returns the rows of the table."""
+    """Takes the rows of the DataFrame of `prepared`; returns the rows of the table."""
 
     def run(batches: Batches) -> Batches:
         reduce_garbage_collection()
@@ -102,7 +101,8 @@ def layer_rows(table: str, make: Make) -> Function:
 
 
 def layer_files(table: str, make: Make, new_writer: NewWriter) -> Function:
-    """Takes what `prepared` returns; writes the rows of the table and returns what was written."""
+    """Takes the rows of the DataFrame of `prepared`; writes the rows of the table, and returns a row with a
+    `Decoded`."""
 
     def write(batches: Batches) -> Batches:
         from pyspark import TaskContext
@@ -138,7 +138,7 @@ def _rows(table: str, batches: Batches) -> Iterator[Record]:
 
 
 def _made(table: str, batches: Batches) -> Iterator[Record]:
-    """What the layer makes of the frames."""
+    """The records that the layer makes from the frames."""
     layer = layer_of(table)
     assert layer
     is_one = layer.across and not layer.grouped
@@ -151,7 +151,7 @@ def _frames(batches: Batches) -> Iterator[tuple[str, LayerFrame]]:
         for session, frame in zip(
             batch.column("session").to_pylist(), batch.column("frame").to_pylist()
         ):
-            yield session, pickle.loads(frame)  # what `_batch` made
+            yield session, pickle.loads(frame)  # `_batch` pickled it
 
 
 def _batch(frames: Sequence[LayerFrame]) -> pa.RecordBatch:

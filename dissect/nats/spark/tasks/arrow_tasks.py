@@ -1,5 +1,4 @@
-"""The code that runs in Python workers: Arrow batches in, Arrow batches out, around the functions of
-`stages`.
+"""The functions of `stages` as functions for Spark's Python workers: Arrow batches in, Arrow batches out.
 
 Each function here returns a function for `DataFrame.mapInArrow`. Errors of this package are returned as
 values in the column `body`: if they were raised in a worker, the user would see pages of Java.
@@ -50,9 +49,9 @@ _Out = TypeVar("_Out")
 
 # The kind of a row in the decode's input.
 RUN, STATE, CONTINUING = range(3)
-# Rows with states in a batch: each state has kilobytes.
+# The number of rows with states in a batch. A state has some kilobytes.
 _STATES = 256
-# Before a state: the number of the partition from which it comes.
+# The number of the partition from which a state comes; it is stored before the state.
 _ORIGIN = struct.Struct(">q")
 
 
@@ -90,8 +89,8 @@ def calling(function: Callable[[_In], _Out], values: Sequence[_In]) -> Function:
 def surveying(
     spec: JobSpec, partitions: Sequence[Partition], fragments: Mapping[int, bytes]
 ) -> Function:
-    """Takes rows `id`; returns rows `partition, flow, state, summary`, one for each flow of the
-    partition, and one without a flow whose state has the SurveyResult."""
+    """Takes rows `id`; returns rows `partition, flow, state, summary`: one per flow of the partition, and one
+    without a flow that has the SurveyResult as its state."""
 
     def run(batches: Batches) -> Batches:
         reduce_garbage_collection()
@@ -160,8 +159,8 @@ def _flow_chunks(batches: Batches) -> Iterator[tuple[int, FlowChunk]]:
 def writing(
     spec: JobSpec, contexts: Sequence[ChunkContext], wanted: Sequence[str], new_writer: NewWriter
 ) -> Function:
-    """Takes rows `partition, kind, flow, body`, in order; writes the tables and returns what was
-    written."""
+    """Takes rows `partition, kind, flow, body`, in order; writes the tables, and returns a row with a
+    `Decoded` per partition."""
 
     def one(number: int, states: list[State], continuing: set[bytes]) -> Decoded:
         done = Decoded()
@@ -185,8 +184,8 @@ def write_tables(
     wanted: Collection[str],
     done: Decoded,
 ) -> None:
-    """Counts the rows of these tables and writes those of the tables that are wanted. Adds the counts and the
-    files to `done`."""
+    """Counts the rows of these tables, and writes the rows of the wanted ones. Adds counts and files to
+    `done`."""
 
     def add(table: str, rows: pa.RecordBatch) -> None:
         done.rows[table] += len(rows)
@@ -219,7 +218,7 @@ def body_of(row: bytes) -> object:
 
 
 def reduce_garbage_collection() -> None:
-    """Makes this worker collect garbage as seldom as the processes of `parallel` do."""
+    """Makes this worker collect garbage as rarely as the processes of `parallel` do."""
     if not gc.get_freeze_count():
         tune_garbage_collector()
 

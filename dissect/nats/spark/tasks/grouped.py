@@ -1,7 +1,7 @@
 """The stages of a grouped layer in Spark: a shuffle by key, then a function over the items of each key.
 
 The command line calls the same functions with the same groups (`application.item_store`), so the rows are
-equal. Items go between tasks without payloads, as the layer made them.
+equal. Items have no payloads, so none are shuffled.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ITEMS = 4096  # in a batch
 
 
 class GroupedWork:
-    """The items of all stages, as DataFrames; see `declaration.Work`. What a stage makes is computed once,
-    and kept on the disks of the workers until the runner is closed."""
+    """The items of all stages, as DataFrames; see `declaration.Work`. The items of a stage are computed once,
+    and stay on the disks of the workers until the runner is closed."""
 
     def __init__(self, runner: TaskRunner, items: DataFrame) -> None:
         self._runner = runner
@@ -62,11 +62,11 @@ class GroupedWork:
         ]
 
     def groups(self, stage: int) -> DataFrame:
-        """The items of a stage, those of a key in one partition and in order."""
+        """The items of a stage; those of a key are in one partition, in order."""
         return self._of(stage).repartition("key").sortWithinPartitions(*_ORDER)
 
     def _of(self, stage: int) -> DataFrame:
-        """The items of a stage, of all stages before it."""
+        """The items for a stage, from all stages before it."""
         return reduce(
             lambda whole, part: whole.unionAll(part),
             [made.where(made.stage == stage) for made in self._made],

@@ -1,9 +1,9 @@
 """The stages of a dissection in many tasks, as plain functions without Spark.
 
 The captures are one timeline, cut into partitions (see partitions.py). `survey` finds the flows of a
-partition. `stitch` goes over all partitions in order, for a share of the flows, and finds the state in
+partition. `stitch` goes through all partitions in order, for a share of the flows, and finds the state in
 which each flow reaches each partition. `decode` resumes from these states and makes the rows of its
-partition.
+partition. The part of a flow in one partition is a chunk of the flow.
 
     survey      one task per partition            -> SurveyResult; FlowSurvey: flow, state, summary
     stitch      one task per share of the flows   -> State: flow, number of a partition, state
@@ -40,13 +40,13 @@ from ...tcp.flow import undirected
 from ...types import Packets, Segment, Tick
 
 NO_TIME = -1
-"""Stands for the time of a packet if there is none: it ends no flow."""
+"""The time where there is no packet. It is before all others, so it ends no flow."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
     """The tables to make, the options, and the time range of the packets. `secrets` are the byte ranges that
-    have TLS secrets in them: each task gets those with `key_logs`."""
+    contain TLS secrets: each task reads them by `key_logs`."""
 
     tables: frozenset[str]
     options: Options
@@ -58,7 +58,7 @@ class JobSpec:
         return self.window.of(read_partition(partition, CaptureReport()))
 
     def key_logs(self) -> KeyLogs:
-        """The TLS secrets of all captures of the job. This process reads them once."""
+        """The TLS secrets of all captures of the job. Each process reads them once."""
         return _key_logs(self.options.key_logs, self.secrets)
 
 
@@ -73,9 +73,9 @@ def _key_logs(paths: tuple[str, ...], secrets: tuple[ByteRange, ...]) -> KeyLogs
 
 @dataclass(frozen=True, slots=True)
 class ChunkContext:
-    """A partition, and the IP `fragments` that wait when it begins. `latest_ns` is the latest time of a
-    TCP packet in it, `later_ns` the latest time in all partitions after it. `last`: there are none after
-    it."""
+    """A partition and the results of all surveys that its decode needs. `fragments` are the IP fragments that
+    are incomplete when it begins. `latest_ns` is the latest time of a TCP packet in it, `later_ns` the latest
+    time in all partitions after it, and `last` is whether it is the last partition."""
 
     partition: Partition
     fragments: bytes = b""
@@ -85,9 +85,9 @@ class ChunkContext:
 
 
 class FlowSurvey(NamedTuple):
-    """The survey of a flow in a partition. `state` is its state at the end if it began there: empty if
-    the flow is over, None if the survey did not keep it. `summary` is the effect of its packets on any
-    state, see `Survey.summaries`; empty if it is unknown."""
+    """The survey of a flow in a partition. `state` is the state of the flow at the end if it began there:
+    empty if the flow is over, None if the survey did not keep it. `summary` is the effect of its packets on
+    any state, see `Survey.summaries`; empty if it is unknown."""
 
     flow: bytes
     state: bytes | None
@@ -96,9 +96,9 @@ class FlowSurvey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SurveyResult:
-    """The survey of a partition. `fragments` wait at its end if `initial` waited when it began;
-    `latest_ns` is the latest time of a TCP packet. If it has `met` no fragment, waiting fragments make
-    no difference."""
+    """The survey of a partition. `fragments` are incomplete at its end if `initial` were when it began.
+    `latest_ns` is the latest time of a TCP packet. `met` is whether the partition has any fragment; if not,
+    earlier fragments do not change it."""
 
     latest_ns: int
     initial: bytes
@@ -107,9 +107,9 @@ class SurveyResult:
 
 
 class FlowChunk(NamedTuple):
-    """A flow with packets in the partition `number` and, next, in the partition `following`. `result` is
-    its state at the end of `number` if that is the `first`, else its summary there. If it is None or an
-    empty summary, the packets have to be read."""
+    """A flow with packets in the partition `number` and, next, in the partition `following`. If `number` is
+    the `first` partition of the flow, `result` is the state of the flow at its end; otherwise it is the
+    summary of the flow there. If it is None or an empty summary, the packets have to be read."""
 
     number: int
     flow: bytes
@@ -119,8 +119,8 @@ class FlowChunk(NamedTuple):
 
 
 class State(NamedTuple):
-    """The state in which a flow reaches the partition `number`, saved at the end of the partition
-    `origin` by `Dissector.save`. `read`: its packets in `origin` had to be read again for it."""
+    """The state in which a flow reaches the partition `number`. `Dissector.save` made it at the end of the
+    partition `origin`. `read` is whether its packets in `origin` had to be read again."""
 
     number: int
     origin: int
@@ -148,7 +148,7 @@ def place_of(number: int, count: int) -> Place:
 def survey(
     spec: JobSpec, partition: Partition, place: Place, fragments: bytes
 ) -> tuple[SurveyResult, Iterator[FlowSurvey]]:
-    """Surveys a partition where these fragments wait when it begins."""
+    """Surveys a partition. `fragments` are incomplete when it begins."""
     parser = PacketParser()
     parser.load(fragments)
     observed = _Observed(parser.feed(spec.packets(partition)))
@@ -176,7 +176,7 @@ def survey(
 
 
 class _Observed:
-    """Segments, and the keys and the latest time of those that were read."""
+    """Segments. Notes the keys and the latest time of those that were iterated over."""
 
     def __init__(self, source: Iterable[Segment | Tick]) -> None:
         self.keys: set[bytes] = set()
@@ -211,8 +211,7 @@ def chunk_contexts(
 
 
 def needs_resurvey(surveyed: Sequence[SurveyResult]) -> dict[int, bytes]:
-    """The partitions that must be surveyed again because fragments wait when they begin, with these
-    fragments."""
+    """The partitions that must be surveyed again, with the fragments that are incomplete when they begin."""
     again: dict[int, bytes] = {}
     fragments = b""
     for number, result in enumerate(surveyed):
@@ -224,8 +223,8 @@ def needs_resurvey(surveyed: Sequence[SurveyResult]) -> dict[int, bytes]:
 
 
 def flow_chunks(surveys: Iterable[tuple[int, FlowSurvey]]) -> Iterator[FlowChunk]:
-    """The chunks after which a flow continues, from the surveys of its partitions: by flow, then in
-    order."""
+    """The chunks after which a flow continues, by flow, then in order. `surveys` are those of all partitions,
+    by flow, then in order."""
     for flow, group in groupby(surveys, key=lambda each: each[1].flow):
         before: tuple[int, FlowSurvey] | None = None
         first = True
@@ -261,7 +260,7 @@ def stitch(
 def _reached(
     spec: JobSpec, contexts: Sequence[ChunkContext], state: State | None, chunk: FlowChunk
 ) -> bytes | None:
-    """The state after a chunk, empty if the flow is over; None if its packets have to be read."""
+    """The state of a flow after a chunk, empty if the flow is over; None if its packets have to be read."""
     if chunk.result is None:
         return None
     if chunk.first:
@@ -273,7 +272,7 @@ def _reached(
         max((context.latest_ns for context in between), default=NO_TIME)
         > contexts[chunk.number].latest_ns
     ):
-        return None  # the flow may be over before
+        return None  # the flow may have ended before this chunk
     dissection = Dissector(spec.tables, spec.options, True, spec.key_logs())
     return dissection.advanced(state.state, chunk.result)
 
@@ -300,9 +299,9 @@ def decode(
     continuing: Collection[bytes],
     passed_over: Counter[str],
 ) -> Iterator[Rows]:
-    """The rows of a partition: those that its packets complete, and those of flows that have no packets
-    after it. Frames come as runs. `continuing` are the flows that have packets after it. Packets without TCP
-    are counted in `passed_over`.
+    """The rows of a partition: those that its packets complete, and those of flows that have no packets after
+    it. Frames come as runs. `continuing` are the flows that have packets after it. `passed_over` counts
+    packets without TCP.
     """
     context = contexts[number]
     parser = PacketParser()
@@ -321,9 +320,9 @@ def decode(
 def _arrivals(
     dissection: Dissector, contexts: Sequence[ChunkContext], states: Iterable[State]
 ) -> Iterator[Rows]:
-    """Loads states; the rows of flows that end because of packets in the partitions in between. States
-    from the earliest partitions are loaded first: the time that passes for later ones passes for them,
-    too."""
+    """Loads states. Returns the rows of flows that end because of packets in the partitions in between.
+    States from the earliest partitions are loaded first, because the time that passes for later ones passes
+    for them, too."""
     for (origin, number), group in groupby(
         sorted(states, key=attrgetter("origin")), key=attrgetter("origin", "number")
     ):
