@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -14,6 +15,8 @@ from natsync.protocol import Message
 from tests.support.conversations import ORIGINATOR, RESPONDER, Said
 
 PUB = b"PUB a 5\r\nhello\r\n"
+PING = b"PING\r\n"
+FEW_CALLS = 50
 
 
 def test_a_gap_inside_a_body_is_skipped() -> None:
@@ -153,3 +156,24 @@ def test_losing_and_finding_frames_again_does_not_recurse(data: bytes, midstream
     few, many = cost(100), cost(800)
     assert many[0] < 8.5 * few[0]
     assert many[1] < few[1] + 10
+
+
+def test_a_hundred_thousand_losses_in_one_stream_do_not_recurse() -> None:
+    """The first PUB claims a payload that holds all PINGs back until too many bytes wait. Then thousands of
+    gaps are read in one call, and each of them loses and finds the frames again."""
+    losses = 100_000
+    said = Said(payloads=False).client().lose(ORIGINATOR, 9).say(ORIGINATOR, b"PUB a 4000000\r\n")
+    items: list[Chunk | Gap] = []
+    for number in range(losses):
+        at = said.ends[ORIGINATOR] + number * (len(PING) + 7)
+        items.append(Chunk(number, number, "t.pcap", at, PING))
+        items.append(Gap(number, number, "t.pcap", at + len(PING), 7))
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + FEW_CALLS)
+    try:
+        said.play_at_once(ORIGINATOR, items)
+    finally:
+        sys.setrecursionlimit(before)
+    said.over()
+    assert said.ops(ORIGINATOR) == ["CONNECT"] + ["PING"] * losses
+    assert said.framing.byte_counts(ORIGINATOR).missing == 9 + 7 * losses
