@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import pickle
 import random
+import sys
 import time
 import traceback
 from collections import Counter
@@ -24,6 +25,7 @@ from dissect.nats.pipeline import segments
 from dissect.nats.secrets.key_log import KeyLogs
 from dissect.nats.tcp.flow import undirected
 from dissect.nats.transport.layer import Layer, LayerBytes, LayerOptions
+from dissect.nats.transport.s2 import codec as s2_codec
 from dissect.nats.transport.s2 import layer as s2
 from dissect.nats.transport.s2.codec import (
     MOST_PLAIN_BYTES,
@@ -31,6 +33,7 @@ from dissect.nats.transport.s2.codec import (
     decode_block,
     decode_in_python,
 )
+from dissect.nats.transport.s2.kernel import Kernel, load
 from dissect.nats.transport.tls import keys as tls_keys
 from dissect.nats.transport.tls import layer as tls
 from dissect.nats.transport.tls.certificate import first_certificate, read_certificate
@@ -194,10 +197,17 @@ def blocks() -> list[bytes]:
     return found
 
 
+@cache
+def kernels() -> list[Callable[[bytes, int, int], bytes | None]]:
+    """With machine code where `numba` is installed, and without."""
+    return [load() or Kernel(), Kernel(sys.maxsize)]
+
+
 def s2_block(dice: random.Random) -> None:
     block = harmed(dice.choice(blocks()), dice)
     try:
-        plain = decode_block(block)
+        with patch.object(s2_codec, "_KERNEL", dice.choice(kernels())):
+            plain = decode_block(block)
     except BlockError:
         plain = None
     else:

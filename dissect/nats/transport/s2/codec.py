@@ -1,9 +1,9 @@
 """S2 blocks and the checksum of their plaintext, as servers write them.
 
-S2 is an extension of Snappy (github.com/klauspost/compress/s2; google/snappy: framing_format.txt). Where the
-packages of the extra `s2` are installed, `cramjam` decompresses and `google-crc32c` computes the checksums;
-`pyarrow` can take the place of the former. Python alone spends 250 ns on an element, a third of them to copy
-its bytes, and a fifth of all time on checksums.
+S2 is an extension of Snappy (github.com/klauspost/compress/s2; google/snappy: framing_format.txt). With the
+extra `s2`, `numba` makes machine code that decodes blocks, once there are many, and `google-crc32c` computes
+the checksums; `pyarrow` decodes blocks until then. Python alone spends 250 ns on an element, a third of them
+to copy its bytes, and a fifth of all time on checksums.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Callable
 from functools import cache
 
+from .kernel import Kernel
 from .snappy import decompress, repeat_length
 
 MOST_PLAIN_BYTES = 4 << 20
@@ -24,6 +25,7 @@ _POLYNOMIAL = 0x82F63B78  # CRC-32C, bits reversed
 _FOLD, _FOLD_TO = 1285, (40, 38, 19, 8, 0)
 _MOST_TABLE_BITS = 1536  # 1400 and 2048 are as fast, 2600 takes longer
 _MASK_DELTA = 0xA282EAD8
+_KERNEL = Kernel()
 _MOST_VARINT_BYTES = 5
 
 
@@ -34,8 +36,11 @@ class BlockError(ValueError):
 def decode_block(data: bytes) -> bytes:
     """The plaintext of one block. Raises BlockError; never makes more than `MOST_PLAIN_BYTES`."""
     size, at = _plain_bytes(data)
-    plain = decompress(data, at, size)
-    return decode_in_python(data) if plain is None else plain
+    for decode in (_KERNEL, decompress):
+        plain = decode(data, at, size)
+        if plain is not None:
+            return plain
+    return decode_in_python(data)
 
 
 def decode_in_python(data: bytes) -> bytes:

@@ -1,9 +1,8 @@
-"""S2 blocks rewritten as Snappy blocks, which a library decompresses three times as fast as Python.
+"""S2 blocks rewritten as Snappy blocks, which `pyarrow` decompresses twice as fast as Python.
 
 S2 adds one element to Snappy: a copy with the distance of the copy before it, which becomes an ordinary copy
-here (google/snappy: format_description.txt; github.com/klauspost/compress/s2). The library is `cramjam`, of
-the extra `s2`, or `pyarrow`, which most extras and all workers of Spark have: it is as fast, once it is
-imported.
+here (google/snappy: format_description.txt; github.com/klauspost/compress/s2). Most extras and all workers of
+Spark have `pyarrow`.
 """
 
 from __future__ import annotations
@@ -35,13 +34,12 @@ _STEPS = bytes(map(_step, range(256)))
 def decompress(block: bytes, at: int, size: int) -> bytes | None:
     """The plaintext of a block that announces `size` bytes, and whose elements begin at `at`. None: there is
     no library, or the block is damaged."""
-    found = _library()
-    if found is None:
+    decompress_raw = _library()
+    if decompress_raw is None:
         return None
-    decompress_raw, error = found
     try:
         return decompress_raw(snappy_block(block, at, size), size)
-    except (IndexError, error):
+    except (IndexError, OSError):
         return None
 
 
@@ -108,24 +106,9 @@ def _copies(block: bytes, at: int, length: int) -> bytes:
     return longest * whole + (bytes([rest - 1 << 2 | kind]) + distance if rest else b"")
 
 
-_Library = tuple[Callable[[bytes, int], bytes], type[Exception]]
-"""A function that decompresses a block of the size that it announces, and the error that it raises."""
-
-
 @cache
-def _library() -> _Library | None:
-    return _cramjam() or _pyarrow()
-
-
-def _cramjam() -> _Library | None:
-    try:
-        from cramjam import DecompressionError, snappy
-    except ImportError:
-        return None
-    return lambda block, _: bytes(snappy.decompress_raw(block)), DecompressionError
-
-
-def _pyarrow() -> _Library | None:
+def _library() -> Callable[[bytes, int], bytes] | None:
+    """Decompresses a block of the size that it announces; raises OSError."""
     try:
         from pyarrow import Codec
     except ImportError:
@@ -133,4 +116,4 @@ def _pyarrow() -> _Library | None:
     if not Codec.is_available("snappy"):
         return None
     codec = Codec("snappy")
-    return lambda block, size: codec.decompress(block, size, asbytes=True), OSError
+    return lambda block, size: codec.decompress(block, size, asbytes=True)

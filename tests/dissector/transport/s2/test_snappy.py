@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissect.nats.transport.s2 import snappy as s2_snappy
 from dissect.nats.transport.s2.codec import BlockError, decode_in_python
 from dissect.nats.transport.s2.snappy import decompress, repeat_length, snappy_block
 
 from tests.dissector.fuzzing.layers import blocks
 
 LITERAL = b"\x0cabcd"
-
-
-@pytest.fixture(autouse=True, scope="module", params=["cramjam", "pyarrow"])
-def _library(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Either library."""
-    pytest.importorskip(request.param)
-    found = getattr(s2_snappy, f"_{request.param}")()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(s2_snappy, "_library", lambda: found)
-        yield
 
 
 @pytest.mark.parametrize(
