@@ -4,18 +4,10 @@ text."""
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from .protocol.errors import Error
-
-if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
-else:
-
-    def dataclass_transform(**_):
-        """For type checkers: the arguments are the annotated fields."""
-        return lambda cls: cls
-
+from .protocol.structs import dataclass_transform
 
 __all__ = ["Facts", "fresh"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from .errors import OptionError
 from .nkeys import KeyPair, is_public_key
+from .protocol.structs import Struct, field
 
 __all__ = ["Login", "Source", "check_nkey", "read_credentials"]
 
@@ -26,8 +26,7 @@ _BLOCK = rb"(?m)^-{3,}[ ]?BEGIN ([A-Z ]{1,64}?)[ ]?-{3,}\s+([\w.=-]+)\s+^-{3,}[ 
 _NAKED = r"\s*(S[A-Z2-7]{50,}|eyJ[\w.=-]{20,})\s*"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Login:
+class Login(Struct, frozen=True, kw_only=True):
     """Credentials as the options give them; omitted ones are empty.
 
     Most may be callables, which are called at every connect. `nkey` is a seed; with `sign` it is a

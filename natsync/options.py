@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
 from ._checks import check_call, check_count, check_seconds, check_text
@@ -18,6 +17,7 @@ from .credentials import Login
 from .errors import Error, OptionError
 from .message import Msg
 from .protocol import ServerInfo
+from .protocol.structs import Struct, field
 from .tls import TLS
 
 __all__ = [
@@ -64,8 +64,7 @@ class Default(Enum):
 DEFAULT = Default.REQUEST_TIMEOUT
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(Struct, frozen=True):
     """One server; `str` is `host:port`. Credentials in its URL take precedence over those of the options.
 
     `tls_name` is the name that its certificate must have, if that is not `host`: servers name each other by
@@ -170,7 +169,7 @@ def parse_proxy(url: str | None) -> Server | None:
         raise OptionError("http_proxy", error.reason) from None
     if found.path != "/":
         raise OptionError("http_proxy", "the URL of a proxy has no path")
-    return replace(found, path="")
+    return found.replace(path="")
 
 
 HandlerContext = Callable[[Msg], AbstractContextManager[object]]
@@ -188,8 +187,7 @@ SelectServer = Callable[[list[str], ServerInfo], "str | None"]
 for that; the second argument is the INFO of the last server."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Callbacks:
+class Callbacks(Struct, frozen=True, kw_only=True):
     """The functions that are called on the callback thread, one after the other, in the order of events."""
 
     on_error: Callable[[Error], None] | None = None
@@ -200,11 +198,10 @@ class Callbacks:
     on_close: Callable[[Error | None], None] | None = None
 
     def __post_init__(self) -> None:
-        check_call(**{item.name: getattr(self, item.name) for item in fields(self)})
+        check_call(**{name: getattr(self, name) for name in self._fields})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """The options of one connection. Times are in seconds.
 
     `connect_timeout` bounds connecting as a whole, `write_timeout` how long a publish waits while

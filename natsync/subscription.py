@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from time import monotonic
+from typing import NamedTuple
 
 from ._checks import check_count, check_seconds
 from ._engine.reply_stream import ReplyStream
@@ -32,8 +32,7 @@ class State(Enum):
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True)
-class SubStats:
+class SubStats(NamedTuple):
     """Counts of one subscription at one moment: `received` is the sum of `delivered`, `dropped` and
     `pending_msgs`."""
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .errors import OptionError
+from .protocol.structs import Struct, field
 
 if TYPE_CHECKING:
     import ssl
@@ -31,8 +31,7 @@ _PLACE = r"^\[\w+\] | \(_ssl\.c:\d+\)$"
 _NO_CERTIFICATE = {"CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "HANDSHAKE_FAILURE"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TLS:
+class TLS(Struct, frozen=True, kw_only=True):
     """The options of TLS. Files are PEM; `key_file` may be omitted if `cert_file` holds the key, too.
 
     `ca_file` replaces the CA certificates of the system, `hostname` the name that the certificate of

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ..credentials import Login, Source, check_nkey, read_credentials
@@ -18,6 +17,7 @@ from ..errors import CredentialsError, OptionError
 from ..nkeys import KeyPair
 from ..options import Options, Server
 from ..protocol import ConnectOptions, ServerInfo
+from ..protocol.structs import Struct, field
 
 __all__ = ["Resolved", "connect_options", "resolve"]
 
@@ -27,8 +27,7 @@ _Given = TypeVar("_Given", str, "str | bytes", Source)
 _SIGNATURE_BYTES = 64
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """The credentials of one connect. `sign` is set with an `nkey`, or for a `jwt`."""
 
     user: str = ""

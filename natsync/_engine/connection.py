@@ -33,8 +33,8 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from time import monotonic
+from typing import NamedTuple
 
 from ..errors import (
     BadSubscriptionError,
@@ -66,8 +66,7 @@ __all__ = ["Connection", "Stats", "Status"]
 _GRACE = 1.0  # for the I/O thread to notice the same deadline
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """Counts since the client was made (ADR-40): messages and bytes on the wire in both directions, and
     the number of reconnects.
 

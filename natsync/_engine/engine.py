@@ -10,7 +10,6 @@ time; the caller passes the time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
@@ -41,6 +40,7 @@ from ..protocol import (
     encode,
     read_violation,
 )
+from ..protocol.structs import Struct
 
 __all__ = [
     "Delivery",
@@ -71,53 +71,46 @@ class Phase(Enum):
     OVER = "over"
 
 
-@dataclass(slots=True)
-class Delivery:
+class Delivery(Struct):
     """Consecutive messages for one subscription."""
 
     sid: bytes
     frames: list[Msg | HMsg]
 
 
-@dataclass(slots=True)
-class Secure:
+class Secure(Struct):
     """TLS has to begin now: nothing was sent, and nothing more may be read before. `Engine.secured`
     goes on then."""
 
     info: ServerInfo
 
 
-@dataclass(slots=True)
-class Opened:
+class Opened(Struct):
     """The handshake is done."""
 
     info: ServerInfo
 
 
-@dataclass(slots=True)
-class InfoChanged:
+class InfoChanged(Struct):
     """The server sent another INFO, which replaces the last one."""
 
     info: ServerInfo
 
 
-@dataclass(slots=True)
-class Ponged:
+class Ponged(Struct):
     """The server has processed everything that was sent before the `ping` with this token."""
 
     token: object
 
 
-@dataclass(slots=True)
-class Reported:
+class Reported(Struct):
     """The server sent -ERR in an open conversation. If it closes the connection next, this is the
     reason."""
 
     error: Error
 
 
-@dataclass(slots=True)
-class Lost:
+class Lost(Struct):
     """The conversation is over."""
 
     error: Error

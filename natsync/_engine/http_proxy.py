@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from base64 import b64encode
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ class Tunnel:
 
     def __init__(self, proxy: Server, server: Server) -> None:
         try:
-            place = str(replace(server, host=server.host.encode("idna").decode()))
+            place = str(server.replace(host=server.host.encode("idna").decode()))
         except UnicodeError:  # an empty label, one of over 63 bytes, a character no name has
             raise OSError(errno.EINVAL, f"{server.host!r} is not a host name") from None
         lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]

@@ -4,8 +4,6 @@ driver.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..errors import (
     ConnectionReconnectingError,
     Error,
@@ -148,7 +146,7 @@ class Router:
         if not self._discovers or not info.connect_urls or not at:
             return
         told = [
-            replace(at, host=server.host, port=server.port, tls_name=at.tls_name or at.host)
+            at.replace(host=server.host, port=server.port, tls_name=at.tls_name or at.host)
             for server in parse_servers(info.connect_urls)
         ]
         new = self._pool.discover(told)

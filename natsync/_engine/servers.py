@@ -7,7 +7,6 @@ Time and chance are passed in. The pool belongs to the I/O thread; any thread ma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..errors import (
@@ -21,6 +20,7 @@ from ..errors import (
     ProtocolError,
 )
 from ..options import Server
+from ..protocol.structs import Struct
 
 __all__ = ["Backoff", "ServerPool"]
 
@@ -46,8 +46,7 @@ class Backoff(NamedTuple):
         return min(doubled, self.longest) * (1 + self.jitter * chance)
 
 
-@dataclass(slots=True, eq=False)
-class _Entry:
+class _Entry(Struct):
     """A known server. `failures` counts failed attempts in a row; `refusal` is the text of the last one
     if the server refused the credentials."""
 

@@ -7,8 +7,6 @@ in the bytes fed, memory bounded by the limits. No I/O, no clock, no threads; on
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from .errors import ProtocolError
 from .frames import Connect, Context, Frame, HMsg, HPub, Info, Kind, LMsg, Message, RHMsg, Role
 from .grammar import Limits, grammar
@@ -66,8 +64,7 @@ class Decoder:
     ) -> None:
         """Sets how control lines are read from here on. None leaves a setting unchanged."""
         context = self.context
-        self.context = replace(
-            context,
+        self.context = context.replace(
             kind=context.kind if kind is None else kind,
             dedicated=context.dedicated if dedicated is None else dedicated,
             lnocu=context.lnocu if lnocu is None else lnocu,

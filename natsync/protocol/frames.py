@@ -1,4 +1,4 @@
-"""One dataclass per NATS operation, for all four kinds of connection, and the words for their context.
+"""One class per NATS operation, for all four kinds of connection, and the words for their context.
 
 A frame is one operation: its control line and, for the message operations, its body. Fields hold the
 bytes of the wire, undecoded; an absent field is empty (`b""`, `()`, 0 or None). `offset` (of the first
@@ -11,9 +11,10 @@ parser.go, route.go, gateway.go and leafnode.go for the links between servers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar, TypeVar
+
+from .structs import Struct, field
 
 _F = TypeVar("_F", bound="Frame")
 
@@ -37,8 +38,7 @@ class Kind(Enum):
     LEAFNODE = "leafnode"
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """Everything that decides what a control line means, besides its bytes.
 
     `kind` is None while it is not known: only INFO, CONNECT, PING, PONG, +OK and -ERR are read then.
@@ -52,26 +52,12 @@ class Context:
     lnocu: bool = False
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Frame:
-    """The base of all frames: the operation, and its place in the stream.
-
-    Equality and `repr` are written once here: generated ones for each class take 3 ms of every import.
-    """
+class Frame(Struct):
+    """The base of all frames: the operation, and its place in the stream, which equality is not about."""
 
     op: ClassVar[str] = ""
     offset: int = field(default=0, init=False)
     total_bytes: int = field(default=0, init=False)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether `other` is the same operation with the same fields, at any place."""
-        if type(other) is not type(self):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in _own_fields(self))
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in _own_fields(self))
-        return f"{type(self).__name__}({shown})"
 
     def placed(self: _F, offset: int, total_bytes: int, body: bytes = b"") -> _F:
         """A copy of this frame at a place of the stream, with `body`: headers, then payload."""
@@ -82,7 +68,6 @@ class Frame:
         return self.placed(offset, total_bytes, body)
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Message(Frame):
     """A frame with a body: `header_bytes` of headers, then `payload_bytes` of payload.
 
@@ -103,7 +88,6 @@ class Message(Frame):
         self.payload_bytes = len(self.payload)  # type: ignore[attr-defined]  # each subclass has it
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class HeaderMessage(Message):
     """A message that may have a header block: `headers`, from NATS/1.0 to the blank line."""
 
@@ -114,18 +98,13 @@ class HeaderMessage(Message):
         self.header_bytes = len(self.headers)  # type: ignore[attr-defined]  # each subclass has it
 
 
-def _own_fields(frame: Frame) -> tuple[str, ...]:
-    """The names of the fields that equality and `repr` are about: those that `__init__` takes."""
-    return frame.__match_args__
-
-
 def _write_placed(cls: type[Frame]) -> None:
     """Gives `cls` a `placed` of its own, one assignment a field: the decoder's hottest call.
 
-    Generated as dataclasses generate `__init__`, but when it is first called: at import it would be most
+    Generated as `Struct` generates `__init__`, but when it is first called: at import it would be most
     of what the codec costs. Calling the class takes 1.7 times as long, `copy.copy` 8 times (CPython 3.11).
     """
-    names = [item.name for item in fields(cls)]
+    names = cls._fields
     values = {name: f"self.{name}" for name in names}
     values.update(offset="offset", total_bytes="total_bytes", payload="body")
     if "headers" in names:
@@ -138,7 +117,6 @@ def _write_placed(cls: type[Frame]) -> None:
     cls.placed = scope["placed"]  # type: ignore[method-assign]  # written out, not declared
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Info(Frame):
     """INFO: a server describes itself. `json` is one JSON object; `ServerInfo` reads it."""
 
@@ -146,7 +124,6 @@ class Info(Frame):
     json: bytes
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Connect(Frame):
     """CONNECT: the opener describes itself and proves its identity. `repr` hides it: it may hold secrets."""
 
@@ -157,28 +134,24 @@ class Connect(Frame):
         return "Connect()"
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Ping(Frame):
     """PING: asks the peer for a PONG."""
 
     op: ClassVar[str] = "PING"
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Pong(Frame):
     """PONG: answers the oldest unanswered PING."""
 
     op: ClassVar[str] = "PONG"
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Ok(Frame):
     """+OK: a server in verbose mode accepted an operation."""
 
     op: ClassVar[str] = "+OK"
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Err(Frame):
     """-ERR: `text` without the quotes around it, which may contain others."""
 
@@ -186,7 +159,6 @@ class Err(Frame):
     text: bytes
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Sub(Frame):
     """SUB, of a client; on a 1.x route the sid is `RSID:cid:sid` or `QRSID:cid:sid`."""
 
@@ -196,7 +168,6 @@ class Sub(Frame):
     queue: bytes = b""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Unsub(Frame):
     """UNSUB: ends `sid` now, or after `max_msgs` messages since it began (None: now).
 
@@ -209,7 +180,6 @@ class Unsub(Frame):
     max_msgs: int | None = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Pub(Message):
     """PUB: a client's message without headers."""
 
@@ -219,7 +189,6 @@ class Pub(Message):
     payload: bytes = b""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class HPub(HeaderMessage):
     """HPUB: a client's message with a header block."""
 
@@ -230,7 +199,6 @@ class HPub(HeaderMessage):
     payload: bytes = b""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Msg(Message):
     """MSG: a message for the subscription `sid`."""
 
@@ -241,7 +209,6 @@ class Msg(Message):
     payload: bytes = b""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class HMsg(HeaderMessage):
     """HMSG to a client: a message with a header block for the subscription `sid`."""
 
@@ -253,7 +220,6 @@ class HMsg(HeaderMessage):
     payload: bytes = b""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class RSub(Frame):
     """RS+: interest of a server. `weight` is the number of queue members there, 0 without a queue."""
 
@@ -264,7 +230,6 @@ class RSub(Frame):
     weight: int = 0
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class RUnsub(Frame):
     """RS-: interest ends; on an optimistic gateway also "no interest in this subject"."""
 
@@ -274,7 +239,6 @@ class RUnsub(Frame):
     queue: bytes = b""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class LSub(Frame):
     """LS+: interest over a leafnode; on a route also with the leafnode's cluster as `origin`."""
 
@@ -286,7 +250,6 @@ class LSub(Frame):
     weight: int = 0
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class LUnsub(Frame):
     """LS-: interest of a leafnode ends; `origin` only on routes where both servers said `lnocu`."""
 
@@ -297,7 +260,6 @@ class LUnsub(Frame):
     queue: bytes = b""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class RMsg(Message):
     """RMSG: a message between servers, for plain subscribers and one member of each of `queues`."""
 
@@ -309,7 +271,6 @@ class RMsg(Message):
     payload: bytes = b""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class RHMsg(HeaderMessage):
     """HMSG between servers (route, gateway, leafnode): as RMSG, with a header block."""
 
@@ -322,7 +283,6 @@ class RHMsg(HeaderMessage):
     payload: bytes = b""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class LMsg(HeaderMessage):
     """LMSG: a message of a leafnode. Only on a route it has an origin, an account and headers."""
 
@@ -336,7 +296,6 @@ class LMsg(HeaderMessage):
     payload: bytes = b""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ASub(Frame):
     """A+: the far gateway has interest in `account` again."""
 
@@ -344,7 +303,6 @@ class ASub(Frame):
     account: bytes
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class AUnsub(Frame):
     """A-: the far gateway has no interest in `account` at all."""
 

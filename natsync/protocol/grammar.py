@@ -12,7 +12,6 @@ limit of a control line counts extra blanks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
 
@@ -21,6 +20,7 @@ from .errors import ProtocolError
 from .frames import Context, Frame, Message
 from .messages import MAX_NUMBER, BadArguments, ParseMessage, number
 from .seen import Line, SeenLines
+from .structs import Struct
 
 _Parsed = tuple[Frame, int, int]
 
@@ -32,8 +32,7 @@ _IGNORE_THE_REST = (b"PING", b"PONG", b"+OK")
 _no_body = BytesIO().read
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The largest argument of a control line and the largest body (headers and payload), in bytes.
 
     The defaults refuse nothing that a real server sends: its `max_payload` is at most 64 MiB, and only

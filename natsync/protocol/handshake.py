@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
 from typing import ClassVar, TypeVar
 
 from .errors import ProtocolError
 from .frames import Kind
+from .structs import Struct, field
 
 __all__ = ["ConnectOptions", "SECRETS", "ServerInfo", "kind_of_connect", "kind_of_info"]
 
@@ -27,8 +27,7 @@ _SERVER_ID = r"N[A-Z2-7]{55}|[0-9A-Za-z]{22}"
 _WIRE_NAMES = {"password": "pass"}
 
 
-@dataclass(slots=True)
-class _Handshake:
+class _Handshake(Struct, kw_only=True):
     """The common part of INFO and CONNECT: reading, writing, and a `repr` without secrets."""
 
     always: ClassVar[frozenset[str]] = frozenset()
@@ -36,7 +35,7 @@ class _Handshake:
     known: ClassVar[dict[str, str]] = {}
     """The keys on the wire, and the fields that hold them."""
 
-    extra: dict[str, object] = field(default_factory=dict, kw_only=True)
+    extra: dict[str, object] = field(default_factory=dict)
 
     @classmethod
     def parse(cls: type[_S], text: bytes) -> _S:
@@ -46,7 +45,7 @@ class _Handshake:
         extra: dict[str, object] = {}
         for key, value in _object(text).items():
             name = known.get(key.lower())
-            if name and _fits(value, cls.__dataclass_fields__[name].type):
+            if name and _fits(value, cls._declared[name].annotation):
                 values[name] = tuple(value) if isinstance(value, list) else value
             elif value is not None:
                 extra[key] = value
@@ -63,7 +62,7 @@ class _Handshake:
         """Key, field and value of every field that is not at its default, and of those in `always`."""
         for key, name in self.known.items():
             value = getattr(self, name)
-            if value != self.__dataclass_fields__[name].default or name in always:
+            if value != self._declared[name].default or name in always:
                 yield key, name, value
 
     def __repr__(self) -> str:
@@ -74,7 +73,6 @@ class _Handshake:
         return f"{type(self).__name__}({', '.join(shown + hidden)})"
 
 
-@dataclass(slots=True, repr=False)
 class ServerInfo(_Handshake):
     """INFO: a server describes itself, on any kind of connection. Absent fields have their defaults."""
 
@@ -130,7 +128,6 @@ class ServerInfo(_Handshake):
     leafnode_urls: tuple[str, ...] = ()
 
 
-@dataclass(slots=True, repr=False)
 class ConnectOptions(_Handshake):
     """CONNECT: the opener describes itself, on any kind of connection. `repr` does not show its secrets.
 
@@ -173,7 +170,7 @@ class ConnectOptions(_Handshake):
 
 
 for _cls in (ServerInfo, ConnectOptions):
-    _names = (item.name for item in fields(_cls) if item.name != "extra")
+    _names = (name for name in _cls._fields if name != "extra")
     _cls.known = {_WIRE_NAMES.get(name, name): name for name in _names}
 
 

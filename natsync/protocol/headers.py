@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from .errors import ProtocolError
+from .structs import Struct, field
 
 __all__ = ["HeaderBlock", "build_headers", "parse_headers"]
 
@@ -22,8 +22,7 @@ _NAME = re.compile(rb"[\x21-\x39\x3b-\x7e]+")
 _NOT_IN_VALUE = re.compile(rb"[\r\n\0]")
 
 
-@dataclass(slots=True)
-class HeaderBlock:
+class HeaderBlock(Struct):
     """A header block, read. `status` is 0 where there is no inline status (`NATS/1.0 503`)."""
 
     status: int = 0

@@ -7,15 +7,14 @@ The texts are those of nats-server (server/errors.go, client.go, leafnode.go, ro
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from .frames import Kind
+from .structs import Struct
 
 __all__ = ["Violation", "closes", "read_violation"]
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """An operation that was not permitted: `operation` is "publish" or "subscription". `sid` is set only if
     the server ends a live subscription (when it reloads its configuration)."""
 

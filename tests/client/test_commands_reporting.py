@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,9 +111,9 @@ def test_files_that_sign(tmp_path: Path) -> None:
     seed, both = tmp_path / "seed", tmp_path / "creds"
     seed.write_text(f"# of alice\n{ALICE.seed}\n")
     both.write_text(creds(user_jwt(), ALICE.seed))
-    told = said("--nkey", str(seed), info=replace(INFO, nonce="abc"))
+    told = said("--nkey", str(seed), info=INFO.replace(nonce="abc"))
     assert told.nkey == ALICE.public and told.sig
-    told = said("--creds", str(both), info=replace(INFO, nonce="abc"))
+    told = said("--creds", str(both), info=INFO.replace(nonce="abc"))
     assert told.jwt and told.sig and not told.nkey
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from time import monotonic
 
 import pytest
@@ -211,7 +210,7 @@ def test_messages_taken_by_hand(talk: Talk) -> None:
 
 
 def test_a_server_without_headers_hears_nothing_of_it() -> None:
-    old = replace(INFO, headers=False)
+    old = INFO.replace(headers=False)
     with FakeServer() as server, server.client(connect, old) as (nc, peer):
         nc.publish("a", b"x")
         assert peer.expect(Pub).payload == b"x"

@@ -7,7 +7,6 @@ import pickle
 import socket
 import sys
 from base64 import urlsafe_b64decode
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -200,7 +199,7 @@ def test_signatures_of_others_are_checked() -> None:
 
 
 def test_a_nonce_that_is_no_text() -> None:
-    assert said(Login(nkey=SEED), info=replace(INFO, nonce="\ud800")).sig
+    assert said(Login(nkey=SEED), info=INFO.replace(nonce="\ud800")).sig
 
 
 def test_no_secret_is_shown() -> None:

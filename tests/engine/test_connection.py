@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from functools import partial
 from time import monotonic
 
@@ -224,7 +223,7 @@ def test_who_waits_behind_unsent_data_is_told_too(caplog: pytest.LogCaptureFixtu
     large = 100 << 20  # more than the system keeps for who does not read: some of it stays unsent
     with (
         FakeServer() as server,
-        server.client(once, replace(INFO, max_payload=large)) as (nc, peer),
+        server.client(once, INFO.replace(max_payload=large)) as (nc, peer),
     ):
         outbound = nc._connection.outbound
         nc.publish("a", bytes(large))

@@ -6,7 +6,6 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from time import monotonic, process_time
 
@@ -18,7 +17,7 @@ from natsync.protocol import Connect, Err, Info, Ping
 
 from tests.support.fake_server import INFO, Background, FakeServer, Peer
 
-NONCE = replace(INFO, nonce="to be signed")
+NONCE = INFO.replace(nonce="to be signed")
 SECRET = "s3cr3t"
 GREETING = b"INFO " + INFO.to_json() + b"\r\n"
 

@@ -210,11 +210,11 @@ Cells = Callable[[Sequence[Frame]], list[Value | bytes]]
 
 
 @cache
-def cells_of(frame: type, column: str) -> Cells | None:
+def cells_of(frame: type[Frame], column: str) -> Cells | None:
     """The function that makes the values of a column for frames of this class, without rows; None if they
     have no such value. Texts are the bytes of the wire, empty where they are absent. Not for
     `ROW_COLUMNS`, nor for columns that are the same for a whole run."""
-    names = {item.name for item in fields(frame)}
+    names = {*frame._fields}
     is_text = column in _TEXTS and column in names
     value = f"frame.{column}" if is_text else _own_value(column, names)
     if not value:
@@ -242,7 +242,7 @@ class _Makers(dict[type[Frame], tuple[Callable[..., _Row], bool]]):
         self._row_class = row_class
 
     def __missing__(self, frame: type[Frame]) -> tuple[Callable[..., _Row], bool]:
-        names = {item.name for item in fields(frame)}
+        names = {*frame._fields}
         whole = not names & {"header_bytes", "json", "text"}
         made = self[frame] = _maker(names, self._row_class), whole
         return made

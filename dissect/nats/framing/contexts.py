@@ -8,7 +8,6 @@ evidence: a route would accept a PUB, but a PUB is no sign of a route.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 
 from natsync.protocol import (
@@ -129,7 +128,7 @@ def _is_natural(frame: Frame, context: Context) -> bool:
 
 def mirrored(context: Context) -> Context:
     """The same context for the other sender."""
-    return replace(context, sender=Role.SERVER if context.sender is Role.CLIENT else Role.CLIENT)
+    return context.replace(sender=Role.SERVER if context.sender is Role.CLIENT else Role.CLIENT)
 
 
 def agreed(own: tuple[Context, ...], others: tuple[Context, ...]) -> Context:

@@ -67,7 +67,7 @@ class FrameStream:
     def swap_roles(self, named: bool) -> None:
         """Makes the stream that of the other side. Its direction stays if rows have already `named` it."""
         sender = Role.SERVER if self.context.sender is Role.CLIENT else Role.CLIENT
-        self.context = replace(self.context, sender=sender)
+        self.context = self.context.replace(sender=sender)
         if not named:
             self.direction = self.direction.other
 

@@ -7,8 +7,6 @@ be proven, the packets have to be read.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from natsync.protocol import Context, Frame, HMsg, HPub, Kind, LMsg, Msg, RHMsg, Role
 
 from ..engine.connections import Connection
@@ -238,9 +236,9 @@ def _are_alike(context: Context, skip: SkippedFrames) -> bool:
     if context.kind is Kind.GATEWAY and summarized.kind is Kind.ROUTE and not summarized.dedicated:
         return ops <= _GATEWAY[context.sender]
     if context.kind in _EVEN:
-        context = replace(context, sender=summarized.sender)
+        context = context.replace(sender=summarized.sender)
     if "LS-" not in ops:  # the only operation whose grammar depends on lnocu
-        context = replace(context, lnocu=summarized.lnocu)
+        context = context.replace(lnocu=summarized.lnocu)
     return context == summarized
 
 

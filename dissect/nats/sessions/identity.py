@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import json
 from base64 import urlsafe_b64decode
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from natsync.protocol import ConnectOptions, ServerInfo
 
@@ -41,7 +41,7 @@ class Identity:
             self.lame_duck_ns = ts_ns
         if info.server_id:
             names = {name: getattr(info, name) or getattr(known, name) for name in _NAMES}
-            self.infos[sender] = replace(info, **names)
+            self.infos[sender] = info.replace(**names)
             self.urls = info.connect_urls or self.urls
 
     def learn_connect(self, options: ConnectOptions) -> None:
