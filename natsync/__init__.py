@@ -21,9 +21,11 @@ metrics: natsync.instrumentation, natsync.otel.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+from ._connect import connect
+from ._engine.connection import Stats as Stats
+from ._engine.connection import Status as Status
+from ._engine.pending_queue import Overflow as Overflow
+from .client import Client
 from .errors import AuthorizationError as AuthorizationError
 from .errors import BadSubscriptionError as BadSubscriptionError
 from .errors import ConnectError as ConnectError
@@ -58,52 +60,15 @@ from .errors import SlowConsumerError as SlowConsumerError
 from .errors import StaleConnectionError as StaleConnectionError
 from .errors import SubscriptionFullError as SubscriptionFullError
 from .errors import SyncSubRequiredError as SyncSubRequiredError
+from .headers import Headers
+from .message import Msg
 from .protocol import ServerInfo as ServerInfo
-
-if TYPE_CHECKING:
-    from ._connect import connect
-    from ._engine.connection import Stats as Stats
-    from ._engine.connection import Status as Status
-    from ._engine.pending_queue import Overflow as Overflow
-    from .client import Client
-    from .headers import Headers
-    from .message import Msg
-    from .subscription import State as State
-    from .subscription import Subscription
-    from .subscription import SubStats as SubStats
-    from .tls import TLS
+from .subscription import State as State
+from .subscription import Subscription
+from .subscription import SubStats as SubStats
+from .tls import TLS
 
 __version__ = "0.1.0"
 
 # Without the errors and what calls return: with them, `help` would take a hundred screens.
 __all__ = ["Client", "Headers", "Msg", "Subscription", "TLS", "connect"]
-
-# Loaded when they are first used (PEP 562), so that `natsync.protocol` can be used without the client.
-_MODULE_OF = {
-    "TLS": "tls",
-    "Client": "client",
-    "Headers": "headers",
-    "Msg": "message",
-    "Overflow": "_engine.pending_queue",
-    "State": "subscription",
-    "Stats": "_engine.connection",
-    "Status": "_engine.connection",
-    "SubStats": "subscription",
-    "Subscription": "subscription",
-    "connect": "_connect",
-}
-_MODULES = ("client", "headers", "message", "options", "subscription", "tls")
-
-if not TYPE_CHECKING:  # a type checker would take any name for one of these
-
-    def __getattr__(name: str) -> object:
-        if name in _MODULES:
-            return import_module(f".{name}", __name__)
-        if name not in _MODULE_OF:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
-        globals()[name] = value
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *_MODULE_OF, *_MODULES})

@@ -1,20 +1,30 @@
-"""The names of `natsync`, most of which are loaded when they are first used."""
+"""The names of `natsync`, and what is loaded with them."""
 
 from __future__ import annotations
 
-import ast
 import pickle
 import pydoc
 import re
 import subprocess
 import sys
-from pathlib import Path
+from functools import partial
+from inspect import ismodule
 
 import pytest
 
 import natsync
 
-PUBLIC = {*natsync._MODULE_OF, "ServerInfo", *natsync.errors.__all__} - {"Facts", "fresh"}
+from tests.support.fake_server import Background, FakeServer
+
+PUBLIC = {name for name, value in vars(natsync).items() if not (name[0] == "_" or ismodule(value))}
+PUBLIC.remove("annotations")
+
+FIRST_CONNECT = """
+import sys, natsync
+before = {{*sys.modules}}
+with natsync.connect("{}"):
+    print(*{{*sys.modules}} - before)
+"""
 
 
 def python(code: str) -> str:
@@ -22,27 +32,12 @@ def python(code: str) -> str:
     return done.stdout
 
 
-def test_the_codec_is_loaded_without_the_client() -> None:
-    loaded = python("import sys, natsync.protocol; print(*sys.modules)").split()
-    late = {"natsync._engine", "natsync.client", "socket", "ssl", "threading", "logging"}
-    assert not late & set(loaded)
-
-
-def test_names_come_from_where_a_type_checker_finds_them() -> None:
-    tree = ast.parse(Path(natsync.__file__).read_text("utf-8"))
-    checked = next(node for node in tree.body if isinstance(node, ast.If))
-    found = {
-        alias.name: node.module
-        for node in checked.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    (table,) = (
-        node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_MODULE_OF"
-    )
-    assert ast.literal_eval(table) == found
+def test_the_first_connect_loads_json_alone() -> None:
+    """Else it takes 25 ms more: too late in a process that already has work to do."""
+    with FakeServer() as server:
+        call = Background(partial(python, FIRST_CONNECT.format(server.url)))
+        server.accept().greet()
+        assert {name.partition(".")[0] for name in call.result().split()} == {"_json", "json"}
 
 
 def test_every_name_is_there() -> None:
