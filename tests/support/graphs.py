@@ -9,12 +9,12 @@ from functools import partial
 from types import FunctionType, MethodType
 
 from dissect.nats.types import Chunk, Gap, Segment
-from natsync.protocol import Frame, Grammar
+from natsync.protocol import Context, Frame, Grammar, Limits
 
 _PLAIN = (int, str, bytes, bytearray, float, bool, type(None), Enum, type, FunctionType)
 
 # Nobody changes one that was handed on: it does not matter whether two are the same.
-_VALUES = (Chunk, Gap, Segment, Frame, tuple, frozenset)
+_VALUES = (Chunk, Gap, Segment, Frame, Context, Limits, tuple, frozenset)
 
 
 def _is_value(item: object) -> bool:

@@ -130,7 +130,10 @@ class _Reducers(dict[type, Callable[[object], _Reduced]]):
     def __missing__(self, cls: type) -> Callable[[object], _Reduced]:
         if not issubclass(cls, (Frame, Batch, Chunk, FrameBatch)):
             raise KeyError(cls)
-        names = tuple(item.name for item in fields(cls))
+        if issubclass(cls, Frame):
+            names = cls._fields
+        else:
+            names = tuple(item.name for item in fields(cls))
         values = attrgetter(*names)
 
         def frame(value: object) -> _Reduced:
