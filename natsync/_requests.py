@@ -11,7 +11,8 @@ from ._engine.connection import Connection
 from ._engine.outbound_buffer import LARGE, RequestBytes, RequestChunks
 from ._engine.reply_stream import ReplyStream, StreamHost
 from ._engine.request_window import Ask, RequestWindow
-from .errors import NoRespondersError, OptionError, ReentrantCallError, RequestTimeoutError
+from ._late import late_import
+from .errors import NoRespondersError, OptionError, RequestTimeoutError
 from .headers import HeadersLike
 from .message import Data, Delivered, Msg, ReceivedMsg, is_no_responders
 from .options import DEFAULT, Default, check_max_msgs, wait_time
@@ -124,10 +125,8 @@ class Requests:
         connection = self._connection
         mux = connection.reply_mux()
         window: RequestWindow[_T] = RequestWindow(most, connection.drive, connection.wake)
-        try:  # only now: concurrent.futures doubles what `import natsync` takes
+        with late_import:  # concurrent.futures doubles what `import natsync` takes
             from ._engine.futures import WindowContext
-        except ImportError:  # a signal handler has interrupted this import
-            raise ReentrantCallError from None
         context = WindowContext(mux, connection.dispatcher.post, window, read, rescue)
         mux.add_window(window)
         opened, prefix = context.open, mux.wire_prefix
@@ -222,10 +221,8 @@ class Requests:
         return mux
 
     def _begin_futures(self, mux: ReplyMux) -> RequestContext:
-        try:  # as above
+        with late_import:  # as above
             from ._engine.futures import RequestContext
-        except ImportError:
-            raise ReentrantCallError from None
         post = self._connection.dispatcher.post
         self._futures = futures = RequestContext(mux, post, self._read_reply)
         return futures

@@ -22,6 +22,7 @@ from ._engine.nuid import nuid
 from ._engine.outbound_buffer import LARGE, Chunks
 from ._engine.pending_queue import Overflow, read_overflow
 from ._engine.sink import SubscriptionHost, SubscriptionSink
+from ._late import late_import
 from ._requests import Requests
 from .errors import HandlerError, OptionError
 from .headers import HeadersLike
@@ -241,7 +242,8 @@ class Client(Requests):
         `publish_async` leaves up to `publish_window` messages without acknowledgement, and waits
         `publish_stall` seconds for room.
         """
-        from .jetstream import JetStream  # doubles what `import natsync` would take
+        with late_import:  # it doubles what `import natsync` would take
+            from .jetstream import JetStream
 
         return JetStream(
             self,

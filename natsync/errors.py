@@ -179,11 +179,11 @@ class ConnectionReconnectingError(Facts, ConnectionError):
 
 class ReentrantCallError(Facts, RuntimeError):
     """A signal handler or finalizer made a call that waits, and interrupted the same client on the same
-    thread while it was reading or writing, so that the wait could never end. Call again later, or on
-    another thread."""
+    thread while it was reading or writing, so that the wait could never end; or while it was importing the
+    same part of natsync. Call again later, or on another thread."""
 
     def __str__(self) -> str:
-        return "called from a signal handler or finalizer while the same thread reads or writes"
+        return "called from a signal handler or finalizer while the same thread reads, writes or imports"
 
 
 class ForkedError(Facts):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from .._checks import check_kind
+from .._late import late_import
 from ..core import Core
 from ..message import Data, HeadersLike
 from ..options import REQUEST_TIMEOUT
@@ -201,51 +202,59 @@ class JetStream:
 
     def key_value(self, bucket: str) -> KeyValue:
         """The key-value bucket of that name. Raises `natsync.kv.BucketNotFoundError`."""
-        from ..kv import open_bucket
+        with late_import:
+            from ..kv import open_bucket
 
         return open_bucket(self, bucket)
 
     def create_key_value(self, config: KeyValueConfig | str) -> KeyValue:
         """A new key-value bucket, or the one that is there with the same configuration; a name stands for
         one with all defaults. Raises `natsync.kv.BucketExistsError` where it has another one."""
-        from ..kv import create_bucket
+        with late_import:
+            from ..kv import create_bucket
 
         return create_bucket(self, config)
 
     def update_key_value(self, config: KeyValueConfig) -> KeyValue:
         """The key-value bucket of that name with this configuration, which replaces the old one. Raises
         `natsync.kv.BucketNotFoundError`."""
-        from ..kv import update_bucket
+        with late_import:
+            from ..kv import update_bucket
 
         return update_bucket(self, config)
 
     def create_or_update_key_value(self, config: KeyValueConfig | str) -> KeyValue:
         """The key-value bucket of that name with this configuration, whether it was there or not."""
-        from ..kv import create_or_update_bucket
+        with late_import:
+            from ..kv import create_or_update_bucket
 
         return create_or_update_bucket(self, config)
 
     def delete_key_value(self, bucket: str) -> None:
         """Deletes a key-value bucket. Raises `natsync.kv.BucketNotFoundError`."""
-        from ..kv import delete_bucket
+        with late_import:
+            from ..kv import delete_bucket
 
         delete_bucket(self, bucket)
 
     def key_values(self) -> Iterator[KeyValueStatus]:
         """The status of every key-value bucket, mirrors included."""
-        from ..kv import bucket_statuses
+        with late_import:
+            from ..kv import bucket_statuses
 
         return bucket_statuses(self)
 
     def key_value_names(self) -> Iterator[str]:
         """The names of the same buckets."""
-        from ..kv import bucket_names
+        with late_import:
+            from ..kv import bucket_names
 
         return bucket_names(self)
 
     def object_store(self, store: str) -> ObjectStore:
         """The object store of that name. Raises `natsync.object_store.StoreNotFoundError`."""
-        from ..object_store import open_store
+        with late_import:
+            from ..object_store import open_store
 
         return open_store(self, store)
 
@@ -253,38 +262,44 @@ class JetStream:
         """A new object store, or the one that is there with the same configuration; a name stands for one
         with all defaults. Raises `natsync.object_store.StoreExistsError` where it has another one.
         """
-        from ..object_store import create_store
+        with late_import:
+            from ..object_store import create_store
 
         return create_store(self, config)
 
     def update_object_store(self, config: ObjectStoreConfig) -> ObjectStore:
         """The object store of that name with this configuration, which replaces the old one. Raises
         `natsync.object_store.StoreNotFoundError`."""
-        from ..object_store import update_store
+        with late_import:
+            from ..object_store import update_store
 
         return update_store(self, config)
 
     def create_or_update_object_store(self, config: ObjectStoreConfig | str) -> ObjectStore:
         """The object store of that name with this configuration, whether it was there or not."""
-        from ..object_store import create_or_update_store
+        with late_import:
+            from ..object_store import create_or_update_store
 
         return create_or_update_store(self, config)
 
     def delete_object_store(self, store: str) -> None:
         """Deletes an object store. Raises `natsync.object_store.StoreNotFoundError`."""
-        from ..object_store import delete_store
+        with late_import:
+            from ..object_store import delete_store
 
         delete_store(self, store)
 
     def object_stores(self) -> Iterator[ObjectStoreStatus]:
         """The status of every object store."""
-        from ..object_store import store_statuses
+        with late_import:
+            from ..object_store import store_statuses
 
         return store_statuses(self)
 
     def object_store_names(self) -> Iterator[str]:
         """The names of the same stores."""
-        from ..object_store import store_names
+        with late_import:
+            from ..object_store import store_names
 
         return store_names(self)
 

@@ -141,7 +141,8 @@ def test_a_worker_that_is_told_to_stop(server: NatsServer, busy: str, stops: str
 
 
 INTERRUPTED_IMPORT = """
-import sys, natsync
+import os, sys, natsync
+folder = os.path.dirname(natsync.__file__)
 nc = natsync.connect(sys.argv[1])
 nc.subscribe("echo", handler=lambda msg: msg.respond(msg.data))
 nc.request("echo", timeout=10)
@@ -149,28 +150,41 @@ refused = answered = 0
 
 def trace(frame, event, argument):
     global refused, answered
-    if frame.f_code.co_name != "<module>" or not frame.f_code.co_filename.endswith("futures.py"):
+    if frame.f_code.co_name != "<module>" or not frame.f_code.co_filename.startswith(folder):
         return None
+    sys.settrace(None)
     try:
-        assert nc.request_async("echo", b"x", timeout=10).result(10).data == b"x"
+        call()
         answered += 1
     except natsync.errors.ReentrantCallError:
         refused += 1
+    sys.settrace(trace)
     return trace
 
-assert "natsync._engine.futures" not in sys.modules
+def call():
+    match sys.argv[2]:
+        case "futures":
+            assert nc.request_async("echo", b"x", timeout=10).result(10).data == b"x"
+        case "jetstream":
+            nc.jetstream()
+        case "kv":
+            assert nc.jetstream().key_value_names()
+        case "object_store":
+            assert nc.jetstream().object_store_names()
+
 sys.settrace(trace)
-nc.request_async("echo", timeout=10).result(10)
+call()
 sys.settrace(None)
 nc.close()
 print(refused > 10, answered > 0)
 """
 
 
-def test_a_call_in_the_middle_of_an_import(server: NatsServer) -> None:
-    """The module of futures is imported with the first of them: at each of its lines another is wanted."""
+@pytest.mark.parametrize("what", ["futures", "jetstream", "kv", "object_store"])
+def test_a_call_in_the_middle_of_an_import(server: NatsServer, what: str) -> None:
+    """Some modules are imported at their first use: at each of their lines, the same is wanted."""
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_IMPORT, server.url],
+        [sys.executable, "-c", INTERRUPTED_IMPORT, server.url, what],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,

@@ -294,7 +294,7 @@ def test_bytes_that_are_missing_right_before() -> None:
 def _wrong_context(summary: ChunkSummary) -> None:
     for step in summary.steps or []:
         if isinstance(step, SkippedFrames):
-            step.context = replace(step.context, dedicated=True)
+            step.context = step.context.replace(dedicated=True)
 
 
 def _wrong_start(summary: ChunkSummary) -> None:
