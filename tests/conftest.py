@@ -66,6 +66,11 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, (str, bytes)) and len(val) > 100 else None
 
 
+MEANT = (
+    "If this change is meant: pytest --update-goldens, then read git diff, which users will see."
+)
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """A check: golden(name, text) fails with a diff unless tests/golden/<name> holds `text`."""
@@ -84,6 +89,6 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             lines = difflib.unified_diff(
                 expected.splitlines(), text.splitlines(), f"golden/{name}", "now", lineterm=""
             )
-            pytest.fail("\n".join(lines), pytrace=False)
+            pytest.fail("\n".join([*lines, "", MEANT]), pytrace=False)
 
     return check

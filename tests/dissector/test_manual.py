@@ -66,4 +66,4 @@ def test_the_manual_is_what_the_program_says(
     if request.config.getoption("--update-goldens"):
         page.write_text(made, encoding="utf-8")
     else:
-        assert written == made
+        assert written == made, "if this change is meant: pytest --update-goldens"

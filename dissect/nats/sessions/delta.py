@@ -33,7 +33,7 @@ class SessionDelta:
     `counts` has frames by class, `delivered` messages and bytes by sid, `carried` messages and bytes by
     account, subject and queues; keys are in the order of their first frame. `largest` is the size of the
     largest published message in bytes, `subjects` has the subjects of delivered messages, and `ok` is the
-    position of the last +OK.
+    position of the last +OK. To add a field, fill it in `add` and apply it in `Session.add_delta`.
     """
 
     __slots__ = "counts bytes largest delivered subjects carried ok".split()
