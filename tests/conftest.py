@@ -72,11 +72,12 @@ MEANT = (
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """A check: golden(name, text) fails with a diff unless tests/golden/<name> holds `text`."""
+def golden(request: pytest.FixtureRequest) -> Callable[[str | Path, str], None]:
+    """A check: golden(name, text) fails with a diff unless tests/golden/<name>, or the file at an absolute
+    path, holds `text`."""
     update = request.config.getoption("--update-goldens")
 
-    def check(name: str, text: str) -> None:
+    def check(name: str | Path, text: str) -> None:
         path = GOLDEN / name
         if update:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +88,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         expected = path.read_text(encoding="utf-8")
         if text != expected:
             lines = difflib.unified_diff(
-                expected.splitlines(), text.splitlines(), f"golden/{name}", "now", lineterm=""
+                expected.splitlines(), text.splitlines(), str(path), "now", lineterm=""
             )
             pytest.fail("\n".join([*lines, "", MEANT]), pytrace=False)
 

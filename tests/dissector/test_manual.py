@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,14 +57,11 @@ def anomalies() -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_manual_is_what_the_program_says(
-    page: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    page: Path, golden: Callable[[Path, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
     written = page.read_text(encoding="utf-8")
     made = CONSOLE.sub(answered, written)
     generated = {"tables": tables, "anomalies": anomalies}
     made = GENERATED.sub(lambda found: found[1] + generated[found[2]](), made)
-    if request.config.getoption("--update-goldens"):
-        page.write_text(made, encoding="utf-8")
-    else:
-        assert written == made, "if this change is meant: pytest --update-goldens"
+    golden(page, made)
