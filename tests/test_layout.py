@@ -170,7 +170,8 @@ def test_a_folder_is_seen_at_a_glance() -> None:
         for path in python_files("dissect").values()
         if path.name != "__init__.py"
     )
-    assert {name: count for name, count in counts.items() if count > FOLDER_MODULES} == {}
+    crowded = {name: count for name, count in counts.items() if count > FOLDER_MODULES}
+    assert crowded == {}, "which of the modules answer a question of their own? They get a folder"
 
 
 def test_a_module_says_what_it_promises() -> None:
@@ -183,11 +184,11 @@ def test_every_source_file_has_its_test() -> None:
         name for name in python_files(*SOURCE) if not name.endswith(("__init__.py", "__main__.py"))
     ]
     alone = {
-        source: mirrors(source)[0]
+        source: mirrors(source)[-1]
         for source in sources
         if source not in UNMIRRORED and not any((ROOT / test).exists() for test in mirrors(source))
     }
-    assert alone == {}
+    assert alone == {}, "write the test file that stands beside each name"
     assert [source for source in UNMIRRORED if source not in sources] == []
 
 
