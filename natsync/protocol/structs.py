@@ -159,7 +159,11 @@ _FROZEN = {
 
 def _write_init(cls: type, declared: dict[str, Field], frozen: bool) -> Callable[..., None]:
     """Writes `__init__` as `dataclasses` does: one assignment a field."""
-    scope: dict[str, Any] = {"_optional": _OPTIONAL, "_set": object.__setattr__}
+    scope: dict[str, Any] = {
+        "__name__": cls.__module__,
+        "_optional": _OPTIONAL,
+        "_set": object.__setattr__,
+    }
     places: list[str] = []
     named: list[str] = []
     lines: list[str] = []

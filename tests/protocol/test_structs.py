@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import pydoc
 from typing import ClassVar
 
 import pytest
@@ -55,6 +56,7 @@ def test_arguments() -> None:
 def test_the_signature_is_shown_by_help() -> None:
     assert str(inspect.signature(Fixed)).startswith("(x: 'int', tags: 'tuple[str, ...]' = ")
     assert [*inspect.signature(Named).parameters] == ["x", "y", "notes", "name"]
+    assert Named.__init__.__module__ == __name__ in pydoc.render_doc(Named)
 
 
 def test_equality_is_about_class_and_arguments() -> None:
