@@ -72,8 +72,8 @@ def test_messages_are_printed_and_then_acknowledged(
     assert made.info().ack_floor.stream_seq == 2
     assert taken("--raw --no-ack")[0] == "3\n"
     assert made.info().num_ack_pending == 1
-    out, err = taken("--count 2 --timeout 0.1", 1)
-    assert out == f"[{stream_name}] 4\n" and "within 0.1 s" in err
+    out, err = taken("--count 2 --timeout 1", 1)
+    assert out == f"[{stream_name}] 4\n" and "within 1 s" in err
     assert "consumer not found" in _failed(js_server, f"consumer next {stream_name} d", capsys)
 
 
