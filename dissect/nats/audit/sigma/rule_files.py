@@ -8,6 +8,7 @@ earlier one with its id or name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,10 +79,16 @@ def _add(
     rules[rule.name] = rule
 
 
-def _of_package() -> Iterator[Detection | Correlation | Filter]:
+@cache
+def _of_package() -> tuple[Detection | Correlation | Filter, ...]:
+    """The package's rules. They are read once in a process, which takes longer than an audit of a small
+    capture."""
     root = resources.files("dissect.nats.audit").joinpath("rules")
-    for name, file in sorted(_files(root, "")):
-        yield from _of_file(name, file.read_bytes(), trusted=True)
+    return tuple(
+        rule
+        for name, file in sorted(_files(root, ""))
+        for rule in _of_file(name, file.read_bytes(), trusted=True)
+    )
 
 
 def _files(folder: Traversable, above: str) -> Iterator[tuple[str, Traversable]]:
