@@ -175,10 +175,13 @@ def limits_of(folder: str) -> dict[str, str]:
 
 def create_tables(connection: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> None:
     """Creates tables without rows."""
+    # One transaction: each that is committed waits for the disk.
+    connection.begin()
     for table in tables:
         connection.register("rows", _nothing(table))
         connection.execute(f"CREATE TABLE {table} AS FROM rows")
         connection.unregister("rows")
+    connection.commit()
 
 
 @contextmanager
