@@ -10,6 +10,7 @@ import ipaddress
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from tests.support.tcp_conversation import ACK, PSH, RST, SYN, Conversation
 
@@ -64,7 +65,7 @@ def ip(
     datagram's number, the offset in units of 8 bytes, and whether more follow.
     """
     number, offset, more = fragment or (1, 0, False)
-    a, b = ipaddress.ip_address(source), ipaddress.ip_address(target)
+    a, b = _address(source), _address(target)
     body = options + payload
     if a.version == 6:
         if fragment:
@@ -77,6 +78,10 @@ def ip(
     flags = 0x2000 * more if fragment else 0x4000
     head = struct.pack("!BBHHHBBH", first, 0, size, number, flags | offset, 64, proto, 0)
     return head + a.packed + b.packed + body
+
+
+# Tests make some ten thousand packets between few addresses before the first of them runs.
+_address = cache(ipaddress.ip_address)
 
 
 def udp(ports: tuple[int, int], payload: bytes) -> bytes:
