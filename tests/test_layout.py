@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import importlib
 import re
 import subprocess
@@ -81,6 +82,16 @@ SILENCED_WITH_REASON = re.compile(
 )
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _trees_are_no_garbage() -> Iterator[None]:
+    """To search a million nodes for garbage took longer than to make them, in other files' tests as well."""
+    gc.disable()
+    yield
+    nodes.cache_clear()
+    parse.cache_clear()
+    gc.enable()
 
 
 def python_files(*folders: str) -> dict[str, Path]:
