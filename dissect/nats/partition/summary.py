@@ -18,7 +18,7 @@ from ..engine.connections import Connection
 from ..framing import FinishedFraming, FrameStream
 from ..framing.contexts import mirrored
 from ..framing.events import Batch, Event
-from ..sessions import SessionDelta
+from ..sessions import SessionDelta, is_plain
 from ..tcp.strays import is_near
 from ..tcp.window import unit_that_fits
 from ..types import Chunk, Direction, Gap, Segment
@@ -340,13 +340,13 @@ class FlowSummaryBuilder:
         direction.at = skip.end = end
         skip.frames += len(frames)
         skip.ts_ns = batch.ts_ns
-        deltas = self.deltas or Deltas([None, None])
-        delta = deltas.sums[direction.index] or SessionDelta()
-        if delta.add(batch, self._reply_subjects):
+        if is_plain(batch, self._reply_subjects):
             if self.deltas is None:
-                self.deltas = deltas
-                self.steps.append((self.packet_index, deltas))
-            deltas.sums[direction.index] = delta
+                self.deltas = Deltas([None, None])
+                self.steps.append((self.packet_index, self.deltas))
+            sums, at = self.deltas.sums, direction.index
+            delta = sums[at] = sums[at] or SessionDelta()
+            delta.add(batch)
         else:
             self.deltas = None
             for frame in frames:

@@ -47,22 +47,16 @@ class SessionDelta:
         self.carried: dict[tuple[bytes, bytes, tuple[bytes, ...]], list[int]] = {}
         self.ok: FramePosition | None = None
 
-    def add(self, batch: Batch, reply_subjects: Container[bytes]) -> bool:
-        """Adds a batch if all of its frames are plain, and returns whether they are."""
-        frames, test_of = batch.frames, _TESTS.get
-        for frame in frames:
-            test = test_of(frame.__class__)
-            if test is None or not test(frame, reply_subjects):
-                return False
+    def add(self, batch: Batch) -> None:
+        """Adds a batch of plain frames."""
         counts = self.counts
-        for frame in frames:
+        for frame in batch.frames:
             kind = frame.__class__
             counts[kind] = counts.get(kind, 0) + 1
             if kind is Ok:
                 self.ok = place_of(batch, frame)
             else:
                 _ADDERS[kind](self, frame)
-        return True
 
     def _publish(self, frame: Pub | HPub) -> None:
         size = frame.payload_bytes + frame.header_bytes
@@ -100,6 +94,16 @@ _ADDERS: dict[type[Frame], Callable[..., None]] = {
     RHMsg: SessionDelta._carry,
     LMsg: SessionDelta._carry,
 }
+
+
+def is_plain(batch: Batch, reply_subjects: Container[bytes]) -> bool:
+    """Whether all frames of a batch are plain. `reply_subjects` are those of earlier requests."""
+    test_of = _TESTS.get
+    for frame in batch.frames:
+        test = test_of(frame.__class__)
+        if test is None or not test(frame, reply_subjects):
+            return False
+    return True
 
 
 def _is_plain_publish(frame: Pub | HPub, _: Container[bytes]) -> bool:

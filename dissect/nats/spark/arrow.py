@@ -58,6 +58,10 @@ def _only(kind: type[Record], source: Iterable[Rows]) -> Iterator[Rows]:
 def _frames(source: Iterable[Rows], waiting: dict[type[Record], _Waiting]) -> Iterator[Rows]:
     """The runs of frames. Adds all other records to `waiting`."""
     for rows in source:
+        # Nearly all packets complete frames alone.
+        if len(rows.records) == 1 and rows.records[0].__class__ is FrameRun:
+            yield rows
+            continue
         runs: list[Record] = []
         others: dict[type[Record], list[Record]] = {}
         for record in rows.records:

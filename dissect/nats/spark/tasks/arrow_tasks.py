@@ -12,6 +12,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
@@ -21,7 +22,6 @@ from ...errors import DissectError
 from ...output.arrow.types import pyarrow
 from ...parallel.worker import tune_garbage_collector
 from ...partition.partitions import Partition
-from ...schema.records import SessionRecord
 from ..arrow import add_batches
 from ..arrow import batches as batches_of
 from ..sink import NewWriter, TableWriter, Written
@@ -166,7 +166,7 @@ def writing(
         done = Decoded()
         rows = decode(spec, contexts, number, states, continuing, done.passed_over)
         writer = new_writer(number, wanted)
-        write_tables(_with_losses(rows, done), spec.tables, writer, wanted, done)
+        write_tables(rows, spec.tables, writer, wanted, done)
         return done
 
     def do(batches: Batches) -> Batches:
@@ -184,11 +184,14 @@ def write_tables(
     wanted: Collection[str],
     done: Decoded,
 ) -> None:
-    """Counts the rows of these tables, and writes the rows of the wanted ones. Adds counts and files to
-    `done`."""
+    """Counts the rows of these tables, and writes the rows of the wanted ones. Adds counts, lost bytes and
+    files to `done`."""
 
     def add(table: str, rows: pa.RecordBatch) -> None:
         done.rows[table] += len(rows)
+        if table == "sessions":
+            done.missing_bytes += _total(rows, "missing_bytes")
+            done.skipped_bytes += _total(rows, "skipped_bytes")
         if table in wanted:
             writer.add(table, rows)
 
@@ -258,14 +261,10 @@ def _rows(batches: Batches) -> Iterator[tuple[int, int, bytes, bytes]]:
         yield from zip(*(column.to_pylist() for column in rows.columns))
 
 
-def _with_losses(source: Iterable[Rows], done: Decoded) -> Iterator[Rows]:
-    """The rows, counting bytes that are missing or skipped in sessions."""
-    for rows in source:
-        for record in rows.records:
-            if isinstance(record, SessionRecord):
-                done.missing_bytes += record.missing_bytes
-                done.skipped_bytes += record.skipped_bytes
-        yield rows
+def _total(rows: pa.RecordBatch, column: str) -> int:
+    """The sum of a column of integers."""
+    total: int | None = import_module("pyarrow.compute").sum(rows.column(column)).as_py()
+    return total or 0
 
 
 def result_row(number: int, result: object) -> pa.RecordBatch:
