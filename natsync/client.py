@@ -22,6 +22,7 @@ from ._engine.nuid import nuid
 from ._engine.outbound_buffer import LARGE, Chunks
 from ._engine.pending_queue import Overflow, read_overflow
 from ._engine.sink import SubscriptionHost, SubscriptionSink
+from ._finalizers import before_exit
 from ._late import late_import
 from ._requests import Requests
 from .errors import HandlerError, OptionError
@@ -354,6 +355,7 @@ class Client(Requests):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @before_exit
     def __del__(self) -> None:
         connection: Connection | None = vars(self).get("_connection")
         if connection and connection.status is not Status.CLOSED:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ._checks import check_count, check_seconds
 from ._engine.reply_stream import ReplyStream
 from ._engine.sink import SubscriptionSink
+from ._finalizers import before_exit
 from .errors import (
     NextMsgTimeoutError,
     NoRespondersError,
@@ -296,6 +297,7 @@ class Replies:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @before_exit
     def __del__(self) -> None:
         if "_ended" in vars(self):  # else a signal handler has interrupted __init__
             self.close()

@@ -10,6 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 from .._checks import check_call, check_count
+from .._finalizers import before_exit
 from ..errors import (
     NextMsgTimeoutError,
     NoRespondersError,
@@ -253,6 +254,7 @@ class Consumer:
                 return inbox
         return None
 
+    @before_exit
     def __del__(self) -> None:
         for inbox in getattr(self, "_idle", ()):
             inbox.abandon()

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
+from .._finalizers import before_exit
 from ..errors import BadSubscriptionError, Error, NextMsgTimeoutError, fresh
 from ..options import DRAIN_TIMEOUT, wait_time
 from .consume_errors import ConsumerDeletedError, MessagesClosedError, NoHeartbeatError
@@ -307,6 +308,7 @@ class Messages:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    @before_exit
     def __del__(self) -> None:
         if hasattr(self, "_inbox"):
             self._inbox.abandon()

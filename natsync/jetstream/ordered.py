@@ -14,6 +14,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple
 
+from .._finalizers import before_exit
 from ..errors import (
     BadSubscriptionError,
     ConnectionReconnectingError,
@@ -358,6 +359,7 @@ class OrderedMessages:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    @before_exit
     def __del__(self) -> None:
         if getattr(self, "_inbox", None):
             self._close()

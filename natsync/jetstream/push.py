@@ -12,6 +12,7 @@ import threading
 from time import monotonic
 
 from .._checks import check_call
+from .._finalizers import before_exit
 from ..errors import BadSubscriptionError, Error, NextMsgTimeoutError, OptionError, fresh
 from ..message import Delivered, Msg
 from ..options import DRAIN_TIMEOUT, wait_time
@@ -231,6 +232,7 @@ class PushMessages:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    @before_exit
     def __del__(self) -> None:
         if hasattr(self, "_sub"):
             self._sub.unsubscribe()

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.server
 BEGIN = """
 import os, signal, sys, threading
 import natsync
-from natsync.jetstream import MessagesClosedError
+from natsync.jetstream import ConsumerConfig, MessagesClosedError
 nc = natsync.connect(sys.argv[1])
 js = nc.jetstream()
 consumer = js.consumer(sys.argv[2], "c")
@@ -69,6 +69,35 @@ def test_exit_while_messages_are_handled(js_server: NatsServer, stream: str) -> 
     )
     assert lines == ["ends"]
     assert monotonic() - begun < 10
+
+
+def test_objects_that_outlive_the_modules(js_server: NatsServer, stream: str) -> None:
+    """At exit Python empties the modules that are still there, the last imported first. With free threads all
+    are there, and objects may live on; here because a module holds them that was imported before.
+    """
+    lines = program(
+        js_server,
+        stream,
+        """
+        nc.subscribe("echo", handler=lambda msg: msg.respond(b""))
+        nc.flush()
+        consumer.fetch(1)
+        config = ConsumerConfig(name="p", deliver_subject="deliver")
+        js.stream(sys.argv[2]).create_consumer(config)
+        threading.held = [
+            list(sys.modules.values()),
+            nc,
+            consumer,
+            consumer.messages(),
+            consumer.consume(lambda msg: None),
+            js.ordered_consumer(sys.argv[2]).messages(),
+            js.push_consumer(sys.argv[2], "p").messages(),
+            nc.request_many("echo", timeout=20),
+        ]
+        print("ends")
+        """,
+    )
+    assert lines == ["ends"]
 
 
 def test_a_forked_child_fetches_on_a_connection_of_its_own(

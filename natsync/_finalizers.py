@@ -1,0 +1,22 @@
+"""What the garbage collector calls when it finds an object that nobody has closed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def before_exit(finalize: Callable[[T], None]) -> Callable[[T], None]:
+    """A `__del__` that does nothing while the interpreter ends: all connections are closed by then, and modules
+    may be empty (with free threads, and where an object outlives them; library reference, `object.__del__`).
+    """
+    is_finalizing = sys.is_finalizing
+
+    def __del__(self: T) -> None:
+        if not is_finalizing():
+            finalize(self)
+
+    return __del__
