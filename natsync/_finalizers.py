@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 def before_exit(finalize: Callable[[T], None]) -> Callable[[T], None]:
-    """A `__del__` that does nothing while the interpreter ends: all connections are closed by then, and modules
-    may be empty (with free threads, and where an object outlives them; library reference, `object.__del__`).
-    """
+    """A `__del__` that does nothing while the interpreter ends: all connections are closed by then, and
+    modules may be empty, always with free threads, else where an object outlives them (Python's reference of
+    `object.__del__`)."""
     is_finalizing = sys.is_finalizing
 
     def __del__(self: T) -> None:
