@@ -1,12 +1,10 @@
 """One Spark session for all tests that need one, and the Java that it needs.
 
-python -m tests.support.spark       # says in one line what to install, if there is no Java for it; else
-                                    # makes the tests' Java quick, see `spark_classes`
+python -m tests.support.spark       # says in one line what to install, if there is no Java for it
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -18,7 +16,6 @@ from dissect.nats.errors import DissectError
 from dissect.nats.spark.launch.java import check_java
 
 from tests.support.requirements import in_ci, missing
-from tests.support.spark_classes import java_option, make_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,14 +29,8 @@ SMALL = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-
-
-def pytest_configure() -> None:
-    """Gives the options to every Java that spark-submit starts in this process and below it."""
-    if "SPARK_SUBMIT_OPTS" not in os.environ:  # in a worker it is
-        os.environ["SPARK_SUBMIT_OPTS"] = f"{JAVA_OPTIONS} {java_option()}".rstrip()
 
 
 def lack() -> tuple[str, str] | None:
@@ -61,16 +52,6 @@ def submit_arguments() -> str:
     return f"{conf} pyspark-shell"
 
 
-def settings(folder: str) -> dict[str, str]:
-    """The settings of a session whose files are in a folder."""
-    return {
-        **SMALL,
-        "spark.local.dir": folder,
-        "spark.sql.warehouse.dir": f"{folder}/warehouse",
-        "spark.driver.memory": "1g",
-    }
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session of two local workers."""
@@ -78,7 +59,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         missing(*lacking)
     from dissect.nats.spark.submit import session
 
-    with session("local[2]", settings(str(tmp_path_factory.mktemp("spark")))) as made:
+    folder = tmp_path_factory.mktemp("spark")
+    conf = {
+        **SMALL,
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.memory": "1g",
+    }
+    with session("local[2]", conf) as made:
         # Makes the connections that stay: no test is to be told that it left them behind.
         made.sparkContext.parallelize([1], 1).map(str).collect()
         yield made
@@ -92,9 +80,7 @@ def main() -> int:
             f"the tests of Spark {'fail' if in_ci() else 'are skipped'}: {lacking[1]}",
             file=sys.stderr,
         )
-        return 1 if in_ci() else 0
-    make_archive(JAVA_OPTIONS)
-    return 0
+    return 1 if lacking and in_ci() else 0
 
 
 if __name__ == "__main__":
