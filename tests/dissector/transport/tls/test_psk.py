@@ -49,6 +49,7 @@ def test_psk(tmp_path: Path, suite: str) -> None:
         client = stack.enter_context(
             openssl(f"s_client -connect 127.0.0.1:{tap.port}", SUITES[suite])
         )
+        wait_for_secrets(keys)
         send(server, INFO)
         assert line(client) == INFO
         send(client, CONNECT + b"PUB orders.new 3\r\ntea\r\nPING\r\n")
@@ -73,8 +74,10 @@ def openssl(command: str, suite: str) -> Iterator[subprocess.Popen[bytes]]:
         stderr=subprocess.DEVNULL,
     )
     with process:
-        yield process
-        process.terminate()
+        try:
+            yield process
+        finally:
+            process.terminate()
 
 
 def send(process: subprocess.Popen[bytes], data: bytes) -> None:
@@ -92,6 +95,15 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
+
+
+def wait_for_secrets(keys: Path) -> None:
+    """Before it shakes hands with the client, the server would send what it is told to `wait_for`."""
+    until = monotonic() + TIMEOUT
+    while not any(each and each[0] != "#" for each in keys.read_text().splitlines()):
+        if monotonic() > until:
+            raise TimeoutError("no secrets")
+        sleep(0.01)
 
 
 def wait_for(port: int) -> None:
