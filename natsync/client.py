@@ -214,7 +214,8 @@ class Client(Requests):
             on_close=(lambda error: post(partial(on_close, error))) if on_close else None,
             on_outage=on_outage,
         )
-        sub = Subscription(sink, handled=handler is not None)
+        sink.has_handler = handler is not None  # before the server can refuse the subscription
+        sub = Subscription(sink, handled=sink.has_handler)
         connection.subscribe(sink)
         if handler:
             try:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from queue import SimpleQueue
 from signal import SIGCONT, SIGKILL, SIGSTOP
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
 import natsync
 from natsync import errors
+from natsync._engine.dispatch import Dispatcher
 
 from tests.support.fake_server import Background
 from tests.support.servers import NatsServer, StartServer
@@ -89,6 +90,23 @@ def test_a_denied_subscription_with_a_handler_ends(guarded: NatsServer) -> None:
         assert isinstance(ended.get(timeout=TIMEOUT), errors.PermissionsViolationError)
         assert sub.state is natsync.State.CLOSED
         nc.flush(TIMEOUT)
+
+
+def test_a_subscription_that_is_denied_before_its_handler_begins_ends(
+    guarded: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported, ended = SimpleQueue[errors.Error](), SimpleQueue[errors.Error]()
+    begin = Dispatcher.handle
+
+    def begin_late(self: Dispatcher, *arguments: Any) -> None:
+        reported.get(timeout=TIMEOUT)
+        begin(self, *arguments)
+
+    monkeypatch.setattr(Dispatcher, "handle", begin_late)
+    with natsync.connect(url(guarded, "guest"), on_error=reported.put) as nc:
+        sub = nc.subscribe("secret.plans", handler=print, on_close=ended.put)
+        assert isinstance(ended.get(timeout=TIMEOUT), errors.PermissionsViolationError)
+        assert sub.state is natsync.State.CLOSED
 
 
 def test_a_control_line_that_is_too_long_costs_the_subscription_alone(
