@@ -57,9 +57,10 @@ class Dispatcher:
         workers: int = 1,
         executor: Executor | None = None,
     ) -> None:
-        """Starts `workers` threads that call `handler` with the messages of `sub`, whose `has_handler` is set,
-        until it ends; one thread keeps their order. With an `executor`, its threads do so, at most `workers` of them at a
-        time, when there are messages; then only one thread is started here, which submits to executors.
+        """Starts `workers` threads that call `handler` with the messages of `sub`, whose `has_handler` is
+        set, until it ends; one thread keeps their order. With an `executor`, its threads do so, at most
+        `workers` of them at a time, when there are messages; then only one thread is started here, which
+        submits to executors.
         """
         sub.workers = workers
         around = self._around
