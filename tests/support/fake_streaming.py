@@ -7,6 +7,7 @@ one does; None is not an answer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 
 import natsync
@@ -65,4 +66,7 @@ class FakeStreaming:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Afterwards the server knows that nobody listens; it learns late of a connection that is closed."""
+        with suppress(natsync.Error):
+            self.nc.drain(10)
         self.nc.close()
