@@ -215,7 +215,7 @@ class Client(Requests):
             on_outage=on_outage,
         )
         sink.has_handler = handler is not None  # before the server can refuse the subscription
-        sub = Subscription(sink, handled=sink.has_handler)
+        sub = Subscription(sink)
         connection.subscribe(sink)
         if handler:
             try:

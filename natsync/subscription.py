@@ -57,9 +57,8 @@ class Subscription:
     Made by `Client.subscribe`. Any number of threads may take messages; each message goes to one of them.
     """
 
-    def __init__(self, sink: SubscriptionSink, handled: bool = False) -> None:
+    def __init__(self, sink: SubscriptionSink) -> None:
         self._sink = sink
-        self._handled = handled
         self.next_frame: Callable[[float], Delivered | None] = sink.take
         """Does as `next_msg`, but returns the frame of the message, or None: for packages with messages of
         their own."""
@@ -213,7 +212,7 @@ class Subscription:
             yield ReceivedMsg(frame, self._sink.host.respond)
 
     def _check_sync(self) -> None:
-        if self._handled:
+        if self._sink.has_handler:
             raise SyncSubRequiredError(self.subject)
 
     def __repr__(self) -> str:

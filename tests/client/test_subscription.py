@@ -31,7 +31,9 @@ DENIED = PermissionsViolationError("Permissions Violation ...", "subscription", 
 def new_sub(
     msgs: int = 100, size: int = 1000, handled: bool = False, ended: list[int | None] | None = None
 ) -> Subscription:
-    return Subscription(SubscriptionSink("a", "", host(ended), (msgs, size)), handled)
+    sink = SubscriptionSink("a", "", host(ended), (msgs, size))
+    sink.has_handler = handled
+    return Subscription(sink)
 
 
 def frames(*payloads: bytes) -> list[MsgFrame | HMsg]:

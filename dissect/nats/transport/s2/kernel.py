@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+from .snappy import REPEAT_BASES
+
 LOADED_AFTER = 64 << 20
 """Of plaintext, in one process. Without the kernel this takes 1 s with `pyarrow`, else 2 s."""
 
@@ -112,7 +114,7 @@ def decode_elements(block: bytes, at: int, out: bytearray) -> int:
             width = size - 8
             if at + width > end:
                 return -1
-            size = 8 if width == 1 else 260 if width == 2 else 65540
+            size = REPEAT_BASES[width - 1]
             for index in range(width):
                 size += (block[at + index] & 0xFF) << 8 * index
             at += width

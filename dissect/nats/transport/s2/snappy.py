@@ -15,7 +15,8 @@ _LITERAL, _COPY_1, _COPY_2, _COPY_4 = range(4)
 _FIRST_LONG_LITERAL = 60 << 2  # tags from here on are followed by a length
 _MOST_COPY_BYTES = 64
 _LONGEST_STEP = 61
-_REPEAT_BASES = (8, 260, 65540)
+REPEAT_BASES = (8, 260, 65540)
+"""Of a copy with a repeated distance, what the bytes after its tag add to: one, two or three of them."""
 
 
 def _step(tag: int) -> int:
@@ -89,7 +90,7 @@ def repeat_length(code: int, block: bytes, at: int) -> tuple[int, int]:
     width = code - 4
     if at + width > len(block):
         raise IndexError
-    return _REPEAT_BASES[width - 1] + int.from_bytes(block[at : at + width], "little"), at + width
+    return REPEAT_BASES[width - 1] + int.from_bytes(block[at : at + width], "little"), at + width
 
 
 def _copies(block: bytes, at: int, length: int) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
@@ -44,12 +44,12 @@ def test_psk(tmp_path: Path, suite: str) -> None:
         port = free_port()
         listening = f"s_server -accept {port} -nocert -keylogfile {keys}"
         server = stack.enter_context(openssl(listening, SUITES[suite]))
-        wait_for(port)
+        wait(lambda: listens(port))
         tap = stack.enter_context(Tap(port))
         client = stack.enter_context(
             openssl(f"s_client -connect 127.0.0.1:{tap.port}", SUITES[suite])
         )
-        wait_for_secrets(keys)
+        wait(lambda: has_secrets(keys))
         send(server, INFO)
         assert line(client) == INFO
         send(client, CONNECT + b"PUB orders.new 3\r\ntea\r\nPING\r\n")
@@ -97,23 +97,23 @@ def free_port() -> int:
         return port
 
 
-def wait_for_secrets(keys: Path) -> None:
-    """Before it shakes hands with the client, the server would send what it is told to `wait_for`."""
-    until = monotonic() + TIMEOUT
-    while not any(each and each[0] != "#" for each in keys.read_text().splitlines()):
-        if monotonic() > until:
-            raise TimeoutError("no secrets")
-        sleep(0.01)
+def has_secrets(keys: Path) -> bool:
+    """Whether the server shakes hands with the client: before, what it is told to send could go to the
+    connection of `listens`."""
+    return any(each and each[0] != "#" for each in keys.read_text().splitlines())
 
 
-def wait_for(port: int) -> None:
+def listens(port: int) -> bool:
     """OpenSSL says nowhere that it listens."""
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def wait(ready: Callable[[], bool]) -> None:
     until = monotonic() + TIMEOUT
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        except ConnectionRefusedError:
-            if monotonic() > until:
-                raise
-            sleep(0.01)
+    while not ready():
+        assert monotonic() < until
+        sleep(0.01)
