@@ -9,14 +9,12 @@ import operator
 from collections.abc import Callable, Iterable
 from itertools import groupby
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from dissect.nats.audit.sql.query import COLUMNS, Row
 from dissect.nats.schema.records import FrameRecord
 
 from tests.support.audit import detection_text, frame, rule_text
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 S = 10**9
 OPS = ("PUB", "SUB", "MSG")
@@ -50,12 +48,10 @@ class Found(NamedTuple):
     number: int
 
 
-def found_in(parts: Iterable[pa.RecordBatch]) -> list[Found]:
+def found_in(rows: Iterable[Row]) -> list[Found]:
     """The findings in the rows of a query."""
-    columns = ("ts_ns", "subject", "count", "number")
-    return [
-        Found(*row) for part in parts for row in zip(*(part[name].to_pylist() for name in columns))
-    ]
+    places = [COLUMNS.index(name) for name in ("ts_ns", "subject", "count", "number")]
+    return [Found(*(row[place] for place in places)) for row in rows]
 
 
 def rows(random: Random, count: int) -> list[FrameRecord]:

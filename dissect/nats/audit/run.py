@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from .findings.finding import Finding, found
 from .findings.store import Store
 from .sigma.rules import Correlation, Detection
 from .sql.compiler import Variables, compiled, reporting
 from .sql.dialect import Dialect
-from .sql.query import Query
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .sql.query import Query, Row
 
 
 class Engine(Protocol):
@@ -24,8 +21,8 @@ class Engine(Protocol):
     dialect: Dialect
     tables: frozenset[str]
 
-    def rows(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a query."""
+    def rows(self, sql: str) -> Iterator[Row]:
+        """The rows of a query. Ask for the next query when these are read."""
 
 
 @dataclass(slots=True)
@@ -68,6 +65,5 @@ def run(
             outcome.not_run[query.rule.name] = lacking
             continue
         outcome.ran += 1
-        for batch in engine.rows(query.sql):
-            store.add(reviewed(found(query, batch)))
+        store.add(reviewed(found(query, engine.rows(query.sql))))
     return outcome

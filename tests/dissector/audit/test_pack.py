@@ -14,6 +14,7 @@ from dissect.nats.audit.run import tables_of
 from dissect.nats.audit.sigma.rule_files import load_rules
 from dissect.nats.audit.sql.compiler import compiled, reporting
 from dissect.nats.audit.sql.dialect import Dialect
+from dissect.nats.audit.sql.query import COLUMNS
 from dissect.nats.schema.records import Record
 from dissect.nats.tables import TABLES
 
@@ -47,7 +48,10 @@ def findings(rule: str, case: cases.Case, folder: Path) -> int:
         yield from rows_of(case, folder, tables)
 
     with over_records(tables_of([query]), source) as engine:
-        return sum(batch.num_rows for batch in engine.rows(query.sql))
+        found = list(engine.rows(query.sql))
+        names = [name for name, *_ in engine._connection.description]
+        assert tuple(names[: len(COLUMNS)]) == COLUMNS
+        return len(found)
 
 
 @pytest.mark.parametrize("rule", REPORTING)

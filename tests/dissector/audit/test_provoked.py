@@ -71,11 +71,7 @@ def rules(folder: Path, made: list[RealTalk], *names: str) -> set[str]:
     queries = compiled(RULES, names, Dialect.DUCKDB)
     tables = tables_of(queries)
     with in_memory(records([str(path)], list(tables)), tables) as engine:
-        return {
-            query.rule.name
-            for query in queries
-            if any(part.num_rows for part in engine.rows(query.sql))
-        }
+        return {query.rule.name for query in queries if any(True for _ in engine.rows(query.sql))}
 
 
 @pytest.mark.parametrize(

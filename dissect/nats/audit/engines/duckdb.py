@@ -14,10 +14,10 @@ from ...output.arrow.records import BATCH_ROWS, schema
 from ...output.duckdb import connect, create_tables, library, limits_of, load
 from ...schema.records import Record
 from ..sql.dialect import Dialect
+from ..sql.query import Row
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
 
 
 class DuckDb:
@@ -29,10 +29,13 @@ class DuckDb:
         self._connection = connection
         self.tables = frozenset(tables)
 
-    def rows(self, sql: str) -> Iterator[pa.RecordBatch]:
+    def rows(self, sql: str) -> Iterator[Row]:
         """The rows of a query. Raises QueryError."""
         try:
-            yield from self._connection.sql(sql).to_arrow_reader(BATCH_ROWS)
+            # `sql` would plan it twice, which takes longer than to run it over a small capture.
+            found = self._connection.execute(sql)
+            while some := found.fetchmany(BATCH_ROWS):
+                yield from some
         except library().Error as error:
             raise QueryError(sql, str(error)) from None
 

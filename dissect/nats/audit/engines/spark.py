@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from ...output.arrow.records import BATCH_ROWS
-from ...output.arrow.types import pyarrow
 from ...spark.options.settings import absolute
 from ...spark.submit import session
 from ...tables import TABLES
 from ..sql.dialect import Dialect
+from ..sql.query import Row
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
@@ -32,22 +29,13 @@ class Spark:
         self._spark = spark
         self.tables = frozenset(tables)
 
-    def rows(self, sql: str) -> Iterator[pa.RecordBatch]:
+    def rows(self, sql: str) -> Iterator[Row]:
         """The rows of a query. Raises SparkError."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         # Spark writes the rows to its disks in parts of about 64 MB (spark.sql.adaptive.
         # advisoryPartitionSizeInBytes), few rows in one part, and they are fetched part after part:
         # collected at once, a million findings would have to fit into the memory of Spark's driver.
         rows = self._spark.sql(f"SELECT /*+ REBALANCE */ * FROM (\n{sql}\n) AS q")
-        schema = to_arrow_schema(rows.schema)
-        source = rows.toLocalIterator()
-        while some := list(islice(source, BATCH_ROWS)):
-            columns = [
-                pyarrow().array([row[place] for row in some], column.type)
-                for place, column in enumerate(schema)
-            ]
-            yield pyarrow().RecordBatch.from_arrays(columns, schema=schema)
+        yield from rows.toLocalIterator()
 
 
 @contextmanager

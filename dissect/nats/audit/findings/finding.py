@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, cast
 
 from ...output.arrow.types import pyarrow
 from ..sigma.levels import Level
-from ..sql.query import COLUMNS, Query
+from ..sql.query import Query, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,17 +67,10 @@ def schema() -> pa.Schema:
     return arrow.schema(columns)
 
 
-def found(query: Query, batch: pa.RecordBatch) -> Iterator[Finding]:
+def found(query: Query, rows: Iterable[Row]) -> Iterator[Finding]:
     """The findings in some rows of a query."""
     rule = query.rule
-    names = [column.name for column in batch.schema]
-    maps = [pyarrow().types.is_map(column.type) for column in batch.schema]
-    cells = [
-        [dict(cell) if is_map and cell is not None else cell for cell in column.to_pylist()]
-        for column, is_map in zip(batch.columns, maps)
-    ]
-    assert tuple(names[: len(COLUMNS)]) == COLUMNS
-    for ts_ns, session, number, subject, count, capture, packet, *values in zip(*cells):
+    for ts_ns, session, number, subject, count, capture, packet, *values in rows:
         shown = {
             name: value for name, value in zip(query.fields, values) if value not in (None, [], {})
         }

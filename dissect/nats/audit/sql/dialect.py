@@ -32,6 +32,13 @@ class Dialect(Enum):
             return f"exists({items}, {name} -> {condition})"
         return f"len(list_filter({items}, lambda {name}: {condition})) > 0"
 
+    def holds_of(self, value: str, name: str, condition: str) -> str:
+        """Whether the condition on `name` is true, where `name` is a value. A value that the condition has
+        several times is planned and calculated once."""
+        return self.any_of(
+            f"array({value})" if self is Dialect.SPARK else f"[{value}]", name, condition
+        )
+
     def matches(self, text: str, pattern: str) -> str:
         """Whether a regular expression matches a part of the text."""
         function = "regexp_like" if self is Dialect.SPARK else "regexp_matches"

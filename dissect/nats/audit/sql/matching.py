@@ -144,7 +144,7 @@ class Matcher:
         if isinstance(value, SigmaRegularExpression):
             return self._dialect.matches(_text(field), portable(value))
         if isinstance(value, SigmaCIDRExpression):
-            return in_network(_text(field), value.network)
+            return in_network(_text(field), value.network, self._dialect)
         if isinstance(value, SigmaFieldReference):
             return self._equals_field(field, value)
         raise ValueError(f"{_name(value)} is not supported")

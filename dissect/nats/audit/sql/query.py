@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from ..sigma.rules import Rule
 
 COLUMNS = ("ts_ns", "session", "number", "subject", "count", "capture", "packet")
 """The columns that every query has, in this order; those of its `fields` follow as `f1`, `f2` ..."""
+
+Row: TypeAlias = tuple[Any, ...]
+"""A row of a query: Python's values, and a dictionary for a map."""
 
 
 class Query(NamedTuple):

@@ -31,8 +31,8 @@ def test_rows_of_records() -> None:
     records = (frame(number) for number in range(20_000))
     with over_records({"frames"}, lambda tables: records) as engine:
         (answer,) = engine.rows(COUNT)
-        assert answer.column("n").to_pylist() == [20_000]
-        assert sum(len(part) for part in engine.rows("SELECT number FROM frames")) == 20_000
+        assert answer == (20_000,)
+        assert len(list(engine.rows("SELECT number FROM frames"))) == 20_000
 
 
 def test_rows_of_files(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_rows_of_files(tmp_path: Path) -> None:
     with over_folder({"frames", "sessions", "kv"}, str(root)) as engine:
         assert engine.tables == {"frames", "sessions"}
         (answer,) = engine.rows(COUNT)
-        assert answer.column("n").to_pylist() == [7]
+        assert answer == (7,)
         assert list(engine.rows("SELECT session FROM sessions")) == []
 
 

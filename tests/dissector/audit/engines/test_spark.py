@@ -90,9 +90,8 @@ def test_rules_made_at_random_mean_the_same_everywhere(spark: SparkSession, tmp_
     ]
     answers: dict[int, list[int]] = {number: [] for number in meant}
     with over_views(spark, {"frames"}, str(tmp_path)) as engine:
-        for part in engine.rows(" UNION ALL ".join(selects)):
-            for number, frame in zip(*(column.to_pylist() for column in part.columns)):
-                answers[number].append(frame)
+        for number, frame in engine.rows(" UNION ALL ".join(selects)):
+            answers[number].append(frame)
     for number, text in enumerate(texts, 1):
         assert sorted(answers[number]) == meant[number], text
 
@@ -162,9 +161,14 @@ def test_every_rule_of_the_package_finds_the_same(spark: SparkSession, tmp_path:
 
 @pytest.mark.spark
 def test_many_findings_come_in_parts(spark: SparkSession) -> None:
-    parts = list(Spark(spark, ()).rows("SELECT id AS n, 'x' AS text FROM range(0, 150000, 1, 3)"))
-    assert len(parts) > 1
-    assert sorted(n for part in parts for n in part["n"].to_pylist()) == list(range(150_000))
+    context = spark.sparkContext
+    context.setJobGroup("parts", "each part is a job of its own")
+    rows = Spark(spark, ()).rows("SELECT id AS n, 'x' AS text FROM range(0, 150000, 1, 3)")
+    numbers = [next(rows)[0]]
+    first = len(context.statusTracker().getJobIdsForGroup("parts"))
+    numbers += [n for n, _ in rows]
+    assert len(context.statusTracker().getJobIdsForGroup("parts")) > first
+    assert sorted(numbers) == list(range(150_000))
 
 
 def _with_referenced(every: dict[str, Detection | Correlation], names: set[str]) -> set[str]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissect.nats.audit.sql.addresses import in_network
-from dissect.nats.audit.sql.dialect import literal
+from dissect.nats.audit.sql.dialect import Dialect, literal
 
 from tests.support.requirements import missing
 
@@ -28,7 +28,7 @@ def is_in() -> Iterator[IsIn]:
     with duckdb.connect(config={"threads": "1"}) as connection:
 
         def check(text: str, network: str) -> bool:
-            condition = in_network(literal(text), ip_network(network))
+            condition = in_network(literal(text), ip_network(network), Dialect.DUCKDB)
             (answer,) = connection.execute(f"SELECT coalesce({condition}, FALSE)").fetchall()
             return bool(answer[0])
 
@@ -62,3 +62,9 @@ def test_every_form_of_ipv6(is_in: IsIn, text: str) -> None:
 def test_what_is_no_address_is_in_no_network(is_in: IsIn, text: str) -> None:
     assert not is_in(text, "0.0.0.0/0")
     assert not is_in(text, "fe80::/10")
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize("network", ["10.0.0.0/8", "::1/128"])
+def test_the_address_is_calculated_once(dialect: Dialect, network: str) -> None:
+    assert in_network("r.originator", ip_network(network), dialect).count("r.originator") == 1
