@@ -19,7 +19,16 @@ from ..tls import TLS, explain
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Address", "Socket", "Transport", "WakePair", "as_socket", "is_numeric", "resolve"]
+__all__ = [
+    "Address",
+    "Socket",
+    "SystemCalls",
+    "Transport",
+    "WakePair",
+    "as_socket",
+    "is_numeric",
+    "resolve",
+]
 
 # What one TLS record holds. More in one call would be half sent where no more fits, and not say so.
 RECORD_BYTES = 16 << 10
@@ -36,6 +45,15 @@ class Address(NamedTuple):
     family: int
     protocol: int
     place: tuple[object, ...]
+
+
+class SystemCalls(NamedTuple):
+    """Functions of an open socket. They raise BlockingIOError where `Transport.write` returns 0, and
+    `Transport.read` None."""
+
+    send: Callable[[memoryview], int]
+    recv_into: Callable[[memoryview], int]
+    recv: Callable[[int], bytes]
 
 
 def resolve(host: str, port: int, *, numeric: bool = False) -> list[Address]:
@@ -179,16 +197,11 @@ class Transport:
             raise explain(error, self._name) from error
 
     @property
-    def sender(self) -> Callable[[memoryview], int] | None:
-        """As `write`, but raises BlockingIOError if the network takes nothing: the function of the
-        system, in which no Python code runs. None with TLS."""
-        return None if self._secured else self._socket.send
-
-    @property
-    def receiver(self) -> Callable[[int], bytes] | None:
-        """As `read`, but raises BlockingIOError if nothing has arrived: the function of the system. None
-        with TLS."""
-        return None if self._secured else self._socket.recv
+    def system_calls(self) -> SystemCalls | None:
+        """The calls that `read` and `write` make; None with TLS, which makes others in between."""
+        if self._secured:
+            return None
+        return SystemCalls(self._socket.send, self._socket.recv_into, self._socket.recv)
 
     def write(self, data: memoryview) -> int:
         """Sends what fits now of `data`; returns how many bytes that is.

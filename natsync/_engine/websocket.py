@@ -9,11 +9,11 @@ from __future__ import annotations
 import errno
 import os
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ..protocol import ProtocolError
 from ..protocol.websocket import FrameReader, Opcode, accept_key, build_frame, deflate
-from .transport import Transport
+from .transport import SystemCalls, Transport
 
 __all__ = ["Upgrade", "WebSocketTransport"]
 
@@ -111,11 +111,7 @@ class WebSocketTransport(Transport):
         return b"" if self._ended and not found else found
 
     @property
-    def receiver(self) -> Callable[[int], bytes] | None:
-        return None
-
-    @property
-    def sender(self) -> Callable[[memoryview], int] | None:
+    def system_calls(self) -> SystemCalls | None:
         """None: frames have to be made."""
         return None
 

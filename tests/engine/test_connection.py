@@ -136,7 +136,7 @@ def test_a_write_that_fails_looks_for_the_reason(
             raise BrokenPipeError(32, "Broken pipe")
 
         monkeypatch.setattr(Loop, "write", write)
-        monkeypatch.setattr(nc._connection._supervisor.seat.channel, "_sender", None)
+        monkeypatch.setattr(nc._connection._supervisor.seat.channel, "_calls", None)
         sub = nc.subscribe("a")
         with pytest.raises(errors.ConnectionClosedError) as caught:
             sub.next_msg(10)

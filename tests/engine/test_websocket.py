@@ -111,7 +111,7 @@ class Inner(Transport):
 def test_bytes_leave_in_masked_frames() -> None:
     inner = Inner()
     transport = WebSocketTransport(inner, False, b"")
-    assert transport.sender is None and transport.fileno() == 5
+    assert transport.system_calls is None and transport.fileno() == 5
     assert transport.write(memoryview(b"PING\r\n")) == 6
     assert inner.frames() == [(Opcode.BINARY, b"PING\r\n")]
 
