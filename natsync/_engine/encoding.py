@@ -10,7 +10,7 @@ from ..errors import HeadersNotSupportedError, MaxControlLineError, MaxPayloadEr
 from ..headers import HeadersLike, encode_headers, to_wire
 from ..message import Data
 from ..options import MAX_CONTROL_LINE
-from ..protocol import ServerInfo, check_publish, is_plain
+from ..protocol import ServerInfo, are_plain, check_publish
 
 __all__ = ["SIZE_LINES", "SMALL", "MessageEncoder"]
 
@@ -47,7 +47,7 @@ class MessageEncoder:
         self.max_payload = info.max_payload
         self.subjects: dict[str, bytes] = {}
         self._headers = info.headers
-        self._others = 0  # messages to subjects that are not kept, about
+        self._others = 0  # messages to subjects that were not kept before, about
         self._starts: dict[str, bytes] = {}  # requests up to the token, for some of `subjects`
 
     def message(
@@ -56,8 +56,11 @@ class MessageEncoder:
         """Returns a complete message. Raises the errors of `Client.publish`."""
         if subject.__class__ is not str:  # most are, and `isinstance` takes longer
             check_text(subject=subject)
-        to = self.subjects.get(subject) or self.wire_subject(subject)
-        return self._encode(self.add_reply(to, reply) if reply else to, data, headers)
+        if reply:
+            to = self.wire_pair(subject, reply)
+        else:
+            to = self.subjects.get(subject) or self.wire_subject(subject)
+        return self._encode(to, data, headers)
 
     def request(
         self, subject: str, data: Data, inbox: bytes, token: bytes, headers: HeadersLike | None
@@ -130,30 +133,35 @@ class MessageEncoder:
         """Returns the wire form of `subject`, and may keep it. Raises ProtocolError for an
         invalid subject, MaxControlLineError for one that does not fit with a payload of `size` bytes.
         """
-        wire = subject.encode() if is_plain(subject) else _checked(subject, "subject")
+        if are_plain(f".{subject}."):
+            wire = subject.encode()
+        else:
+            wire = _checked(subject, "subject")
         if len(wire) > _LINE:
             _check_line(wire, b" %d" % size)
-        if len(wire) <= _LONGEST:
-            if len(self.subjects) < _SUBJECTS:
+        self._others = others = self._others + 1
+        if others <= _SUBJECTS:
+            if len(wire) <= _LONGEST:
                 self.subjects[subject] = wire
-            else:
-                self._others += 1
-                if self._others > _RENEWAL:
-                    self._others = 0
-                    self.subjects.clear()
-                    self._starts.clear()
+        elif others > _RENEWAL:
+            self._others = 0
+            self.subjects.clear()
+            self._starts.clear()
         return wire
 
-    def add_reply(self, to: bytes, reply: str, size: int = 0) -> bytes:
-        """Returns `to` and a reply subject, as a control line has them. Raises ProtocolError for an invalid
-        reply, MaxControlLineError if they do not fit with a payload of `size` bytes."""
+    def wire_pair(self, subject: str, reply: str, size: int = 0) -> bytes:
+        """Returns the wire form of a subject and a reply subject, as a control line has them. Keeps nothing,
+        since replies do not repeat. Raises ProtocolError for an invalid one, MaxControlLineError if they do
+        not fit with a payload of `size` bytes."""
         if reply.__class__ is not str:
             check_text(reply=reply)
-        wire = reply.encode() if is_plain(reply) else _checked(reply, "reply")
-        both = b" ".join((to, wire))
-        if len(both) > _LINE:
-            _check_line(both, b" %d" % size)
-        return both
+        if are_plain(f".{subject}.{reply}."):
+            wire = f"{subject} {reply}".encode()
+        else:
+            wire = b" ".join((_checked(subject, "subject"), _checked(reply, "reply")))
+        if len(wire) > _LINE:
+            _check_line(wire, b" %d" % size)
+        return wire
 
 
 def _check_line(to: bytes, sizes: bytes) -> None:

@@ -147,7 +147,6 @@ class OutboundBuffer:
         self.items: list[Item] = []
         """What waits to be sent: one list for ever."""
 
-        self._append = self.items.append
         self._size = 0
         self._away = True  # until there is a connection
         self._brim = away_limit  # `put` waits from this size on
@@ -166,7 +165,7 @@ class OutboundBuffer:
         """
         if self._size >= self._brim:
             self._wait_for_room()
-        self._append(item)
+        self.items.append(item)
         self._size += size
         if self._size >= self._mark:
             self._look_again(item, size, wake)
@@ -180,7 +179,7 @@ class OutboundBuffer:
         with self._lock:
             refusal, away = self._refusal, self._away
             if not (refusal or away):
-                self._append(data)
+                self.items.append(data)
                 self._size += len(data)
         if refusal:
             raise refusal()
@@ -247,7 +246,7 @@ class OutboundBuffer:
                 # No call, so that no interrupt can come in between.
                 self._refusal = refusal
                 if last:
-                    self._append(last)
+                    self.items.append(last)
             self._set_limits()  # also in a second call, after an interrupt of the first
             self._wake_all()
         self._wakeup.wake()

@@ -43,7 +43,14 @@ from .grammar import Grammar, Limits
 from .handshake import SECRETS, ConnectOptions, ServerInfo, kind_of_connect, kind_of_info
 from .headers import HeaderBlock, build_headers, parse_headers
 from .server_errors import Violation, closes, read_violation
-from .subjects import check_publish, check_queue, check_subscribe, is_literal, is_plain, matches
+from .subjects import (
+    are_plain,
+    check_publish,
+    check_queue,
+    check_subscribe,
+    is_literal,
+    matches,
+)
 
 __all__ = [
     "ASub",
@@ -82,6 +89,7 @@ __all__ = [
     "Sub",
     "Unsub",
     "Violation",
+    "are_plain",
     "build_headers",
     "check_publish",
     "check_queue",
@@ -89,7 +97,6 @@ __all__ = [
     "closes",
     "encode",
     "is_literal",
-    "is_plain",
     "kind_of_connect",
     "kind_of_info",
     "matches",

@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from .errors import ProtocolError
 
-__all__ = ["check_publish", "check_queue", "check_subscribe", "is_literal", "is_plain", "matches"]
+__all__ = [
+    "are_plain",
+    "check_publish",
+    "check_queue",
+    "check_subscribe",
+    "is_literal",
+    "matches",
+]
 
 _SHOWN_BYTES = 64
 _NOT_LITERAL = frozenset((b"", b"*", b">"))
+# Changes the bytes that no plain subject has.
+_MARKED = bytes.maketrans(b" \t\r\n*>", bytes(6))
 
 
 def check_publish(subject: bytes, what: str = "subject") -> None:
@@ -27,17 +36,19 @@ def check_publish(subject: bytes, what: str = "subject") -> None:
         raise _invalid(subject, what, "contains a wildcard")
 
 
-def is_plain(subject: str) -> bool:
-    """Whether `subject` is certainly valid to publish to, at a glance: nearly all that are used are.
+def are_plain(dotted: str) -> bool:
+    """Whether one or more subjects are certainly valid to publish to, at a glance: nearly all that are used
+    are. `dotted` has a dot before, between and after them.
 
-    Others need `check_publish`. A regular expression takes twice as long (CPython 3.11).
+    Others need `check_publish`. A regular expression takes 1.8 times as long (CPython 3.11).
     """
-    return (
-        subject.isascii()  # so without lone surrogates
-        and not (" " in subject or "\t" in subject or "\r" in subject or "\n" in subject)
-        and not ("*" in subject or ">" in subject or ".." in subject)
-        and subject == subject.strip(".") != ""
-    )
+    if ".." in dotted:  # an empty token
+        return False
+    try:
+        wire = dotted.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return wire.translate(_MARKED) == wire
 
 
 def check_subscribe(subject: bytes) -> None:

@@ -270,7 +270,7 @@ def meddled(act: Callable[[OutboundBuffer], object]) -> OutboundBuffer:
     outbound, _ = new_buffer()
     items = Meddler()
     items.act = lambda: act(outbound)
-    outbound.items, outbound._append = items, items.append
+    outbound.items = items
     return outbound
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from natsync.protocol import (
     ProtocolError,
+    are_plain,
     check_publish,
     check_queue,
     check_subscribe,
     is_literal,
-    is_plain,
     matches,
 )
 
@@ -127,13 +127,16 @@ def test_what_may_be_published_to_is_the_obvious(subject: bytes) -> None:
     | st.text(st.characters(exclude_categories=()))
 )
 def test_a_plain_subject_is_valid(subject: str) -> None:
-    if is_plain(subject):
+    if are_plain(f".{subject}."):
         check_publish(subject.encode())
+        assert are_plain(f".a.{subject}.") and are_plain(f".{subject}.a.")
+    else:
+        assert not are_plain(f".a.{subject}.") and not are_plain(f".{subject}.a.")
 
 
-@pytest.mark.parametrize("subject", ["a", "a.b", "$JS.API.INFO", "_INBOX.x-1.y_2", "a.:/@#=+"])
+@pytest.mark.parametrize("subject", ["a", "a.b", "$JS.API.INFO", "_INBOX.x-1.y_2", "a.:/@#=+", "ä"])
 def test_usual_subjects_are_plain(subject: str) -> None:
-    assert is_plain(subject)
+    assert are_plain(f".{subject}.")
 
 
 def test_an_error_shows_the_start_of_a_subject_and_says_what_it_is() -> None:
