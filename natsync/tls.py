@@ -13,6 +13,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from ._late import late_import
 from .errors import OptionError
 from .protocol.structs import Struct, field
 
@@ -79,11 +80,12 @@ class TLS(Struct, frozen=True, kw_only=True):
 
     def make_context(self) -> ssl.SSLContext:
         """Returns a context for these options. Reads the files; raises OptionError, which names the
-        file."""
-        import ssl
-
+        file, and ReentrantCallError in the middle of the import of `ssl` on the same thread."""
         if self.context:
             return self.context
+        with late_import:
+            import ssl
+            from ssl import get_protocol_name  # noqa: F401  # its last name: half a module has none
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # Whoever renegotiates can make a write wait for a read; NATS servers never do.

@@ -141,8 +141,10 @@ def test_a_worker_that_is_told_to_stop(server: NatsServer, busy: str, stops: str
 
 
 INTERRUPTED_IMPORT = """
-import os, sys, natsync
-folder = os.path.dirname(natsync.__file__)
+from contextlib import suppress
+import importlib.util, os, sys, natsync
+ours = os.path.dirname(natsync.__file__)
+wanted = importlib.util.find_spec("ssl").origin if sys.argv[2] == "tls" else ours
 nc = natsync.connect(sys.argv[1])
 nc.subscribe("echo", handler=lambda msg: msg.respond(msg.data))
 nc.request("echo", timeout=10)
@@ -150,7 +152,7 @@ refused = answered = 0
 
 def trace(frame, event, argument):
     global refused, answered
-    if frame.f_code.co_name != "<module>" or not frame.f_code.co_filename.startswith(folder):
+    if frame.f_code.co_name != "<module>" or not frame.f_code.co_filename.startswith(wanted):
         return None
     sys.settrace(None)
     try:
@@ -171,6 +173,9 @@ def call():
             assert nc.jetstream().key_value_names()
         case "object_store":
             assert nc.jetstream().object_store_names()
+        case "tls":
+            with suppress(natsync.errors.SecureConnWantedError):
+                natsync.connect(sys.argv[1], tls=True)
 
 sys.settrace(trace)
 call()
@@ -180,7 +185,7 @@ print(refused > 10, answered > 0)
 """
 
 
-@pytest.mark.parametrize("what", ["futures", "jetstream", "kv", "object_store"])
+@pytest.mark.parametrize("what", ["futures", "jetstream", "kv", "object_store", "tls"])
 def test_a_call_in_the_middle_of_an_import(server: NatsServer, what: str) -> None:
     """Some modules are imported at their first use: at each of their lines, the same is wanted."""
     done = subprocess.run(
