@@ -113,7 +113,8 @@ class Client(Requests):
             if reply:
                 to = encoder.wire_pair(subject, reply, size)
             else:
-                to = encoder.subjects.get(subject) or encoder.wire_subject(subject, size)
+                recall = encoder.recall
+                to = recall(subject) or encoder.wire_subject(subject, size)
             if size <= encoder.max_payload:
                 line_end = SIZE_LINES[size] if size < SMALL else b" %d\r\n" % size
                 put = self._put  # CPython 3.11 takes longer for `self._put(...)`

@@ -59,6 +59,7 @@ def test_others_get_the_room_when_they_are_published_to_more_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(encoding, "_SUBJECTS", 10)
+    monkeypatch.setattr(encoding, "_TRIAL", 20)
     monkeypatch.setattr(encoding, "_RENEWAL", 100)
     encoder = MessageEncoder(INFO)
     for number in [*range(10), *range(20, 30)] * 20:
@@ -67,6 +68,25 @@ def test_others_get_the_room_when_they_are_published_to_more_often(
         for number in range(40, 50):
             assert encoder.message(f"s{number}", b"", None, None) == b"PUB s%d 0\r\n\r\n" % number
     assert encoder.subjects == {f"s{number}": b"s%d" % number for number in range(40, 50)}
+
+
+@pytest.mark.parametrize("others, looks", [(7, True), (9, False)])
+def test_subjects_are_looked_up_only_where_enough_repeat(
+    monkeypatch: pytest.MonkeyPatch, others: int, looks: bool
+) -> None:
+    """After `others` other messages there is one to the same subject."""
+    monkeypatch.setattr(encoding, "_SUBJECTS", 10)
+    monkeypatch.setattr(encoding, "_TRIAL", 100)
+    monkeypatch.setattr(encoding, "_RENEWAL", 1000)
+    encoder = MessageEncoder(INFO)
+    for number in range(900):
+        for subject in [f"s{number}"] if number % others else [f"s{number}", "often"]:
+            assert encoder.message(subject, b"", None, None) == encode(Pub(subject.encode()))
+    assert (encoder.recall("often") == b"often") is looks
+    for number in range(200):  # which begins anew
+        encoder.message(f"t{number}", b"", None, None)
+        assert encoder.message("often", b"", None, None) == b"PUB often 0\r\n\r\n"
+    assert encoder.recall("often") == b"often"
 
 
 def test_a_large_request_is_the_same_in_pieces() -> None:
