@@ -50,6 +50,8 @@ class Loop:
             self._guest_gate.register(self._leave.fileno(), READABLE)
         self._main = threading.main_thread().ident
         self.awake = False
+        """The driver looks for work before it waits: it is not waiting, or a byte ends its wait."""
+
         self.aloof = False
         """Guests come so often that the I/O thread stands aside; it looks soon, by the clock."""
 
@@ -77,6 +79,11 @@ class Loop:
                     # An interrupt of the main thread before the byte was written.
                     self.awake = False
                     raise
+
+    def wake_anew(self) -> None:
+        """As `wake`, for a driver that leaves before it has looked again."""
+        self.awake = False
+        self.wake()
 
     def wake_if_due(self) -> None:
         """Wakes the driver because there is something to send. After a pause the caller sends at once;
@@ -180,6 +187,8 @@ class Loop:
             # Before the caller looks for work: who leaves some after that look writes a byte again. Also
             # where an interrupt took the byte: there would never be another one.
             self.awake = False
+        if guest is not None and not guest.evicted:
+            self.awake = True  # until it looks, before its next wait
         return ready
 
     def _poll_as_guest(self, guest: Guest, left: float) -> Iterable[tuple[int, int]]:

@@ -132,9 +132,9 @@ class Seat:
                 loop.wake()
         except Error as error:
             self.broken = error
-            loop.wake()
+            loop.wake_anew()
         except BaseException:  # an interrupt, or another exception of a signal handler
-            loop.wake()  # the I/O thread sees that the turn was cut short
+            loop.wake_anew()  # the I/O thread sees that the turn was cut short
             raise
         finally:
             try:
@@ -151,20 +151,26 @@ class Seat:
             return
         if loop.awake:
             loop.calm()
+        # Who leaves something from here on need not write a byte: this thread looks again before it waits.
+        loop.awake = True
         if not channel.push():
-            loop.wake()
+            loop.wake_anew()
             return
         if done:
             if not loop.aloof:
                 self._set_gate(0)  # only now: it takes longer than most sending does
-            while not (done() or self.closing or self.forced or self.broken):
-                if monotonic() >= until:
+            while True:
+                loop.awake = False  # before it looks
+                if done() or self.closing or self.forced or self.broken or monotonic() >= until:
                     break
+                if self.outbound.items:
+                    channel.push()
                 channel.turn(until, guest)
                 if guest.evicted:
                     return
         elif loop.aloof:
             channel.turn(0.0)  # also read: no other thread does
+        loop.awake = False
         if channel.leaves_work(self._until) or self.closing or self.forced or self.broken:
             loop.wake()  # the byte for that may have been read already
 
@@ -247,7 +253,7 @@ class Seat:
         while True:
             guests = self._guests
             gate.poll(_LOOK)
-            if guests == self._guests or loop.awake or monotonic() >= until:
+            if guests == self._guests or loop.awake and not self._seat or monotonic() >= until:
                 break
         loop.aloof = False
         self.unmute()  # in this order: a guest that leaves does it the other way round

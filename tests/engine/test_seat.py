@@ -11,11 +11,13 @@ from time import monotonic
 import pytest
 
 import natsync
+from natsync import errors
 from natsync._engine.channel import Channel
 from natsync._engine.loop import Loop
 from natsync._engine.seat import _LOOK, Seat, Waiter
+from natsync._engine.transport import WakePair
 from natsync._engine.waiter import Guest
-from natsync.protocol import Msg, Ping, Pub, Sub
+from natsync.protocol import Msg, Ping, Pong, Pub, Sub
 
 from tests.support.driving import idle
 from tests.support.fake_server import Background, FakeServer, Peer
@@ -114,6 +116,109 @@ def test_a_guest_tells_of_a_time_that_the_io_thread_would_miss(
         seat.release(guest)
         nc._connection.drive(None, 0.0)
         assert peer.expect(Ping) == Ping()
+
+
+class Between:
+    """Does something on another thread after each turn of a guest, before that looks again; and counts the
+    bytes that end waits."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
+        self.wakes = 0
+        self._turn, self._wake = Channel.turn, WakePair.wake
+        self._do = do
+        monkeypatch.setattr(Channel, "turn", lambda *given: self._turn_and_do(*given))
+        monkeypatch.setattr(WakePair, "wake", lambda pair: self._count(pair))
+
+    def _turn_and_do(self, channel: Channel, until: float, guest: Guest | None = None) -> None:
+        self._turn(channel, until, guest)
+        if guest:
+            self._do()
+
+    def _count(self, pair: WakePair) -> None:
+        self.wakes += 1
+        self._wake(pair)
+
+
+def test_what_comes_while_a_guest_does_not_wait_is_sent_without_a_byte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    numbers = iter(range(3))
+
+    def publish() -> None:
+        for number in numbers:
+            before = between.wakes
+            Background(lambda: nc.publish("other", b"%d" % number)).result()
+            assert between.wakes == before
+            return
+
+    def serve() -> None:
+        sid = peer.expect(Sub).sid
+        asked = peer.until(Pub)
+        for number in range(3):
+            peer.send(Ping())  # that ends a turn, and the guest stays
+            assert peer.until(Pub).payload == b"%d" % number
+        peer.send(Msg(asked.reply, sid, b"", b"pong"))
+
+    with FakeServer() as server, server.client() as (nc, peer):
+        nc._connection.reply_mux()
+        seat = nc._connection._supervisor.seat
+        eventually(lambda: not (seat.loop.awake or seat._seat))
+        call = Background(serve)
+        between = Between(monkeypatch, publish)
+        assert nc.request("echo", b"ping", timeout=TIMEOUT).data == b"pong"
+        call.result()
+
+
+def test_what_comes_while_a_guest_waits_ends_its_wait() -> None:
+    def serve() -> None:
+        sid = peer.expect(Sub).sid
+        asked = peer.until(Pub)
+        for number in range(3):
+            peer.send(Ping())
+            peer.until(Pong)
+            eventually(lambda: not seat.loop.awake)
+            nc.publish("other", b"%d" % number)
+            assert peer.until(Pub).payload == b"%d" % number
+        peer.send(Msg(asked.reply, sid, b"", b"pong"))
+
+    with FakeServer() as server, server.client() as (nc, peer):
+        nc._connection.reply_mux()
+        seat = nc._connection._supervisor.seat
+        call = Background(serve)
+        assert nc.request("echo", b"ping", timeout=TIMEOUT).data == b"pong"
+        call.result()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), errors.ProtocolError("a", 0)])
+def test_a_guest_that_an_exception_ends_leaves_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    raised: list[BaseException] = []
+
+    def fail() -> None:
+        if not raised:
+            raised.append(error)
+            raise error
+
+    def serve() -> None:
+        peer.expect(Sub)
+        peer.until(Pub)
+        peer.send(Ping())
+
+    with FakeServer() as server, server.client() as (nc, peer):
+        nc._connection.reply_mux()
+        seat = nc._connection._supervisor.seat
+        eventually(lambda: not (seat.loop.awake or seat._seat))
+        call = Background(serve)
+        Between(monkeypatch, fail)
+        with pytest.raises((KeyboardInterrupt, errors.ConnectionReconnectingError)):
+            nc.request("echo", b"ping", timeout=TIMEOUT)
+        call.result()
+        if isinstance(error, Exception):  # the I/O thread has heard of it, and connects again
+            peer = server.accept()
+            peer.greet()
+        nc.publish("after", b"")
+        assert peer.until(Pub).subject == b"after"
 
 
 def test_who_waits_moves_the_bytes_itself() -> None:
