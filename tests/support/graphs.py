@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from enum import Enum
 from functools import partial
+from itertools import chain
 from types import FunctionType, MethodType
 
 from dissect.nats.types import Chunk, Gap, Segment
 from natsync.protocol import Context, Frame, Grammar, Limits
 
-_PLAIN = (int, str, bytes, bytearray, float, bool, type(None), Enum, type, FunctionType)
+_PLAIN = (int, str, bytes, bytearray, float, bool, type(None), Enum, type, FunctionType, Grammar)
 
 # Nobody changes one that was handed on: it does not matter whether two are the same.
 _VALUES = (Chunk, Gap, Segment, Frame, Context, Limits, tuple, frozenset)
 
+_Path = tuple["_Path", object] | tuple[()]
 
-def _is_value(item: object) -> bool:
-    parameters = getattr(item, "__dataclass_params__", None)
-    return isinstance(item, _VALUES) or bool(parameters and parameters.frozen)
+
+class _Kind:
+    """What holds for all objects of a class. `slots` are those of its bases, too, in order."""
+
+    def __init__(self, kind: type) -> None:
+        parameters = getattr(kind, "__dataclass_params__", None)
+        self.is_value = issubclass(kind, _VALUES) or bool(parameters and parameters.frozen)
+        slots = [each.__dict__.get("__slots__", ()) for each in kind.__mro__]
+        self.slots = sorted({*chain(*([one] if isinstance(one, str) else one for one in slots))})
+
+
+class _Kinds(dict[type, _Kind]):
+    def __missing__(self, kind: type) -> _Kind:
+        self[kind] = made = _Kind(kind)
+        return made
+
+
+_KINDS = _Kinds()
 
 
 def difference(one: object, other: object) -> str:
@@ -27,64 +43,75 @@ def difference(one: object, other: object) -> str:
     pairs: dict[int, int] = {}
     back: dict[int, int] = {}
     kept = []  # so that no id is used again
-    waiting: list[tuple[str, object, object]] = [("", one, other)]
+    waiting: list[tuple[_Path, object, object]] = [((), one, other)]
     while waiting:
         path, left, right = waiting.pop()
-        if left.__class__ is not right.__class__:
-            return f"{path}: {type(left).__name__} and {type(right).__name__}"
-        if isinstance(left, _PLAIN) or isinstance(left, Grammar):
+        kind = type(left)
+        if kind is not type(right):
+            return f"{_text(path)}: {kind.__name__} and {type(right).__name__}"
+        if isinstance(left, _PLAIN):
             if left != right:
-                return f"{path}: {left!r:.60} and {right!r:.60}"
+                return f"{_text(path)}: {left!r:.60} and {right!r:.60}"
             continue
-        if not _is_value(left) and (id(left) in pairs or id(right) in back):
-            if pairs.get(id(left)) != id(right) or back.get(id(right)) != id(left):
-                return f"{path}: one is seen twice"
-            continue
-        if not _is_value(left):
+        if not _KINDS[kind].is_value:
+            if id(left) in pairs or id(right) in back:
+                if pairs.get(id(left)) != id(right) or back.get(id(right)) != id(left):
+                    return f"{_text(path)}: one is seen twice"
+                continue
             pairs[id(left)], back[id(right)] = id(right), id(left)
-        kept.append((left, right))
-        parts, others = list(_parts(left)), list(_parts(right))
-        if [name for name, _ in parts] != [name for name, _ in others]:
-            return f"{path}: {[n for n, _ in parts]!r:.90} and {[n for n, _ in others]!r:.90}"
+        names, parts = _parts(left)
+        others, against = _parts(right)
+        kept.append((left, right, parts, against))
+        if names != others:
+            return f"{_text(path)}: {names!r:.90} and {others!r:.90}"
         waiting += [
-            (f"{path}{name}", value, against)
-            for (name, value), (_, against) in zip(reversed(parts), reversed(others))
+            ((path, names[at]), parts[at], against[at]) for at in range(len(names) - 1, -1, -1)
         ]
     return ""
 
 
-def _parts(value: object) -> Iterator[tuple[str, object]]:
-    """What an object consists of, in order."""
+def _text(path: _Path) -> str:
+    names = []
+    while path:
+        path, name = path
+        names.append(f".{name}" if isinstance(name, str) else f"{name!r:.40}")
+    return "".join(reversed(names))
+
+
+def _parts(value: object) -> tuple[list[object], list[object]]:
+    """The names of the parts of an object, in order, and the parts. An item of a collection is named by a
+    list with its place or its key."""
+    names: list[object] = []
+    parts: list[object] = []
     if isinstance(value, dict):
         for at, (key, item) in enumerate(value.items()):
-            yield f"[{at}]key", key
-            yield f"[{key!r:.40}]" if isinstance(key, _PLAIN) else f"[{at}]", item
+            names += ["key", [key if isinstance(key, _PLAIN) else at]]
+            parts += [key, item]
     elif isinstance(value, (list, tuple, deque)):
-        for at, item in enumerate(value):
-            yield f"[{at}]", item
+        names += [[at] for at in range(len(value))]
+        parts += value
     elif isinstance(value, (set, frozenset)):
-        plain = sorted(value, key=lambda item: (_name(item), repr(item)))
-        for at, item in enumerate(plain):
-            yield f"{{{at}}}", item
+        names += [[at] for at in range(len(value))]
+        parts += sorted(value, key=lambda item: (_name(item), repr(item)))
     if isinstance(value, deque):
-        yield ".maxlen", value.maxlen
+        names.append("maxlen")
+        parts.append(value.maxlen)
     if isinstance(value, MethodType):
-        yield ".__func__", value.__func__
-        yield ".__self__", value.__self__
+        names += ["__func__", "__self__"]
+        parts += [value.__func__, value.__self__]
     elif isinstance(value, partial):
-        yield ".func", value.func
-        yield ".args", value.args
-    slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
-    for name in sorted({*slots, *getattr(value, "__dict__", ())}):
+        names += ["func", "args"]
+        parts += [value.func, value.args]
+    attributes = _KINDS[type(value)].slots
+    if own := getattr(value, "__dict__", None):
+        attributes = sorted({*attributes, *own})
+    for name in attributes:
         if hasattr(value, name):
-            yield f".{name}", getattr(value, name)
+            names.append(name)
+            parts.append(getattr(value, name))
+    return names, parts
 
 
 def _name(item: object) -> str:
     direction = getattr(item, "direction", None)  # sets of streams
     return "" if direction is None else str(direction)
-
-
-def _slots(kind: type) -> tuple[str, ...]:
-    slots = kind.__dict__.get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else tuple(slots)
