@@ -21,8 +21,10 @@ from __future__ import annotations
 import copyreg
 import pickle
 import zlib
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from functools import partial
 from io import BytesIO
+from typing import Any
 
 from ..engine.connections import Connection, ConnectionTable
 from ..engine.session_tables import Rows, SessionTables, TableBuilder
@@ -34,6 +36,7 @@ from ..types import Segment, Tick
 from .advance import advance
 from .chunk_summary import unpacked
 
+_Reduced = str | tuple[Any, ...]
 _State = tuple[Flow, list[int], Connection | None, SessionTables | None]
 
 
@@ -62,7 +65,14 @@ class Dissector:
             "key_logs": self._connections.key_logs,
             "sessions": self._table_builder.quota,
         }
-        self._names = {id(value): name for name, value in self._shared.items()}
+        # Reducers are looked up by type, in C: `persistent_id` would be called for each of the objects of
+        # a state, of which there are about a thousand.
+        named = partial(_named, {id(value): name for name, value in self._shared.items()})
+        self._reducers: dict[type, Callable[[Any], _Reduced]] = {
+            **copyreg.dispatch_table,
+            Segment: _without_payload,
+            **{type(value): named for value in self._shared.values()},
+        }
 
     def feed(self, source: Iterable[Segment | Tick], together: bool = True) -> Iterator[Rows]:
         """The records that these segments complete. `together` is as in `build_tables`."""
@@ -142,7 +152,9 @@ class Dissector:
         connection = self._connections.alive.get(flow)
         session_tables = self._table_builder.alive.get(connection) if connection else None
         output = BytesIO()
-        _Pickler(output, self._names).dump((flow, deadlines, connection, session_tables))
+        pickler = pickle.Pickler(output, pickle.HIGHEST_PROTOCOL)
+        pickler.dispatch_table = self._reducers
+        pickler.dump((flow, deadlines, connection, session_tables))
         return zlib.compress(output.getvalue(), 1)
 
     def _unpacked(self, state: bytes) -> _State:
@@ -150,32 +162,31 @@ class Dissector:
         return found
 
 
-class _Pickler(pickle.Pickler):
-    """Pickles a state. Objects that all flows share are replaced by names, and payloads that were already
-    delivered are left out."""
-
-    def __init__(self, output: BytesIO, names: dict[int, str]) -> None:
-        super().__init__(output, pickle.HIGHEST_PROTOCOL)
-        self._names = names
-        self.dispatch_table = {**copyreg.dispatch_table, Segment: _without_payload}
-
-    def persistent_id(self, value: object) -> str | None:
-        """The name of a shared object."""
-        return self._names.get(id(value))
+def _named(names: dict[int, str], value: object) -> _Reduced:
+    """Pickles an object that all flows share by its name."""
+    name = names.get(id(value))
+    return value.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if name is None else (shared, (name,))
 
 
-def _without_payload(segment: Segment) -> tuple[type[Segment], tuple[object, ...]]:
-    """Pickles a segment without its payload."""
+def shared(name: str) -> object:
+    """The object that all flows of a dissector share: the dissector that loads a state puts its own here."""
+    raise LookupError(name)
+
+
+def _without_payload(segment: Segment) -> _Reduced:
+    """Pickles a segment without its payload, which was delivered already."""
     place = segment.ts_ns, segment.number, segment.capture, segment.key
     rest = segment.seq, segment.ack, segment.flags, b"", segment.length, 0, segment.window
     return Segment, (*place, *rest)
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, source: BytesIO, shared: dict[str, object]) -> None:
+    def __init__(self, source: BytesIO, of_dissector: dict[str, object]) -> None:
         super().__init__(source)
-        self._shared = shared
+        self._of_dissector = of_dissector
 
-    def persistent_load(self, name: str) -> object:
-        """The shared object of this dissector."""
-        return self._shared[name]
+    def find_class(self, module: str, name: str) -> object:
+        """As for every pickle, but for `shared`: the objects of this dissector."""
+        if module == __name__ and name == shared.__name__:
+            return self._of_dissector.__getitem__
+        return super().find_class(module, name)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 Offset = dict[str, int]
 _TABLE = "frames"
 _STATE = "state-{:09}.pickle"
-_FORMAT = 3  # the format of the folder of states
+_FORMAT = 4  # the format of the folder of states
 # Spark may ask for the last batch again, so the states at its beginning are kept.
 _KEPT = 2
 
