@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, groupby
-from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
@@ -117,17 +116,6 @@ class ReplyMux:
             raise fresh(self.refused)
         self.waiting[token] = waiter
         return token, waiter
-
-    def open_later(self, token: bytes, answer: Answer, timeout: float) -> None:
-        """Registers a request that fails if there is no reply within `timeout` seconds.
-
-        Raises the error that the server refused the inbox with.
-        """
-        self.is_timed = True
-        if self.refused:
-            raise fresh(self.refused)
-        self.waiting[token] = answer
-        self.deadlines.add(token, timeout, monotonic())
 
     def add_window(self, window: Window) -> None:
         """Registers a window whose requests fail at their deadlines, for as long as it exists."""
