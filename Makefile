@@ -23,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test stan nats lint format docs man bench fuzz soak chaos captures pictures clean
+.PHONY: help demo test stan nats lint format docs man bench fuzz soak chaos growth captures pictures clean
 
 # A new environment named after the target, with what the target NEEDS.
 define fresh
@@ -120,6 +120,11 @@ chaos: NEEDS = .[test]
 chaos: ## a client among forks, signals, finalizers, executors and outages, for SECONDS=60, all accounted for
 	$(fresh)
 	$(RUN) python -m tests.client.chaos $(SECONDS)
+
+growth: NEEDS = .[test]
+growth: ## one client under mixed load, for SECONDS=60 (3600 say more): whether its memory grows
+	$(fresh)
+	$(RUN) python -m tests.client.growth $(SECONDS)
 
 captures: NEEDS = .[bench,test]
 captures: ## record samples/captures again: needs root and more, see CONTRIBUTING.md
