@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ..errors import ConnectionClosedError, Error
-from .engine import KEEP_ALIVE, PING, Delivery, Engine, EngineEvent, Phase, Ponged
+from .engine import KEEP_ALIVE, OPEN, PING, Delivery, Engine, EngineEvent, Ponged
 from .loop import Loop
 from .outbound_buffer import (
     Chunks,
@@ -232,7 +232,7 @@ class Channel:
     def _gather(self) -> None:
         """Collects what is to be sent next, from the engine and from other threads."""
         engine = self.engine
-        items = self._outbound.take_all(self._taken) if engine.phase is Phase.OPEN else []
+        items = self._outbound.take_all(self._taken) if engine.phase is OPEN else []
         sent = engine.sent + 1
         alone = len(items) == 1 and items[0].__class__ in _WHOLE and not engine.out
         if not alone or sent - engine.confirmed >= _CHECKPOINT:

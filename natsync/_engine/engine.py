@@ -48,6 +48,7 @@ __all__ = [
     "EngineEvent",
     "InfoChanged",
     "Lost",
+    "OPEN",
     "Opened",
     "Phase",
     "Ponged",
@@ -69,6 +70,10 @@ class Phase(Enum):
     JOINING = "connect"
     OPEN = "open"
     OVER = "over"
+
+
+# CPython 3.10 and 3.11 take 0.1 us to find one in its class.
+OPEN, _SECURING, _OVER = Phase.OPEN, Phase.SECURING, Phase.OVER
 
 
 class Delivery(Struct):
@@ -194,10 +199,10 @@ class Engine:
         try:
             decoder = self._decoder
             frames = decoder.receive(data)
-            while frames and self.phase is not Phase.OVER:
+            while frames and self.phase is not _OVER:
                 self._read(frames, now, events)
                 frames = decoder.read() if decoder.has_more else []
-            if self.phase is Phase.SECURING:
+            if self.phase is _SECURING:
                 if not self._decoder.idle:
                     raise ProtocolError("bytes behind an INFO that demands TLS", 0)
                 events.append(Secure(self._info))
@@ -267,7 +272,7 @@ class Engine:
             else:
                 sid = None
                 self._next(frame, now, events)
-                if self.phase is Phase.OVER:
+                if self.phase is _OVER:
                     return
 
     def _next(self, frame: Frame, now: float, events: list[EngineEvent]) -> None:
@@ -322,7 +327,7 @@ class Engine:
     def _are_pongs(self, data: bytes) -> bool:
         """Returns whether `data` is nothing but PONGs for PINGs that wait."""
         count = len(data) // len(_PONG)
-        waits = self.phase is Phase.OPEN and count <= len(self.pings) and self._decoder.idle
+        waits = self.phase is OPEN and count <= len(self.pings) and self._decoder.idle
         return waits and data == _PONG * count
 
     def _pong(self, ping: tuple[object, int], events: list[EngineEvent]) -> None:

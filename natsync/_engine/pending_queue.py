@@ -54,6 +54,7 @@ class PendingQueue:
         self.most = most
         self.most_bytes = most_bytes
         self.overflow = overflow
+        self.blocks = overflow is Overflow.BLOCK
         self.max_msgs: int | None = None
         self.received = 0
         self.received_before = 0
@@ -92,7 +93,7 @@ class PendingQueue:
     @property
     def is_full(self) -> bool:
         """Whether the connection has to stop reading."""
-        return self.overflow is Overflow.BLOCK and self._is_over(1, 0) and not self.end
+        return self.blocks and self._is_over(1, 0) and not self.end
 
     def put(self, frames: Sequence[Delivered]) -> int:
         """Adds messages. Returns the number dropped so far if an episode of dropping begins, else 0."""
@@ -104,7 +105,7 @@ class PendingQueue:
             self.received += len(frames)
             size = sum(map(_size, frames))
             began = False
-            if self.overflow is Overflow.BLOCK or not self._is_over(len(frames), size):
+            if self.blocks or not self._is_over(len(frames), size):
                 self._frames.extend(frames)
                 self.size += size
                 self.slow = self.slow and not frames

@@ -228,7 +228,7 @@ class SubscriptionSink:
     def next(self, thread: int) -> Delivered | None:
         """Returns the next message for a handler on `thread`, or None."""
         frame = self.pending.next(thread)
-        if frame is not None and self.pending.overflow is Overflow.BLOCK:
+        if frame is not None and self.pending.blocks:
             self._takers.add(thread)
             self.host.resume()
         return frame
@@ -249,7 +249,7 @@ class SubscriptionSink:
             frame = self.pending.take(until, refusal, thread)
             if timeout is not None:
                 break
-        if self.pending.overflow is Overflow.BLOCK:
+        if self.pending.blocks:
             self._takers.add(threading.get_ident())
             self.host.resume()
         return frame
