@@ -1,9 +1,10 @@
 """One Spark session in which captures are scanned and dissected by turns, and what that took.
 
-    python -m tests.bench.in_spark MASTER CHUNK_BYTES ROUNDS FOLDER CAPTURE...
+    python -m tests.bench.in_spark MASTER CHUNK_BYTES ROUNDS FOLDER auto|chunks CAPTURE...
 
 Prints one line of JSON: what `Figures` has for each scan and each job. A scan reads every packet of the job's
-own partitions and counts the TCP segments, no more. Both were run on a small capture before.
+own partitions and counts the TCP segments, no more. Both were run on a small capture before. With `chunks`
+jobs dissect no whole flows.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ _LOOK_S = 0.1
 @dataclass(slots=True)
 class Figures:
     """What one run took. `segments` are a scan's; all behind it is of a job: `stages` are seconds by name,
+    `shares` the tasks that dissected whole flows,
     `moved_bytes` what its summary says of states, `shuffled_bytes` what Spark says of all that it moved.
     `peak_bytes` is that of the largest Python worker of the session until then."""
 
@@ -56,15 +58,22 @@ class Figures:
     chunks: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     stages: dict[str, float] = field(default_factory=dict)
+    shares: int = 0
     moved_bytes: int = 0
     shuffled_bytes: int = 0
 
 
 def in_spark(
-    master: str, chunk_bytes: int, rounds: int, folder: Path, captures: Sequence[str]
+    master: str,
+    chunk_bytes: int,
+    rounds: int,
+    folder: Path,
+    captures: Sequence[str],
+    whole_flows: bool = True,
 ) -> list[Figures]:
     """Runs this module in a process of its own."""
-    given = [master, str(chunk_bytes), str(rounds), str(folder), *captures]
+    given = [master, str(chunk_bytes), str(rounds), str(folder)]
+    given += ["auto" if whole_flows else "chunks", *captures]
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.in_spark", *given],
         cwd=ROOT,
@@ -151,23 +160,24 @@ def _scan(spark: SparkSession, capture: str, partitions: Sequence[Partition]) ->
     return Figures(capture, "scan", 0.0, 0, segments, chunks=len(partitions))
 
 
-def _job(spark: SparkSession, capture: str, chunk_bytes: int, out: Path) -> Figures:
-    told = dissect(spark, [capture], TABLES, JobOptions(chunk_bytes=chunk_bytes), str(out))
+def _job(spark: SparkSession, capture: str, options: JobOptions, out: Path) -> Figures:
+    told = dissect(spark, [capture], TABLES, options, str(out))
     return Figures(
         *(capture, "job", 0.0, 0, 0, told.packets, told.chunks, told.rows, told.seconds),
+        shares=told.shares,
         moved_bytes=told.moved_bytes,
     )
 
 
 def measured(
-    spark: SparkSession, capture: str, chunk_bytes: int, workers: _Workers, folder: Path
+    spark: SparkSession, capture: str, options: JobOptions, workers: _Workers, folder: Path
 ) -> Iterator[Figures]:
     """A scan, and a job."""
-    partitions = planned([capture], chunk_bytes)
+    partitions = planned([capture], options.chunk_bytes)
     out = folder / "tables"
     yield _timed(lambda: _scan(spark, capture, partitions))
     before = _shuffled(spark)
-    figures = _timed(lambda: _job(spark, capture, chunk_bytes, out))
+    figures = _timed(lambda: _job(spark, capture, options, out))
     figures.shuffled_bytes = _shuffled(spark) - before
     workers.look()
     figures.peak_bytes = workers.peak_bytes
@@ -178,16 +188,18 @@ def measured(
 def main(arguments: Sequence[str]) -> int:
     """What the arguments ask for."""
     master, folder = arguments[0], Path(arguments[3])
-    chunk_bytes, rounds = int(arguments[1]), int(arguments[2])
+    rounds = int(arguments[2])
+    options = JobOptions(chunk_bytes=int(arguments[1]), whole_flows=arguments[4] == "auto")
     workers = _Workers()
     conf = {"spark.local.dir": str(folder), "spark.driver.memory": "1g"}
     with session(master, conf) as spark, workers.watched():
-        list(measured(spark, str(SMALL), SMALL_CHUNK, workers, folder))
+        small = JobOptions(chunk_bytes=SMALL_CHUNK)
+        list(measured(spark, str(SMALL), small, workers, folder))
         found = [
             asdict(figures)
             for _ in range(rounds)
-            for capture in arguments[4:]
-            for figures in measured(spark, capture, chunk_bytes, workers, folder)
+            for capture in arguments[5:]
+            for figures in measured(spark, capture, options, workers, folder)
         ]
     print(json.dumps(found))
     return 0

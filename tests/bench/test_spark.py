@@ -2,11 +2,12 @@
 
 The captures have a million packets, and by default unique subjects, replies and sizes (see
 `tests.bench.generate`); the scan and the command line are measured on repeating traffic as well. Each job
-writes the tables frames and sessions.
+writes the tables frames and sessions. On two cores it divides whole flows among its tasks; some jobs are told
+to work in chunks, as on many cores.
 
-Asserted: one connection that has 90 % of the bytes takes at most 1.15 times as long as eight that share them;
-tasks write less than 1 % of the captured bytes for other tasks at chunks of 128 MiB, where a Python worker
-stays below 512 MiB.
+Asserted: two cores take less time with whole flows than with chunks; in chunks, one connection that has 90 %
+of the bytes takes at most 1.15 times as long as eight that share them, and tasks write less than 1 % of the
+captured bytes for other tasks at chunks of 128 MiB; a Python worker stays below 512 MiB.
 
 Wanted, and only printed: the job in less time than `nats-dissect frames --format parquet --jobs 1`, and in at
 most twice the time of a job that reads all packets and counts them. Sessions are started and warm before
@@ -18,7 +19,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -67,7 +68,7 @@ class Bench:
 
     folder: Path
     captures: dict[Plan, tuple[str, Written]] = field(default_factory=dict)
-    runs: dict[tuple[str, int, tuple[Plan, ...]], list[Figures]] = field(default_factory=dict)
+    runs: dict[tuple[str, int, bool, tuple[Plan, ...]], list[Figures]] = field(default_factory=dict)
 
     def capture(self, plan: Plan) -> tuple[str, Written]:
         """The capture of a plan."""
@@ -76,17 +77,20 @@ class Bench:
             self.captures[plan] = str(path), write_file(path, plan)
         return self.captures[plan]
 
-    def ran(self, master: str, chunk_bytes: int, *plans: Plan) -> list[Figures]:
+    def ran(
+        self, master: str, chunk_bytes: int, *plans: Plan, whole_flows: bool = True
+    ) -> list[Figures]:
         """The figures of one session that dissects the captures of the plans in turn."""
-        key = master, chunk_bytes, plans
+        key = master, chunk_bytes, whole_flows, plans
         if key not in self.runs:
             paths = [self.capture(plan)[0] for plan in plans]
-            self.runs[key] = in_spark(master, chunk_bytes, ROUNDS, self.folder, paths)
+            self.runs[key] = in_spark(master, chunk_bytes, ROUNDS, self.folder, paths, whole_flows)
         return self.runs[key]
 
-    def in_chunks(self, master: str, *plans: Plan) -> list[Figures]:
+    def cut(self, master: str, *plans: Plan, whole_flows: bool = True) -> list[Figures]:
         """`ran`, in as many chunks as a million packets have."""
-        return self.ran(master, self.capture(plans[0])[1].file_bytes // CHUNKS + 1, *plans)
+        size = self.capture(plans[0])[1].file_bytes // CHUNKS + 1
+        return self.ran(master, size, *plans, whole_flows=whole_flows)
 
     def one(self, run: Iterable[Figures], plan: Plan, what: str) -> Figures:
         """The medians, over all rounds, of the scan or the job of one capture."""
@@ -114,7 +118,7 @@ def title(what: str) -> None:
 
 def show(rows: dict[str, Figures]) -> None:
     """Prints the seconds of each, in all and by stage."""
-    names: Sequence[str] = max((list(it.stages) for it in rows.values()), key=len)
+    names = list(dict.fromkeys(name for it in rows.values() for name in it.stages))
     print(f"{'':28}{'wall s':>9}{'packets/s':>12}" + "".join(f"{name:>9}" for name in names))
     for title, it in rows.items():
         stages = "".join(f"{it.stages.get(name, 0):9.2f}" for name in names)
@@ -123,7 +127,7 @@ def show(rows: dict[str, Figures]) -> None:
 
 @KINDS
 def test_the_job_beside_a_scan(bench: Bench, plan: Plan) -> None:
-    run = bench.in_chunks("local[2]", plan)
+    run = bench.cut("local[2]", plan)
     scan, job = (bench.one(run, plan, what) for what in ("scan", "job"))
     title(
         f"{kind(plan)} traffic, local[2], {job.chunks} chunks: {job.seconds / scan.seconds:.2f} times a"
@@ -135,7 +139,7 @@ def test_the_job_beside_a_scan(bench: Bench, plan: Plan) -> None:
 
 
 def test_one_connection_with_most_bytes_beside_eight(bench: Bench) -> None:
-    run = bench.in_chunks("local[2]", EIGHT_EQUAL, ONE_HEAVY)
+    run = bench.cut("local[2]", EIGHT_EQUAL, ONE_HEAVY, whole_flows=False)
     eight, one = (bench.one(run, plan, "job") for plan in (EIGHT_EQUAL, ONE_HEAVY))
     times = one.seconds / eight.seconds
     title(f"one connection with 90 % of the bytes: {times:.2f} times as long (wanted: 1.15)")
@@ -145,7 +149,7 @@ def test_one_connection_with_most_bytes_beside_eight(bench: Bench) -> None:
 
 @KINDS
 def test_the_job_beside_the_command_line(bench: Bench, plan: Plan) -> None:
-    path, job = bench.capture(plan)[0], bench.one(bench.in_chunks("local[2]", plan), plan, "job")
+    path, job = bench.capture(plan)[0], bench.one(bench.cut("local[2]", plan), plan, "job")
     written = ["--format", "parquet", "--output", str(bench.folder / "table")]
     frames, sessions = alternating(
         [[*DISSECT, table, "--jobs", "1", *written, path] for table in ("frames", "sessions")],
@@ -168,7 +172,7 @@ def test_the_job_beside_the_command_line(bench: Bench, plan: Plan) -> None:
 @pytest.mark.parametrize("plan", [EVEN, ONE_HEAVY], ids=["even", "one_heavy"])
 def test_what_goes_from_task_to_task(bench: Bench, plan: Plan) -> None:
     plans = (EVEN,) if plan is EVEN else (EIGHT_EQUAL, ONE_HEAVY)
-    job = bench.one(bench.in_chunks("local[2]", *plans), plan, "job")
+    job = bench.one(bench.cut("local[2]", *plans, whole_flows=False), plan, "job")
     written = bench.capture(plan)[1]
     payload = written.file_bytes - 24 - written.packets * (16 + PACKET_HEADERS)
     # A chunk ends with the same states whatever its size: what they weigh beside one of the default size.
@@ -180,8 +184,10 @@ def test_what_goes_from_task_to_task(bench: Bench, plan: Plan) -> None:
     assert most < 0.01
 
 
-def test_memory_of_a_worker(bench: Bench) -> None:
-    job = bench.one(bench.ran("local[2]", CHUNK_BYTES, EVEN), EVEN, "job")
+@pytest.mark.parametrize("whole_flows", [True, False], ids=["whole_flows", "chunks"])
+def test_memory_of_a_worker(bench: Bench, whole_flows: bool) -> None:
+    run = bench.ran("local[2]", CHUNK_BYTES, EVEN, whole_flows=whole_flows)
+    job = bench.one(run, EVEN, "job")
     title(
         f"a Python worker at {CHUNK_BYTES >> 20} MiB chunks: {job.peak_bytes / MB:.0f} MB at most"
     )
@@ -189,8 +195,19 @@ def test_memory_of_a_worker(bench: Bench) -> None:
     assert 0 < job.peak_bytes < WORKER_BYTES
 
 
+@KINDS
+def test_whole_flows_beside_chunks(bench: Bench, plan: Plan) -> None:
+    runs = [bench.cut("local[2]", plan, whole_flows=whole) for whole in (True, False)]
+    whole, chunks = (bench.one(run, plan, "job") for run in runs)
+    title(f"{kind(plan)} traffic, whole flows: {whole.seconds / chunks.seconds:.2f} of the time")
+    show({"whole flows": whole, "chunks": chunks})
+    assert (whole.shares, chunks.shares) == (2, 0)
+    assert whole.rows == chunks.rows
+    assert whole.seconds < chunks.seconds
+
+
 def test_one_core_beside_two(bench: Bench) -> None:
-    runs = [bench.in_chunks(f"local[{cores}]", EVEN) for cores in (1, 2)]
+    runs = [bench.cut(f"local[{cores}]", EVEN) for cores in (1, 2)]
     one, two = (bench.one(run, EVEN, "job") for run in runs)
     title(f"local[2] is {one.seconds / two.seconds:.2f} times as fast as local[1]")
     show({"local[1]": one, "local[2]": two})

@@ -100,6 +100,11 @@ def test_what_needs_no_spark_is_said_before_it_starts(
         assert done.stderr.startswith(f"nats-dissect: {said}")
 
 
+def test_a_summary_of_shares() -> None:
+    told = list(lines(Summary(files=1, chunks=6, shares=2), "tables"))
+    assert told[2] == "flows were divided among 2 tasks, each of which read all packets"
+
+
 def test_a_summary_for_people() -> None:
     summary = Summary(
         files=2,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dissect.nats.options import Options
+from dissect.nats.partition import flow_shares
+from dissect.nats.schema.records import FrameRecord
 from dissect.nats.spark.plan import Job
 from dissect.nats.spark.tasks import arrow_tasks as tasks
 from dissect.nats.spark.tasks.stages import JobSpec
@@ -51,6 +53,47 @@ def test_several_are_surveyed_and_stitched(spark: SparkSession) -> None:
     assert set(made.stages.seconds) == {"survey", "stitch"}
     assert made.moved_bytes > 0 and made.surveyed_again == 0
     assert 0 < made.read_again < made.continued
+
+
+def test_large_captures_may_be_divided_by_flows(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow_shares, "CAPTURE_BYTES", range(1 << 30))
+    path = str(CAPTURES / "core-2.15.1.pcap")
+    made = job(spark, path, 8192)
+    rows = made.decoded(
+        lambda inputs: tasks.reading(made.spec, inputs, "frames"), spark_schema("frames")
+    )
+    told = [(row.session, row.number) for row in rows.collect()]
+    expected = [
+        (row.session, row.number)
+        for row in in_one([path], ["frames"])
+        if isinstance(row, FrameRecord)
+    ]
+    assert sorted(told) == sorted(expected) and expected
+    assert set(made.stages.seconds) == {"sample"}
+    assert (made.shares, rows.rdd.getNumPartitions(), made.moved_bytes) == (2, 2, 0)
+
+
+def test_one_large_flow_is_cut_where_many_tasks_run(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow_shares, "CAPTURE_BYTES", range(1 << 30))
+    path = str(CAPTURES / "core-2.15.1.pcap")
+    made = job(spark, path, 8192)
+    made.runner.cores = 8
+    assert frames(made) == len(in_one([path], ["frames"]))
+    assert set(made.stages.seconds) == {"sample", "survey", "stitch"}
+    assert made.shares == 0 and made.moved_bytes > 0
+
+
+def test_whole_flows_may_be_ruled_out(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_shares, "CAPTURE_BYTES", range(1 << 30))
+    path = str(CAPTURES / "core-2.15.1.pcap")
+    made = job(spark, path, 32768)
+    made.whole_flows = False
+    assert frames(made) == len(in_one([path], ["frames"]))
+    assert set(made.stages.seconds) == {"survey", "stitch"}
 
 
 def test_where_fragments_wait_it_is_surveyed_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from zlib import crc32
 
 from dissect.nats import Options, tables
@@ -11,6 +12,7 @@ from dissect.nats.capture import CaptureReport
 from dissect.nats.engine.frame_rows import rows_of
 from dissect.nats.engine.frame_runs import FrameRun
 from dissect.nats.engine.time_order import place_of
+from dissect.nats.partition.flow_shares import divided
 from dissect.nats.partition.partitions import (
     Partition,
     index_captures,
@@ -25,6 +27,7 @@ from dissect.nats.spark.tasks.stages import (
     FlowChunk,
     FlowSurvey,
     JobSpec,
+    SharedFlows,
     State,
     SurveyResult,
     chunk_contexts,
@@ -33,7 +36,7 @@ from dissect.nats.spark.tasks.stages import (
     needs_resurvey,
 )
 from dissect.nats.spark.tasks.stages import place_of as place_among
-from dissect.nats.spark.tasks.stages import stitch, survey
+from dissect.nats.spark.tasks.stages import sample, stitch, survey
 
 TABLES = tuple(tables.FROM_ENGINE)
 SHARES = 3
@@ -119,6 +122,20 @@ def in_partitions(
         for some in decode(spec, known, number, coming, continuing, Counter()):
             rows += as_records(some.records)
     return ordered(rows)
+
+
+def in_shares(paths: Sequence[str], size: int, count: int) -> list[Record]:
+    """The rows of captures whose flows are divided into shares, in order."""
+    walked = indexed(paths, size)
+    found = partitions_of(walked)
+    spec = replace(WORK, secrets=ranges_with_secrets(walked))
+    flows = SharedFlows(found, divided([sample(spec, partition) for partition in found], count))
+    return ordered(
+        row
+        for number in range(count)
+        for some in decode(spec, flows, number, (), (), Counter())
+        for row in as_records(some.records)
+    )
 
 
 def as_records(released: Iterable[Record]) -> Iterator[Record]:

@@ -34,7 +34,7 @@ from .sink import NewWriter, TableSink, TableWriter
 from .spark_errors import fault_of
 from .tasks import application
 from .tasks import arrow_tasks as tasks
-from .tasks.stages import ChunkContext, JobSpec
+from .tasks.stages import Inputs, JobSpec
 from .tasks.task_runner import RESULTS, TaskRunner
 
 if TYPE_CHECKING:
@@ -46,18 +46,20 @@ if TYPE_CHECKING:
 class Summary:
     """The result of a job. `rows` are counts by table, `seconds` by stage.
 
-    `wrong_starts` is the number of byte ranges whose beginning was guessed wrong, and `surveyed_again` the
-    number of partitions that were surveyed twice, because fragments of IP packets are incomplete where they
-    begin. `continued` is how often a flow continued in a later partition, and `read_again` in how many of
-    these cases its packets were read again, because its summary could not be proven. `moved_bytes` is the
-    size of the data that moved between tasks. `damaged` and `unreadable` name files with the reason,
-    `passed_over` files that are not captures, `no_tcp` counts packets without TCP by reason, and `warnings`
-    are about files that make the job slow.
+    `wrong_starts` is the number of byte ranges whose beginning was guessed wrong. `shares` is the number of
+    tasks that dissected whole flows; 0 means that tasks dissected chunks. Then `surveyed_again` is the number
+    of partitions that were surveyed twice, because fragments of IP packets are incomplete where they begin.
+    `continued` is how often a flow continued in a later partition, and `read_again` in how many of these
+    cases its packets were read again, because its summary could not be proven. `moved_bytes` is the size of
+    the data that moved between tasks. `damaged` and `unreadable` name files with the reason, `passed_over`
+    files that are not captures, `no_tcp` counts packets without TCP by reason, and `warnings` are about files
+    that make the job slow.
     """
 
     files: int = 0
     chunks: int = 0
     wrong_starts: int = 0
+    shares: int = 0
     surveyed_again: int = 0
     packets: int = 0
     bytes: int = 0
@@ -154,8 +156,8 @@ def _write(job: Job, tables: Sequence[str], writer: NewWriter, decoded: tasks.De
     layers = {table: layer for table in tables if (layer := application.layer_of(table))}
     direct = tuple(table for table in tables if table not in layers)
 
-    def function(contexts: Sequence[ChunkContext]) -> tasks.Function:
-        return tasks.writing(spec, contexts, direct, writer)
+    def function(inputs: Inputs) -> tasks.Function:
+        return tasks.writing(spec, inputs, direct, writer)
 
     frame = job.decoded(function)
     with job.stages.running("decode", spark):
@@ -202,7 +204,7 @@ class Plan:
             layer_job = self._layer_jobs.setdefault((number, name), _layer_job(job, name))
             frames, make = _prepared(layer_job, name, layer)
             return frames.mapInArrow(application.layer_rows(name, make), schema)
-        return job.decoded(lambda contexts: tasks.reading(job.spec, contexts, name), schema)
+        return job.decoded(lambda inputs: tasks.reading(job.spec, inputs, name), schema)
 
     def close(self) -> None:
         """Frees the plan's data on Spark's local disks. Its DataFrames cannot be used afterwards."""
@@ -276,15 +278,13 @@ def _layer_job(job: Job, table: str) -> Job:
     """A job over the same captures for the frames that a layer reads. It has a survey of its own, because its
     states have payloads of frames."""
     spec = replace(job.spec, tables=frozenset([frames_for(table)]))
-    return Job(job.runner, spec, job.partitions, job.bytes)
+    return Job(job.runner, spec, job.partitions, job.bytes, whole_flows=job.whole_flows)
 
 
 def _prepared(job: Job, table: str, layer: ApplicationLayer) -> tuple[DataFrame, application.Make]:
     """A DataFrame with the input of a layer, and the function that makes its rows in the tasks."""
     spec = job.spec
-    found = job.decoded(
-        lambda contexts: application.wanted_frames(spec, contexts), application.FRAMES
-    )
+    found = job.decoded(lambda inputs: application.wanted_frames(spec, inputs), application.FRAMES)
     return application.prepared(job.runner, found, table, layer)
 
 
@@ -316,7 +316,8 @@ def _planned(
         return None
     untimed = replace(wanted, from_time=None, until_time=None)
     spec = JobSpec(frozenset(tables), untimed, window, ranges_with_secrets(walked))
-    return Job(runner, spec, found, sum(each.bytes for each in found), stages)
+    size = sum(each.bytes for each in found)
+    return Job(runner, spec, found, size, stages, options.whole_flows)
 
 
 def _add_captures(
@@ -355,5 +356,5 @@ def _inside(
 
 
 def _add_counts(summary: Summary, job: Job) -> None:
-    for name in ("surveyed_again", "continued", "read_again", "moved_bytes"):
+    for name in ("shares", "surveyed_again", "continued", "read_again", "moved_bytes"):
         setattr(summary, name, getattr(summary, name) + getattr(job, name))

@@ -4,20 +4,38 @@
     stitch    one task per share of the flows  the state in which each flow reaches each partition
     decode    one task per partition           the rows
 
+Where whole flows in few tasks take less time (see `partition.flow_shares`), there are two stages instead:
+
+    sample    one task per partition           the flows in some of its packets
+    decode    one task per share of the flows  the rows
+
 Only the keys, states and summaries of flows go between the stages, and no payloads. `tasks.stages` has the
 code of each stage. The rows are equal to those of one process, because the same code makes them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
+from ..partition import flow_shares
+from ..partition.flow_shares import FlowShares, divided
 from ..partition.partitions import Partition
 from .progress import Stages
 from .tasks import arrow_tasks as tasks
-from .tasks.stages import ChunkContext, JobSpec, SurveyResult, chunk_contexts, needs_resurvey
+from .tasks.stages import (
+    ChunkContext,
+    Inputs,
+    JobSpec,
+    SharedFlows,
+    SurveyResult,
+    chunk_contexts,
+    needs_resurvey,
+    sample,
+)
 from .tasks.task_runner import RESULTS, TaskRunner, gathered
 
 if TYPE_CHECKING:
@@ -32,43 +50,62 @@ _CHUNKS = "share long, partition long, flow binary, following long, first boolea
 
 @dataclass(slots=True)
 class Job:
-    """One dissection of some partitions. For the counts see `api.Summary`."""
+    """One dissection of some partitions. `whole_flows` is that of `JobOptions`; for the counts see
+    `api.Summary`."""
 
     runner: TaskRunner
     spec: JobSpec
     partitions: Sequence[Partition]
     bytes: int
     stages: Stages = field(default_factory=Stages)
+    whole_flows: bool = True
+    shares: int = 0
     surveyed_again: int = 0
     continued: int = 0
     read_again: int = 0
     moved_bytes: int = 0
-    _prepared: tuple[DataFrame, list[ChunkContext]] | None = None
+    _prepared: tuple[DataFrame, Inputs] | None = None
 
     def decoded(
         self,
-        function: Callable[[Sequence[ChunkContext]], tasks.Function],
+        function: Callable[[Inputs], tasks.Function],
         schema: StructType | str = RESULTS,
     ) -> DataFrame:
-        """Decodes all partitions. The first call surveys and stitches; later calls reuse the result."""
-        inputs, found = self._prepared = self._prepared or self._prepare()
-        inputs = gathered(
-            inputs, self.runner.tasks(len(self.partitions), self._size()), "partition", "kind"
-        )
-        return inputs.mapInArrow(function(found), schema)
+        """Decodes all partitions. The first call samples, or surveys and stitches; later calls reuse the
+        result."""
+        rows, inputs = self._prepared = self._prepared or self._prepare()
+        if not self.shares:  # else each share has a task already
+            count = self.runner.tasks(len(self.partitions), self._size())
+            rows = gathered(rows, count, "partition", "kind")
+        return rows.mapInArrow(function(inputs), schema)
 
-    def _prepare(self) -> tuple[DataFrame, list[ChunkContext]]:
+    def _prepare(self) -> tuple[DataFrame, Inputs]:
         if len(self.partitions) == 1:
-            return self._runs(), [ChunkContext(self.partitions[0])]
+            return self._runs(1), [ChunkContext(self.partitions[0])]
+        if shares := self._flow_shares():
+            self.shares = shares.count
+            return self._runs(shares.count), SharedFlows(self.partitions, shares)
         flows, found = self._survey()
         return self._stitch(flows, found), found
+
+    def _flow_shares(self) -> FlowShares | None:
+        """The shares of the flows, if they take less time than chunks."""
+        is_packed = any(each.packed for part in self.partitions for each in part.byte_ranges)
+        # What a compressed file has in it, and how long it takes to read, is not known.
+        if not self.whole_flows or is_packed or self.bytes not in flow_shares.CAPTURE_BYTES:
+            return None
+        with self.stages.running("sample", self.runner.spark):
+            samples = self.runner.call(partial(sample, self.spec), self.partitions, self._size())
+        cores = self.runner.cores
+        shares = divided(cast(list[Counter[int]], samples), cores)
+        return shares if shares.is_faster(min(cores, len(self.partitions))) else None
 
     def _size(self) -> int:
         return self.bytes // max(1, len(self.partitions))
 
-    def _runs(self) -> DataFrame:
-        """One row per partition, so that each is decoded."""
-        numbers = self.runner.spark.range(len(self.partitions))
+    def _runs(self, count: int) -> DataFrame:
+        """One row per partition or share, so that each is decoded."""
+        numbers = self.runner.spark.range(0, count, 1, self.shares or None)
         return numbers.selectExpr(
             "id as partition", f"{tasks.RUN} as kind", "X'' as flow", "X'' as body"
         )
@@ -115,7 +152,7 @@ class Job:
             self._count(chunks, states)
         continuing = chunks.selectExpr("partition", "flow", "X'' as body")
         return (
-            self._runs()
+            self._runs(len(self.partitions))
             .unionByName(_kind(states, tasks.STATE))
             .unionByName(_kind(continuing, tasks.CONTINUING))
         )

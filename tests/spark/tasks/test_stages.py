@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dissect.nats.partition import survey
+from dissect.nats.partition.flow_shares import FlowShares
 from dissect.nats.schema.records import FlowRecord
-from dissect.nats.spark.tasks.stages import NO_TIME, chunk_contexts, needs_resurvey
+from dissect.nats.spark.tasks.stages import (
+    NO_TIME,
+    SharedFlows,
+    chunk_contexts,
+    decode,
+    needs_resurvey,
+)
 
 from tests.support.conversations import CONNECT, INFO
 from tests.support.damage import Pcap, harm, pcap_bytes, read_pcap, snap, start_at
@@ -19,6 +27,7 @@ from tests.support.partitioned import (
     chunks_of,
     in_one,
     in_partitions,
+    in_shares,
     planned,
     share_of,
     stitched,
@@ -51,6 +60,30 @@ def test_every_sample(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             assert in_partitions([path], size) == whole, size
     monkeypatch.setattr(survey, "_SETTLED_PACKETS", 1)
     assert in_partitions([path], 8192) == whole, "with summaries only"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_sample_in_shares_of_its_flows(name: str) -> None:
+    path = str(CAPTURES / name)
+    for count in (1, 3):
+        assert in_shares([path], 16384, count) == in_one([path]), count
+
+
+def test_flows_that_end_by_the_time_of_others_in_shares(tmp_path: Path) -> None:
+    one = Talk().handshake().from_server(INFO).from_client(CONNECT)
+    records = [*one.records, *filler(one.now_ns), *filler(one.now_ns + 30 * HOUR_NS)]
+    assert in_shares([path := written(tmp_path, records)], 4096, 2) == in_one([path])
+    assert in_shares([path := fragmented(tmp_path, 7)], 4096, 2) == in_one([path])
+
+
+def test_packets_without_tcp_are_counted_by_one_share(tmp_path: Path) -> None:
+    path = fragmented(tmp_path, 7)
+    flows = SharedFlows(planned([path], 4096), FlowShares(3, {}))
+    counts: list[Counter[str]] = [Counter() for _ in range(3)]
+    for number, count in enumerate(counts):
+        list(decode(WORK, flows, number, (), (), count))
+    assert counts[0]["ip fragment, joined with others"] > 0
+    assert not counts[1] and not counts[2]
 
 
 def test_a_flow_that_was_silent_before_is_read_again(tmp_path: Path) -> None:

@@ -22,10 +22,12 @@ _UNORDERED = "a DataFrame has no order until it is sorted: .orderBy(COLUMN)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """Options of a job. `chunk_bytes` is the approximate size of a partition."""
+    """Options of a job. `chunk_bytes` is the approximate size of a partition. With `whole_flows`, tasks may
+    read all packets and dissect whole flows, where that takes less time."""
 
     options: Options = field(default_factory=Options)
     chunk_bytes: int = CHUNK_BYTES
+    whole_flows: bool = True
 
 
 def read_options(values: Mapping[str, object]) -> JobOptions:

@@ -34,7 +34,7 @@ from .arrow_tasks import (
     write_tables,
 )
 from .grouped import ITEMS, GroupedWork, item_batches, made_of_groups
-from .stages import ChunkContext, JobSpec, decode
+from .stages import Inputs, JobSpec, decode
 from .task_runner import TaskRunner
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ def layer_of(table: str) -> ApplicationLayer | None:
     return TABLES[table].layer
 
 
-def wanted_frames(spec: JobSpec, contexts: Sequence[ChunkContext]) -> Function:
+def wanted_frames(spec: JobSpec, given: Inputs) -> Function:
     """Takes rows `partition, kind, flow, body`, in order; returns the frames that layers read (`FRAMES`)."""
 
     def run(batches: Batches) -> Batches:
         reduce_garbage_collection()
         for number, states, continuing in inputs(batches):
             waiting: list[LayerFrame] = []
-            for rows in decode(spec, contexts, number, states, continuing, Counter()):
+            for rows in decode(spec, given, number, states, continuing, Counter()):
                 waiting += (row for row in rows.records if isinstance(row, LayerFrame))
                 if len(waiting) >= _PICKLED:
                     yield _batch(waiting)

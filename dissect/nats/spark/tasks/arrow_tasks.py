@@ -29,6 +29,7 @@ from .stages import (
     ChunkContext,
     FlowChunk,
     FlowSurvey,
+    Inputs,
     JobSpec,
     State,
     decode,
@@ -156,15 +157,13 @@ def _flow_chunks(batches: Batches) -> Iterator[tuple[int, FlowChunk]]:
             yield share, FlowChunk(*chunk)
 
 
-def writing(
-    spec: JobSpec, contexts: Sequence[ChunkContext], wanted: Sequence[str], new_writer: NewWriter
-) -> Function:
+def writing(spec: JobSpec, given: Inputs, wanted: Sequence[str], new_writer: NewWriter) -> Function:
     """Takes rows `partition, kind, flow, body`, in order; writes the tables, and returns a row with a
     `Decoded` per partition."""
 
     def one(number: int, states: list[State], continuing: set[bytes]) -> Decoded:
         done = Decoded()
-        rows = decode(spec, contexts, number, states, continuing, done.passed_over)
+        rows = decode(spec, given, number, states, continuing, done.passed_over)
         writer = new_writer(number, wanted)
         write_tables(rows, spec.tables, writer, wanted, done)
         return done
@@ -200,13 +199,13 @@ def write_tables(
     done.written += writer.written
 
 
-def reading(spec: JobSpec, contexts: Sequence[ChunkContext], table: str) -> Function:
+def reading(spec: JobSpec, given: Inputs, table: str) -> Function:
     """Takes rows `partition, kind, flow, body`, in order; returns the rows of a table."""
 
     def run(batches: Batches) -> Batches:
         reduce_garbage_collection()
         for number, states, continuing in inputs(batches):
-            rows = decode(spec, contexts, number, states, continuing, Counter())
+            rows = decode(spec, given, number, states, continuing, Counter())
             yield from batches_of(table, rows)
 
     return run

@@ -9,6 +9,8 @@ partition. The part of a flow in one partition is a chunk of the flow.
     stitch      one task per share of the flows   -> State: flow, number of a partition, state
     decode      one task per partition            -> rows
 
+If few tasks run at once, they may dissect whole flows instead: `decode` of `SharedFlows` reads all packets.
+
 The key of a flow is `tcp.flow.undirected`. Each stage reads the packets itself; only keys, times, states
 and summaries go from one stage to the next. If a summary cannot be proven for a state, the stitch reads the
 packets of that flow again.
@@ -21,7 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import lru_cache
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import NamedTuple
 from zlib import crc32
@@ -33,6 +35,7 @@ from ...options import Options
 from ...packet import PacketParser
 from ...partition.byte_ranges import ByteRange, read_byte_range
 from ...partition.checkpoint import Dissector
+from ...partition.flow_shares import FlowShares, sampled
 from ...partition.partitions import Partition, read_partition
 from ...partition.survey import Survey
 from ...secrets.key_log import KeyLogs
@@ -84,6 +87,18 @@ class ChunkContext:
     last: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class SharedFlows:
+    """All partitions, for tasks that each dissect one share of the flows."""
+
+    partitions: Sequence[Partition]
+    shares: FlowShares
+
+
+Inputs = Sequence[ChunkContext] | SharedFlows
+"""The input of the decode: partitions one by one, or all of them."""
+
+
 class FlowSurvey(NamedTuple):
     """The survey of a flow in a partition. `state` is the state of the flow at the end if it began there:
     empty if the flow is over, None if the survey did not keep it. `summary` is the effect of its packets on
@@ -127,6 +142,11 @@ class State(NamedTuple):
     flow: bytes
     state: bytes
     read: bool = False
+
+
+def sample(spec: JobSpec, partition: Partition) -> Counter[int]:
+    """The work for each flow in some packets of a partition; see `sampled`."""
+    return sampled(spec.packets(partition))
 
 
 class Place(Enum):
@@ -293,7 +313,7 @@ def _read_again(
 
 def decode(
     spec: JobSpec,
-    contexts: Sequence[ChunkContext],
+    inputs: Inputs,
     number: int,
     states: Iterable[State],
     continuing: Collection[bytes],
@@ -301,8 +321,12 @@ def decode(
 ) -> Iterator[Rows]:
     """The rows of a partition: those that its packets complete, and those of flows that have no packets after
     it. Frames come as runs. `continuing` are the flows that have packets after it. `passed_over` counts
-    packets without TCP.
+    packets without TCP. Of `SharedFlows` the rows of share `number`, which has no states.
     """
+    if isinstance(inputs, SharedFlows):
+        yield from _decode_share(spec, inputs, number, passed_over)
+        return
+    contexts = inputs
     context = contexts[number]
     parser = PacketParser()
     parser.load(context.fragments)
@@ -314,6 +338,20 @@ def decode(
     passed_over += parser.passed_over
     dissection.drop(continuing)
     yield from dissection.pass_time(context.later_ns)
+    yield from dissection.finish()
+
+
+def _decode_share(
+    spec: JobSpec, flows: SharedFlows, number: int, passed_over: Counter[str]
+) -> Iterator[Rows]:
+    """The rows of a share."""
+    parser = flows.shares.parser(number)
+    options = spec.options.share(flows.shares.count)
+    dissection = Dissector(spec.tables, options, key_logs=spec.key_logs(), runs=True)
+    packets = chain.from_iterable(map(spec.packets, flows.partitions))
+    yield from dissection.feed(parser.segments(packets))
+    if not number:  # each share counts them all
+        passed_over += parser.passed_over
     yield from dissection.finish()
 
 
