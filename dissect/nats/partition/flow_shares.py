@@ -21,7 +21,7 @@ from ..types import Packets, Segment
 
 # The sizes in bytes of captures that are worth a sample: a smaller one takes a second either way, and a task
 # that fails would have to read all of a larger one again.
-CAPTURE_BYTES = range(64 << 20, 4 << 30)
+CAPTURE_BYTES = range(32 << 20, 4 << 30)
 # Packets of a partition in its sample, and flows that get a share by their work; all others are small.
 _SAMPLED = 4096
 _FLOWS = 4096

@@ -172,7 +172,7 @@ def _write(job: Job, tables: Sequence[str], writer: NewWriter, decoded: tasks.De
 
 
 class Plan:
-    """Indexed captures, which are surveyed once for all tables.
+    """Indexed captures, which are sampled or surveyed once for all tables.
 
     `summary` has the counts of files and packets. Rows, losses and damage inside packets are not known yet.
     """
@@ -184,8 +184,8 @@ class Plan:
         self._layer_jobs: dict[tuple[int, str], Job] = {}
 
     def table(self, name: str) -> DataFrame:
-        """A table as a DataFrame, unordered. The first call surveys the captures, which takes a while.
-        Each action on the DataFrame decodes them again, so `persist` it if you use it more than once.
+        """A table as a DataFrame, unordered. The first call samples or surveys the captures, which takes a
+        while. Each action on the DataFrame decodes them again, so `persist` it if you use it more than once.
         Raises DissectError."""
         from .types import spark_schema
 
