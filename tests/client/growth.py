@@ -151,6 +151,8 @@ def resident() -> float:
 def growth(seen: list[tuple[float, float, int]], seconds: float) -> tuple[float, str]:
     """The growth in megabytes an hour, and a report."""
     warm = [each for each in seen if each[0] >= min(WARM_UP, seconds / 3)]
+    if len(warm) < 2:
+        return 0.0, "RSS: too short a run"
     times, sizes, blocks = zip(*warm)
     slope, more = (3600 * linear_regression(times, each).slope for each in (sizes, blocks))
     report = (
