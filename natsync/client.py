@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from ._checks import check_call, check_count, check_text
 from ._engine.connection import Connection, Stats, Status
-from ._engine.encoding import SIZE_LINES, SMALL
+from ._engine.encoding import SIZE_LINES
 from ._engine.forks import Inherited
 from ._engine.nuid import nuid
 from ._engine.outbound_buffer import LARGE, Chunks
@@ -115,9 +115,13 @@ class Client(Requests):
             else:
                 recall = encoder.recall
                 to = recall(subject) or encoder.wire_subject(subject, size)
+            put = self._put  # CPython 3.11 takes longer for `self._put(...)`
+            if size < encoder.small:
+                wire = b"".join((b"PUB ", to, SIZE_LINES[size], data, b"\r\n"))
+                put(wire, len(wire))
+                return
             if size <= encoder.max_payload:
-                line_end = SIZE_LINES[size] if size < SMALL else b" %d\r\n" % size
-                put = self._put  # CPython 3.11 takes longer for `self._put(...)`
+                line_end = b" %d\r\n" % size
                 if size < LARGE:
                     wire = b"".join((b"PUB ", to, line_end, data, b"\r\n"))
                     put(wire, len(wire))

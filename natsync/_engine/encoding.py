@@ -56,6 +56,7 @@ class MessageEncoder:
         "subjects",
         "recall",
         "max_payload",
+        "small",
         "_headers",
         "_others",
         "_found",
@@ -65,6 +66,7 @@ class MessageEncoder:
 
     def __init__(self, info: ServerInfo) -> None:
         self.max_payload = info.max_payload
+        self.small = min(SMALL, info.max_payload + 1)  # smaller payloads have their SIZE_LINES
         self.subjects: dict[str, bytes] = {}
         self.recall: Callable[[str], bytes | None] = self.subjects.get
         self._headers = info.headers

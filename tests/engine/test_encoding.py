@@ -257,3 +257,5 @@ def test_a_server_that_takes_less_is_believed_at_once() -> None:
             nc.request_async("x", b"12345")
         with pytest.raises(errors.MaxPayloadError):
             nc.publish("x", b"12345")
+        nc.publish("x", b"1234")
+        assert peer.until(Pub).payload == b"1234"
