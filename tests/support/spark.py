@@ -20,7 +20,18 @@ from tests.support.requirements import in_ci, missing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Settings that make little data fast: two partitions, no compiled queries, and only Java's quick compiler.
+# Options of Java for programs that end soon: only the quick compiler, and only for what is called often; room
+# for its code, which otherwise is searched for what may go; Spark's own classes are not verified.
+JAVA = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:CompileThresholdScaling=4",
+    "-XX:ReservedCodeCacheSize=240m",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote",
+    "-XX:+UseSerialGC",
+)
+
+# Settings that make little data fast: two partitions, and no compiled queries.
 # The tests of Spark took half of their time with Spark's own settings.
 SMALL = {
     "spark.ui.enabled": "false",
@@ -29,7 +40,7 @@ SMALL = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": " ".join(JAVA),
 }
 
 
