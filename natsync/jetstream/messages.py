@@ -22,6 +22,7 @@ from .consume_errors import ConsumerDeletedError, MessagesClosedError, NoHeartbe
 from .message import JetStreamMsg
 from .pull import Meaning, OpenPulls, PullPlan, PullStatus
 from .pull_inbox import PullInbox, PullSource
+from .silence import Silence
 
 __all__ = ["ALARM", "LOOK", "Backoff", "Messages", "OnError", "is_soon", "report"]
 
@@ -93,6 +94,7 @@ class Messages:
         self._is_counted = bool(plan.max_bytes or plan.group)
         self._backoff = Backoff()
         self._heard = monotonic()
+        self._silence = Silence()
         self._taken = 0  # messages: a sign of life that needs no look at the clock
         self._error: Error | None = None
         self._stopping = False
@@ -113,8 +115,8 @@ class Messages:
         if isinstance(item, JetStreamMsg):
             self._count(item)
             return item
-        started = monotonic()
-        until = started + wait_time(timeout)
+        until = monotonic() + wait_time(timeout)
+        started = self._silence.begin(self._inbox.received)
         while True:
             if isinstance(item, PullStatus):
                 self._react(item)
@@ -126,11 +128,12 @@ class Messages:
             taken = self._taken
             item = self._receive(started, until)
             if item is None:
-                if monotonic() >= until:
-                    raise NextMsgTimeoutError(self._inbox.subject, timeout or 0.0)
                 if taken != self._taken:  # another thread has heard of the consumer
                     started = monotonic()
-                self._look(started)
+                self._look(started, until)
+                if monotonic() >= until:
+                    self._silence.pause(started, self._inbox.received)
+                    raise NextMsgTimeoutError(self._inbox.subject, timeout or 0.0)
 
     def _take_at_hand(self) -> JetStreamMsg | None:
         """The hot path of a reader that is not shared: returns the next of the messages that arrived
@@ -227,9 +230,9 @@ class Messages:
             self._check()
         self._ask()
 
-    def _look(self, started: float) -> None:
+    def _look(self, started: float, until: float) -> None:
         """Raises the alarm if the consumer has been silent for too long; sends a request that was
-        waiting for its time."""
+        waiting for its time. Takes hardly longer than up to the time `until`."""
         silence = ALARM * self._plan.beat
         with self._lock:
             now = monotonic()
@@ -245,17 +248,18 @@ class Messages:
                 self._backoff.until = 0.0
         if silent:
             self._trouble(NoHeartbeatError(self._source.stream, self._source.consumer, silence))
-            self._check()
+            self._check(max(LOOK, until - monotonic()))
         self._ask()
 
     def _trouble(self, error: Error) -> None:
         """Reports an error that this reader recovers from."""
         report(error, self._on_error)
 
-    def _check(self) -> None:
-        """Ends the reader if the server says that the consumer does not exist."""
+    def _check(self, patience: float = _LONG) -> None:
+        """Ends the reader if the server says, within `patience` seconds, that the consumer does not
+        exist."""
         try:
-            self._source.check(self._plan.beat)
+            self._source.check(min(patience, self._plan.beat))
         except ConsumerDeletedError as error:
             self._fail(error)
 

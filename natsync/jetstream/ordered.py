@@ -37,6 +37,7 @@ from .message import NO_ORIGIN, JetStreamMsg, origin_of, parse_sequences
 from .messages import ALARM, LOOK, Backoff, OnError, report
 from .pull import Meaning, OpenPulls, PullPlan, PullStatus, may_be_status
 from .pull_inbox import PullInbox, PullSource
+from .silence import Silence
 
 __all__ = ["Made", "OrderedMessages"]
 
@@ -96,6 +97,7 @@ class OrderedMessages:
         self._open = OpenPulls(plan)
         self._backoff = Backoff()
         self._heard = 0.0
+        self._silence = Silence()
         self._source: PullSource | None = None
         self._inbox: PullInbox | None = None
         self._stopping = threading.Event()
@@ -120,16 +122,21 @@ class OrderedMessages:
             msg = self._take_at_hand() or self._take(0.0)  # first without a look at the clock
             if msg is not None:
                 return msg
-            started = monotonic()
-            until = started + wait_time(timeout)
+            until = monotonic() + wait_time(timeout)
+            started = self._silence.begin(self._received)
             while True:
                 msg = self._step(started, until)
                 if msg is not None:
                     return msg
                 if monotonic() >= until:
+                    self._silence.pause(started, self._received)
                     raise NextMsgTimeoutError(self._stream, timeout or 0.0)
         finally:
             self._turn.append(None)
+
+    @property
+    def _received(self) -> int:
+        return self._inbox.received if self._inbox else 0
 
     def _step(self, started: float, until: float) -> JetStreamMsg | None:
         """Returns the next message in order; None if something else arrived, or nothing until the

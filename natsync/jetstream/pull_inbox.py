@@ -175,6 +175,11 @@ class PullInbox:
         return found
 
     @property
+    def received(self) -> int:
+        """The number of messages and statuses that have arrived."""
+        return self._sub.received
+
+    @property
     def closed(self) -> bool:
         """Whether the subscription has ended."""
         return self._sub.closed

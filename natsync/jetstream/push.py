@@ -29,8 +29,9 @@ from .consumer import pull_source
 from .consuming import ConsumeContext, JetStreamHandler, check_handler
 from .infos import ConsumerInfo
 from .message import NO_ORIGIN, AckNoneMsg, JetStreamMsg, origin_of, parse_sequences
-from .messages import ALARM, OnError, report
+from .messages import ALARM, LOOK, OnError, report
 from .pull_inbox import Outage, PullSource, tell_outage
+from .silence import Silence
 
 __all__ = ["PushConsumer", "PushMessages"]
 
@@ -69,6 +70,7 @@ class PushMessages:
         self._origin = NO_ORIGIN  # of the last message
         self._answered = ""
         self._away = False
+        self._silence = Silence()
         self._error: Error | None = None
         self._sub = source.core.subscribe(
             config.deliver_subject, queue=config.deliver_group, on_outage=tell_outage
@@ -115,19 +117,23 @@ class PushMessages:
         if self._error:
             raise fresh(self._error)
         now = monotonic()
+        began = self._silence.begin(self._sub.received)
         silence = ALARM * self._beat if self._beat and not self._away else _LONG
         try:
-            frame = self._sub.next_frame(max(0.0, min(until - now, silence)))
+            frame = self._sub.next_frame(max(0.0, min(until, began + silence) - now))
         except Outage as outage:
             self._away = outage.error is not None
+            self._silence = Silence()
             if outage.error:
                 report(outage.error, self._on_error)
             return None
         except BadSubscriptionError:
             raise MessagesClosedError(self._source.stream, self._source.consumer) from None
         if frame is None:
-            if silence < _LONG and monotonic() >= now + silence:
-                self._be_alarmed(silence)
+            if silence < _LONG and monotonic() >= began + silence:
+                began = monotonic()
+                self._be_alarmed(silence, until)
+            self._silence.pause(began, self._sub.received)
             return None
         if self._single:
             self._sub.gather()
@@ -183,12 +189,13 @@ class PushMessages:
             gap = SequenceGapError(source.stream, source.consumer, before + 1, sequence)
             report(gap, self._on_error)
 
-    def _be_alarmed(self, silence: float) -> None:
-        """Reports missing heartbeats, and ends the reader if the consumer does not exist."""
+    def _be_alarmed(self, silence: float, until: float) -> None:
+        """Reports missing heartbeats, and ends the reader if the consumer does not exist. Takes hardly
+        longer than up to the time `until`."""
         source = self._source
         report(NoHeartbeatError(source.stream, source.consumer, silence), self._on_error)
         try:
-            source.check(self._beat)
+            source.check(min(self._beat, max(LOOK, until - monotonic())))
         except ConsumerDeletedError as error:
             self._error = error
             self._sub.unsubscribe()
