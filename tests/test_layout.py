@@ -48,6 +48,7 @@ FENCES = {
     | {f"natsync/jetstream/{file}.py" for file in ("consuming", "messages", "ordered", "push")}
     | {"natsync/jetstream/publish_window.py"}
     | {"natsync/client.py", "natsync/core.py"}  # the type of what they return
+    | {"natsync/_late.py"}  # which thread an import runs on
     | {"natsync/micro/endpoint.py", "natsync/micro/service.py", "dissect/nats/spark/progress.py"}
     | {"dissect/nats/output/parquet.py", "dissect/nats/output/query_signals.py"},
 }

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.abc import MetaPathFinder
 from types import ModuleType
 
 import pytest
 
 from natsync._late import late_import
 from natsync.errors import ReentrantCallError
+
+from tests.support.fake_server import Background
 
 
 def test_half_a_module_is_a_call_from_within_its_import(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,3 +29,50 @@ def test_a_missing_module_and_other_errors_stay_what_they_are() -> None:
         import no_such_module  # type: ignore[import-not-found]  # noqa: F401  # that is the point
     with pytest.raises(ZeroDivisionError), late_import:
         1 / 0
+
+
+class Interrupting(MetaPathFinder):
+    """Makes a call in the middle of each import, as a signal handler does."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+
+    def find_spec(self, *_: object) -> None:
+        self._call()
+
+
+def import_late() -> None:
+    with late_import, suppress(ModuleNotFoundError):
+        import no_such_module  # type: ignore[import-not-found]  # noqa: F401
+
+
+def test_an_import_inside_another_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = 0
+
+    def interrupt() -> None:
+        nonlocal refused
+        with pytest.raises(ReentrantCallError):
+            import_late()
+        Background(import_late_undisturbed).result()
+        refused += 1
+
+    def import_late_undisturbed() -> None:
+        with late_import:  # on another thread
+            pass
+
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(interrupt), *sys.meta_path])
+    import_late()
+    assert refused == 1
+    import_late()
+    assert refused == 2
+
+
+def test_an_import_whose_end_was_interrupted_is_forgotten() -> None:
+    def interrupted() -> None:
+        late_import.__enter__()
+
+    interrupted()
+    with late_import:
+        pass
+    interrupted()
+    import_late()
