@@ -33,6 +33,7 @@ import natsync
 from natsync import errors
 
 from tests.support.fake_server import Background
+from tests.support.memory import resident
 from tests.support.servers import NatsServer
 
 ECHO = Path(__file__).parent.parent / "bench" / "peers" / "echo.py"
@@ -140,12 +141,6 @@ def echo(server: NatsServer) -> Iterator[None]:
             yield
         finally:
             process.kill()
-
-
-def resident() -> float:
-    """The resident memory of this process, in megabytes."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGESIZE") / 1e6
 
 
 def growth(seen: list[tuple[float, float, int]], seconds: float) -> tuple[float, str]:

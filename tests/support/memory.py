@@ -14,6 +14,13 @@ from statistics import linear_regression
 from time import monotonic
 
 
+def resident() -> float:
+    """The resident memory of this process, in megabytes."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        pages = int(file.read().split()[1])
+    return pages * os.sysconf("SC_PAGESIZE") / 1e6
+
+
 class Memory:
     """What this process has of the machine's memory, over time."""
 
@@ -26,10 +33,7 @@ class Memory:
         gc.collect()
         if self._trim:
             self._trim(0)
-        with open("/proc/self/statm", encoding="ascii") as file:
-            pages = int(file.read().split()[1])
-        size = pages * os.sysconf("SC_PAGESIZE") / 1e6
-        self._seen.append((monotonic(), size, sys.getallocatedblocks()))
+        self._seen.append((monotonic(), resident(), sys.getallocatedblocks()))
 
     def __str__(self) -> str:
         later = self._seen[
