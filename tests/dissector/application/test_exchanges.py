@@ -11,24 +11,24 @@ from dissect.nats.options import Payload
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
-from tests.dissector.application.layer_talk import Nothing, Talk, values
+from tests.dissector.application.scripted_session import Nothing, ScriptedSession, values
 
 
 def test_an_answer_comes_from_the_other_side_to_the_reply_subject() -> None:
-    talk, waiting = Talk(Nothing()), Exchanges()
-    asked = talk.pub("orders", b"x", "_INBOX.1.a", Nats_Msg_Id="1")
+    session, waiting = ScriptedSession(Nothing()), Exchanges()
+    asked = session.pub("orders", b"x", "_INBOX.1.a", Nats_Msg_Id="1")
     assert list(waiting.ask("_INBOX.1.a", Publication(asked))) == []
-    assert waiting.answered(talk.msg("_INBOX.1.b")) is None
-    assert waiting.answered(talk.pub("_INBOX.1.a")) is None, "its own side"
-    found = waiting.answered(talk.msg("_INBOX.1.a", {"stream": "S", "seq": 1}))
+    assert waiting.answered(session.msg("_INBOX.1.b")) is None
+    assert waiting.answered(session.pub("_INBOX.1.a")) is None, "its own side"
+    found = waiting.answered(session.msg("_INBOX.1.a", {"stream": "S", "seq": 1}))
     assert found is not None
-    assert waiting.answered(talk.msg("_INBOX.1.a")) is None, "it had its answer"
+    assert waiting.answered(session.msg("_INBOX.1.a")) is None, "it had its answer"
 
 
 def test_a_reply_subject_that_is_used_again_ends_the_question_before() -> None:
-    talk, waiting = Talk(Nothing()), Exchanges()
+    session, waiting = ScriptedSession(Nothing()), Exchanges()
     for number in (1, 2):
-        asked = talk.pub("orders", b"x", "_INBOX.1", Nats_Msg_Id=str(number))
+        asked = session.pub("orders", b"x", "_INBOX.1", Nats_Msg_Id=str(number))
         ended = list(waiting.ask("_INBOX.1", Publication(asked)))
     assert values(ended, "msg_id", "anomalies") == [("1", None)]
     (left,) = waiting.rest()
@@ -40,10 +40,10 @@ def test_the_oldest_question_is_given_up_where_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(exchanges, "_WAITING", 3)
-    talk, waiting = Talk(Nothing()), Exchanges()
+    session, waiting = ScriptedSession(Nothing()), Exchanges()
     ended: list[object] = []
     for number in range(5):
-        asked = talk.pub("orders", b"x", f"_INBOX.{number}", Nats_Msg_Id=str(number))
+        asked = session.pub("orders", b"x", f"_INBOX.{number}", Nats_Msg_Id=str(number))
         ended += waiting.ask(f"_INBOX.{number}", Publication(asked))
     rows = [row for row in ended if isinstance(row, PublishRecord)]
     assert values(rows, "msg_id", "anomalies") == [
@@ -56,13 +56,13 @@ def test_the_oldest_question_is_given_up_where_payloads_would_take_too_much_memo
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
-    talk, waiting = Talk(Nothing(), shown=Payload.TEXT), Exchanges()
+    session, waiting = ScriptedSession(Nothing(), shown=Payload.TEXT), Exchanges()
     ended: list[Record] = []
     for number in range(1, 5):
-        asked = talk.pub("orders", b"1234", None, Nats_Msg_Id=str(number))
+        asked = session.pub("orders", b"1234", None, Nats_Msg_Id=str(number))
         ended += list(waiting.ask(f"_INBOX.{number}", Publication(asked)))
     forgotten = [Anomaly.FORGOTTEN.value]
     assert values(ended, "msg_id", "anomalies") == [("1", forgotten), ("2", forgotten)]
-    assert waiting.answered(talk.msg("_INBOX.3", {"stream": "S", "seq": 1})) is not None
-    asked = talk.pub("orders", b"1234", None, Nats_Msg_Id="5")
+    assert waiting.answered(session.msg("_INBOX.3", {"stream": "S", "seq": 1})) is not None
+    asked = session.pub("orders", b"1234", None, Nats_Msg_Id="5")
     assert list(waiting.ask("_INBOX.5", Publication(asked))) == [], "an answer frees its question"

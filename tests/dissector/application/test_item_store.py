@@ -33,7 +33,7 @@ def opened_files() -> list[str]:
     return found
 
 
-def seen(store: ItemStore, stage: int) -> list[tuple[bytes, list[int]]]:
+def stored_items(store: ItemStore, stage: int) -> list[tuple[bytes, list[int]]]:
     found: list[tuple[bytes, list[int]]] = []
 
     def look(groups: Iterator[Group]) -> Iterator[Item]:
@@ -57,8 +57,8 @@ def test_the_items_of_a_key_come_together_and_in_order(
         for each in items:
             store.add(each)
         wanted = [(b"%d" % rest, [*range(rest, 10_000, 3)]) for rest in range(3)]
-        assert seen(store, 1) == wanted
-        assert seen(store, 1) == [] == seen(store, 2)
+        assert stored_items(store, 1) == wanted
+        assert stored_items(store, 1) == [] == stored_items(store, 2)
 
 
 def test_a_stage_adds_items_for_later_ones_and_bodies_come_back_as_they_were() -> None:
@@ -88,7 +88,7 @@ def test_items_on_disk_are_in_files_without_names(
         files = [one for one in opened_files() if one.startswith(str(tmp_path))]
         assert 0 < len(files) < 20 and all(one.endswith(" (deleted)") for one in files)
         assert not [*tmp_path.iterdir()]
-        assert seen(store, 1) == [(b"k", [*range(5000)])]
+        assert stored_items(store, 1) == [(b"k", [*range(5000)])]
         assert not [one for one in opened_files() if one.startswith(str(tmp_path))]
 
 
@@ -99,7 +99,7 @@ def test_items_of_one_frame_are_not_compared_by_their_bodies(
     with closing(ItemStore()) as store:
         for body in (None, "x", 1, ()):
             store.add(item(b"k", 1, body=(body,)))
-        assert len(store.first(1, 9)) == 4 and seen(store, 1) == [(b"k", [1] * 4)]
+        assert len(store.first(1, 9)) == 4 and stored_items(store, 1) == [(b"k", [1] * 4)]
 
 
 def test_items_that_wait_are_held_in_memory_up_to_the_limit(
@@ -120,7 +120,7 @@ def test_items_that_wait_are_held_in_memory_up_to_the_limit(
             store.add(item(b"k", number))
             assert sum(map(len, store._held.values())) < 1000
         store.run(1, twice)
-        assert seen(store, 2) == [(b"a", [*range(5000)]), (b"b", [*range(5000)])]
+        assert stored_items(store, 2) == [(b"a", [*range(5000)]), (b"b", [*range(5000)])]
 
 
 def test_a_disk_that_is_full_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

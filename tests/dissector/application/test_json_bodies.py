@@ -47,15 +47,15 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
 
 
 def test_secrets_and_stored_contents_are_masked() -> None:
-    said = shown(
+    text = shown(
         {
             "message": {"seq": 1, "data": "c2VjcmV0", "hdrs": "TkFUUw=="},
             "password": "hunter2",
             "external": "nats://u:hunter2@host:4222",
         }
     )
-    assert "c2VjcmV0" not in said and "TkFUUw" not in said and "hunter2" not in said
-    assert json.loads(said)["message"] == {"seq": 1, "data": "***", "hdrs": "***"}
+    assert "c2VjcmV0" not in text and "TkFUUw" not in text and "hunter2" not in text
+    assert json.loads(text)["message"] == {"seq": 1, "data": "***", "hdrs": "***"}
 
 
 def test_an_audit_repeats_no_contents() -> None:
@@ -65,15 +65,15 @@ def test_an_audit_repeats_no_contents() -> None:
         "response": inner,
         "request": "x",
     }
-    said = json.loads(shown(audit))
-    assert json.loads(said["response"]) == {"message": {"data": "***"}}
-    assert said["request"] == "***"
+    body = json.loads(shown(audit))
+    assert json.loads(body["response"]) == {"message": {"data": "***"}}
+    assert body["request"] == "***"
 
 
 def test_long_bodies_are_shortened() -> None:
-    said = json.loads(shown({"total": 3, "streams": ["x" * 200] * 100, "text": "y" * 9000}))
-    assert said["total"] == 3 and said["streams"] == "100 items"
-    assert said["text"].endswith("...") and len(said["text"]) < 600
+    body = json.loads(shown({"total": 3, "streams": ["x" * 200] * 100, "text": "y" * 9000}))
+    assert body["total"] == 3 and body["streams"] == "100 items"
+    assert body["text"].endswith("...") and len(body["text"]) < 600
 
 
 def test_members_of_the_wrong_type_are_absent() -> None:
@@ -84,8 +84,8 @@ def test_members_of_the_wrong_type_are_absent() -> None:
 
 
 def test_errors() -> None:
-    said = {"code": 404, "err_code": 10059, "description": "stream not found"}
-    assert error_of({"error": said}) == (404, 10059, "stream not found")
+    error = {"code": 404, "err_code": 10059, "description": "stream not found"}
+    assert error_of({"error": error}) == (404, 10059, "stream not found")
     assert error_of({"error": "plain"}) == (None, None, "plain")
     assert error_of({}) == error_of({"error": 7}) == (None, None, None)
 

@@ -21,7 +21,7 @@ def servers(name: str) -> dict[str | None, ServerRecord]:
     return {row.server_name: row for row in rows if isinstance(row, ServerRecord)}
 
 
-def said(frame: tuple[str, str, str, dict[str, object]], number: int = 1) -> LayerFrame:
+def info_frame(frame: tuple[str, str, str, dict[str, object]], number: int = 1) -> LayerFrame:
     sender, kind, op, values = frame
     return LayerFrame(
         session="s",
@@ -91,7 +91,7 @@ def test_what_announces_another_server_says_nothing_of_its_sender() -> None:
             {"server_id": "A", "server_name": "x", "gateway_cmd": 2},
         )
     ):
-        state.add(said(("responder", "route", "INFO", values), number))
+        state.add(info_frame(("responder", "route", "INFO", values), number))
     (row,) = state.finish()
     assert isinstance(row, ServerRecord)
     assert (row.server_id, row.server_name, row.last_ns) == ("A", "a", 0)
@@ -100,7 +100,7 @@ def test_what_announces_another_server_says_nothing_of_its_sender() -> None:
 def test_what_cannot_be_read_is_left_out() -> None:
     state = Servers()
     for values in ([], {"server_id": 7}, {"server_id": "A", "connect_urls": [1, "u", None]}):
-        frame = said(("responder", "client", "INFO", {}))
+        frame = info_frame(("responder", "client", "INFO", {}))
         frame.json = json.dumps(values)
         state.add(frame)
     frame.json = "***"
@@ -115,7 +115,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dissect.nats.application.servers._CONNECTIONS", 2)
     state = Servers()
     for number in range(9):
-        frame = said(("responder", "client", "INFO", {"server_id": f"S{number}"}))
+        frame = info_frame(("responder", "client", "INFO", {"server_id": f"S{number}"}))
         frame.session = str(number)
         state.add(frame)
     assert len(list(state.finish())) == 3

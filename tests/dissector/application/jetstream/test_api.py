@@ -9,21 +9,21 @@ from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
-from tests.dissector.application.layer_talk import MS, Talk, values
+from tests.dissector.application.scripted_session import MS, ScriptedSession, values
 
 TYPE = "io.nats.jetstream.api.v1."
 
 
-def calls(talk: Talk) -> list[Record]:
-    talk.close()
-    return talk.of(ApiRecord)
+def calls(session: ScriptedSession) -> list[Record]:
+    session.close()
+    return session.of(ApiRecord)
 
 
 def test_a_call_and_its_answer() -> None:
-    talk = Talk(JetStream())
-    talk.pub("$JS.hub.API.STREAM.CREATE.S", {"name": "S", "password": "x"}, "_INBOX.a.1")
-    talk.msg("_INBOX.a.1", {"type": f"{TYPE}stream_create_response", "config": {}})
-    (row,) = calls(talk)
+    session = ScriptedSession(JetStream())
+    session.pub("$JS.hub.API.STREAM.CREATE.S", {"name": "S", "password": "x"}, "_INBOX.a.1")
+    session.msg("_INBOX.a.1", {"type": f"{TYPE}stream_create_response", "config": {}})
+    (row,) = calls(session)
     assert isinstance(row, ApiRecord)
     assert (row.api, row.domain, row.stream, row.latency_ns) == (
         "STREAM.CREATE",
@@ -36,14 +36,14 @@ def test_a_call_and_its_answer() -> None:
 
 
 def test_errors_silence_and_nobody() -> None:
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     error = {"code": 404, "err_code": 10059, "description": "stream not found"}
-    talk.pub("$JS.API.STREAM.INFO.S", b"", "_INBOX.1")
-    talk.msg("_INBOX.1", {"type": f"{TYPE}stream_info_response", "error": error})
-    talk.pub("$JS.API.STREAM.INFO.T", b"", "_INBOX.2")
-    talk.pub("$JS.API.STREAM.INFO.U", b"", "_INBOX.3")
-    talk.msg("_INBOX.3", status=503)
-    assert sorted(values(calls(talk), "stream", "code", "err_code", "error", "responses")) == [
+    session.pub("$JS.API.STREAM.INFO.S", b"", "_INBOX.1")
+    session.msg("_INBOX.1", {"type": f"{TYPE}stream_info_response", "error": error})
+    session.pub("$JS.API.STREAM.INFO.T", b"", "_INBOX.2")
+    session.pub("$JS.API.STREAM.INFO.U", b"", "_INBOX.3")
+    session.msg("_INBOX.3", status=503)
+    assert sorted(values(calls(session), "stream", "code", "err_code", "error", "responses")) == [
         ("S", 404, 10059, "stream not found", 1),
         ("T", None, None, None, 0),
         ("U", 503, None, "no responders", 1),
@@ -51,36 +51,36 @@ def test_errors_silence_and_nobody() -> None:
 
 
 def test_a_foreign_prefix_is_proven_by_the_answer() -> None:
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     for number, answer in enumerate((f"{TYPE}stream_info_response", "something.else")):
-        talk.pub("acme.js.STREAM.INFO.S", b"", f"_INBOX.{number}")
-        talk.msg(f"_INBOX.{number}", {"type": answer})
-    talk.pub("video.CONSUMER.INFO.S.C", b"", "_INBOX.3")
-    assert values(calls(talk), "subject", "number") == [("acme.js.STREAM.INFO.S", 1)]
+        session.pub("acme.js.STREAM.INFO.S", b"", f"_INBOX.{number}")
+        session.msg(f"_INBOX.{number}", {"type": answer})
+    session.pub("video.CONSUMER.INFO.S.C", b"", "_INBOX.3")
+    assert values(calls(session), "subject", "number") == [("acme.js.STREAM.INFO.S", 1)]
 
 
 def test_direct_gets() -> None:
-    talk = Talk(JetStream())
-    talk.pub("$JS.API.DIRECT.GET.S.a.b", b"", "_INBOX.1")
+    session = ScriptedSession(JetStream())
+    session.pub("$JS.API.DIRECT.GET.S.a.b", b"", "_INBOX.1")
     facts = {"Nats_Stream": "S", "Nats_Subject": "a.b", "Nats_Sequence": "7"}
-    talk.stored("_INBOX.1", facts)
-    talk.pub("$JS.API.DIRECT.GET.S", {"batch": 2}, "_INBOX.2")
+    session.stored("_INBOX.1", facts)
+    session.pub("$JS.API.DIRECT.GET.S", {"batch": 2}, "_INBOX.2")
     for _ in range(2):
-        talk.stored("_INBOX.2", facts)
-    talk.msg("_INBOX.2", status=204, text="EOB")
-    rows = calls(talk)
+        session.stored("_INBOX.2", facts)
+    session.msg("_INBOX.2", status=204, text="EOB")
+    rows = calls(session)
     assert values(rows, "responses", "code") == [(1, None), (3, None)]
-    said = json.loads(getattr(rows[0], "response"))
-    assert said == {"stream": "S", "subject": "a.b", "seq": 7, "payload_bytes": 8}
+    response = json.loads(getattr(rows[0], "response"))
+    assert response == {"stream": "S", "subject": "a.b", "seq": 7, "payload_bytes": 8}
 
 
 def test_bodies_that_cannot_be_read() -> None:
-    talk = Talk(JetStream())
-    talk.pub("$JS.API.STREAM.CREATE.S", b'{"name": "S', "_INBOX.1")
-    frame = talk.frame("responder", "MSG", "_INBOX.1", b'{"type": "', None, {})
+    session = ScriptedSession(JetStream())
+    session.pub("$JS.API.STREAM.CREATE.S", b'{"name": "S', "_INBOX.1")
+    frame = session.frame("responder", "MSG", "_INBOX.1", b'{"type": "', None, {})
     frame.captured_bytes = 9
-    talk.say(frame)
-    (row,) = calls(talk)
+    session.say(frame)
+    (row,) = calls(session)
     assert getattr(row, "anomalies") == [
         Anomaly.BAD_JSON.value,
         Anomaly.TRUNCATED.value,
@@ -88,25 +88,25 @@ def test_bodies_that_cannot_be_read() -> None:
 
 
 def test_between_servers_a_call_goes_either_way() -> None:
-    talk = Talk(JetStream(), "route")
-    talk.link("responder", "$JS.API.INFO", b"", "_R_.x.y")
-    talk.link("originator", "_R_.x.y", {"type": f"{TYPE}account_info_response"})
-    (row,) = calls(talk)
+    session = ScriptedSession(JetStream(), "route")
+    session.link("responder", "$JS.API.INFO", b"", "_R_.x.y")
+    session.link("originator", "_R_.x.y", {"type": f"{TYPE}account_info_response"})
+    (row,) = calls(session)
     assert values([row], "api", "account", "kind", "latency_ns") == [("INFO", "A", "route", MS)]
 
 
 def test_advisories() -> None:
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     body = {
         "type": "io.nats.jetstream.advisory.v1.max_deliver",
         "stream": "S",
         "consumer": "C",
     }
     subject = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.S.C"
-    talk.msg(subject, body)
-    talk.msg("$JS.EVENT.ADVISORY.STREAM.DELETED.S", b"no JSON")
-    talk.msg("$JS.EVENT.METRIC.CONSUMER.ACK.S.C", {"ack_time": 5})
-    found = values(calls(talk), "api", "stream", "consumer", "anomalies")
+    session.msg(subject, body)
+    session.msg("$JS.EVENT.ADVISORY.STREAM.DELETED.S", b"no JSON")
+    session.msg("$JS.EVENT.METRIC.CONSUMER.ACK.S.C", {"ack_time": 5})
+    found = values(calls(session), "api", "stream", "consumer", "anomalies")
     assert found == [
         (
             "EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES",

@@ -12,20 +12,20 @@ from dissect.nats.options import Payload
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
-from tests.dissector.application.layer_talk import MS, Talk, values
+from tests.dissector.application.scripted_session import MS, ScriptedSession, values
 
 
 def reply(seq: int, attempt: int = 1, consumer: str = "C") -> str:
     return f"$JS.ACK.S.{consumer}.{attempt}.{seq}.{seq}.1795226503305173000.5"
 
 
-def delivered(talk: Talk) -> list[Record]:
-    talk.close()
-    return sorted(talk.of(DeliveryRecord), key=lambda row: getattr(row, "number"))
+def delivered(session: ScriptedSession) -> list[Record]:
+    session.close()
+    return sorted(session.of(DeliveryRecord), key=lambda row: getattr(row, "number"))
 
 
 @pytest.mark.parametrize(
-    "said, ack, delay, reason",
+    "payload, ack, delay, reason",
     [
         (b"", "ack", None, None),
         (b"+ACK", "ack", None, None),
@@ -40,11 +40,11 @@ def delivered(talk: Talk) -> list[Record]:
         (b"+WPI", "progress", None, None),
     ],
 )
-def test_acks(said: bytes, ack: str, delay: int | None, reason: str | None) -> None:
-    talk = Talk(JetStream())
-    talk.msg("orders", b"abc", reply(7))
-    talk.pub(reply(7), said)
-    (row,) = delivered(talk)
+def test_acks(payload: bytes, ack: str, delay: int | None, reason: str | None) -> None:
+    session = ScriptedSession(JetStream())
+    session.msg("orders", b"abc", reply(7))
+    session.pub(reply(7), payload)
+    (row,) = delivered(session)
     names = (
         "subject",
         "payload_bytes",
@@ -57,29 +57,29 @@ def test_acks(said: bytes, ack: str, delay: int | None, reason: str | None) -> N
 
 
 def test_progress_repeated_acks_and_confirmation() -> None:
-    talk = Talk(JetStream())
-    talk.msg("orders", b"", reply(1))
-    talk.pub(reply(1), b"+WPI")
-    talk.pub(reply(1), b"", "_INBOX.ack")
-    talk.msg("_INBOX.ack")
-    talk.pub(reply(1), b"-NAK")
-    (row,) = delivered(talk)
+    session = ScriptedSession(JetStream())
+    session.msg("orders", b"", reply(1))
+    session.pub(reply(1), b"+WPI")
+    session.pub(reply(1), b"", "_INBOX.ack")
+    session.msg("_INBOX.ack")
+    session.pub(reply(1), b"-NAK")
+    (row,) = delivered(session)
     assert values([row], "ack", "acks", "ack_ns", "confirmed_ns") == [("ack", 3, 3 * MS, 4 * MS)]
 
 
 def test_attempts_are_rows_of_their_own() -> None:
-    talk = Talk(JetStream())
-    talk.msg("orders", b"", reply(1, 1))
-    talk.pub(reply(1, 1), b"-NAK")
-    talk.msg("orders", b"", reply(1, 2))
-    assert values(delivered(talk), "delivered_count", "ack") == [(1, "nak"), (2, None)]
+    session = ScriptedSession(JetStream())
+    session.msg("orders", b"", reply(1, 1))
+    session.pub(reply(1, 1), b"-NAK")
+    session.msg("orders", b"", reply(1, 2))
+    assert values(delivered(session), "delivered_count", "ack") == [(1, "nak"), (2, None)]
 
 
 def test_an_ack_proves_a_delivery_that_was_not_captured() -> None:
-    talk = Talk(JetStream())
-    talk.pub(reply(3), b"+WPI")
-    talk.pub(reply(3), b"")
-    (row,) = delivered(talk)
+    session = ScriptedSession(JetStream())
+    session.pub(reply(3), b"+WPI")
+    session.pub(reply(3), b"")
+    (row,) = delivered(session)
     names = ("stream_seq", "subject", "ack", "acks", "ack_latency_ns", "anomalies")
     assert values([row], *names) == [
         (3, None, "ack", 2, None, [Anomaly.DELIVERY_NOT_SEEN.value]),
@@ -87,19 +87,19 @@ def test_an_ack_proves_a_delivery_that_was_not_captured() -> None:
 
 
 def test_an_ack_that_is_none() -> None:
-    talk = Talk(JetStream())
-    talk.msg("orders", b"", reply(1))
-    talk.pub(reply(1), b"+MAYBE")
-    (row,) = delivered(talk)
+    session = ScriptedSession(JetStream())
+    session.msg("orders", b"", reply(1))
+    session.pub(reply(1), b"+MAYBE")
+    (row,) = delivered(session)
     assert values([row], "ack", "acks", "anomalies") == [(None, 1, [Anomaly.BAD_ACK.value])]
     assert ack_of(b"+ACKS") == "" and ack_of(b"-NAKED") == "nak"
 
 
 def test_between_servers_the_subject_is_in_the_reply() -> None:
-    talk = Talk(JetStream(), "route")
-    talk.link("originator", "_INBOX.pull", b"abc", f"{reply(4)}@orders.new")
-    talk.link("responder", reply(4), b"")
-    (row,) = delivered(talk)
+    session = ScriptedSession(JetStream(), "route")
+    session.link("originator", "_INBOX.pull", b"abc", f"{reply(4)}@orders.new")
+    session.link("responder", reply(4), b"")
+    (row,) = delivered(session)
     assert values([row], "subject", "account", "ack") == [("orders.new", "A", "ack")]
 
 
@@ -107,21 +107,21 @@ def test_rows_come_when_they_are_done_and_late_acks_are_no_deliveries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(deliveries, "_REPEATED", 1)
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     for seq in (1, 2, 3):
-        talk.msg("orders", b"", reply(seq))
-        talk.pub(reply(seq), b"")
-    assert values(talk.of(DeliveryRecord), "stream_seq") == [(1,), (2,)]
-    talk.pub(reply(1), b"")
-    assert len(delivered(talk)) == 3
+        session.msg("orders", b"", reply(seq))
+        session.pub(reply(seq), b"")
+    assert values(session.of(DeliveryRecord), "stream_seq") == [(1,), (2,)]
+    session.pub(reply(1), b"")
+    assert len(delivered(session)) == 3
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "_UNACKED", 2)
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     for seq in (1, 2, 3):
-        talk.msg("orders", b"", reply(seq))
-    assert values(delivered(talk), "stream_seq", "anomalies") == [
+        session.msg("orders", b"", reply(seq))
+    assert values(delivered(session), "stream_seq", "anomalies") == [
         (1, [Anomaly.FORGOTTEN.value]),
         (2, None),
         (3, None),
@@ -130,24 +130,24 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_payloads_that_are_shown_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
-    talk = Talk(JetStream(), shown=Payload.TEXT)
+    session = ScriptedSession(JetStream(), shown=Payload.TEXT)
     for seq in range(1, 5):
-        talk.msg("orders", b"1234", reply(seq))
+        session.msg("orders", b"1234", reply(seq))
     forgotten = [Anomaly.FORGOTTEN.value]
     names = ("number", "payload", "anomalies")
-    assert values(talk.of(DeliveryRecord), *names) == [
+    assert values(session.of(DeliveryRecord), *names) == [
         (1, "1234", forgotten),
         (2, "1234", forgotten),
     ]
-    talk.pub(reply(3), b"+ACK")
-    talk.msg("orders", b"1234", reply(5))
-    assert values(talk.of(DeliveryRecord), *names)[2:] == [(3, "1234", None)], "its ack came"
-    assert values(delivered(talk), *names)[3:] == [(4, "1234", None), (6, "1234", None)]
+    session.pub(reply(3), b"+ACK")
+    session.msg("orders", b"1234", reply(5))
+    assert values(session.of(DeliveryRecord), *names)[2:] == [(3, "1234", None)], "its ack came"
+    assert values(delivered(session), *names)[3:] == [(4, "1234", None), (6, "1234", None)]
 
 
 def test_a_delivery_that_is_captured_twice_is_two_rows() -> None:
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     for _ in range(2):
-        talk.msg("orders", b"abc", reply(7))
-        talk.pub(reply(7), b"+ACK")
-    assert values(delivered(talk), "number", "ack") == [(1, "ack"), (3, "ack")]
+        session.msg("orders", b"abc", reply(7))
+        session.pub(reply(7), b"+ACK")
+    assert values(delivered(session), "number", "ack") == [(1, "ack"), (3, "ack")]

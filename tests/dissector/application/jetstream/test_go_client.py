@@ -1,4 +1,4 @@
-"""The tables of what nats.go did, against what it says it did: row for row, with one inbox for all requests
+"""The tables of what nats.go did, against its own report: row for row, with one inbox for all requests
 and with one for each."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SERVER = "jetstream { store_dir: $FOLDER, max_memory_store: 64MB, max_file_store: 64MB }\n"
-# The columns that the program says of each table.
+# The columns of each table that the program reports.
 COLUMNS = {
     "publishes": "subject msg_id seq duplicate err_code",
     "deliveries": "consumer stream_seq consumer_seq delivered_count pending ack",
@@ -38,7 +38,7 @@ CONFIRMED = 5  # the acks of these sequences, modulo 5, ask to be confirmed
 
 
 class Work(NamedTuple):
-    """What the program says, and the capture of it."""
+    """What the program reports, and the capture of it."""
 
     did: dict[str, list[list[object]]]
     capture: Path
@@ -78,9 +78,9 @@ def found(path: Path, table: str) -> list[Record]:
 @pytest.mark.parametrize("table", COLUMNS)
 def test_rows_are_what_the_program_did(work: Work, table: str) -> None:
     names = COLUMNS[table].split()
-    said = Counter(tuple(value or None for value in row) for row in work.did[table])
+    expected = Counter(tuple(value or None for value in row) for row in work.did[table])
     rows = found(work.capture, table)
-    assert Counter(tuple(getattr(row, name) or None for name in names) for row in rows) == said
+    assert Counter(tuple(getattr(row, name) or None for name in names) for row in rows) == expected
 
 
 def test_acks_are_confirmed_where_it_asked_for_that(work: Work) -> None:

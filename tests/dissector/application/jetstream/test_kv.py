@@ -13,26 +13,26 @@ from dissect.nats.options import Payload
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
-from tests.dissector.application.layer_talk import MS, Talk, values
+from tests.dissector.application.scripted_session import MS, ScriptedSession, values
 
 TYPE = "io.nats.jetstream.api.v1.x"
 
 
-def operations(talk: Talk) -> list[Record]:
-    talk.close()
-    return sorted(talk.of(KvRecord), key=lambda row: getattr(row, "number"))
+def operations(session: ScriptedSession) -> list[Record]:
+    session.close()
+    return sorted(session.of(KvRecord), key=lambda row: getattr(row, "number"))
 
 
 def test_writes() -> None:
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     last = "Nats-Expected-Last-Subject-Sequence"
     for headers in ({}, {last: "0"}, {last: "4"}, {"KV-Operation": "DEL"}):
-        talk.pub("$KV.b.a.b", b"abc", "_INBOX.1", **headers)
-        talk.msg("_INBOX.1", {"stream": "KV_b", "seq": 7})
-    talk.pub("$JS.hub.API.$KV.b.k", b"abc", None, Nats_TTL="5s")
-    talk.pub("$KV.b.k", b"", "_INBOX.2", KV_Operation="PURGE")
+        session.pub("$KV.b.a.b", b"abc", "_INBOX.1", **headers)
+        session.msg("_INBOX.1", {"stream": "KV_b", "seq": 7})
+    session.pub("$JS.hub.API.$KV.b.k", b"abc", None, Nats_TTL="5s")
+    session.pub("$KV.b.k", b"", "_INBOX.2", KV_Operation="PURGE")
     names = ("bucket", "key", "op", "revision", "expected_revision", "value_bytes", "ttl")
-    assert values(operations(talk), *names) == [
+    assert values(operations(session), *names) == [
         ("b", "a.b", "put", 7, None, 3, None),
         ("b", "a.b", "create", 7, 0, 3, None),
         ("b", "a.b", "update", 7, 4, 3, None),
@@ -43,33 +43,33 @@ def test_writes() -> None:
 
 
 def test_a_write_that_is_refused() -> None:
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     error = {"code": 400, "err_code": 10071, "description": "wrong last sequence: 3"}
-    talk.pub("$KV.b.k", b"abc", "_INBOX.1")
-    talk.msg("_INBOX.1", {"stream": "KV_b", "seq": 0, "error": error})
+    session.pub("$KV.b.k", b"abc", "_INBOX.1")
+    session.msg("_INBOX.1", {"stream": "KV_b", "seq": 0, "error": error})
     names = ("revision", "code", "err_code", "error", "latency_ns")
-    assert values(operations(talk), *names) == [(None, 400, 10071, "wrong last sequence: 3", MS)]
+    assert values(operations(session), *names) == [(None, 400, 10071, "wrong last sequence: 3", MS)]
 
 
 @pytest.mark.parametrize("subject", ["x$KV.b.k", "$KV.b", "$KV..k", "$KV.b.", "orders"])
 def test_what_is_no_write(subject: str) -> None:
-    talk = Talk(JetStream())
-    talk.pub(subject, b"abc", "_INBOX.1", Nats_Msg_Id="x")
-    assert not operations(talk)
+    session = ScriptedSession(JetStream())
+    session.pub(subject, b"abc", "_INBOX.1", Nats_Msg_Id="x")
+    assert not operations(session)
 
 
 def test_direct_gets() -> None:
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     facts = {"Nats-Stream": "KV_b", "Nats-Subject": "$KV.b.k", "Nats-Sequence": "3"}
     for more in ({}, {"KV-Operation": "DEL"}, {"Nats-Marker-Reason": "MaxAge"}):
-        talk.pub("$JS.API.DIRECT.GET.KV_b.$KV.b.k", b"", "_INBOX.1")
-        talk.stored("_INBOX.1", {**facts, **more})
-    talk.pub("$JS.API.DIRECT.GET.KV_b", {"seq": 3}, "_INBOX.1")
-    talk.stored("_INBOX.1", facts)
-    talk.pub("$JS.API.DIRECT.GET.KV_b.$KV.b.other", b"", "_INBOX.1")
-    talk.msg("_INBOX.1", status=404, text="Message Not Found")
+        session.pub("$JS.API.DIRECT.GET.KV_b.$KV.b.k", b"", "_INBOX.1")
+        session.stored("_INBOX.1", {**facts, **more})
+    session.pub("$JS.API.DIRECT.GET.KV_b", {"seq": 3}, "_INBOX.1")
+    session.stored("_INBOX.1", facts)
+    session.pub("$JS.API.DIRECT.GET.KV_b.$KV.b.other", b"", "_INBOX.1")
+    session.msg("_INBOX.1", status=404, text="Message Not Found")
     names = ("key", "found", "removed", "revision", "expected_revision", "value_bytes", "code")
-    assert values(operations(talk), *names) == [
+    assert values(operations(session), *names) == [
         ("k", True, None, 3, None, 8, None),
         ("k", False, "delete", 3, None, None, None),
         ("k", False, "purge", 3, None, None, None),
@@ -79,15 +79,15 @@ def test_direct_gets() -> None:
 
 
 def test_gets_in_json() -> None:
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     block = base64.b64encode(b"NATS/1.0\r\nKV-Operation: PURGE\r\n\r\n").decode()
     message: dict[str, object] = {"subject": "$KV.b.k", "seq": 9}
     for more in ({"data": "YWJj"}, {"hdrs": block}, {"data": 7, "hdrs": "!"}):
-        talk.pub("$JS.API.STREAM.MSG.GET.KV_b", {"last_by_subj": "$KV.b.k"}, "_INBOX.1")
-        talk.msg("_INBOX.1", {"type": TYPE, "message": {**message, **more}})
-    talk.pub("$JS.API.STREAM.MSG.GET.KV_b", {"last_by_subj": "$KV.b.k"}, "_INBOX.1")
+        session.pub("$JS.API.STREAM.MSG.GET.KV_b", {"last_by_subj": "$KV.b.k"}, "_INBOX.1")
+        session.msg("_INBOX.1", {"type": TYPE, "message": {**message, **more}})
+    session.pub("$JS.API.STREAM.MSG.GET.KV_b", {"last_by_subj": "$KV.b.k"}, "_INBOX.1")
     names = ("key", "found", "removed", "revision", "value_bytes")
-    assert values(operations(talk), *names) == [
+    assert values(operations(session), *names) == [
         ("k", True, None, 9, 3),
         ("k", False, "purge", 9, None),
         ("k", True, None, 9, 0),
@@ -96,24 +96,24 @@ def test_gets_in_json() -> None:
 
 
 def test_watches_and_status() -> None:
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     for name, config in (
         ("W", {}),
         ("H", {"deliver_policy": "all"}),
         ("K", {"headers_only": True, "filter_subjects": ["$KV.b.a", "$KV.b.b.>"]}),
     ):
         reply = f"$JS.ACK.KV_b.{name}.1.1.1.1.0"
-        talk.msg("$KV.b.a", b"", reply)  # before the answer that names the consumer
+        session.msg("$KV.b.a", b"", reply)  # before the answer that names the consumer
         body = {"config": {"filter_subject": "$KV.b.a", **config}}
-        talk.pub("$JS.API.CONSUMER.CREATE.KV_b", body, "_INBOX.1")
-        talk.msg("_INBOX.1", {"type": TYPE, "name": name, "config": {}})
-        talk.msg("$KV.b.a", b"", reply)
-    talk.pub("$JS.API.CONSUMER.DELETE.KV_b.W", b"", "_INBOX.1")
-    talk.msg("_INBOX.1", {"type": TYPE, "success": True})
-    assert values(talk.of(KvRecord), "op", "entries") == [("watch", 2)]
-    talk.pub("$JS.API.STREAM.INFO.KV_b", b"", "_INBOX.1")
-    talk.msg("_INBOX.1", {"type": TYPE, "config": {}})
-    assert values(operations(talk), "op", "key", "entries") == [
+        session.pub("$JS.API.CONSUMER.CREATE.KV_b", body, "_INBOX.1")
+        session.msg("_INBOX.1", {"type": TYPE, "name": name, "config": {}})
+        session.msg("$KV.b.a", b"", reply)
+    session.pub("$JS.API.CONSUMER.DELETE.KV_b.W", b"", "_INBOX.1")
+    session.msg("_INBOX.1", {"type": TYPE, "success": True})
+    assert values(session.of(KvRecord), "op", "entries") == [("watch", 2)]
+    session.pub("$JS.API.STREAM.INFO.KV_b", b"", "_INBOX.1")
+    session.msg("_INBOX.1", {"type": TYPE, "config": {}})
+    assert values(operations(session), "op", "key", "entries") == [
         ("watch", "a", 2),
         ("history", "a", 2),
         ("keys", "a b.>", 2),
@@ -123,28 +123,28 @@ def test_watches_and_status() -> None:
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kv, "_WATCHES", 2)
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     for number in range(5):
-        talk.msg("$KV.b.a", b"", f"$JS.ACK.KV_b.X{number}.1.1.1.1.0")
-        talk.pub(f"$JS.API.CONSUMER.CREATE.KV_b.C{number}", b"", "_INBOX.1")
-        talk.msg("_INBOX.1", {"type": TYPE})
-    assert [row[0] for row in values(operations(talk), "anomalies")] == [
+        session.msg("$KV.b.a", b"", f"$JS.ACK.KV_b.X{number}.1.1.1.1.0")
+        session.pub(f"$JS.API.CONSUMER.CREATE.KV_b.C{number}", b"", "_INBOX.1")
+        session.msg("_INBOX.1", {"type": TYPE})
+    assert [row[0] for row in values(operations(session), "anomalies")] == [
         *3 * [[Anomaly.FORGOTTEN.value]],
         *2 * [None],
     ]
 
 
 def test_values_when_they_are_asked_for() -> None:
-    talk = Talk(JetStream(), shown=Payload.TEXT)
-    talk.pub("$KV.b.k", b"abc", "_INBOX.1")
-    talk.pub("$KV.b.k", b"", "_INBOX.2", KV_Operation="DEL")
-    talk.pub("$JS.API.STREAM.MSG.GET.KV_b", {"last_by_subj": "$KV.b.k"}, "_INBOX.3")
-    talk.msg("_INBOX.3", {"type": TYPE, "message": {"subject": "$KV.b.k", "data": "YWJj"}})
+    session = ScriptedSession(JetStream(), shown=Payload.TEXT)
+    session.pub("$KV.b.k", b"abc", "_INBOX.1")
+    session.pub("$KV.b.k", b"", "_INBOX.2", KV_Operation="DEL")
+    session.pub("$JS.API.STREAM.MSG.GET.KV_b", {"last_by_subj": "$KV.b.k"}, "_INBOX.3")
+    session.msg("_INBOX.3", {"type": TYPE, "message": {"subject": "$KV.b.k", "data": "YWJj"}})
     facts = {"Nats-Subject": "$KV.b.k", "Nats-Sequence": "3"}
     for more in ({}, {"KV-Operation": "DEL"}):
-        talk.pub("$JS.API.DIRECT.GET.KV_b.$KV.b.k", b"", "_INBOX.4")
-        talk.stored("_INBOX.4", {**facts, **more})
-    assert values(operations(talk), "op", "payload") == [
+        session.pub("$JS.API.DIRECT.GET.KV_b.$KV.b.k", b"", "_INBOX.4")
+        session.stored("_INBOX.4", {**facts, **more})
+    assert values(operations(session), "op", "payload") == [
         ("put", "abc"),
         ("delete", None),
         ("get", "abc"),
@@ -154,9 +154,9 @@ def test_values_when_they_are_asked_for() -> None:
 
 
 def test_the_size_of_a_value_that_was_cut() -> None:
-    talk = Talk(JetStream(), shown=Payload.SHA256)
-    talk.pub("$JS.API.DIRECT.GET.KV_b.$KV.b.k", b"", "_INBOX.1")
-    answer = talk.stored("_INBOX.9", {"Nats-Subject": "$KV.b.k", "Nats-Sequence": "3"})
+    session = ScriptedSession(JetStream(), shown=Payload.SHA256)
+    session.pub("$JS.API.DIRECT.GET.KV_b.$KV.b.k", b"", "_INBOX.1")
+    answer = session.stored("_INBOX.9", {"Nats-Subject": "$KV.b.k", "Nats-Sequence": "3"})
     answer.subject, answer.payload_bytes, answer.captured_bytes = "_INBOX.1", 800, 8
-    talk.say(answer)
-    assert values(operations(talk), "value_bytes", "payload_sha256") == [(800, None)]
+    session.say(answer)
+    assert values(operations(session), "value_bytes", "payload_sha256") == [(800, None)]

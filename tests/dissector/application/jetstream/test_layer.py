@@ -13,7 +13,7 @@ from dissect.nats.pipeline import released
 from dissect.nats.schema.declaration import LayerFrame
 from dissect.nats.tables import TABLES, frames_for
 
-from tests.dissector.application.layer_talk import Talk, values
+from tests.dissector.application.scripted_session import ScriptedSession, values
 from tests.support.paths import CAPTURES
 
 _SUBJECTS = st.sampled_from(
@@ -60,8 +60,8 @@ _HEADERS = st.dictionaries(
     st.sampled_from(["", "DEL", "7", "\udc80"]),
     max_size=2,
 )
-Said = tuple[str, str, bytes, str | None, dict[str, str], int | None]
-_SAID: st.SearchStrategy[Said] = st.tuples(
+Message = tuple[str, str, bytes, str | None, dict[str, str], int | None]
+_SAID: st.SearchStrategy[Message] = st.tuples(
     st.sampled_from(["pub", "msg", "originator", "responder", "sub", "unsub"]),
     _SUBJECTS,
     _BODIES,
@@ -73,29 +73,29 @@ _SAID: st.SearchStrategy[Said] = st.tuples(
 
 @settings(max_examples=300)
 @given(st.lists(_SAID, max_size=40), st.sampled_from(["client", "route", "unknown"]))
-def test_any_conversation_gives_rows(said: list[Said], kind: str) -> None:
-    talk = Talk(JetStream(), kind)
-    for way, subject, body, reply, headers, status in said:
+def test_any_conversation_gives_rows(messages: list[Message], kind: str) -> None:
+    session = ScriptedSession(JetStream(), kind)
+    for way, subject, body, reply, headers, status in messages:
         assert isinstance(subject, str) and isinstance(body, bytes) and isinstance(headers, dict)
         if way == "sub":
-            talk.sub(subject)
+            session.sub(subject)
         elif way == "unsub":
-            talk.unsub()
+            session.unsub()
         elif way == "pub":
-            talk.say(talk.frame("originator", "PUB", subject, body, reply, headers))
+            session.say(session.frame("originator", "PUB", subject, body, reply, headers))
         else:
             sender, op = ("responder", "MSG") if way == "msg" else (str(way), "RMSG")
-            frame = talk.frame(sender, op, subject, body, reply, headers)
+            frame = session.frame(sender, op, subject, body, reply, headers)
             frame.status, frame.sid = status, "1" if way == "msg" else None
-            talk.say(frame)
-    for row in talk.close():
+            session.say(frame)
+    for row in session.close():
         columns = fields(row)  # type: ignore[arg-type]  # a dataclass
         json.dumps(values([row], *(item.name for item in columns)))
 
 
 def test_only_messages_and_subscriptions_are_wanted() -> None:
-    talk = Talk(JetStream())
-    assert talk.pub("orders").op in JETSTREAM.ops
+    session = ScriptedSession(JetStream())
+    assert session.pub("orders").op in JETSTREAM.ops
     assert "PING" not in JETSTREAM.ops
 
 

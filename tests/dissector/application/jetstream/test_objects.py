@@ -14,39 +14,39 @@ from dissect.nats.application.jetstream.objects import ObjectRecord
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
-from tests.dissector.application.layer_talk import MS, Talk, values
+from tests.dissector.application.scripted_session import MS, ScriptedSession, values
 
 TYPE = "io.nats.jetstream.api.v1.x"
 
 
 def meta(content: bytes, chunks: int, **more: object) -> dict[str, object]:
     digest = "SHA-256=" + urlsafe_b64encode(sha256(content).digest()).decode()
-    said = {"name": "plan", "bucket": "b", "nuid": "N", "size": len(content), "digest": digest}
-    return {**said, "chunks": chunks, **more}
+    metadata = {"name": "plan", "bucket": "b", "nuid": "N", "size": len(content), "digest": digest}
+    return {**metadata, "chunks": chunks, **more}
 
 
-def put(talk: Talk, said: dict[str, object], *chunks: bytes) -> None:
+def put(session: ScriptedSession, metadata: dict[str, object], *chunks: bytes) -> None:
     for chunk in chunks:
-        talk.pub("$O.b.C.N", chunk, "_INBOX.1")
-        talk.msg("_INBOX.1", {"stream": "OBJ_b", "seq": 1})
-    talk.pub("$O.b.M.cGxhbg==", said, "_INBOX.1", Nats_Rollup="sub")
-    talk.msg("_INBOX.1", {"stream": "OBJ_b", "seq": 1})
+        session.pub("$O.b.C.N", chunk, "_INBOX.1")
+        session.msg("_INBOX.1", {"stream": "OBJ_b", "seq": 1})
+    session.pub("$O.b.M.cGxhbg==", metadata, "_INBOX.1", Nats_Rollup="sub")
+    session.msg("_INBOX.1", {"stream": "OBJ_b", "seq": 1})
 
 
-def operations(talk: Talk) -> list[Record]:
-    talk.close()
-    return talk.of(ObjectRecord)
+def operations(session: ScriptedSession) -> list[Record]:
+    session.close()
+    return session.of(ObjectRecord)
 
 
 def test_a_put_and_its_digest() -> None:
-    talk = Talk(JetStream())
-    put(talk, meta(b"abcdef", 2), b"abc", b"def")
+    session = ScriptedSession(JetStream())
+    put(session, meta(b"abcdef", 2), b"abc", b"def")
     names = ("op", "name", "nuid", "bytes", "chunks", "complete", "digest_ok", "last_ns")
-    assert values(operations(talk), *names) == [("put", "plan", "N", 6, 2, True, True, 5 * MS)]
+    assert values(operations(session), *names) == [("put", "plan", "N", 6, 2, True, True, 5 * MS)]
 
 
 @pytest.mark.parametrize(
-    "said, complete, ok",
+    "metadata, complete, ok",
     [
         (meta(b"abcxyz", 2), True, False),
         (meta(b"abcdef", 3), False, None),
@@ -54,19 +54,19 @@ def test_a_put_and_its_digest() -> None:
         ({"nuid": "N"}, False, None),
     ],
 )
-def test_what_does_not_match(said: dict[str, object], complete: bool, ok: bool | None) -> None:
-    talk = Talk(JetStream())
-    put(talk, said, b"abc", b"def")
-    assert values(operations(talk), "complete", "digest_ok", "chunks") == [(complete, ok, 2)]
+def test_what_does_not_match(metadata: dict[str, object], complete: bool, ok: bool | None) -> None:
+    session = ScriptedSession(JetStream())
+    put(session, metadata, b"abc", b"def")
+    assert values(operations(session), "complete", "digest_ok", "chunks") == [(complete, ok, 2)]
 
 
 def test_empty_links_and_deleted() -> None:
-    talk = Talk(JetStream())
-    put(talk, meta(b"", 0))
-    put(talk, meta(b"", 0, options={"link": {"bucket": "c", "name": "x"}}))
-    put(talk, meta(b"", 0, deleted=True))
+    session = ScriptedSession(JetStream())
+    put(session, meta(b"", 0))
+    put(session, meta(b"", 0, options={"link": {"bucket": "c", "name": "x"}}))
+    put(session, meta(b"", 0, deleted=True))
     names = ("op", "bytes", "complete", "digest_ok", "link")
-    assert values(operations(talk), *names) == [
+    assert values(operations(session), *names) == [
         ("put", 0, True, True, None),
         ("link", None, None, None, "c/x"),
         ("delete", None, None, None, None),
@@ -74,82 +74,82 @@ def test_empty_links_and_deleted() -> None:
 
 
 def test_a_put_that_never_ends_or_is_refused() -> None:
-    talk = Talk(JetStream())
-    talk.pub("$O.b.C.OTHER", b"abc")
+    session = ScriptedSession(JetStream())
+    session.pub("$O.b.C.OTHER", b"abc")
     error = {"code": 503, "err_code": 10077, "description": "maximum bytes exceeded"}
-    talk.pub("$O.b.M.cGxhbg==", b"no JSON", "_INBOX.1")
-    talk.msg("_INBOX.1", {"stream": "OBJ_b", "seq": 0, "error": error})
-    assert values(operations(talk), "nuid", "name", "complete", "error", "anomalies") == [
+    session.pub("$O.b.M.cGxhbg==", b"no JSON", "_INBOX.1")
+    session.msg("_INBOX.1", {"stream": "OBJ_b", "seq": 0, "error": error})
+    assert values(operations(session), "nuid", "name", "complete", "error", "anomalies") == [
         (None, "plan", None, "maximum bytes exceeded", [Anomaly.BAD_JSON.value]),
         ("OTHER", None, False, None, None),
     ]
 
 
 def test_a_get() -> None:
-    talk = Talk(JetStream())
-    talk.pub("$JS.API.DIRECT.GET.OBJ_b.$O.b.M.cGxhbg==", b"", "_INBOX.1")
-    answer = talk.frame("responder", "MSG", "_INBOX.1", meta(b"abcdef", 2), None, {})
+    session = ScriptedSession(JetStream())
+    session.pub("$JS.API.DIRECT.GET.OBJ_b.$O.b.M.cGxhbg==", b"", "_INBOX.1")
+    answer = session.frame("responder", "MSG", "_INBOX.1", meta(b"abcdef", 2), None, {})
     answer.headers = {"Nats-Sequence": ["9"]}
-    talk.say(answer)
+    session.say(answer)
     for seq, chunk in ((1, b"abc"), (1, b"abc"), (2, b"def")):
-        talk.msg("$O.b.C.N", chunk, f"$JS.ACK.OBJ_b.X.1.{seq}.{seq}.1.{2 - seq}")
+        session.msg("$O.b.C.N", chunk, f"$JS.ACK.OBJ_b.X.1.{seq}.{seq}.1.{2 - seq}")
     names = ("op", "name", "bytes", "chunks", "complete", "digest_ok")
-    assert values(operations(talk), *names) == [
+    assert values(operations(session), *names) == [
         ("info", "plan", 6, 2, None, None),
         ("get", "plan", 6, 2, True, True),
     ]
 
 
 def test_a_get_whose_meta_message_was_not_captured() -> None:
-    talk = Talk(JetStream())
-    talk.msg("$O.b.C.N", b"abc", "$JS.ACK.OBJ_b.X.1.1.1.1.0")
-    assert values(operations(talk), "op", "name", "complete", "digest_ok") == [
+    session = ScriptedSession(JetStream())
+    session.msg("$O.b.C.N", b"abc", "$JS.ACK.OBJ_b.X.1.1.1.1.0")
+    assert values(operations(session), "op", "name", "complete", "digest_ok") == [
         ("get", None, None, None)
     ]
 
 
 def test_lookups_and_watches() -> None:
-    talk = Talk(JetStream())
-    talk.pub("$JS.API.STREAM.MSG.GET.OBJ_b", {"last_by_subj": "$O.b.M.cGxhbg=="}, "_INBOX.1")
+    session = ScriptedSession(JetStream())
+    session.pub("$JS.API.STREAM.MSG.GET.OBJ_b", {"last_by_subj": "$O.b.M.cGxhbg=="}, "_INBOX.1")
     error = {"code": 404, "err_code": 10037, "description": "no message found"}
-    talk.msg("_INBOX.1", {"type": TYPE, "error": error})
-    talk.pub(
+    session.msg("_INBOX.1", {"type": TYPE, "error": error})
+    session.pub(
         "$JS.API.CONSUMER.CREATE.OBJ_b", {"config": {"filter_subject": "$O.b.M.>"}}, "_INBOX.1"
     )
-    talk.msg("_INBOX.1", {"type": TYPE, "name": "W", "config": {}})
-    talk.msg("$O.b.M.cGxhbg==", b"{}", "$JS.ACK.OBJ_b.W.1.1.1.1.0")
-    assert values(operations(talk), "op", "name", "chunks", "error") == [
+    session.msg("_INBOX.1", {"type": TYPE, "name": "W", "config": {}})
+    session.msg("$O.b.M.cGxhbg==", b"{}", "$JS.ACK.OBJ_b.W.1.1.1.1.0")
+    assert values(operations(session), "op", "name", "chunks", "error") == [
         ("info", "plan", None, "no message found"),
         ("watch", None, 1, None),
     ]
 
 
 def test_a_chunk_that_is_cut_hides_the_digest() -> None:
-    talk = Talk(JetStream())
-    cut = talk.frame("originator", "PUB", "$O.b.C.N", b"abc", None, {})
+    session = ScriptedSession(JetStream())
+    cut = session.frame("originator", "PUB", "$O.b.C.N", b"abc", None, {})
     cut.captured_bytes = 2
-    talk.say(cut)
-    put(talk, meta(b"abc", 1))
-    assert values(operations(talk), "complete", "digest_ok") == [(True, None)]
+    session.say(cut)
+    put(session, meta(b"abc", 1))
+    assert values(operations(session), "complete", "digest_ok") == [(True, None)]
 
 
 def test_a_state_that_moves_forgets_digests_only() -> None:
-    talk = Talk(JetStream())
-    talk.pub("$O.b.C.N", b"abc")
-    talk.state = pickle.loads(pickle.dumps(talk.state))
-    put(talk, meta(b"abc", 1))
-    assert values(operations(talk), "complete", "digest_ok") == [(True, None)]
+    session = ScriptedSession(JetStream())
+    session.pub("$O.b.C.N", b"abc")
+    session.state = pickle.loads(pickle.dumps(session.state))
+    put(session, meta(b"abc", 1))
+    assert values(operations(session), "complete", "digest_ok") == [(True, None)]
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("_TRANSFERS", "_METAS", "_WATCHES"):
         monkeypatch.setattr(objects, limit, 2)
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     for number in range(4):
-        talk.pub(f"$O.b.C.{number}", b"abc")
-        talk.pub("$O.b.M.eA==", meta(b"x", 1, nuid=f"X{number}"))
-        talk.msg("$O.b.M.x", b"", f"$JS.ACK.OBJ_b.C{number}.1.1.1.1.0")
-    given_up = [row for row in operations(talk) if getattr(row, "anomalies")]
+        session.pub(f"$O.b.C.{number}", b"abc")
+        session.pub("$O.b.M.eA==", meta(b"x", 1, nuid=f"X{number}"))
+        session.msg("$O.b.M.x", b"", f"$JS.ACK.OBJ_b.C{number}.1.1.1.1.0")
+    given_up = [row for row in operations(session) if getattr(row, "anomalies")]
     assert values(given_up, "nuid", "anomalies") == [
         ("0", [Anomaly.FORGOTTEN.value]),
         ("1", [Anomaly.FORGOTTEN.value]),

@@ -10,7 +10,7 @@ from dissect.nats.application.jetstream.pulls import PullRecord
 from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.records import Record
 
-from tests.dissector.application.layer_talk import MS, Talk, values
+from tests.dissector.application.scripted_session import MS, ScriptedSession, values
 
 NEXT = "$JS.API.CONSUMER.MSG.NEXT.S.C"
 
@@ -19,18 +19,18 @@ def reply(seq: int, consumer: str = "C") -> str:
     return f"$JS.ACK.S.{consumer}.1.{seq}.{seq}.1.0"
 
 
-def pulled(talk: Talk) -> list[Record]:
-    talk.close()
-    return sorted(talk.of(PullRecord), key=lambda row: getattr(row, "number"))
+def pulled(session: ScriptedSession) -> list[Record]:
+    session.close()
+    return sorted(session.of(PullRecord), key=lambda row: getattr(row, "number"))
 
 
 def test_a_full_batch_ends_a_pull() -> None:
-    talk = Talk(JetStream())
-    talk.sub("_INBOX.p")
-    talk.pub(NEXT, {"batch": 2, "expires": 5, "group": "g", "no_wait": True}, "_INBOX.p")
+    session = ScriptedSession(JetStream())
+    session.sub("_INBOX.p")
+    session.pub(NEXT, {"batch": 2, "expires": 5, "group": "g", "no_wait": True}, "_INBOX.p")
     for seq in (1, 2):
-        talk.msg("orders", b"abc", reply(seq))
-    (row,) = talk.of(PullRecord)
+        session.msg("orders", b"abc", reply(seq))
+    (row,) = session.of(PullRecord)
     names = (
         "batch",
         "delivered",
@@ -45,24 +45,24 @@ def test_a_full_batch_ends_a_pull() -> None:
 
 @pytest.mark.parametrize("body, batch", [(b"", 1), (b"7", 7), (b"0", 1), (b'{"batch": 3}', 3)])
 def test_bodies(body: bytes, batch: int) -> None:
-    talk = Talk(JetStream())
-    talk.pub(NEXT, body, "_INBOX.p")
-    assert values(pulled(talk), "batch", "end", "anomalies") == [(batch, "open", None)]
+    session = ScriptedSession(JetStream())
+    session.pub(NEXT, body, "_INBOX.p")
+    assert values(pulled(session), "batch", "end", "anomalies") == [(batch, "open", None)]
 
 
 def test_a_body_that_cannot_be_read() -> None:
-    talk = Talk(JetStream())
-    talk.pub(NEXT, b"seven", "_INBOX.p")
-    assert values(pulled(talk), "batch", "anomalies") == [(1, [Anomaly.BAD_JSON.value])]
+    session = ScriptedSession(JetStream())
+    session.pub(NEXT, b"seven", "_INBOX.p")
+    assert values(pulled(session), "batch", "anomalies") == [(1, [Anomaly.BAD_JSON.value])]
 
 
 def test_statuses() -> None:
-    talk = Talk(JetStream())
-    talk.sub("_INBOX.p")
-    talk.pub(NEXT, {"batch": 5}, "_INBOX.p")
-    talk.msg("_INBOX.p", status=100, text="Idle Heartbeat")
-    talk.msg("orders", b"", reply(1))
-    talk.msg(
+    session = ScriptedSession(JetStream())
+    session.sub("_INBOX.p")
+    session.pub(NEXT, {"batch": 5}, "_INBOX.p")
+    session.msg("_INBOX.p", status=100, text="Idle Heartbeat")
+    session.msg("orders", b"", reply(1))
+    session.msg(
         "_INBOX.p",
         status=408,
         text="Request Timeout",
@@ -77,87 +77,87 @@ def test_statuses() -> None:
         "pending_messages",
         "pending_bytes",
     )
-    assert values(pulled(talk), *names) == [(1, 1, "408", "Request Timeout", 4, 0)]
+    assert values(pulled(session), *names) == [(1, 1, "408", "Request Timeout", 4, 0)]
 
 
 def test_pulls_that_share_an_inbox_are_served_in_their_order() -> None:
-    talk = Talk(JetStream())
-    talk.sub("_INBOX.p.*")
+    session = ScriptedSession(JetStream())
+    session.sub("_INBOX.p.*")
     for number in (1, 2):
-        talk.pub(NEXT, {"batch": 2}, "_INBOX.p.x")
+        session.pub(NEXT, {"batch": 2}, "_INBOX.p.x")
     for seq in (1, 2, 3):
-        talk.msg("orders", b"", reply(seq))
-    assert values(pulled(talk), "delivered", "end") == [(2, "filled"), (1, "open")]
+        session.msg("orders", b"", reply(seq))
+    assert values(pulled(session), "delivered", "end") == [(2, "filled"), (1, "open")]
 
 
 def test_the_subscription_says_whose_message_it_is() -> None:
-    talk = Talk(JetStream())
-    talk.sub("_INBOX.a", "1")
-    talk.sub("_INBOX.b", "2")
-    talk.sub("push.here", "3")
+    session = ScriptedSession(JetStream())
+    session.sub("_INBOX.a", "1")
+    session.sub("_INBOX.b", "2")
+    session.sub("push.here", "3")
     for inbox in ("_INBOX.a", "_INBOX.b"):
-        talk.pub(NEXT, {"batch": 2}, inbox)
-    talk.msg("orders", b"", reply(1), sid="2")
-    talk.msg("orders", b"", reply(2), sid="3")
-    assert values(pulled(talk), "delivered") == [(0,), (1,)]
+        session.pub(NEXT, {"batch": 2}, inbox)
+    session.msg("orders", b"", reply(1), sid="2")
+    session.msg("orders", b"", reply(2), sid="3")
+    assert values(pulled(session), "delivered") == [(0,), (1,)]
 
 
 def test_a_subscription_that_was_not_captured() -> None:
-    talk = Talk(JetStream())
-    talk.pub(NEXT, {"batch": 1}, "_INBOX.a")
-    talk.msg("orders", b"", reply(1), sid="9")
-    talk.msg("orders", b"", reply(2), sid="9")
-    assert values(pulled(talk), "delivered", "end") == [(1, "filled")]
+    session = ScriptedSession(JetStream())
+    session.pub(NEXT, {"batch": 1}, "_INBOX.a")
+    session.msg("orders", b"", reply(1), sid="9")
+    session.msg("orders", b"", reply(2), sid="9")
+    assert values(pulled(session), "delivered", "end") == [(1, "filled")]
 
 
 def test_an_inbox_without_listeners_ends_its_pulls() -> None:
-    talk = Talk(JetStream())
-    talk.sub("_INBOX.a", "1")
-    talk.pub(NEXT, b"", "_INBOX.a")
-    talk.unsub("1", max_msgs=5)
-    assert not talk.of(PullRecord)
-    talk.unsub("1")
-    assert values(talk.of(PullRecord), "end", "end_ns") == [("unsubscribed", 4 * MS)]
+    session = ScriptedSession(JetStream())
+    session.sub("_INBOX.a", "1")
+    session.pub(NEXT, b"", "_INBOX.a")
+    session.unsub("1", max_msgs=5)
+    assert not session.of(PullRecord)
+    session.unsub("1")
+    assert values(session.of(PullRecord), "end", "end_ns") == [("unsubscribed", 4 * MS)]
 
 
 def test_a_pull_with_max_bytes_waits_for_its_status() -> None:
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     for inbox in ("_INBOX.a", "_INBOX.b"):
-        talk.sub(inbox, inbox)
-        talk.pub(NEXT, {"batch": 1, "max_bytes": 100}, inbox)
-        talk.msg("orders", b"", reply(1), sid=inbox)
-    talk.msg("_INBOX.b", status=409, text="Batch Completed")
-    assert values(pulled(talk), "end", "end_text") == [
+        session.sub(inbox, inbox)
+        session.pub(NEXT, {"batch": 1, "max_bytes": 100}, inbox)
+        session.msg("orders", b"", reply(1), sid=inbox)
+    session.msg("_INBOX.b", status=409, text="Batch Completed")
+    assert values(pulled(session), "end", "end_text") == [
         ("filled", None),
         ("409", "Batch Completed"),
     ]
 
 
 def test_an_ack_that_asks_for_the_next() -> None:
-    talk = Talk(JetStream())
-    talk.sub("_INBOX.n")
-    talk.msg("orders", b"", reply(1))
-    talk.pub(reply(1), b'+NXT {"batch": 2}', "_INBOX.n")
-    talk.msg("orders", b"", reply(2))
-    assert values(pulled(talk), "batch", "delivered", "stream", "consumer") == [(2, 1, "S", "C")]
+    session = ScriptedSession(JetStream())
+    session.sub("_INBOX.n")
+    session.msg("orders", b"", reply(1))
+    session.pub(reply(1), b'+NXT {"batch": 2}', "_INBOX.n")
+    session.msg("orders", b"", reply(2))
+    assert values(pulled(session), "batch", "delivered", "stream", "consumer") == [(2, 1, "S", "C")]
 
 
 def test_between_servers_the_subject_is_the_inbox() -> None:
-    talk = Talk(JetStream(), "route")
-    talk.link("originator", NEXT, b"", "_INBOX.p")
-    talk.link("responder", "_INBOX.p", b"", f"{reply(1)}@orders")
-    assert values(pulled(talk), "delivered", "end", "account") == [(1, "filled", "A")]
+    session = ScriptedSession(JetStream(), "route")
+    session.link("originator", NEXT, b"", "_INBOX.p")
+    session.link("responder", "_INBOX.p", b"", f"{reply(1)}@orders")
+    assert values(pulled(session), "delivered", "end", "account") == [(1, "filled", "A")]
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulls, "_OPEN", 2)
     monkeypatch.setattr(pulls, "_SIDS", 2)
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     for number in range(4):
-        talk.sub(f"_INBOX.{number}", str(number))
-        talk.pub(NEXT, b"", f"_INBOX.{number}")
-    assert values(talk.of(PullRecord), "number", "anomalies") == [
+        session.sub(f"_INBOX.{number}", str(number))
+        session.pub(NEXT, b"", f"_INBOX.{number}")
+    assert values(session.of(PullRecord), "number", "anomalies") == [
         (2, [Anomaly.FORGOTTEN.value]),
         (4, [Anomaly.FORGOTTEN.value]),
     ]
-    assert len(pulled(talk)) == 4
+    assert len(pulled(session)) == 4

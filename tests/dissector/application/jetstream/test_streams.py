@@ -9,32 +9,32 @@ from dissect.nats.application.jetstream.layer import JetStream
 from dissect.nats.application.jetstream.streams import StreamRecord
 from dissect.nats.schema.records import Record
 
-from tests.dissector.application.layer_talk import MS, Talk, values
+from tests.dissector.application.scripted_session import MS, ScriptedSession, values
 
 TYPE = "io.nats.jetstream.api.v1."
 CONFIG = {"name": "S", "subjects": ["a", "b"], "retention": "limits", "num_replicas": 3}
 STATE = {"messages": 5, "bytes": 50, "first_seq": 1, "last_seq": 5, "consumer_count": 2}
 
 
-def seen(talk: Talk) -> list[Record]:
-    talk.close()
-    return talk.of(StreamRecord)
+def rows_of(session: ScriptedSession) -> list[Record]:
+    session.close()
+    return session.of(StreamRecord)
 
 
-def call(talk: Talk, api: str, answer: dict[str, object]) -> None:
-    talk.pub(f"$JS.API.{api}", b"", "_INBOX.1")
-    talk.msg("_INBOX.1", {"type": f"{TYPE}x", **answer})
+def call(session: ScriptedSession, api: str, answer: dict[str, object]) -> None:
+    session.pub(f"$JS.API.{api}", b"", "_INBOX.1")
+    session.msg("_INBOX.1", {"type": f"{TYPE}x", **answer})
 
 
 def test_configuration_and_state_are_the_last_ones() -> None:
-    talk = Talk(JetStream())
-    call(talk, "STREAM.CREATE.S", {"config": {**CONFIG, "subjects": ["x"]}, "state": {}})
+    session = ScriptedSession(JetStream())
+    call(session, "STREAM.CREATE.S", {"config": {**CONFIG, "subjects": ["x"]}, "state": {}})
     call(
-        talk,
+        session,
         "STREAM.INFO.S",
         {"config": CONFIG, "state": STATE, "cluster": {"leader": "n1"}},
     )
-    (row,) = seen(talk)
+    (row,) = rows_of(session)
     names: tuple[str, ...] = (
         "subjects",
         "retention",
@@ -49,18 +49,18 @@ def test_configuration_and_state_are_the_last_ones() -> None:
 
 
 def test_counts() -> None:
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     error = {"code": 400, "err_code": 10071, "description": "wrong last sequence"}
     for ack in ({"seq": 1}, {"seq": 1, "duplicate": True}, {"seq": 0, "error": error}):
-        talk.pub("orders", b"abc", "_INBOX.1")
-        talk.msg("_INBOX.1", {"stream": "S", **ack})
+        session.pub("orders", b"abc", "_INBOX.1")
+        session.msg("_INBOX.1", {"stream": "S", **ack})
     for attempt, ack_text in ((1, b"-NAK"), (2, b"+TERM"), (3, b"")):
         reply = f"$JS.ACK.S.C.{attempt}.4.{attempt}.1.{attempt}"
-        talk.msg("orders", b"abc", reply)
-        talk.pub(reply, ack_text)
-    call(talk, "STREAM.PURGE.S", {"success": True, "purged": 9})
-    call(talk, "STREAM.DELETE.S", {"success": True})
-    (row,) = seen(talk)
+        session.msg("orders", b"abc", reply)
+        session.pub(reply, ack_text)
+    call(session, "STREAM.PURGE.S", {"success": True, "purged": 9})
+    call(session, "STREAM.DELETE.S", {"success": True})
+    (row,) = rows_of(session)
     names: tuple[str, ...] = (
         "publishes",
         "publish_bytes",
@@ -82,17 +82,17 @@ def test_counts() -> None:
 
 
 def test_a_list_names_streams_and_an_error_none() -> None:
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     listed = [{"config": {"name": "A"}}, {"config": []}, 7, {"config": {"name": "B"}}]
-    call(talk, "STREAM.LIST", {"streams": listed})
-    call(talk, "STREAM.INFO.NONE", {"error": {"code": 404}})
-    assert values(seen(talk), "stream") == [("A",), ("B",)]
+    call(session, "STREAM.LIST", {"streams": listed})
+    call(session, "STREAM.INFO.NONE", {"error": {"code": 404}})
+    assert values(rows_of(session), "stream") == [("A",), ("B",)]
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "_STREAMS", 2)
-    talk = Talk(JetStream())
+    session = ScriptedSession(JetStream())
     for number in range(5):
-        call(talk, f"STREAM.INFO.S{number}", {"config": {"subjects": ["x"] * 1000}})
-    rows = seen(talk)
+        call(session, f"STREAM.INFO.S{number}", {"config": {"subjects": ["x"] * 1000}})
+    rows = rows_of(session)
     assert len(rows) == 2 and len(getattr(rows[0], "subjects")) == 256

@@ -103,8 +103,8 @@ def test_ack_replies_between_servers_have_the_subject() -> None:
     reply = "$JS.ACK.ST.PU.1.1.1.1795213358078505028.1"
     found = ack_subject(f"{reply}@st.a")
     assert found is not None and (found.key, found.subject) == (reply, "st.a")
-    behind = ack_subject(f"_GR_.DdEU99.Zryo8b.{reply}@st.a@b")
-    assert behind is not None and (behind.key, behind.subject) == (reply, "st.a@b")
+    mapped = ack_subject(f"_GR_.DdEU99.Zryo8b.{reply}@st.a@b")
+    assert mapped is not None and (mapped.key, mapped.subject) == (reply, "st.a@b")
     longer = "$JS.ACK.hub.szMpdrwD.S1.c.1.2.3.4.0"
     found = ack_subject(f"{longer}@st.a")
     assert found is not None and (found.key, found.subject) == (longer, "st.a")
@@ -140,7 +140,7 @@ def test_any_text_is_understood_or_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "subject, said",
+    "subject, expected",
     [
         ("REQ.SERVER.PING", "monitoring requests"),
         ("REQ.SERVER.PING.STATSZ", "monitoring requests"),
@@ -165,8 +165,8 @@ def test_any_text_is_understood_or_refused(text: str) -> None:
         ("", "system"),
     ],
 )
-def test_purposes_of_the_system_account(subject: str, said: str) -> None:
-    assert purpose(f"$SYS.{subject}") == said
+def test_purposes_of_the_system_account(subject: str, expected: str) -> None:
+    assert purpose(f"$SYS.{subject}") == expected
 
 
 def test_purposes() -> None:

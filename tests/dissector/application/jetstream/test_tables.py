@@ -22,9 +22,9 @@ from tests.support.damage import pcap_bytes, read_pcap
 from tests.support.paths import CAPTURES
 
 DID = {
-    name: said["did"]
-    for name, said in json.loads((CAPTURES / "truth.json").read_text()).items()
-    if "did" in said
+    name: entry["did"]
+    for name, entry in json.loads((CAPTURES / "truth.json").read_text()).items()
+    if "did" in entry
 }
 LOGGED = [(name, table) for name, did in DID.items() for table in did]
 
@@ -73,17 +73,17 @@ def test_losses_invent_nothing(name: str, table: str, seed: int, tmp_path: Path)
     for row in rows(path, table):
         if Anomaly.DELIVERY_NOT_SEEN.value in (getattr(row, "anomalies", None) or ()):
             continue  # named by its ack
-        said = _identity(row, table)
-        assert any(_agree(said, other) for other in whole), said
+        partial = _identity(row, table)
+        assert any(_agree(partial, other) for other in whole), partial
 
 
-def _agree(said: tuple[object, ...], whole: tuple[object, ...]) -> bool:
-    """Whether what is said is the whole, or less of it."""
-    return all(part is None or part == other for part, other in zip(said, whole))
+def _agree(partial: tuple[object, ...], whole: tuple[object, ...]) -> bool:
+    """Whether the values that one of them has are those of the whole row."""
+    return all(part is None or part == other for part, other in zip(partial, whole))
 
 
 def _identity(row: Record, table: str) -> tuple[object, ...]:
-    """What a row says of its message itself: losses may take what came later, not change this."""
+    """The columns about the message itself: losses may take what came later, not change this."""
     names = {
         "api": ("api", "stream", "consumer", "subject", "request"),
         "publishes": ("subject", "msg_id", "batch_id", "batch_seq", "payload_bytes"),

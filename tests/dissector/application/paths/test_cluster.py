@@ -149,10 +149,10 @@ def overwritten(found: re.Match[bytes]) -> bytes:
 
 @pytest.mark.parametrize("lost", [0.0, 0.02])
 def test_no_way_is_wrong(capture: Path, tmp_path: Path, lost: float) -> None:
-    seen = tmp_path / "seen"
-    seen.mkdir()
-    (seen / "all.pcap").write_bytes(without(capture.read_bytes(), lost))
-    published, matched, kept = checked(seen)
+    folder = tmp_path / "seen"
+    folder.mkdir()
+    (folder / "all.pcap").write_bytes(without(capture.read_bytes(), lost))
+    published, matched, kept = checked(folder)
     assert matched[None] == published
     # Of messages that kept their numbers, every hop; of the others as many as order and time prove.
     assert matched["unique"] >= kept
@@ -164,34 +164,34 @@ def test_no_way_is_wrong(capture: Path, tmp_path: Path, lost: float) -> None:
 def test_no_way_is_wrong_where_clocks_differ(capture: Path, tmp_path: Path) -> None:
     """The connections of every second port are on a clock of their own."""
     pcap = read_pcap(capture.read_bytes())
-    seen = tmp_path / "seen"
-    seen.mkdir()
+    folder = tmp_path / "seen"
+    folder.mkdir()
     for name, shift_ns in (("here", 0), ("there", -300_000_000)):
         some = [
             replace(record, ts_ns=record.ts_ns + shift_ns)
             for record in pcap.records
             if (min(PORTS.unpack_from(record.data)) % 2 == 1) == bool(shift_ns)
         ]
-        (seen / f"{name}.pcap").write_bytes(pcap_bytes(pcap.with_records(some)))
-    published, matched, kept = checked(seen)
+        (folder / f"{name}.pcap").write_bytes(pcap_bytes(pcap.with_records(some)))
+    published, matched, kept = checked(folder)
     assert matched[None] == published and matched["unique"] >= kept
 
 
-def checked(seen: Path) -> tuple[int, Counter[str | None], int]:
+def checked(folder: Path) -> tuple[int, Counter[str | None], int]:
     """Checks every path in the captures; how many were published, how many hops were matched by what, and
     how many messages kept their numbers."""
-    equal = seen.parent / "equal"
+    equal = folder.parent / "equal"
     equal.mkdir()
-    for path in seen.iterdir():
+    for path in folder.iterdir():
         (equal / path.name).write_bytes(NUMBER.sub(overwritten, path.read_bytes()))
     truth: dict[tuple[str, int], bytes] = {}
     published: set[bytes] = set()
-    for frame in frames([str(seen)], options=Options(payload=Payload.TEXT)):
-        said = NUMBER.match((frame.payload or "").encode())
-        if said:
-            truth[frame.session, frame.number] = said[0]
+    for frame in frames([str(folder)], options=Options(payload=Payload.TEXT)):
+        match = NUMBER.match((frame.payload or "").encode())
+        if match:
+            truth[frame.session, frame.number] = match[0]
             if frame.op == "PUB":
-                published.add(said[0])
+                published.add(match[0])
     matched: Counter[str | None] = Counter()
     for row in records([str(equal)], ["paths"]):
         assert isinstance(row, PathRecord)

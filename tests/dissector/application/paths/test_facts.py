@@ -7,13 +7,13 @@ import json
 from dissect.nats.application.paths.facts import Facts, SessionFacts
 from dissect.nats.schema.declaration import LayerFrame
 
-from tests.dissector.application.layer_talk import Nothing, Talk
 from tests.dissector.application.paths.grouping import hop
+from tests.dissector.application.scripted_session import Nothing, ScriptedSession
 
 
-def greeting(op: str, sender: str, kind: str = "client", **said: str) -> LayerFrame:
-    frame = Talk(Nothing(), kind).frame(sender, op, "", b"", None, {})
-    frame.json = json.dumps(said)
+def greeting(op: str, sender: str, kind: str = "client", **fields: str) -> LayerFrame:
+    frame = ScriptedSession(Nothing(), kind).frame(sender, op, "", b"", None, {})
+    frame.json = json.dumps(fields)
     return frame
 
 
@@ -39,18 +39,18 @@ def test_servers_are_known_by_what_they_said_first() -> None:
 
 def test_greetings_that_say_nothing() -> None:
     facts = SessionFacts()
-    for said in ("", "[]", "{", "{}", '{"server_id": 7}'):
+    for content in ("", "[]", "{", "{}", '{"server_id": 7}'):
         frame = greeting("INFO", "responder")
-        frame.json = said
+        frame.json = content
         facts.meet(frame)
     assert facts.ends == {}
 
 
 def test_gaps_are_noted_by_the_frame_after_them() -> None:
-    talk = Talk(Nothing())
+    session = ScriptedSession(Nothing())
     facts = SessionFacts()
     for lost in (0, 0, 5, 0):
-        frame = talk.pub("a")
+        frame = session.pub("a")
         frame.offset += lost
         facts.look(frame)
     found = gathered(facts)
@@ -61,9 +61,9 @@ def test_gaps_are_noted_by_the_frame_after_them() -> None:
 
 
 def test_captures_of_all_sessions() -> None:
-    talk, facts = Talk(Nothing()), SessionFacts()
+    session, facts = ScriptedSession(Nothing()), SessionFacts()
     for capture in "xxyx":
-        frame = talk.pub("a")
+        frame = session.pub("a")
         frame.capture = capture
         facts.look(frame)
     assert gathered(facts, SessionFacts()).taps == {"x", "y"}

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from dissect.nats.application.paths.hops import hop_of
 
-from tests.dissector.application.layer_talk import Nothing, Talk
+from tests.dissector.application.scripted_session import Nothing, ScriptedSession
 
 ACK = "$JS.ACK.S.C.2.7.9.1795213358078505028.0"
 
 
 def test_a_frame_equals_the_same_message_elsewhere() -> None:
-    talk = Talk(Nothing())
-    here = hop_of(talk.pub("a", b"x", "_INBOX.1", X="1"))
-    there = hop_of(talk.link("originator", "a", b"x", "_GR_.abcdef.ghijkl._INBOX.1", X="1"))
-    back = hop_of(talk.link("originator", "_GR_.abcdef.ghijkl.a", b"x", "_INBOX.1", X="1"))
+    session = ScriptedSession(Nothing())
+    here = hop_of(session.pub("a", b"x", "_INBOX.1", X="1"))
+    there = hop_of(session.link("originator", "a", b"x", "_GR_.abcdef.ghijkl._INBOX.1", X="1"))
+    back = hop_of(session.link("originator", "_GR_.abcdef.ghijkl.a", b"x", "_INBOX.1", X="1"))
     assert here[7:8] + here[9:11] == there[7:8] + there[9:11] == back[7:8] + back[9:11]
-    other = hop_of(talk.pub("a", b"x", "_INBOX.1", X="2"))
-    traced = hop_of(talk.pub("a", b"x", "_INBOX.1", X="1", Nats_Trace_Hop="1.2"))
+    other = hop_of(session.pub("a", b"x", "_INBOX.1", X="2"))
+    traced = hop_of(session.pub("a", b"x", "_INBOX.1", X="1", Nats_Trace_Hop="1.2"))
     assert other.content != here.content == traced.content
 
 
 def test_deliveries_say_where_they_are_stored() -> None:
-    talk = Talk(Nothing())
-    client = hop_of(talk.msg("st.a", b"x", ACK))
-    route = hop_of(talk.link("originator", "_INBOX.pull", b"x", f"{ACK}@st.a"))
+    session = ScriptedSession(Nothing())
+    client = hop_of(session.msg("st.a", b"x", ACK))
+    route = hop_of(session.link("originator", "_INBOX.pull", b"x", f"{ACK}@st.a"))
     for hop in (client, route):
         assert (hop.subject, hop.reply, hop.place, hop.attempt) == (
             "st.a",
@@ -35,22 +35,22 @@ def test_deliveries_say_where_they_are_stored() -> None:
 
 
 def test_a_payload_that_is_cut_equals_nothing() -> None:
-    talk = Talk(Nothing())
-    cut = talk.frame("responder", "MSG", "a", b"x\0", None, {})
+    session = ScriptedSession(Nothing())
+    cut = session.frame("responder", "MSG", "a", b"x\0", None, {})
     cut.captured_bytes = 1
-    assert hop_of(cut).content != hop_of(talk.msg("a", b"x\0")).content
+    assert hop_of(cut).content != hop_of(session.msg("a", b"x\0")).content
 
 
 def test_without_payload_and_headers_the_subject_is_the_content() -> None:
-    talk = Talk(Nothing())
-    here, there = hop_of(talk.pub("a")), hop_of(talk.link("originator", "a"))
-    assert here.content == there.content != hop_of(talk.pub("b")).content
-    assert here.size == 0 and hop_of(talk.pub("b", b"12", X="3")).size > 2
+    session = ScriptedSession(Nothing())
+    here, there = hop_of(session.pub("a")), hop_of(session.link("originator", "a"))
+    assert here.content == there.content != hop_of(session.pub("b")).content
+    assert here.size == 0 and hop_of(session.pub("b", b"12", X="3")).size > 2
 
 
 def test_a_payload_cannot_imitate_the_headers_or_the_subject_of_another_message() -> None:
-    talk = Talk(Nothing())
-    with_headers = hop_of(talk.pub("a", b"x", X="1"))
+    session = ScriptedSession(Nothing())
+    with_headers = hop_of(session.pub("a", b"x", X="1"))
     for payload in (b"x('X', ['1'])", b"('X', ['1'])x", b"[('X', ['1'])]x", b"16 [('X', ['1'])]x"):
-        assert hop_of(talk.pub("a", payload)).content != with_headers.content
-    assert hop_of(talk.pub("a", b"a")).content != hop_of(talk.pub("a")).content
+        assert hop_of(session.pub("a", payload)).content != with_headers.content
+    assert hop_of(session.pub("a", b"a")).content != hop_of(session.pub("a")).content

@@ -130,8 +130,8 @@ def test_a_weighted_mapping(tmp_path: Path) -> None:
         for number in range(8):
             body = b"order %02d of two teas" % number
             publisher.pub("old.orders", body)
-            said = reader.until(rb"MSG (new\.[ab]) 1 \d+\r\n" + body + rb"\r\n")
-            truth.append([(said[1].decode(), "mapped")])
+            match = reader.until(rb"MSG (new\.[ab]) 1 \d+\r\n" + body + rb"\r\n")
+            truth.append([(match[1].decode(), "mapped")])
         publisher.pub("old.orders", b"7")  # too short to be told from others by its bytes
         reader.until(rb"\r\n7\r\n")
         for _ in range(2):  # equal ones, which go here or there
@@ -157,8 +157,8 @@ def test_a_service_import_and_its_answer(tmp_path: Path) -> None:
         asking.sub("_INBOX.me.*")
         for number in (b"1", b"2"):
             asking.pub("shop.help", b"help " + number, f"_INBOX.me.{number.decode()}")
-            said = service.until(rb"MSG help 1 (_R_\.\S+) .*?\r\nhelp .\r\n")
-            service.pub(said[1].decode(), b"the answer " + number)
+            match = service.until(rb"MSG help 1 (_R_\.\S+) .*?\r\nhelp .\r\n")
+            service.pub(match[1].decode(), b"the answer " + number)
             asking.until(rb"the answer .\r\n")
         made = ways(tmp_path, [service, asking])
         assert made.pop("shop.help") == [[("help", "mapped")], [("help", "mapped")]]
@@ -178,16 +178,16 @@ def test_what_somebody_publishes_again_is_a_message_of_its_own(tmp_path: Path) -
         assert made == {"in": [[("in", "unique")]], "out": [[("out", "unique")]]}
 
 
-@pytest.mark.parametrize("seen", ["all", "not the service"])
+@pytest.mark.parametrize("captured", ["all", "not the service"])
 def test_a_service_in_another_account_that_is_not_seen_invents_nothing(
-    tmp_path: Path, seen: str
+    tmp_path: Path, captured: str
 ) -> None:
     with peers("shop", "desk") as (service, asking):
         service.sub("help")
         asking.sub("_INBOX.me.*")
         asking.pub("shop.help", b"help", "_INBOX.me.1")
-        said = service.until(rb"MSG help 1 (_R_\.\S+) .*?\r\nhelp\r\n")
-        service.pub(said[1].decode(), b"an answer")
+        match = service.until(rb"MSG help 1 (_R_\.\S+) .*?\r\nhelp\r\n")
+        service.pub(match[1].decode(), b"an answer")
         asking.until(rb"an answer\r\n")
-        made = ways(tmp_path, [service, asking] if seen == "all" else [asking])
-        assert sum(bool(hops) for each in made.values() for hops in each) == (seen == "all") * 2
+        made = ways(tmp_path, [service, asking] if captured == "all" else [asking])
+        assert sum(bool(hops) for each in made.values() for hops in each) == (captured == "all") * 2

@@ -10,8 +10,8 @@ from dissect.nats.application.paths.hops import Hop
 from dissect.nats.application.paths.items import Match, match_items, publication_item
 from dissect.nats.application.paths.rows import PathRecord, rows_of
 
-from tests.dissector.application.layer_talk import values
 from tests.dissector.application.paths.grouping import hop
+from tests.dissector.application.scripted_session import values
 
 ENDS = {
     "p": {"responder": "NA"},

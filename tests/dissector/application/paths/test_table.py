@@ -16,8 +16,8 @@ from dissect.nats.schema.anomalies import Anomaly
 from dissect.nats.schema.declaration import LayerFrame
 from dissect.nats.tables import frames_for
 
-from tests.dissector.application.layer_talk import Talk, values
 from tests.dissector.application.paths.grouping import Scattered, items_of, path_rows
+from tests.dissector.application.scripted_session import ScriptedSession, values
 from tests.support.paths import CAPTURES
 
 
@@ -84,33 +84,33 @@ def test_the_order_of_sessions_does_not_matter() -> None:
         assert all(isinstance(column.cell(row), str) for column in PATHS.text)
 
 
-def told(talk: Talk) -> list[PathRecord]:
-    return path_rows(talk.close())
+def paths_of(session: ScriptedSession) -> list[PathRecord]:
+    return path_rows(session.close())
 
 
 def test_an_ack_that_cannot_be_read_or_is_a_duplicate_names_no_place() -> None:
-    talk = Talk(PathSession())
+    session = ScriptedSession(PathSession())
     for body in (
         b'{"seq":',
         b'{"seq": 7}',
         b'{"seq": 7, "stream": "S", "duplicate": true}',
     ):
-        talk.pub("a", b"x", "_INBOX.1")
-        talk.msg("_INBOX.1", body)
-    talk.msg("a", b"x", "$JS.ACK.S.C.1.7.7.1.0")
-    assert values(told(talk), "op", "matched_by") == 3 * [("PUB", None)]
+        session.pub("a", b"x", "_INBOX.1")
+        session.msg("_INBOX.1", body)
+    session.msg("a", b"x", "$JS.ACK.S.C.1.7.7.1.0")
+    assert values(paths_of(session), "op", "matched_by") == 3 * [("PUB", None)]
 
 
 @pytest.mark.parametrize("lost", [0, 1])
 def test_equal_messages_after_a_loss_are_not_matched(lost: int) -> None:
-    talk = Talk(PathSession())
+    session = ScriptedSession(PathSession())
     for _ in range(3):
-        talk.pub("a", b"x")
-        frame = talk.frame("responder", "PING", "", b"", None, {})
+        session.pub("a", b"x")
+        frame = session.frame("responder", "PING", "", b"", None, {})
         frame.offset += lost
-        talk.say(frame)
-        talk.msg("a", b"x")
-    found = [row.matched_by for row in told(talk)]
+        session.say(frame)
+        session.msg("a", b"x")
+    found = [row.matched_by for row in paths_of(session)]
     assert found.count("ordered") == (0 if lost else 3) and found.count(None) == 3
 
 
@@ -118,12 +118,12 @@ def test_of_too_many_equal_messages_none_is_matched_and_the_rows_say_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(path_items, "GROUP_ITEMS", 3)
-    talk = Talk(PathSession())
+    session = ScriptedSession(PathSession())
     for content in (b"many", b"many", b"few"):
-        talk.pub("a", content)
-        talk.msg("a", content)
+        session.pub("a", content)
+        session.msg("a", content)
     forgotten = [Anomaly.FORGOTTEN.value]
-    assert values(told(talk), "matched_by", "copies", "anomalies") == [
+    assert values(paths_of(session), "matched_by", "copies", "anomalies") == [
         (None, None, forgotten),
         (None, None, forgotten),
         (None, 1, None),
@@ -137,15 +137,15 @@ def test_of_too_many_connections_the_servers_are_missing_and_the_rows_say_so(
     monkeypatch.setattr(path_facts, "CONNECTIONS", 1)
     items = []
     for name in "ab":
-        talk = Talk(PathSession())
+        session = ScriptedSession(PathSession())
         for frame in (
-            talk.frame("responder", "INFO", "", b"", None, {}),
-            talk.pub("x", name.encode()),
+            session.frame("responder", "INFO", "", b"", None, {}),
+            session.pub("x", name.encode()),
         ):
             frame.session = name
             frame.json = '{"server_id": "NA"}' if frame.op == "INFO" else None
-            items += [*talk.state.add(frame)]
-        items += talk.state.finish()
+            items += [*session.state.add(frame)]
+        items += session.state.finish()
     assert values(path_rows(items), "to_server", "anomalies") == [
         ("NA", [Anomaly.FORGOTTEN.value]),
         (None, [Anomaly.FORGOTTEN.value]),

@@ -7,15 +7,15 @@ import pytest
 from dissect.nats.application.streaming.messages import is_plausible, parsed, start_text
 from natsync.protocol.streaming import MsgProto, PubAck, StartPosition, SubscriptionRequest
 
-from tests.dissector.application.layer_talk import Nothing, Talk
+from tests.dissector.application.scripted_session import Nothing, ScriptedSession
 
 NOW = 1_600_000_000 * 10**9
 
 
 def test_what_parses_and_what_does_not() -> None:
-    talk = Talk(Nothing())
-    assert parsed(PubAck, talk.msg("a", PubAck(guid="g").to_bytes())) == PubAck(guid="g")
-    assert parsed(PubAck, talk.msg("a", b"\xff\xff")) is None
+    session = ScriptedSession(Nothing())
+    assert parsed(PubAck, session.msg("a", PubAck(guid="g").to_bytes())) == PubAck(guid="g")
+    assert parsed(PubAck, session.msg("a", b"\xff\xff")) is None
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_what_parses_and_what_does_not() -> None:
     ],
 )
 def test_plausible_deliveries(message: MsgProto, plausible: bool) -> None:
-    frame = Talk(Nothing()).msg("_INBOX.1", message.to_bytes())
+    frame = ScriptedSession(Nothing()).msg("_INBOX.1", message.to_bytes())
     frame.ts_ns = NOW
     assert is_plausible(message, frame) is plausible
 

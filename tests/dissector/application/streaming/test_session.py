@@ -1,4 +1,4 @@
-"""What a session says in NATS Streaming (the log of stan.go: jetstream/test_tables)."""
+"""The rows of a session in NATS Streaming (the log of stan.go: jetstream/test_tables)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from natsync.protocol.streaming import (
     UnsubscribeRequest,
 )
 
-from tests.dissector.application.layer_talk import MS, Talk, values
+from tests.dissector.application.scripted_session import MS, ScriptedSession, values
 
 NOW = 1_600_000_000 * 10**9
 NAMES = {"sub_requests": "s.x", "unsub_requests": "u.x", "close_requests": "c.x"}
@@ -39,31 +39,31 @@ NAMES |= {"sub_close_requests": "k.x", "ping_requests": "g.x", "pub_prefix": "p.
 CONNECT = ConnectRequest("me", "_INBOX.hb", conn_id=b"conn").to_bytes()
 
 
-def said(talk: Talk) -> list[Record]:
-    talk.close()
-    return sorted(talk.of(StreamingRecord), key=lambda row: getattr(row, "number"))
+def rows_of(session: ScriptedSession) -> list[Record]:
+    session.close()
+    return sorted(session.of(StreamingRecord), key=lambda row: getattr(row, "number"))
 
 
-def connected(subject: str = "_STAN.discover.c1") -> Talk:
-    talk = Talk(Streaming())
-    talk.pub(subject, CONNECT, "_INBOX.1")
-    talk.msg("_INBOX.1", ConnectResponse(**NAMES).to_bytes())
-    return talk
+def connected(subject: str = "_STAN.discover.c1") -> ScriptedSession:
+    session = ScriptedSession(Streaming())
+    session.pub(subject, CONNECT, "_INBOX.1")
+    session.msg("_INBOX.1", ConnectResponse(**NAMES).to_bytes())
+    return session
 
 
 @pytest.mark.parametrize("subject", ["_STAN.discover.c1", "acme.stan.c1"])
 def test_a_connection_names_all_other_subjects(subject: str) -> None:
-    talk = connected(subject)
-    talk.pub("p.x.orders", PubMsg("me", "g1", "orders", data=b"abc").to_bytes(), "_STAN.acks.1")
-    talk.msg("_STAN.acks.1", PubAck("g1", "stan: no").to_bytes())
-    talk.pub("g.x", Ping(b"conn").to_bytes(), "_INBOX.p")
-    talk.msg("_INBOX.p", PingResponse("gone").to_bytes())
-    talk.msg("_INBOX.hb", b"", "_INBOX.h")
-    talk.pub("_INBOX.h")
-    talk.pub("c.x", CloseRequest("me").to_bytes(), "_INBOX.c")
-    talk.msg("_INBOX.c", b"")
+    session = connected(subject)
+    session.pub("p.x.orders", PubMsg("me", "g1", "orders", data=b"abc").to_bytes(), "_STAN.acks.1")
+    session.msg("_STAN.acks.1", PubAck("g1", "stan: no").to_bytes())
+    session.pub("g.x", Ping(b"conn").to_bytes(), "_INBOX.p")
+    session.msg("_INBOX.p", PingResponse("gone").to_bytes())
+    session.msg("_INBOX.hb", b"", "_INBOX.h")
+    session.pub("_INBOX.h")
+    session.pub("c.x", CloseRequest("me").to_bytes(), "_INBOX.c")
+    session.msg("_INBOX.c", b"")
     names = ("op", "cluster_id", "client_id", "evidence", "channel", "guid", "latency_ns", "error")
-    assert values(said(talk), *names) == [
+    assert values(rows_of(session), *names) == [
         ("connect", "c1", "me", "discovered", None, None, MS, None),
         ("publish", "c1", "me", "discovered", "orders", "g1", MS, "stan: no"),
         ("ack_published", "c1", "me", "discovered", "orders", "g1", MS, "stan: no"),
@@ -74,17 +74,17 @@ def test_a_connection_names_all_other_subjects(subject: str) -> None:
 
 
 def test_a_subscription_its_messages_and_acks() -> None:
-    talk = connected()
+    session = connected()
     request = SubscriptionRequest("me", "orders", "q", "_INBOX.s", 8, 30, "d", 4)
-    talk.pub("s.x", request.to_bytes(), "_INBOX.2")
-    talk.msg("_INBOX.2", SubscriptionResponse("_INBOX.a").to_bytes())
+    session.pub("s.x", request.to_bytes(), "_INBOX.2")
+    session.msg("_INBOX.2", SubscriptionResponse("_INBOX.a").to_bytes())
     message = MsgProto(7, "orders", "", b"abc", NOW, True, 2)
-    talk.msg("_INBOX.s", message.to_bytes())
-    talk.pub("_INBOX.a", Ack("orders", 7).to_bytes())
-    talk.pub("u.x", UnsubscribeRequest("me", "orders", "_INBOX.a").to_bytes(), "_INBOX.3")
-    talk.msg("_INBOX.3", SubscriptionResponse(error="stan: no").to_bytes())
+    session.msg("_INBOX.s", message.to_bytes())
+    session.pub("_INBOX.a", Ack("orders", 7).to_bytes())
+    session.pub("u.x", UnsubscribeRequest("me", "orders", "_INBOX.a").to_bytes(), "_INBOX.3")
+    session.msg("_INBOX.3", SubscriptionResponse(error="stan: no").to_bytes())
     names = ("op", "sequence", "redelivered", "redelivery_count", "durable", "queue", "latency_ns")
-    rows = said(talk)
+    rows = rows_of(session)
     assert values(rows, *names)[1:] == [
         ("subscribe", None, None, None, "d", "q", MS),
         ("deliver", 7, True, 2, "d", "q", None),
@@ -98,40 +98,40 @@ def test_a_subscription_its_messages_and_acks() -> None:
 
 
 def test_default_subjects_prove_what_agrees_with_its_payload() -> None:
-    talk = Talk(Streaming())
-    talk.pub("_STAN.pub.c1.orders", PubMsg("me", "g1", "orders").to_bytes(), "_STAN.acks.1")
-    talk.pub("_STAN.pub.c1.orders", PubMsg("me", "g2", "other").to_bytes(), "_STAN.acks.1")
-    talk.pub("_STAN.pub.c1.orders", b"\xff", "_STAN.acks.1")
-    talk.msg("_STAN.acks.1", PubAck("g0").to_bytes())
-    talk.pub("_STAN.sub.c1", b"", "_INBOX.1")
+    session = ScriptedSession(Streaming())
+    session.pub("_STAN.pub.c1.orders", PubMsg("me", "g1", "orders").to_bytes(), "_STAN.acks.1")
+    session.pub("_STAN.pub.c1.orders", PubMsg("me", "g2", "other").to_bytes(), "_STAN.acks.1")
+    session.pub("_STAN.pub.c1.orders", b"\xff", "_STAN.acks.1")
+    session.msg("_STAN.acks.1", PubAck("g0").to_bytes())
+    session.pub("_STAN.sub.c1", b"", "_INBOX.1")
     names = ("op", "guid", "evidence", "anomalies")
-    assert values(said(talk), *names) == [
+    assert values(rows_of(session), *names) == [
         ("publish", "g1", "subject", None),
         ("publish", None, "subject", [Anomaly.BAD_PROTOBUF.value]),
         ("ack_published", "g0", "subject", None),
     ]
 
 
-def deliver(talk: Talk, inbox: str, sequence: int, subject: str = "orders") -> None:
-    frame = talk.frame("responder", "MSG", inbox, b"", None, {})
+def deliver(session: ScriptedSession, inbox: str, sequence: int, subject: str = "orders") -> None:
+    frame = session.frame("responder", "MSG", inbox, b"", None, {})
     frame.content = MsgProto(sequence, subject, timestamp=NOW).to_bytes()
     frame.ts_ns += NOW
-    talk.say(frame)
+    session.say(frame)
 
 
 def test_messages_that_continue_each_other_are_deliveries() -> None:
-    talk = Talk(Streaming())
-    deliver(talk, "_INBOX.1", 5)
-    assert not talk.rows
-    deliver(talk, "_INBOX.1", 6)
-    deliver(talk, "_INBOX.1", 7)
-    talk.pub("_INBOX.acks", Ack("orders", 6).to_bytes())
-    talk.pub("_INBOX.acks", Ack("orders", 99).to_bytes())
-    deliver(talk, "_INBOX.2", 5)
-    deliver(talk, "_INBOX.2", 5)
-    deliver(talk, "_INBOX.3", 1)
-    deliver(talk, "_INBOX.3", 2, "bills")
-    assert values(said(talk), "op", "sequence", "evidence") == [
+    session = ScriptedSession(Streaming())
+    deliver(session, "_INBOX.1", 5)
+    assert not session.rows
+    deliver(session, "_INBOX.1", 6)
+    deliver(session, "_INBOX.1", 7)
+    session.pub("_INBOX.acks", Ack("orders", 6).to_bytes())
+    session.pub("_INBOX.acks", Ack("orders", 99).to_bytes())
+    deliver(session, "_INBOX.2", 5)
+    deliver(session, "_INBOX.2", 5)
+    deliver(session, "_INBOX.3", 1)
+    deliver(session, "_INBOX.3", 2, "bills")
+    assert values(rows_of(session), "op", "sequence", "evidence") == [
         ("deliver", 5, "shape"),
         ("deliver", 6, "shape"),
         ("deliver", 7, "shape"),
@@ -140,22 +140,22 @@ def test_messages_that_continue_each_other_are_deliveries() -> None:
 
 
 def test_a_request_that_looks_like_a_connection_is_none_without_its_answer() -> None:
-    talk = Talk(Streaming())
+    session = ScriptedSession(Streaming())
     for number, answer in enumerate((b"", ConnectResponse(error="no").to_bytes(), b"\xff")):
-        talk.pub("acme.login", CONNECT, f"_INBOX.{number}")
-        talk.msg(f"_INBOX.{number}", answer)
-    talk.pub("acme.login", CONNECT, "_INBOX.9")
-    talk.pub("acme.login", CONNECT, "_INBOX.9")
-    assert values(said(talk), "op") == []
+        session.pub("acme.login", CONNECT, f"_INBOX.{number}")
+        session.msg(f"_INBOX.{number}", answer)
+    session.pub("acme.login", CONNECT, "_INBOX.9")
+    session.pub("acme.login", CONNECT, "_INBOX.9")
+    assert values(rows_of(session), "op") == []
 
 
 def test_nobody_and_silence() -> None:
-    talk = Talk(Streaming())
-    talk.pub("_STAN.discover.c1", CONNECT, "_INBOX.1")
-    talk.msg("_INBOX.1", status=503)
-    talk.pub("_STAN.close.c1", CloseRequest("me").to_bytes(), "_INBOX.2")
-    talk.pub("_STAN.unsub.c1", UnsubscribeRequest("me", "a", "_INBOX.a").to_bytes())
-    assert values(said(talk), "op", "error", "latency_ns") == [
+    session = ScriptedSession(Streaming())
+    session.pub("_STAN.discover.c1", CONNECT, "_INBOX.1")
+    session.msg("_INBOX.1", status=503)
+    session.pub("_STAN.close.c1", CloseRequest("me").to_bytes(), "_INBOX.2")
+    session.pub("_STAN.unsub.c1", UnsubscribeRequest("me", "a", "_INBOX.a").to_bytes())
+    assert values(rows_of(session), "op", "error", "latency_ns") == [
         ("connect", "no responders", MS),
         ("close", None, None),
         ("unsubscribe", None, None),
@@ -165,17 +165,21 @@ def test_nobody_and_silence() -> None:
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("_PUBLICATIONS", "_SUBSCRIPTIONS", "_DELIVERIES", "_CANDIDATES", "_CLIENTS"):
         monkeypatch.setattr(streaming_session, limit, 2)
-    talk, sizes = connected(), []
+    session, sizes = connected(), []
     for number in range(10, 30):
         message = PubMsg("me", f"g{number}", "a")
-        talk.pub("p.x.a", message.to_bytes(), "_STAN.acks.1")
-        talk.pub("s.x", SubscriptionRequest("me", "a", "", f"_INBOX.s{number}").to_bytes(), "_I.1")
-        talk.msg("_I.1", SubscriptionResponse(f"_INBOX.a{number}").to_bytes())
-        deliver(talk, f"_INBOX.s{number}", number)
-        deliver(talk, f"_INBOX.x{number}", 1)
-        talk.pub("_STAN.discover.c1", ConnectRequest("x", f"_INBOX.h{number}").to_bytes(), "_I.2")
-        sizes.append(len(pickle.dumps(talk.state)))
-    forgotten = [row for row in said(talk) if getattr(row, "anomalies") == ["forgotten"]]
+        session.pub("p.x.a", message.to_bytes(), "_STAN.acks.1")
+        session.pub(
+            "s.x", SubscriptionRequest("me", "a", "", f"_INBOX.s{number}").to_bytes(), "_I.1"
+        )
+        session.msg("_I.1", SubscriptionResponse(f"_INBOX.a{number}").to_bytes())
+        deliver(session, f"_INBOX.s{number}", number)
+        deliver(session, f"_INBOX.x{number}", 1)
+        session.pub(
+            "_STAN.discover.c1", ConnectRequest("x", f"_INBOX.h{number}").to_bytes(), "_I.2"
+        )
+        sizes.append(len(pickle.dumps(session.state)))
+    forgotten = [row for row in rows_of(session) if getattr(row, "anomalies") == ["forgotten"]]
     assert values(forgotten, "guid") == [(f"g{number}",) for number in range(10, 28)]
     assert max(sizes[3:]) - min(sizes[3:]) < 20 < min(sizes[1:3]) - sizes[0]
 
@@ -201,24 +205,24 @@ _SUBJECTS = st.sampled_from(
 
 
 @given(st.lists(st.tuples(st.booleans(), _SUBJECTS, _BYTES, st.none() | _SUBJECTS), max_size=30))
-def test_any_conversation_gives_rows(said: list[tuple[bool, str, bytes, str | None]]) -> None:
-    talk = Talk(Streaming())
-    for from_client, subject, body, reply in said:
-        frame = (talk.pub if from_client else talk.msg)(subject, body, reply)
+def test_any_conversation_gives_rows(messages: list[tuple[bool, str, bytes, str | None]]) -> None:
+    session = ScriptedSession(Streaming())
+    for from_client, subject, body, reply in messages:
+        frame = (session.pub if from_client else session.msg)(subject, body, reply)
         assert is_message(frame)
-    talk.close()
+    session.close()
 
 
 def test_payloads_that_are_shown_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_payloads, "HELD_BYTES", 10)
-    talk = connected()
-    talk.shown = Payload.TEXT
+    session = connected()
+    session.shown = Payload.TEXT
     for number in range(1, 5):
         body = PubMsg("me", f"g{number}", "orders", data=b"1234").to_bytes()
-        talk.pub("p.x.orders", body, f"_STAN.acks.{number}")
+        session.pub("p.x.orders", body, f"_STAN.acks.{number}")
         if number == 2:
-            talk.msg("_STAN.acks.2", PubAck("g2").to_bytes())
-    rows = [row for row in said(talk) if getattr(row, "op") == "publish"]
+            session.msg("_STAN.acks.2", PubAck("g2").to_bytes())
+    rows = [row for row in rows_of(session) if getattr(row, "op") == "publish"]
     assert values(rows, "guid", "payload", "anomalies") == [
         ("g1", "1234", [Anomaly.FORGOTTEN.value]),
         ("g2", "1234", None),

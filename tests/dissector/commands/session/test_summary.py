@@ -12,7 +12,7 @@ from dissect.nats.commands.session.detail import session_story
 from dissect.nats.commands.session.summary import SessionSummary
 from dissect.nats.schema.records import SubscriptionRecord
 
-from tests.dissector.application.layer_talk import Talk
+from tests.dissector.application.scripted_session import ScriptedSession
 from tests.support.paths import CAPTURES
 
 
@@ -53,10 +53,10 @@ def test_other_layers(name: str, table: str, text: str) -> None:
 
 
 def test_what_no_table_decodes_is_named_and_counted() -> None:
-    made, talk = SessionSummary(), Talk(JetStream(), kind="route")
+    made, session = SessionSummary(), ScriptedSession(JetStream(), kind="route")
     for subject in ("$NRG.AE.x", "$NRG.P.y", "$JSC.CI.x", "orders", "$LDS.z"):
-        made.add(talk.link("originator", subject, b"123"))
-    made.add(talk.sub("$NRG.AE.x"))
+        made.add(session.link("originator", subject, b"123"))
+    made.add(session.sub("$NRG.AE.x"))
     assert dict(made.lines()) == {
         "subjects": "Raft 2 messages (6 B), JetStream cluster 1 message (3 B),"
         " leafnode loop detection 1 message (3 B)"

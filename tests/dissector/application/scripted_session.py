@@ -1,4 +1,4 @@
-"""A conversation for application layers: frames of one session, numbered and timed as they are said."""
+"""A made-up session for application layers: its frames, numbered and timed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dissect.nats.schema.records import Record
 MS = 1_000_000
 
 
-class Talk:
-    """Says frames to a layer; each is a millisecond after the one before. `rows` has what they completed."""
+class ScriptedSession:
+    """Feeds frames to a layer; each is a millisecond after the one before. `rows` has what they completed."""
 
     def __init__(
         self, state: ApplicationState, kind: str = "client", shown: Payload = Payload.NONE
@@ -147,7 +147,7 @@ def values(rows: Iterable[Record], *names: str) -> list[tuple[object, ...]]:
 
 
 class Nothing:
-    """A layer that makes no rows: the talk only builds frames."""
+    """A layer that makes no rows: the session only builds frames."""
 
     def add(self, frame: object) -> tuple[()]:
         return ()
