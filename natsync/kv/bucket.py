@@ -233,7 +233,8 @@ class KeyValue:
         stream = self._js.stream(self._stream)
         for entry in gone:
             keep = older_than >= 0 and entry.created > limit
-            stream.purge(subject=self._prefix + entry.key, keep=1 if keep else 0)
+            # By sequence: the key may have a new value by now, which stays.
+            stream.purge(subject=self._prefix + entry.key, seq=entry.revision + (not keep))
         return len(gone)
 
     def status(self) -> KeyValueStatus:

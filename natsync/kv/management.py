@@ -46,8 +46,11 @@ def update_bucket(js: JetStream, config: KeyValueConfig) -> KeyValue:
     wanted = stream_config(config)
     try:
         # Whether it is read directly may have been changed out of band; an update keeps that (ADR-8).
+        # Servers refuse to switch times to live off, which buckets of nats.py have without markers.
         old = js.stream(wanted.name).cached_info.config
-        made = js.update_stream(replace(wanted, allow_direct=old.allow_direct))
+        ttl = wanted.allow_msg_ttl or old.allow_msg_ttl
+        kept = replace(wanted, allow_direct=old.allow_direct, allow_msg_ttl=ttl)
+        made = js.update_stream(kept)
     except StreamNotFoundError as error:
         raise BucketNotFoundError(config.bucket) from error
     return KeyValue(js, made.cached_info)

@@ -6,11 +6,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
 import natsync
-from natsync.jetstream import JetStream, MessageTTLError, RePublish, StoreFailedError
+from natsync.jetstream import JetStream, MessageTTLError, RePublish, StoreFailedError, Stream
 from natsync.kv import (
     BucketNotFoundError,
     InvalidKeyError,
@@ -140,6 +141,24 @@ def test_purge_deletes_removes_what_is_left_of_deleted_keys(js: JetStream, kv: K
             kv.history(key)
     assert len(kv.history("c")) == 2
     assert kv.purge_deletes(older_than=0) == 0
+
+
+@pytest.mark.parametrize("older_than", [-1, 60])
+def test_purge_deletes_keeps_values_that_are_put_meanwhile(
+    js: JetStream, kv: KeyValue, older_than: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kv.put("a", b"1")
+    kv.delete("a")
+    purge = Stream.purge
+
+    def put_first(stream: Stream, **options: Any) -> int:
+        kv.put("a", b"2")
+        return purge(stream, **options)
+
+    monkeypatch.setattr(Stream, "purge", put_first)
+    assert kv.purge_deletes(older_than=older_than) == 1
+    assert kv.get("a").value == b"2"
+    assert kv.history("a")[0].revision == (3 if older_than < 0 else 2)
 
 
 def test_purge_deletes_keeps_what_tells_of_the_latest_deletes(js: JetStream, kv: KeyValue) -> None:

@@ -51,6 +51,31 @@ def test_an_update_keeps_how_it_is_read(js: JetStream, bucket: str) -> None:
     assert not stream.info().config.allow_direct
 
 
+def test_buckets_of_nats_py_are_updated(js: JetStream, bucket: str) -> None:
+    """nats.py allows times to live in each bucket, also without limit markers; that cannot be undone."""
+    subjects = [f"$KV.{bucket}.>"]
+    js.create_stream(
+        StreamConfig(
+            f"KV_{bucket}",
+            subjects=subjects,
+            max_msgs_per_subject=1,
+            discard="new",
+            allow_rollup_hdrs=True,
+            deny_delete=True,
+            allow_msg_ttl=True,
+        )
+    )
+    config = js.key_value(bucket).status().config
+    kv = js.update_key_value(replace(config, history=5))
+    assert kv.status().history == 5
+    assert js.create_or_update_key_value(KeyValueConfig(bucket)).status().history == 1
+
+
+def test_limit_markers_are_switched_off(js: JetStream, bucket: str) -> None:
+    js.create_key_value(KeyValueConfig(bucket, limit_marker_ttl=5))
+    assert js.update_key_value(KeyValueConfig(bucket)).status().limit_marker_ttl == 0
+
+
 def test_buckets_are_listed_mirrors_included(js: JetStream, bucket: str) -> None:
     names = [bucket, bucket + "-copy"]
     js.create_key_value(bucket)
