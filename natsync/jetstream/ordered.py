@@ -41,7 +41,7 @@ from .silence import Silence
 
 __all__ = ["Made", "OrderedMessages"]
 
-_CREATING = 5.0  # seconds that the server has to create a consumer
+_CREATING = 5.0  # seconds that the server has to create a consumer again
 _RETRIED = (
     RequestTimeoutError,
     NoRespondersError,
@@ -81,6 +81,7 @@ class OrderedMessages:
         plan: PullPlan,
         on_error: OnError | None = None,
         last: int | None = None,
+        patience: float = _CREATING,
     ) -> None:
         self._stream = stream
         self._make = make
@@ -105,7 +106,7 @@ class OrderedMessages:
         self.num_pending = 0
         """The number of matching messages when the first consumer was created."""
 
-        self._begin(monotonic() + _CREATING)
+        self._begin(patience)
 
     def next(self, timeout: float | None = None) -> JetStreamMsg:
         """Returns the next message; waits up to `timeout` seconds for it, or for ever.
@@ -146,7 +147,7 @@ class OrderedMessages:
             raise MessagesClosedError(self._stream, "")
         if inbox is None:
             if self._wait_for_turn(until):
-                self._begin(until)
+                self._begin(min(_CREATING, max(0.1, until - monotonic())))
             return None
         silence = ALARM * self._plan.beat
         now = monotonic()
@@ -276,13 +277,13 @@ class OrderedMessages:
             self._stopping.wait(pause)
         return self._backoff.until <= monotonic()
 
-    def _begin(self, until: float) -> None:
-        """Creates the next consumer and requests messages from it; sets a pause if it cannot be
-        created now."""
+    def _begin(self, timeout: float) -> None:
+        """Creates the next consumer, which may take `timeout` seconds, and requests messages from it;
+        sets a pause if it cannot be created now."""
         last = self.last_seq
         start = None if last is None else last + 1
         try:
-            made = self._make(start, min(_CREATING, max(0.1, until - monotonic())))
+            made = self._make(start, timeout)
         except _RETRIED as error:
             if self._first:
                 raise

@@ -87,9 +87,9 @@ class OrderedConsumer:
         """Returns an endless iterator over the messages; stops the one before it, if there is one.
 
         `options` are some of PullOptions; `heartbeat` is 5 seconds unless given. `on_error` is
-        called with the reason for each new consumer; without it they are logged. Raises
-        StreamNotFoundError, RequestTimeoutError, and other errors of a consumer that cannot be
-        created.
+        called with the reason for each new consumer; without it they are logged. Waits for the first
+        consumer, as long as the context does. Raises StreamNotFoundError, RequestTimeoutError, and
+        other errors of a consumer that cannot be created.
         """
         check_call(on_error=on_error)
         expires = options.get("expires", 30.0)
@@ -102,7 +102,7 @@ class OrderedConsumer:
             last = self._reader.last_seq
         maker = self._maker
         self._reader = OrderedMessages(
-            self.stream_name, maker.make, maker.delete, plan, on_error, last
+            self.stream_name, maker.make, maker.delete, plan, on_error, last, self._api.timeout
         )
         return self._reader
 
@@ -127,8 +127,8 @@ class OrderedConsumer:
         check_count(batch=batch)
         if batch < 1:
             raise OptionError("batch", "must be at least 1")
-        reader = self._reader or self.messages()
         until = monotonic() + self._api.seconds(timeout)
+        reader = self._reader or self.messages()
         found = MessageBatch()
         try:
             while len(found) < batch:
@@ -140,9 +140,12 @@ class OrderedConsumer:
         return found
 
     def next(self, timeout: Timeout = TIMEOUT) -> JetStreamMsg:
-        """The next message. Raises NextMsgTimeoutError where none comes in `timeout` seconds."""
+        """The next message. Raises NextMsgTimeoutError where none comes in `timeout` seconds, and what
+        `messages` raises, which the first call makes."""
+        seconds = self._api.seconds(timeout)
+        until = monotonic() + seconds
         reader = self._reader or self.messages()
-        return reader.next(self._api.seconds(timeout))
+        return reader.next(max(0.0, until - monotonic()))
 
     def stop(self) -> None:
         """Ends the reader, and removes its consumer from the server."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from signal import SIGCONT, SIGSTOP
+from time import monotonic
+
 import pytest
 
-from natsync.errors import NextMsgTimeoutError, OptionError
+import natsync
+from natsync.errors import NextMsgTimeoutError, OptionError, RequestTimeoutError
 from natsync.jetstream import (
     CantAckIfConsumerAckNoneError,
     ConsumerConfig,
     InvalidStreamNameError,
     JetStream,
+    StreamConfig,
 )
 
 from tests.jetstream.streams import (
@@ -21,6 +27,8 @@ from tests.jetstream.streams import (
     publish,
     until_no_consumer,
 )
+from tests.support.jetstream import JETSTREAM
+from tests.support.servers import StartServer
 
 pytestmark = pytest.mark.server
 
@@ -98,3 +106,28 @@ def test_what_cannot_be_chosen(js: JetStream) -> None:
     with pytest.raises(InvalidStreamNameError):
         js.ordered_consumer("a.b")
     assert repr(js.ordered_consumer("S")) == "OrderedConsumer(stream 'S')"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda js: js.ordered_consumer("s").messages(),
+        lambda js: js.ordered_consumer("s").next(timeout=0.1),
+        lambda js: js.ordered_consumer("s").fetch(timeout=0.1),
+    ],
+)
+def test_a_consumer_is_waited_for_as_long_as_the_context_says(
+    start_server: StartServer, call: Callable[[JetStream], object]
+) -> None:
+    """A server that stands still must not take longer: five seconds, it was."""
+    server = start_server(JETSTREAM)
+    with natsync.connect(server.url) as nc:
+        nc.jetstream().create_stream(StreamConfig("s"))
+        server.signal(SIGSTOP)
+        try:
+            began = monotonic()
+            with pytest.raises(RequestTimeoutError, match="within 0.3"):
+                call(nc.jetstream(timeout=0.3))
+            assert monotonic() - began < 3
+        finally:
+            server.signal(SIGCONT)
