@@ -9,7 +9,13 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from ..errors import Error, NoRespondersError, OptionError
+from ..errors import (
+    ConnectionReconnectingError,
+    Error,
+    NoRespondersError,
+    OptionError,
+    RequestTimeoutError,
+)
 from ..jetstream import (
     ConsumerConfig,
     JetStream,
@@ -51,6 +57,9 @@ __all__ = ["ObjectStore", "open_store"]
 IN_FLIGHT = 8 << 20
 """Bytes that a reader asks for at a time."""
 
+_UNSURE = (RequestTimeoutError, ConnectionReconnectingError)
+"""What was published may be stored."""
+
 
 class ObjectStore:
     """An object store, for any number of threads. Made by `JetStream.object_store` and
@@ -74,31 +83,38 @@ class ObjectStore:
         `content` is bytes, a file open for reading bytes, or pieces of bytes; a file or pieces are
         read as the server takes them, so that an object of any size needs little memory. An object
         of that name is replaced when the new one is complete. Where anything fails, what was stored
-        of the new one is removed.
+        of the new one is removed; after RequestTimeoutError and ConnectionReconnectingError it may be
+        there as a whole, or parts of it that nobody sees.
         """
         meta = ObjectMeta(meta) if isinstance(meta, str) else meta
         nuid = self._new_id()
         chunks = chunk_subject(self.store, nuid)
         try:
             found = upload(self._js.api, chunks, content, meta.max_chunk_size)
-            info = ObjectInfo(
-                meta.name,
-                self.store,
-                nuid,
-                size=found.size,
-                chunks=found.chunks,
-                digest=digest_of(found.sha256),
-                description=meta.description,
-                headers=meta.headers,
-                metadata=meta.metadata,
-                max_chunk_size=meta.max_chunk_size,
-            )
-            stored, before = self._replace(info)
-        except NoRespondersError as error:
-            raise StoreNotFoundError(self.store) from error
-        except BaseException:
+        except BaseException as failure:
             with suppress(Error):  # of the two, the first error tells more
                 self._purge(chunks)
+            if isinstance(failure, NoRespondersError):
+                self._check_exists(failure)
+            raise
+        info = ObjectInfo(
+            meta.name,
+            self.store,
+            nuid,
+            size=found.size,
+            chunks=found.chunks,
+            digest=digest_of(found.sha256),
+            description=meta.description,
+            headers=meta.headers,
+            metadata=meta.metadata,
+            max_chunk_size=meta.max_chunk_size,
+        )
+        try:
+            stored, before = self._replace(info)
+        except Error as failure:
+            if not isinstance(failure, _UNSURE):
+                with suppress(Error):
+                    self._purge(chunks)
             raise
         if before and before.nuid and not before.deleted:
             self._purge(chunk_subject(self.store, before.nuid))
@@ -157,12 +173,20 @@ class ObjectStore:
             raise ObjectNotFoundError(self.store, name)
         return found
 
+    def _latest(self, name: str) -> ObjectInfo:
+        """The description of an object, deleted or not, that is to be changed."""
+        check_object_name(name)
+        found = self._last(name, latest=True)
+        if found is None:
+            raise ObjectNotFoundError(self.store, name)
+        return found
+
     def update_meta(self, name: str, meta: ObjectMeta) -> ObjectInfo:
         """Replaces name, description, headers and metadata of an object or link; its content stays.
 
         Raises ObjectNotFoundError, UpdateMetaDeletedError; ObjectExistsError where the new name is taken.
         """
-        old = self.info(name, show_deleted=True)
+        old = self._latest(name)
         if old.deleted:
             raise UpdateMetaDeletedError(self.store, name)
         new = replace(
@@ -174,17 +198,17 @@ class ObjectStore:
         )
         if meta.name == name:
             return self._write(new, old.revision)
-        taken = self._last(meta.name)
+        taken = self._last(meta.name, latest=True)
         if taken and not taken.deleted:
             raise ObjectExistsError(self.store, meta.name)
         stored = self._write(new, taken.revision if taken else 0)
-        self._purge(meta_subject(self.store, name))
+        self._purge(meta_subject(self.store, name), old.revision)
         return stored
 
     def delete(self, name: str) -> ObjectInfo:
         """Deletes an object or link, and returns what is left of its description. Raises
         ObjectNotFoundError; one that was deleted before is not an error."""
-        found = self.info(name, show_deleted=True)
+        found = self._latest(name)
         if found.deleted:
             return found
         gone = replace(found, deleted=True, size=0, chunks=0, digest="")
@@ -250,7 +274,7 @@ class ObjectStore:
 
     def _add_link(self, name: str, link: ObjectLink) -> ObjectInfo:
         check_object_name(name)
-        before = self._last(name)
+        before = self._last(name, latest=True)
         if before and not before.deleted and before.link is None:
             raise ObjectExistsError(self.store, name)
         info = ObjectInfo(name, self.store, self._new_id(), link=link)
@@ -297,8 +321,13 @@ class ObjectStore:
         while True:
             try:
                 return self._write(info, before.revision if before else 0), before
-            except WrongLastSequenceError:  # somebody else was faster
-                before = self._last(info.name, latest=True)
+            except (WrongLastSequenceError, *_UNSURE) as error:
+                last = self._last(info.name, latest=True)
+                if last and last.nuid == info.nuid:  # only the acknowledgement was lost
+                    return last, before
+                if isinstance(error, _UNSURE):
+                    raise
+                before = last  # somebody else was faster
 
     def _write(self, info: ObjectInfo, before: int) -> ObjectInfo:
         """Stores a description, if `before` is the last revision of that name."""
@@ -308,12 +337,24 @@ class ObjectStore:
                 subject, info.to_json(), rollup="sub", expected_last_subject_seq=before
             )
         except NoStreamResponseError as error:
-            raise StoreNotFoundError(self.store) from error
+            self._check_exists(error)
+            raise
         return replace(info, revision=ack.seq, mtime=datetime.now(timezone.utc))
 
-    def _purge(self, subject: str) -> None:
-        call = f"STREAM.PURGE.{self._stream}"
-        self._js.api.request(call, {"filter": subject})
+    def _check_exists(self, error: Error) -> None:
+        """Raises StoreNotFoundError where the server says so. Nobody takes messages either while the stream
+        has no leader."""
+        try:
+            self._stream_info()
+        except StoreNotFoundError as gone:
+            raise gone from error
+        except Error:  # nobody can tell at the moment
+            pass
+
+    def _purge(self, subject: str, last: int = 0) -> None:
+        """Removes the messages on `subject`; with `last`, up to that sequence."""
+        body = {"filter": subject, "seq": last + 1} if last else {"filter": subject}
+        self._js.api.request(f"STREAM.PURGE.{self._stream}", body)
 
     def _new_id(self) -> str:
         return self._js.api.core.new_inbox().rpartition(".")[2]

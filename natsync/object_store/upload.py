@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from typing import BinaryIO, cast
 
-from ..errors import NoRespondersError
 from ..jetstream.api import API
+from ..jetstream.errors import NoStreamResponseError
 from ..jetstream.publishing import PubAck, read_ack
 from ..message import Data
 
@@ -70,7 +70,7 @@ def upload(api: API, subject: str, source: Source, chunk_size: int) -> Content:
 
 def _read(subject: str, payload: bytes | None) -> PubAck:
     if payload is None:
-        raise NoRespondersError(subject)
+        raise NoStreamResponseError(subject)
     return read_ack(payload, subject)
 
 

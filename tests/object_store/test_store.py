@@ -5,20 +5,24 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 import natsync
-from natsync.jetstream import JetStream, StreamSealedError
+from natsync import RequestTimeoutError
+from natsync.jetstream import JetStream, NoStreamResponseError, StreamSealedError
 from natsync.object_store import (
     CannotGetBucketLinkError,
     DigestMismatchError,
     InvalidObjectNameError,
     LinkNotAllowedError,
     ObjectExistsError,
+    ObjectInfo,
     ObjectMeta,
     ObjectNotFoundError,
     ObjectStore,
@@ -26,10 +30,12 @@ from natsync.object_store import (
     UpdateMetaDeletedError,
 )
 from natsync.object_store.info import digest_of
-from natsync.object_store.naming import chunk_subject
+from natsync.object_store.naming import chunk_subject, meta_subject
 
 from tests.support.jetstream import JETSTREAM
-from tests.support.servers import StartServer
+from tests.support.proxy import Proxy
+from tests.support.servers import NatsServer, StartServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.server
 
@@ -247,3 +253,97 @@ def test_a_user_who_may_not_write_is_refused_at_once(start_server: StartServer) 
             with pytest.raises(natsync.PermissionsViolationError, match=r"\$O\.s\."):
                 store.put("o", data)
         assert list(store.list()) == []
+
+
+@pytest.fixture
+def lossy(
+    js: JetStream, js_server: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Proxy, ObjectStore]]:
+    """A store behind a proxy that swallows the acknowledgement of a description, and all that follows."""
+    js.create_object_store(name).put("o", b"old")
+    write = ObjectStore._write
+
+    def write_and_hear_nothing(store: ObjectStore, info: ObjectInfo, before: int) -> ObjectInfo:
+        proxy.link().to_client.swallow()
+        return write(store, info, before)
+
+    with Proxy(js_server.host, js_server.port) as proxy:
+        with natsync.connect(proxy.url, reconnect_wait=0.01) as nc:
+            store = nc.jetstream(timeout=1.0).object_store(name)
+            monkeypatch.setattr(ObjectStore, "_write", write_and_hear_nothing)
+            yield proxy, store
+            proxy.cut()
+
+
+def test_a_description_whose_acknowledgement_is_lost_with_the_connection(
+    js_client: natsync.Client, js: JetStream, name: str, lossy: tuple[Proxy, ObjectStore]
+) -> None:
+    proxy, store = lossy
+    cuts = [proxy.cut]  # only the first one: it is published again
+    subject = meta_subject(name, "o")
+    with js_client.subscribe(subject, handler=lambda msg: cuts and cuts.pop()()):
+        js_client.flush()
+        info = store.put("o", b"new")
+    stored = js.object_store(name)
+    assert stored.info("o") == replace(info, mtime=stored.info("o").mtime)
+    assert stored.get_bytes("o") == b"new" and messages(js, stored) == 2
+
+
+def test_a_description_that_is_never_acknowledged(
+    js: JetStream, name: str, lossy: tuple[Proxy, ObjectStore]
+) -> None:
+    """It is stored, so that the chunks of the object must stay."""
+    _, store = lossy
+    with pytest.raises(RequestTimeoutError):
+        store.put("o", b"new")
+    assert js.object_store(name).get_bytes("o") == b"new"
+
+
+def test_an_upload_that_a_stream_without_a_leader_interrupts(
+    js: JetStream, store: ObjectStore
+) -> None:
+    """Nobody answers for a moment, but the store is there: that is what the error says, and nothing is left."""
+
+    def pieces() -> Iterator[bytes]:
+        yield bytes(131_072)
+        eventually(lambda: messages(js, store) == 1)
+        stream = f"OBJ_{store.store}"
+        config = js.stream(stream).info().config
+        js.update_stream(replace(config, subjects=[f"$O.{store.store}.M.>"]))
+        yield bytes(131_072)
+        yield bytes(131_072)
+
+    with pytest.raises(NoStreamResponseError, match="no stream takes messages"):
+        store.put("o", pieces())
+    assert messages(js, store) == 0
+
+
+def test_changes_are_made_to_the_latest_description(
+    js_client: natsync.Client, js: JetStream, store: ObjectStore
+) -> None:
+    """The servers that answer direct gets may be behind the leader of the stream."""
+    target = store.put("o", b"1")
+    with js_client.subscribe(f"$JS.API.DIRECT.GET.OBJ_{store.store}.>") as asked:
+        store.update_meta("o", ObjectMeta("o", description="d"))
+        store.update_meta("o", ObjectMeta("new"))
+        store.add_link("link", target)
+        store.delete("new")
+        js_client.flush()
+        assert asked.pending_msgs == 0
+
+
+def test_a_rename_keeps_what_is_put_under_the_old_name_meanwhile(
+    js: JetStream, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("o", b"1")
+    write = ObjectStore._write
+
+    def write_and_put(self: ObjectStore, info: ObjectInfo, before: int) -> ObjectInfo:
+        monkeypatch.undo()
+        stored = write(self, info, before)
+        js.object_store(store.store).put("o", b"2")
+        return stored
+
+    monkeypatch.setattr(ObjectStore, "_write", write_and_put)
+    store.update_meta("o", ObjectMeta("new"))
+    assert store.get_bytes("o") == b"2"
