@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -38,6 +37,7 @@ from .errors import (
     StoreNotFoundError,
     UpdateMetaDeletedError,
 )
+from .files import whole_file
 from .info import ObjectInfo, ObjectLink, ObjectMeta, digest_of, read_info
 from .naming import (
     STREAM_PREFIX,
@@ -148,20 +148,12 @@ class ObjectStore:
 
     def get_file(self, name: str, path: str | os.PathLike[str]) -> ObjectInfo:
         """Writes the content of an object to a file, which appears under `path` only when it is
-        complete and checked. What was there is replaced."""
-        target = os.fspath(path)
+        complete and checked. What was there is replaced; its permissions stay. A device, a pipe or the
+        like is written as it is."""
         with self.get(name) as reader:
-            descriptor, partial = tempfile.mkstemp(
-                prefix=".natsync-", dir=os.path.dirname(target) or "."
-            )
-            try:
-                with open(descriptor, "wb") as file:
-                    for chunk in reader.chunks():
-                        file.write(chunk)
-                os.replace(partial, target)
-            except BaseException:
-                os.unlink(partial)
-                raise
+            with whole_file(path) as file:
+                for chunk in reader.chunks():
+                    file.write(chunk)
             return reader.info
 
     def info(self, name: str, *, show_deleted: bool = False) -> ObjectInfo:

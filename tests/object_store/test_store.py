@@ -302,7 +302,7 @@ def test_a_description_that_is_never_acknowledged(
 def test_an_upload_that_a_stream_without_a_leader_interrupts(
     js: JetStream, store: ObjectStore
 ) -> None:
-    """Nobody answers for a moment, but the store is there: that is what the error says, and nothing is left."""
+    """Nobody takes chunks for a moment, but the store is there: so says the error; nothing is left."""
 
     def pieces() -> Iterator[bytes]:
         yield bytes(131_072)

@@ -1,0 +1,40 @@
+"""Files that appear under their name when they are complete."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+__all__ = ["whole_file"]
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write, which takes the place of the one at `path` when the block ends, and is removed
+    where it raises.
+
+    The new file has the permissions of the old one, or those that `open` gives. A symbolic link stays, and
+    names the new file. What is no regular file (a device, a pipe) is opened and written: nothing can take
+    its place.
+    """
+    target = os.path.realpath(path)
+    exists = os.path.exists(target)
+    if exists and not os.path.isfile(target):
+        with open(target, "wb") as file:
+            yield file
+        return
+    partial = os.path.join(os.path.dirname(target), f".natsync-{secrets.token_hex(8)}")
+    try:
+        with open(partial, "xb") as file:
+            if exists:
+                shutil.copymode(target, partial)
+            yield file
+        os.replace(partial, target)
+    except BaseException:
+        if os.path.exists(partial):
+            os.unlink(partial)
+        raise
