@@ -21,6 +21,7 @@ _ROUTED_REPLIES = ("_R_.", "_GR_.", "$GR.")
 _ACK = "$JS.ACK."
 _ACK_NAMED = 4  # $JS.ACK.STREAM.CONSUMER
 _DEPTH = 6  # levels of the tree; what follows stays together
+_DEEPEST = 16  # tokens of a wildcard, so that a subject of a thousand tokens soon becomes `>`
 
 
 @dataclass(slots=True)
@@ -85,6 +86,8 @@ def generalized(subject: str) -> str:
 def parent(subject: str) -> str:
     """The wildcard above a subject or wildcard; `>` is its own."""
     above = subject.removesuffix(".>").rpartition(".")[0]
+    if above.count(".") >= _DEEPEST:
+        above = ".".join(above.split(".", _DEEPEST)[:_DEEPEST])
     return f"{above}.>" if above else ">"
 
 

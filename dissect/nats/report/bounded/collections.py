@@ -109,6 +109,7 @@ class Keyed(Generic[Key, Value]):
         while len(self._values) > self._limit:
             ranked = self.items()
             keep = dict(ranked[: self._limit // 2])
+            before = self.merged
             for key, value in ranked[self._limit // 2 :]:
                 general = self._generalize(key)
                 self.merged += general != key
@@ -116,6 +117,8 @@ class Keyed(Generic[Key, Value]):
                     keep[general].merge(value)
                 else:
                     keep[general] = value
-            if len(keep) == len(self._values):
+            # Keys may become more general several times before two of them become one: `a.x` and `b.x` are
+            # `a.>` and `b.>` first.
+            if self.merged == before:
                 raise ValueError("the keys cannot be merged any more")
             self._values = keep

@@ -82,3 +82,19 @@ def test_a_subject_of_many_tokens_is_no_deep_tree() -> None:
     subjects = Subjects()
     subjects.add(message(".".join("x" * 2000), 1))
     assert [item.subject.count(".") for item in subjects.tree().walk(2000)] == [0, 1, 2, 3, 4, 1999]
+
+
+def test_thousands_of_devices_that_publish_under_names_of_their_own_become_wildcards() -> None:
+    subjects = Subjects(limit=40)
+    for number in range(500):
+        subjects.add(message(f"device{number}.temperature", 8))
+    for number in range(200):
+        subjects.add(message(f"deep{number}" + ".a" * 1000, 8))
+    assert subjects.tree().volume.messages == 700
+    assert subjects.count <= 80 and subjects.merged > 0
+    assert ">" in subjects.tree().children
+
+
+def test_the_wildcard_above_a_subject_of_many_tokens_has_few() -> None:
+    assert parent("a.b.c") == "a.b.>" and parent("a.b.>") == "a.>" and parent("a") == ">"
+    assert parent("a" + ".a" * 1000).count(".") == 16

@@ -65,6 +65,13 @@ def test_few_keys_are_never_folded() -> None:
     assert found.items()[0][0] == "b" and found.merged == 0
 
 
+def test_keys_are_folded_several_times_until_some_become_one() -> None:
+    # No two of these keys have the same parent, or the same parent's parent.
+    found = filled([3 * letter for letter in "abcdefghi"], limit=4)
+    assert sum(value.count for _, value in found.items()) == 9
+    assert "all" in dict(found.items()) and len(found) <= 8
+
+
 def test_keys_that_cannot_be_folded_are_an_error_and_no_endless_loop() -> None:
     found: Keyed[str, Histogram] = Keyed(Histogram, str, 1)
     with pytest.raises(ValueError, match="cannot be merged"):
