@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -84,9 +85,9 @@ def timeline_entries(
     report: CaptureReport | None = None,
     summary: SessionSummary | None = None,
 ) -> Generator[TimelineEntry, None, None]:
-    """The session whose id begins with `start`. Raises Unclear, after the last packet, if there is none;
-    or if there are several, and then entries already returned are void. `summary` learns the session's frames
-    and its rows above NATS."""
+    """The session whose id begins with `start`. Raises Unclear, after the last packet, if there is none, or
+    none of the kinds in `options`; or if there are several, and then entries already returned are void.
+    `summary` learns the session's frames and its rows above NATS."""
     tables = ("frames", "anomalies", "sessions", *(SUMMARIZED if summary else ()))
     chosen = _Chosen(start)
     report = CaptureReport() if report is None else report
@@ -104,6 +105,8 @@ def timeline_entries(
             yield chosen.heading
             chosen.heading = None
         yield from place.put(records)
+    if len(chosen.ids) == 1 and not place.has_row:
+        raise Unclear(start, ())
     yield from place.rest()
     if len(chosen.ids) != 1:
         raise Unclear(start, chosen.ids)
@@ -177,8 +180,13 @@ class _Place:
     """Puts anomalies before the frame to which their bytes belong."""
 
     def __init__(self) -> None:
-        self._odd: dict[str, list[AnomalyRecord]] = {"originator": [], "responder": []}
+        self._odd: dict[str, deque[AnomalyRecord]] = {"originator": deque(), "responder": deque()}
         self._last: list[TimelineEntry] = []
+
+    @property
+    def has_row(self) -> bool:
+        """Whether the row of the session has come: it does not if its kind was not asked for."""
+        return bool(self._last)
 
     def put(self, records: Iterable[Record]) -> Iterator[TimelineEntry]:
         """Adds records in order; returns the entries that are due."""
@@ -193,7 +201,7 @@ class _Place:
         for frame in frames:
             odd = self._odd[frame.sender]
             while odd and odd[0].offset < frame.offset + frame.total_bytes:
-                yield odd.pop(0)
+                yield odd.popleft()
             yield frame
 
     def rest(self) -> Iterator[TimelineEntry]:

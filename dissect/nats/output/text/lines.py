@@ -17,6 +17,7 @@ from ...tables import TABLES
 from ..terminal import Terminal, painted
 
 _JSON_SHOWN = 120
+_TIMES = ("first_ns", "last_ns", "lame_duck_ns")  # of a session; its other columns in ns are durations
 _NONE = {"sessions": "NATS found", "frames": "NATS found"}
 _STYLES = {"-ERR": "bold red", "INFO": "dim", "CONNECT": "cyan", "PING": "dim", "PONG": "dim"}
 
@@ -109,7 +110,7 @@ def story_text(
         value = getattr(row, name)
         if value is None:
             continue
-        if name in ("first_ns", "last_ns"):
+        if name in _TIMES:
             value = time_text(value)
         elif name.endswith("_ns"):
             value = duration_text(value)

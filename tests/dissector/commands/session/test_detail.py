@@ -80,6 +80,14 @@ def test_an_id_that_is_not_clear() -> None:
     assert str(Unclear("a", [f"a{number}" for number in range(30)])).endswith(" and 10 more")
 
 
+def test_a_session_of_another_kind_than_those_asked_for() -> None:
+    row = next(iter(sessions([CORE])))
+    for show in (session_story, timeline_entries):
+        with pytest.raises(Unclear, match=f"no session {row.session} in the captures"):
+            list(show([CORE], row.session, Options(kinds="route")))
+    assert session_story([CORE], row.session, Options(kinds="client")).row == row
+
+
 def test_only_one_row() -> None:
     rows = list(sessions([CORE]))
     assert list(only(rows, rows[2].session[:9])) == [rows[2]]

@@ -48,9 +48,10 @@ def test_an_oddity_on_a_line() -> None:
 
 def test_one_session_in_full() -> None:
     row = session_record()
-    row.rtt_ns = 56_000
+    row.rtt_ns, row.lame_duck_ns = 56_000, 1_000_000_005
     text = story_text(row, [frame_record(), odd()])
     assert "  a:1\n" in text and "  56.0 us\n" in text
+    assert "  1970-01-01T00:00:01.000000005Z\n" in text
     assert "  1970-01-01T00:00:00.000000001Z\n" in text
     assert text.endswith(
         '  1970-01-01T00:00:00.000000002Z > HPUB    a\\x1b"\\u2028\n'
