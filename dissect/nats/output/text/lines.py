@@ -17,7 +17,8 @@ from ...tables import TABLES
 from ..terminal import Terminal, painted
 
 _JSON_SHOWN = 120
-_TIMES = ("first_ns", "last_ns", "lame_duck_ns")  # of a session; its other columns in ns are durations
+# Of a session; its other columns in ns are durations.
+_TIMES = ("first_ns", "last_ns", "lame_duck_ns")
 _NONE = {"sessions": "NATS found", "frames": "NATS found"}
 _STYLES = {"-ERR": "bold red", "INFO": "dim", "CONNECT": "cyan", "PING": "dim", "PONG": "dim"}
 
