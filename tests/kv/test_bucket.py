@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 import natsync
-from natsync.jetstream import JetStream, MessageTTLError, RePublish, StoreFailedError, Stream
+from natsync.jetstream import (
+    JetStream,
+    MessageTTLError,
+    NoStreamResponseError,
+    RePublish,
+    StoreFailedError,
+    Stream,
+)
 from natsync.kv import (
     BucketNotFoundError,
     InvalidKeyError,
@@ -298,6 +305,15 @@ def test_a_bucket_that_is_gone(js: JetStream, kv: KeyValue) -> None:
         lambda: quick(js, kv.bucket),
     ):
         with pytest.raises(BucketNotFoundError):
+            call()
+
+
+def test_a_bucket_whose_stream_has_no_leader(js: JetStream, kv: KeyValue) -> None:
+    """Nobody takes values for a while, but the bucket is there: that is not BucketNotFoundError."""
+    config = js.stream(f"KV_{kv.bucket}").info().config
+    js.update_stream(replace(config, subjects=["other." + kv.bucket]))
+    for call in (lambda: kv.put("a", b""), lambda: kv.create("a", b""), lambda: kv.delete("a")):
+        with pytest.raises(NoStreamResponseError):
             call()
 
 
