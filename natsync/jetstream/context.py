@@ -139,7 +139,9 @@ class JetStream:
         InvalidPubAckError where somebody else answers; and what `Client.request` raises. After
         RequestTimeoutError and ConnectionReconnectingError the message may be stored or not: publish it
         again, with the same `msg_id`. With one, it is published again until the timeout, while there is
-        no connection, or the server lists a stream that takes it and the stream has no leader.
+        no connection, or the server lists a stream that takes it and the stream has no leader. Where the
+        stream then has something else than what is expected, that may be the message itself: the first of
+        the two errors is raised.
         """
         return publish(self._api, subject, data, headers, timeout, options)
 

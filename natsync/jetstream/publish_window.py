@@ -31,6 +31,7 @@ from .api import API, TIMEOUT, Timeout, wait_time
 from .errors import NoStreamResponseError, TooManyStalledMsgsError
 from .publishing import (
     ATTEMPT,
+    EXPECTATIONS,
     RETRIED_WITH_ID,
     RETRIES,
     RETRY_WAIT,
@@ -168,6 +169,9 @@ class PublishWindow:
 
     def _keep(self, future: WindowFuture[PubAck], message: _Identified, error: Exception) -> bool:
         """Sees to it that the message is published again, unless that is in vain."""
+        if message.unsure and isinstance(error, EXPECTATIONS):
+            self._finish(future, message.unsure)
+            return True
         if not isinstance(error, _RETRIED) or monotonic() + RETRY_WAIT >= message.until:
             is_late = isinstance(error, RequestTimeoutError)
             if is_late or (message.unsure and isinstance(error, NoRespondersError)):
@@ -179,7 +183,7 @@ class PublishWindow:
         if isinstance(error, RequestTimeoutError):
             message.patience *= 2
         if isinstance(error, (RequestTimeoutError, ConnectionReconnectingError)):
-            message.unsure = True
+            message.unsure = error
         message.unheard = message.unheard + 1 if isinstance(error, NoRespondersError) else 0
         self._rescued[future] = None
         try:
@@ -269,7 +273,7 @@ class _Identified:
         self.until = monotonic() + seconds
         self.patience = ATTEMPT
         self.unheard = 0
-        self.unsure = False  # whether an attempt may have been stored
+        self.unsure: Exception | None = None  # of an attempt that may have been stored
 
 
 class _Again:

@@ -28,12 +28,15 @@ from .errors import (
     InvalidResponseError,
     JetStreamUnavailableError,
     NoStreamResponseError,
+    WrongLastMsgIdError,
+    WrongLastSequenceError,
     api_error,
 )
 from .schedule import Schedule, format_ttl
 
 __all__ = [
     "ATTEMPT",
+    "EXPECTATIONS",
     "RETRIED_WITH_ID",
     "RETRY_WAIT",
     "PubAck",
@@ -58,6 +61,10 @@ leader that was killed never answers what had reached it."""
 
 RETRIED_WITH_ID = (ConnectionReconnectingError, DuplicateMsgIdError, JetStreamUnavailableError)
 """The message may be stored; with an id it is not stored again."""
+
+EXPECTATIONS = (WrongLastSequenceError, WrongLastMsgIdError)
+"""What a message meets that is already stored: servers check expectations before they look for its id
+(nats-server: server/stream.go, processJetStreamMsg)."""
 
 _T = TypeVar("_T")
 
@@ -139,7 +146,7 @@ def publish(
     until = monotonic() + seconds
     attempts, patience = 0, ATTEMPT if has_id else seconds
     left = patience if patience < seconds else seconds
-    unsure = False  # whether an attempt may have been stored
+    unsure: Error | None = None  # of an attempt that may have been stored
     while True:
         try:
             return read_ack(
@@ -148,13 +155,18 @@ def publish(
         except RequestTimeoutError as error:
             if not has_id or monotonic() >= until:
                 raise RequestTimeoutError(subject, seconds, error.outage) from None
-            unsure = True
+            unsure = error
             patience *= 2
             left = max(0.0, min(patience, until - monotonic()))
             continue
+        except EXPECTATIONS as error:
+            if unsure is None:
+                raise
+            raise unsure from error
         except (NoRespondersError, *RETRIED_WITH_ID) as error:
             nobody = isinstance(error, NoRespondersError)
-            unsure = unsure or isinstance(error, ConnectionReconnectingError)
+            if isinstance(error, ConnectionReconnectingError):
+                unsure = error
             attempts += nobody
             if not (nobody or has_id):
                 raise

@@ -3,11 +3,14 @@ PubAck."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
 
 import pytest
 
 import natsync
+from natsync import ConnectionReconnectingError
 from natsync.jetstream import (
     APIError,
     InvalidPubAckError,
@@ -30,7 +33,11 @@ from natsync.message import Msg
 
 from tests.jetstream.streams import LeaderlessStream
 from tests.support.jetstream import JETSTREAM
-from tests.support.servers import StartServer
+from tests.support.proxy import Proxy
+from tests.support.servers import NatsServer, StartServer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 pytestmark = pytest.mark.server
 
@@ -324,3 +331,34 @@ def test_what_may_be_stored_is_never_told_to_be_refused(
                 js.publish(heard, msg_id="1", timeout=1.5)
             else:
                 js.publish_async(heard, msg_id="1", timeout=1.5).result(10)
+
+
+def publish_async(js: JetStream, subject: str, **options: Unpack[PublishOptions]) -> PubAck:
+    return js.publish_async(subject, **options).result()
+
+
+@pytest.mark.parametrize("publish", [JetStream.publish, publish_async])
+@pytest.mark.parametrize("expected", [{"expected_last_subject_seq": 0}, {"expected_last_seq": 0}])
+def test_a_message_that_meets_itself(
+    js_server: NatsServer,
+    js_client: natsync.Client,
+    stream: Stream,
+    publish: Callable[..., PubAck],
+    expected: PublishOptions,
+) -> None:
+    """Its acknowledgement is lost, and it is published again. The server refuses that, as something is
+    stored already; but it is not true that nothing of it is."""
+    subject = f"{stream.name}.a"
+    with Proxy(js_server.host, js_server.port) as proxy:
+        cuts = [proxy.cut]  # only the first time
+        with (
+            js_client.subscribe(subject, handler=lambda msg: cuts and cuts.pop()()),
+            natsync.connect(proxy.url, reconnect_wait=0.01) as nc,
+        ):
+            js_client.flush()
+            proxy.link().to_client.swallow()
+            with pytest.raises(ConnectionReconnectingError):
+                publish(nc.jetstream(), subject, msg_id="1", **expected)
+            assert stream.info().state.messages == 1
+            with pytest.raises(WrongLastSequenceError):
+                publish(nc.jetstream(), subject, msg_id="2", **expected)
