@@ -8,12 +8,12 @@ taken (ADR-17; nats.go `jetstream/ordered.go`).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple
 
+from .._engine.waiter import Event
 from .._finalizers import before_exit
 from ..errors import (
     BadSubscriptionError,
@@ -101,7 +101,7 @@ class OrderedMessages:
         self._silence = Silence()
         self._source: PullSource | None = None
         self._inbox: PullInbox | None = None
-        self._stopping = threading.Event()
+        self._stopping = Event()
         self._draining = False
         self.num_pending = 0
         """The number of matching messages when the first consumer was created."""
@@ -143,7 +143,7 @@ class OrderedMessages:
         """Returns the next message in order; None if something else arrived, or nothing until the
         next check."""
         inbox = self._inbox
-        if self._stopping.is_set() or (self._draining and inbox is None):
+        if self._stopping.is_set or (self._draining and inbox is None):
             raise MessagesClosedError(self._stream, "")
         if inbox is None:
             if self._wait_for_turn(until):
@@ -298,7 +298,7 @@ class OrderedMessages:
         self._expected = 1
         self._open.forget()
         self._inbox = PullInbox(made.source, shared=False)
-        if self._stopping.is_set():  # another thread has ended it meanwhile
+        if self._stopping.is_set:  # another thread has ended it meanwhile
             self._close()
             return
         self._ask()

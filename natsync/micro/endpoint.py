@@ -42,7 +42,7 @@ class Endpoint:
         self.subscription: Subscription | None = None
         """Its subscription: how many requests are pending, and how many were dropped over the limits."""
         self._handler = handler
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may ask for statistics
         self._requests = self._errors = self._nanoseconds = 0
         self._last_error = ""
 

@@ -16,7 +16,8 @@ from functools import partial
 from time import monotonic
 from types import TracebackType
 
-from .._checks import check_call, check_seconds, check_text
+from .._checks import check_call, check_text
+from .._engine.waiter import Event
 from ..core import Core
 from ..errors import DrainTimeoutError, Error, PermissionsViolationError
 from ..message import Msg
@@ -155,9 +156,10 @@ class Service(Group):
         self._endpoints: list[Endpoint] = []
         self._control: list[Subscription] = []
         self._started = datetime.now(timezone.utc)
-        self._lock = threading.Lock()  # for the two lists, and the flag
+        # For the two lists and the flag. A signal handler may stop the service, or ask for its statistics.
+        self._lock = threading.RLock()
         self._stopping = False
-        self._stopped = threading.Event()
+        self._stopped = Event()
         self._executor = ThreadPoolExecutor(_CONTROL_WORKERS, f"service-{about.name}")
 
     def start(self) -> None:
@@ -199,7 +201,7 @@ class Service(Group):
     @property
     def stopped(self) -> bool:
         """Whether it has stopped: no more requests come, and those that came are handled."""
-        return self._stopped.is_set()
+        return self._stopped.is_set
 
     def info(self) -> ServiceInfo:
         """What it is: the answer to INFO."""
@@ -246,16 +248,19 @@ class Service(Group):
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it has stopped, at most `timeout` seconds; returns whether it has. For a main thread
         that has nothing else to do."""
-        check_seconds(timeout=0 if timeout is None else timeout)
-        return self._stopped.wait(timeout)
+        return self._stopped.wait(wait_time(timeout))
 
     def listen(self, endpoint: Endpoint, subscribe: Callable[..., Subscription]) -> None:
         """Takes in an endpoint of this service or one of its groups."""
         with self._lock:
-            if self._stopping:
-                raise ServiceStoppedError(self.name)
-            endpoint.subscription = subscribe(on_close=partial(self._endpoint_closed, endpoint))
-            self._endpoints.append(endpoint)
+            if not self._stopping:
+                endpoint.subscription = subscribe(on_close=partial(self._endpoint_closed, endpoint))
+                self._endpoints.append(endpoint)
+            stopping = self._stopping
+        if stopping:
+            if endpoint.subscription:  # a signal handler has stopped the service meanwhile
+                endpoint.subscription.unsubscribe()
+            raise ServiceStoppedError(self.name)
 
     def _begin_to_stop(self) -> bool:
         """Whether the caller is the one who stops it."""

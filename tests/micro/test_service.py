@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from itertools import count
+from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
@@ -21,9 +24,13 @@ from natsync.micro import (
     add_service,
 )
 
+from tests.support.interrupts import entered_at
 from tests.support.servers import NatsServer, StartServer
 
 pytestmark = pytest.mark.server
+
+
+MICRO = str(Path(natsync.micro.__file__).parent)
 
 
 def echo(request: Request) -> None:
@@ -298,3 +305,32 @@ def test_several_services_share_a_connection_and_survive_a_reconnect(nc: natsync
     assert nc.request("b", b"x", timeout=5).data == b"x"
     assert [ping.name for ping in ServiceClient(nc).ping("two")] == ["two"]
     assert repr(two) == f"Service('two', 2.0.0, id='{two.id}')"
+
+
+def test_a_signal_handler_stops_a_service_that_gets_an_endpoint(nc: natsync.Client) -> None:
+    """At each line of that: it ends, and nothing goes on listening."""
+
+    for line in count(1):
+        service = add_service(nc, "Echo", "1.0.0")
+        was_entered = True  # unless the next line says otherwise
+        with suppress(ServiceStoppedError):
+            was_entered = entered_at(
+                line, MICRO, lambda: service.add_endpoint("echo", echo), service.stop
+            )
+        service.stop()
+        assert service.stopped and service.wait(0)
+        with pytest.raises(natsync.NoRespondersError):
+            nc.request("echo")
+        if not was_entered:
+            break
+    assert line > 10
+
+
+def test_a_signal_handler_asks_for_statistics(nc: natsync.Client) -> None:
+    with add_service(nc, "Echo", "1.0.0") as service:
+        service.add_endpoint("echo", echo)
+        for call in (service.stats, service.reset, service.info):
+            for line in count(1):
+                if not entered_at(line, MICRO, call, lambda: (service.stats(), service.reset())):
+                    break
+            assert line > 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
+from types import FrameType
 
 
 class Interrupted:
@@ -35,3 +36,26 @@ def interrupted_at(step: int, call: Callable[[], object]) -> bool:
         sys.setprofile(before)
         gc.enable()
     return interrupt.left <= 0
+
+
+def entered_at(line: int, folder: str, call: Callable[[], object], act: Callable[[], object]) -> bool:
+    """Makes `call`, and before the `line`-th line of code below `folder` that it comes to, `act`, as a signal
+    handler would. Returns whether it came that far."""
+    left = line
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+        nonlocal left
+        if folder not in frame.f_code.co_filename:
+            return None
+        left -= event == "line"
+        if event == "line" and left == 0:
+            act()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return left <= 0
