@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -64,9 +63,9 @@ class StreamingConnection:
         self._publisher = publisher
         self._owned = owned
         self._on_connection_lost = on_connection_lost
-        self._subscriptions: set[Subscription] = set()
-        self._lock = threading.Lock()
-        """Guards the set, and that the session ends once."""
+        # Both in single operations, which are atomic: a signal handler may close it at any place.
+        self._subscriptions: dict[Subscription, None] = {}
+        self._ends = [None]  # taken by whoever ends it
         liveness.start(session, self._lose)
 
     @property
@@ -136,11 +135,9 @@ class StreamingConnection:
         self._session.check()
         sub = Subscription(self._session, options, handler, self._forget)
         sub.open()
-        with self._lock:
-            self._subscriptions.add(sub)
-            ended = self._session.ended
-        if ended:
-            sub.end(ended)
+        self._subscriptions[sub] = None
+        if self._session.ended:  # only now: who ends it after this look finds the subscription
+            sub.end(self._session.ended)
             self._session.check()
         return sub
 
@@ -155,7 +152,7 @@ class StreamingConnection:
         """
         seconds = wait_time(timeout)
         if not self._end(ConnectionClosedError()):
-            self._liveness.close()
+            self._liveness.close(seconds)
             return
         try:
             self._publisher.wait(seconds)
@@ -168,7 +165,7 @@ class StreamingConnection:
         except (UnknownClientError, ConnectionClosedError):
             pass  # the server has forgotten it, or will
         finally:
-            self._liveness.close()
+            self._liveness.close(seconds)
             if self._owned:
                 self._owned.close()
 
@@ -177,7 +174,7 @@ class StreamingConnection:
         error = ConnectionLostError(reason, self._publisher.unacknowledged)
         if not self._end(error):
             return
-        self._liveness.close()
+        self._liveness.close(0.0)
         if self._owned:
             self._owned.close()
         if self._on_connection_lost:
@@ -185,18 +182,17 @@ class StreamingConnection:
 
     def _end(self, error: Error) -> bool:
         """Ends everything here; whether it was not ended before."""
-        with self._lock:
-            if self._session.ended:
-                return False
-            self._session.ended = error
-            subscriptions = list(self._subscriptions)
-        for sub in subscriptions:
+        try:
+            self._ends.pop()
+        except IndexError:
+            return False
+        self._session.ended = error
+        for sub in self._subscriptions.copy():
             sub.end(error)
         return True
 
     def _forget(self, sub: Subscription) -> None:
-        with self._lock:
-            self._subscriptions.discard(sub)
+        self._subscriptions.pop(sub, None)
 
     def __enter__(self) -> StreamingConnection:
         return self
@@ -259,7 +255,7 @@ def connect(
             timeout=wait_time(connect_timeout),
         )
     except BaseException:
-        liveness.close()
+        liveness.close(0.0)
         if owned:
             owned.close()
         raise

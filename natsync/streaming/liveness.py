@@ -45,11 +45,12 @@ class Liveness:
         name = f"streaming-{session.client_id}"
         self._thread = self._nc.start_thread(name, partial(self._run, session, lose))
 
-    def close(self) -> None:
-        """Ends the thread, and waits until it has ended, unless it is the calling one."""
+    def close(self, timeout: float) -> None:
+        """Ends the thread, and waits until it has ended, unless it is the calling one; up to `timeout`
+        seconds, since it also calls a function of the user when the connection is lost."""
         self._inbox.unsubscribe()
         if self._thread and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(timeout)
 
     def _run(self, session: Session, lose: Lose) -> None:
         told = session.subjects

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
@@ -14,6 +17,7 @@ from natsync.protocol import streaming as stan
 from natsync.streaming import StartPosition
 
 from tests.support.fake_streaming import FakeStreaming
+from tests.support.interrupts import entered_at
 from tests.support.servers import NatsServer
 from tests.support.streaming_servers import CLUSTER, StreamingServer
 
@@ -200,3 +204,21 @@ def test_a_server_that_has_forgotten_the_client(server: NatsServer) -> None:
                 sub.next_msg()
             with pytest.raises(streaming.ConnectionLostError):
                 sc.publish("a", b"1")
+
+
+def test_a_signal_handler_closes_it_while_it_subscribes(
+    fake: FakeStreaming, server: NatsServer
+) -> None:
+    """At each line of that: both calls end."""
+    folder = str(Path(streaming.__file__).parent)
+    with natsync.connect(server.url) as nc:
+        for line in count(1):
+            sc = streaming.connect("fake", "me", nc=nc)
+            was_entered = True  # unless the next line says otherwise
+            with suppress(natsync.ConnectionClosedError, natsync.BadSubscriptionError):
+                was_entered = entered_at(line, folder, lambda: sc.subscribe("c"), sc.close)
+            sc.close()
+            assert sc.closed
+            if not was_entered:
+                break
+    assert line > 10

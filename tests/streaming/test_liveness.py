@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from queue import SimpleQueue
+from time import monotonic
 
 import pytest
 
@@ -89,3 +90,22 @@ def test_the_callback_may_close_it(fake: FakeStreaming, server: NatsServer) -> N
         on_connection_lost=lambda error: (sc.close(), closed.put(True)),
     )
     assert closed.get(timeout=10)
+
+
+def test_closing_waits_for_the_callback_up_to_its_timeout(
+    fake: FakeStreaming, server: NatsServer
+) -> None:
+    fake.ping = lambda request: stan.PingResponse("replaced").to_bytes()
+    begun, go = threading.Event(), threading.Event()
+    sc = streaming.connect(
+        "fake",
+        "me",
+        servers=server.url,
+        on_connection_lost=lambda error: (begun.set(), go.wait(20)),
+    )
+    assert begun.wait(10)
+    started = monotonic()
+    sc.close(0.1)
+    assert monotonic() - started < 5
+    go.set()
+    sc.close()
