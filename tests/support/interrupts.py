@@ -38,7 +38,9 @@ def interrupted_at(step: int, call: Callable[[], object]) -> bool:
     return interrupt.left <= 0
 
 
-def entered_at(line: int, folder: str, call: Callable[[], object], act: Callable[[], object]) -> bool:
+def entered_at(
+    line: int, folder: str, call: Callable[[], object], act: Callable[[], object]
+) -> bool:
     """Makes `call`, and before the `line`-th line of code below `folder` that it comes to, `act`, as a signal
     handler would. Returns whether it came that far."""
     left = line
