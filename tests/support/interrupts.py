@@ -6,6 +6,10 @@ import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 
 class Interrupted:
@@ -45,7 +49,7 @@ def entered_at(
     handler would. Returns whether it came that far."""
     left = line
 
-    def trace(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+    def trace(frame: FrameType, event: str, _: object) -> TraceFunction | None:
         nonlocal left
         if folder not in frame.f_code.co_filename:
             return None
